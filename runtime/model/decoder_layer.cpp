@@ -40,6 +40,13 @@ void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const d
 
 void decoder_layers::attend(const layer_weights& weights, const attention_input& input,
                             const attention_view& view) {
+  project(weights, input, view);
+  look(batch_, 0, view);
+  add_attended(weights);
+}
+
+void decoder_layers::project(const layer_weights& weights, const attention_input& input,
+                             const attention_view& view) {
   device::qkv_args qkv;
   qkv.batch = &batch_;
   qkv.x = input.x;
@@ -66,8 +73,15 @@ void decoder_layers::attend(const layer_weights& weights, const attention_input&
   qkv.cells = view.cells;
   qkv.out = memory_.qkv;
   ops_.qkv(qkv);
-  ops_.attention({&batch_, view.cells, memory_.qkv, qkv.stride(), memory_.attended, config_.q_size(),
-                  config_.num_heads, config_.attention_scale, 0, view.window});
+}
+
+void decoder_layers::look(const device::row_batch& rows, std::uint32_t first, const attention_view& view) {
+  const std::size_t queries = config_.q_size(), stride = queries + std::size_t{2} * config_.kv_size();
+  ops_.attention({&rows, view.cells, memory_.qkv + first * stride, stride, memory_.attended + first * queries,
+                  queries, config_.num_heads, config_.attention_scale, 0, view.window});
+}
+
+void decoder_layers::add_attended(const layer_weights& weights) {
   if (weights.attention_gate)
     ops_.glu({memory_.gates, memory_.attended, config_.q_size(), memory_.attended, config_.q_size(),
               num_rows(), config_.q_size(), device::activation::sigmoid});

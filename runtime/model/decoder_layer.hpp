@@ -67,6 +67,11 @@ class decoder_layers {
 
   /// hidden += attention(input).
   void attend(const layer_weights& weights, const attention_input& input, const attention_view& view);
+  /// The parts of it: the rows' queries, keys and values; what rows see that begin with number `first` and
+  /// are those of `rows`, with positions of their own; the output of all rows.
+  void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
+  void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
+  void add_attended(const layer_weights& weights);
   /// hidden += feed_forward(norm(hidden)).
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.

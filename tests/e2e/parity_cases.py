@@ -162,6 +162,7 @@ BLOCK_CASES = {
     "llama-dflash-usual-taps": Case("llama", "dflash-usual-taps", "chain", 4),
     "llama-dflash-tree": Case("llama", "dflash", draft_length=3, tree_top_k=3, max_tree_nodes=12),
     "qwen2-dflash-window": Case("qwen2", "dflash-window", "chain", 5),
+    "qwen3-dflash-window-whole": Case("qwen3", "dflash-window-whole", "chain", 5),
     "gemma3-dflash-fused": Case("gemma3_text", "dflash-fused", "chain", 5),
     "qwen3-dflash-speculators": Case("qwen3", "dflash-speculators", "chain", 5),
     "llama-dflash-speculators-anchor": static("llama", "dflash-speculators-anchor", 6, 20),

@@ -32,7 +32,8 @@ class DFlashShape(LayerShape):
     own_embedding: bool = False  # otherwise the target's
     own_lm_head: bool = False
     says_taps: bool = True       # else they are what the config implies
-    window: int = 0              # of the last layer: positions of the text that it sees
+    window: int = 0              # of the last layer; z-lab: positions up to the slot, speculators: of the text
+    window_is_causal: bool = True  # in that layer slots see the slots before them only
     is_fused: bool = False       # the file has queries, keys and values in one matrix
     markov_kind: str = ""        # of DSpark: vanilla, gated, rnn
     markov_rank: int = 0
@@ -98,12 +99,12 @@ class DFlashHead(nn.Module):
         size, window = self.shape.block_size, self.shape.window if layer == self.shape.num_layers - 1 else 0
         places, slots = torch.arange(position + size), torch.arange(size)[:, None]
         seen = torch.ones(size, position + size, dtype=torch.bool)
-        if self.conventions.is_causal or window and self.shape.layout != "speculators":
+        if self.conventions.is_causal or window and self.shape.window_is_causal:
             seen &= places <= position + slots
         if window and self.shape.layout == "speculators":
             seen &= places >= position - window
         elif window:
-            seen &= position + slots - places < window
+            seen &= (position + slots - places).abs() < window
         return seen
 
     @torch.no_grad()
@@ -140,6 +141,8 @@ def layer_fields(shape):
     if shape.window:
         fields["sliding_window"] = shape.window
         fields["layer_types"] = ["full_attention"] * (shape.num_layers - 1) + ["sliding_attention"]
+        if shape.layout != "speculators" and not shape.window_is_causal:
+            fields["is_causal"] = False
     return fields
 
 
@@ -154,7 +157,7 @@ def config_of(shape, num_target_layers):
                 "architectures": ["DFlashDraftModel"], "transformer_layer_config": layer_fields(shape),
                 "draft_vocab_size": shape.num_drafted, "block_size": shape.block_size,
                 "aux_hidden_state_layer_ids": [tap + 1 for tap in shape.taps], "mask_token_id": shape.mask_token,
-                "sample_from_anchor": shape.predicts_next, "sliding_window_non_causal": bool(shape.window)} | (
+                "sample_from_anchor": shape.predicts_next, "sliding_window_non_causal": not shape.window_is_causal} | (
                     markov_fields(shape) if shape.markov_kind else {})
     if shape.layout == "deepspec":
         return layer_fields(shape) | markov_fields(shape) | {
@@ -225,7 +228,8 @@ def read_shape(fields, tensors, target):
         num_layers=num_layers, predicts_next=fields.get("sample_from_anchor", layout == "deepspec"),
         draft_vocab_size=len(tensors.get("d2t", ())), own_embedding="embed_tokens.weight" in tensors,
         own_lm_head="lm_head.weight" in tensors, says_taps=layout != "z-lab" or "target_layer_ids" in nested,
-        window=layer.get("sliding_window", 0), is_fused="layers.0.self_attn.qkv_proj.weight" in tensors,
+        window=layer.get("sliding_window", 0),
+        window_is_causal=layer.get("is_causal", not fields.get("sliding_window_non_causal", False)), is_fused="layers.0.self_attn.qkv_proj.weight" in tensors,
         markov_kind=both["markov_head_type"] if rank else "", markov_rank=rank,
         has_confidence=both.get("enable_confidence_head", False),
         confidence_reads_token=both.get("confidence_head_with_markov", False),

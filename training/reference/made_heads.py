@@ -78,9 +78,11 @@ KINDS = {
     "dflash": Kind("dflash", {"layout": "z-lab"}),
     "dflash-usual-taps": Kind("dflash", {"layout": "z-lab", "says_taps": False, "num_layers": 3, "block_size": 8}),
     "dflash-window": Kind("dflash", {"layout": "z-lab", "window": 12}),
+    "dflash-window-whole": Kind("dflash", {"layout": "z-lab", "window": 9, "window_is_causal": False}),
     "dflash-fused": Kind("dflash", {"layout": "z-lab", "is_fused": True, "num_layers": 1}),
     "dflash-speculators": Kind("dflash", {"layout": "speculators", "draft_vocab_size": 200} | _OWN),
-    "dflash-speculators-anchor": Kind("dflash", {"layout": "speculators", "predicts_next": True, "window": 10} | _OWN),
+    "dflash-speculators-anchor": Kind("dflash", {"layout": "speculators", "predicts_next": True, "window": 10,
+                                                  "window_is_causal": False} | _OWN),
     "dflash-deepspec": Kind("dflash", {"layout": "deepspec", "predicts_next": True, "block_size": 5} | _OWN),
     "dspark": Kind("dspark", {"layout": "z-lab"} | _VANILLA),
     "dspark-next": Kind("dspark", {"layout": "z-lab", "predicts_next": True} | _VANILLA),
@@ -93,7 +95,7 @@ KINDS = {
                                            "markov_rank": 16, "has_confidence": True,
                                            "confidence_reads_token": True} | _OWN),
     "dspark-speculators": Kind("dspark", {"layout": "speculators", "draft_vocab_size": 200, "markov_kind": "rnn",
-                                          "markov_rank": 16} | _OWN),
+                                          "markov_rank": 16, "window": 8} | _OWN),
     "dspark-no-markov": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "has_confidence": True} | _OWN),
 }
 

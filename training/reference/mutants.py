@@ -75,8 +75,8 @@ def with_rnn_parts_swapped(head):
     return other
 
 
-def without_window(head):
-    return with_shape(head, window=0) if head.shape.window else None
+def with_wider_window(head):
+    return with_shape(head, window=head.shape.window + 1) if head.shape.window else None
 
 
 def with_taps_shifted(head):
@@ -249,7 +249,7 @@ MUTANTS = {
     "causal_block": (DFlashHead, lambda head: with_conventions(head, is_causal=True)),
     "block_position": (DFlashHead, lambda head: with_conventions(head, position_offset=1)),
     "alignment": (DFlashHead, with_alignment_swapped),
-    "window": (DFlashHead, without_window),
+    "window": (DFlashHead, with_wider_window),
     "markov": (DSparkHead, without_markov),
     "markov_token": (DSparkHead, lambda head: with_markov_mistake(head, "", token_offset=-1)),
     "markov_state": (DSparkHead, lambda head: with_markov_mistake(head, "rnn", forgets_state=True)),

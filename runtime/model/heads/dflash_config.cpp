@@ -44,6 +44,10 @@ void refuse_others(const dflash_fields& fields) {
   constexpr std::array of_dflash2{"selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"};
   for (const char* const key : of_dflash2)
     if (fields[key]) fields[key].refuse("is of DFlash2, which is not supported", errc::unsupported);
+  const std::string family = fields.root["speculators_model_type"].string_or("dflash");
+  if (family != "dflash" && family != "dspark")
+    fields.root["speculators_model_type"].refuse("is '" + family + "', must be 'dflash' or 'dspark'",
+                                                 errc::unsupported);
   const std::string projector = fields["projector_type"].string_or("dflash");
   if (projector != "dflash" && projector != "dspark")
     fields["projector_type"].refuse("is '" + projector + "', must be 'dflash' or 'dspark'",
@@ -98,29 +102,30 @@ void read_block(const dflash_fields& fields, dflash_config& config, const head_o
   config.embedding_scale = static_cast<float>(fields["input_embedding_scale"].setting_or(1));
 }
 
-/// Which layers have a window. z-lab's are causal, those of speculators only on request not.
-void read_views(const dflash_fields& fields, dflash_config& config) {
-  config.views.assign(config.layer.num_layers, block_view::whole);
-  if (fields.layer["is_causal"].flag_or(false))
-    fields.layer["is_causal"].refuse("must be false", errc::unsupported);
+/// Which layers have a window, and which one.
+void read_window(const dflash_fields& fields, dflash_config& config) {
+  config.has_window.assign(config.layer.num_layers, false);
+  const json_node causal = fields.layer["is_causal"];
+  if (causal.flag_or(false)) causal.refuse("must be false", errc::unsupported);
   const json_node types = fields.layer["layer_types"];
-  bool has_window = false;
-  for (std::size_t l = 0; l < std::min(types.size(), config.views.size()); ++l) {
+  bool has_any = false;
+  for (std::size_t l = 0; l < std::min(types.size(), config.has_window.size()); ++l) {
     const std::string type = types[l].string();
     if (type != "full_attention" && type != "sliding_attention")
       types[l].refuse("must be 'full_attention' or 'sliding_attention'", errc::unsupported);
-    if (type != "sliding_attention") continue;
-    has_window = true;
-    config.views[l] = fields.of_speculators ? block_view::window : block_view::causal_window;
+    config.has_window[l] = type == "sliding_attention";
+    has_any = has_any || config.has_window[l];
   }
-  if (!has_window) return;
-  config.window = fields.layer["sliding_window"].uint();
-  if (config.window == 0) fields.layer["sliding_window"].refuse("must be above 0");
-  if (fields.of_speculators && !fields.root["sliding_window_non_causal"].flag_or(false))
-    fields.root["sliding_window_non_causal"].refuse(
-        "must be true where layers have a window: causal ones are not supported", errc::unsupported);
-  if (!fields.of_speculators && fields.layer["is_causal"])
-    fields.layer["is_causal"].refuse("must be absent where layers have a window", errc::unsupported);
+  if (!has_any) return;
+  block_window& window = config.window;
+  window.ends_at_slot = !fields.of_speculators;
+  window.is_causal =
+      fields.of_speculators ? !fields.root["sliding_window_non_causal"].flag_or(false) : !causal;
+  window.size = fields.layer["sliding_window"].uint();
+  const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
+  if (window.size < least || window.size > 1U << 30)
+    fields.layer["sliding_window"].refuse("is " + std::to_string(window.size) + ", must be at least " +
+                                          std::to_string(least));
 }
 
 void read_markov(const dflash_fields& fields, dflash_config& config) {
@@ -177,7 +182,7 @@ expected<dflash_config> read_dflash_config(const boost::json::object& object, co
   config.layer.vocab_size = root["draft_vocab_size"].uint_or(config.vocab_size);
   read_block(fields, config, overrides);
   read_taps(fields, config, target, overrides);
-  read_views(fields, config);
+  read_window(fields, config);
   read_markov(fields, config);
   if (failure) return *failure;
   check_sizes(fields, config, target);

@@ -14,11 +14,18 @@
 
 namespace paceline::model {
 
-/// How the rows of a block see each other and the text in a layer.
-enum class block_view : std::uint8_t {
-  whole,        ///< all of the text and of the block
-  window,       ///< the last `window` positions of the text, and the whole block
-  causal_window ///< the last `window` positions up to the row itself
+/// What the slots of a block see in layers with a window; elsewhere each sees all of the text and the block.
+struct block_window {
+  std::uint32_t size = 0;    ///< positions
+  bool is_causal = true;     ///< of the block the slots up to itself
+  bool ends_at_slot = false; ///< the last `size` positions up to the slot itself (z-lab); else `size`
+                             ///< positions of the text, whatever of the block (speculators)
+
+  /// Positions that slot `slot` of `num_slots` sees, its own block included.
+  constexpr std::uint32_t of_slot(std::uint32_t slot, std::uint32_t num_slots) const noexcept {
+    const std::uint32_t last = is_causal ? slot : num_slots - 1;
+    return ends_at_slot ? size + last - slot : size + last + 1;
+  }
 };
 
 /// The config of a head of kind "dflash" or "dspark", in terms of the equations of dflash_head.hpp.
@@ -31,8 +38,8 @@ struct dflash_config {
   token_id mask_token;           ///< what is embedded in every slot but the first
   bool predicts_next = false;    ///< slot j predicts the token behind its position, not the one there
   float embedding_scale = 1;
-  std::vector<block_view> views; ///< [layers]
-  std::uint32_t window = 0;
+  std::vector<bool> has_window; ///< [layers]
+  block_window window;
   markov_kind markov = markov_kind::none;
   std::uint32_t markov_rank = 0;
   bool has_confidence = false;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 namespace paceline::model {
@@ -23,10 +22,6 @@ constexpr std::array own_taps{layer_index{0}};
 
 kv_shape shape_of(const model_config& layer, kv_type type) {
   return {layer.num_layers, layer.num_kv_heads, layer.head_dim, type};
-}
-
-void make_sigmoids(std::span<float> values) {
-  for (float& value : values) value = 1 / (1 + std::exp(-value));
 }
 
 } // namespace
@@ -51,29 +46,38 @@ class dflash_head::block_pass {
       make_logits();
     }
     ops_.deliver();
-    make_sigmoids(outputs_.confidences);
+    make_confidences(outputs_.confidences);
   }
 
  private:
-  /// A slot shows the whole block to attention where it sees the whole block, and else its own place.
+  /// Rows of the text and those of blocks, which are ordered by slot: of each layer with a window, those of
+  /// one slot see as far as each other.
   void divide_rows() {
-    place_.resize(batch_.rows.size());
+    std::vector<std::uint32_t> in_blocks;
     for (std::uint32_t r = 0; r < batch_.rows.size(); ++r) {
-      device::batch_entry row = batch_.rows[r];
-      if (features_.levels[r] == 0) {
-        context_.push_back(row);
-        context_cells_.push_back(features_.cells[r]);
+      if (features_.levels[r] != 0) {
+        in_blocks.push_back(r);
         continue;
       }
+      context_.push_back(batch_.rows[r]);
+      context_cells_.push_back(features_.cells[r]);
+    }
+    std::ranges::stable_sort(in_blocks, {}, [&](std::uint32_t r) { return features_.levels[r]; });
+    place_.resize(batch_.rows.size());
+    for (const std::uint32_t r : in_blocks) {
+      device::batch_entry row = batch_.rows[r];
       place_[r] = static_cast<std::uint32_t>(block_.size());
       if (features_.levels[r] == head_.first_level_row()) first_slots_.push_back(place_[r]);
       tokens_.push_back(features_.levels[r] == 1 ? row.token : config_.mask_token);
       previous_.push_back(row.token);
       block_.push_back(row);
-      row.position = row.rotary_position();
-      row.positions_back = 0;
-      causal_block_.push_back(row);
+      if (config_.window.is_causal) { // sees up to its own place
+        row.position = row.rotary_position();
+        row.positions_back = 0;
+      }
+      windowed_block_.push_back(row);
     }
+    PACELINE_CHECK(block_.size() % config_.block_size == 0, "blocks are run in full");
   }
 
   void take_memory() {
@@ -145,19 +149,30 @@ class dflash_head::block_pass {
     const std::uint32_t width = layer_.hidden_size;
     ops_.embed({&head_.embedding(), tokens_, memory_.hidden, width, config_.embedding_scale});
     make_table(block_, block_table_);
-    const device::row_batch whole = batch_of(block_), causal = batch_of(causal_block_);
-    decoder_layers seen_whole(ops_, whole, layer_, memory_), seen_causally(ops_, causal, layer_, memory_);
+    const device::row_batch batch = batch_of(block_);
+    decoder_layers layers(ops_, batch, layer_, memory_);
     for (std::uint32_t l = 0; l < weights_.layers.size(); ++l) {
       const layer_weights& layer = weights_.layers[l];
-      const block_view view = config_.views[l];
-      const std::uint32_t window = view == block_view::whole    ? 0
-                                   : view == block_view::window ? config_.window + config_.block_size
-                                                                : config_.window;
-      decoder_layers& layers = view == block_view::causal_window ? seen_causally : seen_whole;
-      layers.attend(layer, {memory_.hidden, width, layer.attention_norm},
-                    {kv_.layer(l), block_table_, window});
+      const attention_input input{memory_.hidden, width, layer.attention_norm};
+      const attention_view view{kv_.layer(l), block_table_, 0};
+      if (config_.has_window[l])
+        attend_windows(layers, layer, input, view);
+      else
+        layers.attend(layer, input, view);
       layers.feed_forward(layer);
     }
+  }
+
+  void attend_windows(decoder_layers& layers, const layer_weights& layer, const attention_input& input,
+                      attention_view view) {
+    layers.project(layer, input, view);
+    const auto num_blocks = static_cast<std::uint32_t>(block_.size()) / config_.block_size;
+    for (std::uint32_t slot = 0; slot < config_.block_size; ++slot) {
+      view.window = config_.window.of_slot(slot, config_.block_size);
+      const std::uint32_t first = slot * num_blocks;
+      layers.look(batch_of(std::span(windowed_block_).subspan(first, num_blocks)), first, view);
+    }
+    layers.add_attended(layer);
   }
 
   /// norm(z) of every slot and the Markov head's term for the anchor before it, which is that of level 0.
@@ -210,7 +225,7 @@ class dflash_head::block_pass {
   const head_features& features_;
   kv_cells& kv_;
   const head_outputs& outputs_;
-  std::vector<device::batch_entry> context_, block_, causal_block_;
+  std::vector<device::batch_entry> context_, block_, windowed_block_;
   std::vector<std::uint32_t> context_cells_; ///< in the target's pool
   std::vector<token_id> tokens_, previous_;  ///< of the slots: embedded; before the slot of level 0
   std::vector<std::uint32_t> place_;         ///< of each row: its number in `block_`
@@ -227,76 +242,6 @@ class dflash_head::block_pass {
   float* terms_ = nullptr;
 };
 
-/// A pass over rows of a draft: what the Markov head adds to their levels' logits.
-class dflash_head::level_pass {
- public:
-  level_pass(const dflash_head& head, device::ops& ops, const device::row_batch& batch,
-             const head_features& features, kv_cells& kv, const head_outputs& outputs)
-      : head_(head), ops_(ops), batch_(batch), features_(features), kv_(kv), outputs_(outputs),
-        markov_(head.weights_->markov, head.config_.layer.hidden_size) {}
-
-  void run() {
-    const auto count = static_cast<std::uint32_t>(batch_.rows.size());
-    const std::size_t kept = head_.kept_size();
-    const std::uint32_t rank = head_.config_.markov_rank;
-    float* rows = nullptr;
-    const std::array<row_array, 3> arrays{{{&rows, markov_.width()}, {&kept_, kept}, {&terms_, rank}}};
-    divide_scratch(ops_, count, arrays);
-    markov_.place(rows, count);
-    if (kept != 0) read_states(count);
-    std::vector<token_id> tokens;
-    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    markov_.run(ops_, tokens);
-    if (const std::uint32_t state = head_.state_size(); state != 0) {
-      ops_.gather({kept_, kept, markov_.state().at, markov_.width(), nullptr, count, state});
-      kv_.features()->write(ops_, cells_of(batch_, kv_.block_size()), 0, kept_, kept);
-    }
-    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
-    ops_.gather({terms_, rank, markov_.term().at, markov_.width(), outputs_.logit_rows.data(), wanted, rank});
-    product(ops_, {terms_, rank}, wanted, *head_.weights_->markov.logits, nullptr,
-            {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
-    if (!outputs_.confidences.empty()) markov_.confidence(ops_, ops_.place_for(outputs_.confidences));
-    ops_.deliver();
-    make_sigmoids(outputs_.confidences);
-  }
-
- private:
-  /// norm(z) of each row's slot, which lies as many cells behind the newest row of the text as the row's
-  /// level says, and the state that the row above left; that of level 0 is in the block.
-  void read_states(std::uint32_t count) {
-    const std::uint32_t first = head_.first_level_row(), state = head_.state_size();
-    const std::size_t kept = head_.kept_size();
-    const auto cell_at = [&](const device::batch_entry& row, std::uint32_t slot) {
-      return static_cast<std::uint32_t>(
-          device::cell_of(batch_.sequences[row.sequence], kv_slot{slot}, kv_.block_size()));
-    };
-    std::vector<std::uint32_t> slots, above;
-    for (std::uint32_t r = 0; r < count; ++r) {
-      const device::batch_entry& row = batch_.rows[r];
-      slots.push_back(cell_at(row, row.position.value + first));
-      above.push_back(features_.levels[r] == 1 ? cell_at(row, row.position.value + first - 1)
-                                               : features_.cells[r]);
-    }
-    if (state != 0) {
-      kv_.features()->read(ops_, above, 0, kept_, kept);
-      ops_.gather({markov_.state().at, markov_.width(), kept_, kept, nullptr, count, state});
-    }
-    kv_.features()->read(ops_, slots, 0, kept_, kept);
-    ops_.gather({markov_.hidden().at, markov_.width(), kept_ + state, kept, nullptr, count,
-                 head_.config_.layer.hidden_size});
-  }
-
-  const dflash_head& head_;
-  device::ops& ops_;
-  const device::row_batch& batch_;
-  const head_features& features_;
-  kv_cells& kv_;
-  const head_outputs& outputs_;
-  markov_rows markov_;
-  float* kept_ = nullptr;
-  float* terms_ = nullptr;
-};
-
 dflash_head::dflash_head(dflash_config config, std::unique_ptr<dflash_weights> weights,
                          std::shared_ptr<const transformer> target, std::vector<token_id> target_ids,
                          paceline::kv_type kv_type, device::buffer_memory& memory)
@@ -309,7 +254,7 @@ dflash_head::dflash_head(dflash_config config, std::unique_ptr<dflash_weights> w
   info_.vocab_size = lm_head().num_rows();
   info_.context_length = layer.context_length;
   info_.num_layers = layer.num_layers;
-  info_.hidden_size = kept_size();
+  info_.hidden_size = layer.hidden_size;
   std::uint64_t bytes = weights_->vectors->size_bytes() + weights_->fc->size_bytes();
   for (const layer_weights& one : weights_->layers) bytes += one.matrix_bytes();
   const markov_weights& markov = weights_->markov;
@@ -382,7 +327,7 @@ void dflash_head::forward(device::ops& ops, const device::row_batch& batch, cons
   }
   PACELINE_CHECK(config_.markov != markov_kind::none && outputs.logit_rows.size() == batch.rows.size(),
                  "rows of a draft are a Markov head's, and give logits");
-  level_pass(*this, ops, batch, features, *cells, outputs).run();
+  complete_levels(ops, batch, features, *cells, outputs);
 }
 
 } // namespace paceline::model

@@ -6,6 +6,7 @@
 #include "runtime/model/heads/dflash_config.hpp"
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/markov_head.hpp"
+#include "runtime/model/kv_cells.hpp"
 #include "runtime/model/transformer.hpp"
 
 #include <memory>
@@ -60,6 +61,9 @@ class dflash_head final : public draft_head {
   class block_pass;
   class level_pass;
 
+  /// A pass over rows of a draft.
+  void complete_levels(device::ops& ops, const device::row_batch& batch, const head_features& features,
+                       kv_cells& kv, const head_outputs& outputs) const;
   const device::matrix& embedding() const noexcept {
     return weights_->embedding ? *weights_->embedding : *target_->weights().token_embedding;
   }

@@ -4,6 +4,8 @@
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_glu.hpp"
 
+#include <cmath>
+
 namespace paceline::model {
 
 using device::activation;
@@ -51,6 +53,10 @@ void markov_rows::mix_rnn(device::ops& ops) const {
 
 void markov_rows::confidence(device::ops& ops, float* out) const {
   product(ops, hidden(), num_rows_, *weights_.confidence, weights_.confidence_bias, {out, 1});
+}
+
+void make_confidences(std::span<float> values) {
+  for (float& value : values) value = 1 / (1 + std::exp(-value));
 }
 
 } // namespace paceline::model

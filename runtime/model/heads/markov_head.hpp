@@ -75,4 +75,7 @@ class markov_rows {
   std::uint32_t num_rows_ = 0;
 };
 
+/// Confidences from what `markov_rows::confidence` gave, on the host.
+void make_confidences(std::span<float> values);
+
 } // namespace paceline::model

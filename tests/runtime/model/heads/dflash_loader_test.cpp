@@ -1,5 +1,6 @@
 // DFlash and DSpark heads from their published layouts: what is read, and what is refused and how.
 // tests/e2e/head_parity.py compares the numbers with a reference.
+#include "runtime/model/heads/dflash_config.hpp"
 #include "runtime/model/heads/head_kind.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
@@ -13,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace paceline::test {
 namespace {
@@ -217,6 +219,9 @@ TEST_F(dflash_loader_test, refuses_other_networks_of_the_same_name) {
   auto head = of_speculators();
   head.config["projector_type"] = "domino";
   EXPECT_THAT(problem(head), HasSubstr("'projector_type' is 'domino'"));
+  head = of_speculators();
+  head.config["speculators_model_type"] = "dflash2";
+  EXPECT_THAT(problem(head), HasSubstr("'speculators_model_type' is 'dflash2'"));
   head = dflash();
   head.config["is_causal"] = true;
   EXPECT_THAT(problem(head), HasSubstr("'is_causal' must be false"));
@@ -225,21 +230,29 @@ TEST_F(dflash_loader_test, refuses_other_networks_of_the_same_name) {
   EXPECT_THAT(problem(head), HasSubstr("'final_logit_softcapping' must be 0"));
 }
 
-TEST_F(dflash_loader_test, refuses_windows_that_it_cannot_compute) {
+TEST_F(dflash_loader_test, reads_windows_and_refuses_those_that_it_cannot_compute) {
   auto head = dflash();
   head.config["layer_types"] = {"full_attention", "sliding_attention"};
   EXPECT_THAT(problem(head), HasSubstr("sliding_window"));
-  head.config["sliding_window"] = 16;
+  head.config["sliding_window"] = 0;
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 0, must be at least 1"));
+  head.config["sliding_window"] = 3;
   EXPECT_EQ(problem(head), "was accepted");
   head.config["is_causal"] = false;
-  EXPECT_THAT(problem(head), HasSubstr("'is_causal' must be absent"));
-  head = of_speculators();
-  auto& layer = head.config["transformer_layer_config"].as_object();
-  layer["layer_types"] = {"sliding_attention", "full_attention"};
-  layer["sliding_window"] = 16;
-  EXPECT_THAT(problem(head), HasSubstr("'sliding_window_non_causal' must be true"));
-  head.config["sliding_window_non_causal"] = true;
-  EXPECT_EQ(problem(head), "was accepted");
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 3, must be at least 4")) << "the block is wider";
+  head.config["layer_types"] = {"full_attention", "chunked_attention"};
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_attention'"));
+}
+
+TEST(block_window, counts_positions_up_to_the_slot_or_in_the_text) {
+  constexpr std::uint32_t slots = 4;
+  const auto all = [](const model::block_window& window) {
+    return std::vector{window.of_slot(0, slots), window.of_slot(3, slots)};
+  };
+  EXPECT_THAT(all({.size = 10, .is_causal = true, .ends_at_slot = true}), ElementsAre(10, 10));
+  EXPECT_THAT(all({.size = 10, .is_causal = false, .ends_at_slot = true}), ElementsAre(13, 10));
+  EXPECT_THAT(all({.size = 10, .is_causal = true, .ends_at_slot = false}), ElementsAre(11, 14));
+  EXPECT_THAT(all({.size = 10, .is_causal = false, .ends_at_slot = false}), ElementsAre(14, 14));
 }
 
 TEST_F(dflash_loader_test, a_markov_head_makes_a_head_dspark) {
