@@ -143,11 +143,12 @@ struct generation_request {
   beam_params beams = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
-  std::string tenant = {}; ///< owner: drafters remember text per tenant, and tenants take turns in queues
-  shared_list<token_id> prediction = {};                       ///< the client's own draft of the output
-  std::int32_t priority = 0;                                   ///< lower values run first
-  bool skip_special_tokens = true;                             ///< in the text; tokens are always reported
-  bool trace = false;                                          ///< report every round
+  std::string tenant = {};                   ///< drafters remember text of one tenant only
+  std::string owner = {};                ///< who waits: owners take turns in queues, whatever their tenants
+  shared_list<token_id> prediction = {}; ///< the client's own draft of the output
+  std::int32_t priority = 0;             ///< lower values run first
+  bool skip_special_tokens = true;       ///< in the text; tokens are always reported
+  bool trace = false;                    ///< report every round
   std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< from admission to the last token; finite
 };
 

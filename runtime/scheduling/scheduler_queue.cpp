@@ -8,8 +8,8 @@
 
 namespace paceline::scheduling {
 
-/// Inserts the request before those of lower priority. At equal priority tenants take turns: the k-th waiting
-/// request of each tenant comes before the (k+1)-th of any other.
+/// Inserts the request before those of lower priority. At equal priority owners take turns: the k-th waiting
+/// request of each owner comes before the (k+1)-th of any other.
 void scheduler_state::enqueue(request_id request) {
   const auto& own = requests_.at(request).request.terms->request();
   const auto waits = [&](request_id id) { return requests_.at(id).state == phase::waiting; };
@@ -17,17 +17,17 @@ void scheduler_state::enqueue(request_id request) {
     return requests_.at(id).request.terms->request();
   };
   const auto is_own = [&](request_id id) {
-    return terms_of(id).priority == own.priority && terms_of(id).tenant == own.tenant;
+    return terms_of(id).priority == own.priority && terms_of(id).owner == own.owner;
   };
   const auto turn = 1 + std::ranges::count_if(queue_, is_own);
-  std::map<std::string_view, std::ptrdiff_t> turns; // of the tenants' last requests seen
+  std::map<std::string_view, std::ptrdiff_t> turns; // of the owners' last requests seen
   auto place = queue_.end();
   for (auto other = queue_.begin(); other != queue_.end(); ++other) {
     const auto& terms = terms_of(*other);
-    const bool comes_later = terms.priority == own.priority ? ++turns[terms.tenant] > turn && waits(*other)
+    const bool comes_later = terms.priority == own.priority ? ++turns[terms.owner] > turn && waits(*other)
                                                             : terms.priority > own.priority && waits(*other);
     if (is_own(*other))
-      place = queue_.end(); // never before the tenant's own earlier requests
+      place = queue_.end(); // never before the owner's own earlier requests
     else if (comes_later && place == queue_.end())
       place = other;
   }

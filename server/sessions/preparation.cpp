@@ -14,12 +14,14 @@ using wire::parsed;
 
 constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's default, for /v1/completions only
 
-/// Sets what depends on neither the prompt nor the model: tenant, time limit, index of the choice.
+/// Sets what depends on neither the prompt nor the model: owner, tenant, time limit, index of the choice.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
                     const std::string& user, std::uint64_t seed, std::uint32_t choice) {
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.settings.get()->request_timeout;
+  // The key alone: by its users or salts a key would get more turns than others.
+  request.owner = who.tenant;
   // Prefixes are shared within one key only, because cache hits reveal what others have asked.
   if (!who.tenant.empty())
     request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);

@@ -89,7 +89,7 @@ TEST(slow_clients, any_order_of_reading_ends_with_the_texts_that_requests_have_a
       std::vector<generation_request> requests;
       for (std::uint32_t n = 0; n < 10; ++n) {
         requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 40));
-        requests.back().tenant = n % 3 == 0 ? "a" : "b";
+        requests.back().owner = n % 3 == 0 ? "a" : "b";
         sim.submit(requests.back(), drafter == "none" ? plain_decoding : drafter_index{1}, random() % 8);
       }
       const auto open = [&](std::size_t n) { return sim.client(n).finish == finish_reason::none; };

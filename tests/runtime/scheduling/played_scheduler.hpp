@@ -20,15 +20,17 @@ class played_scheduler {
 
   static constexpr std::uint32_t prompt_length = 8;
 
-  request_id submit(std::uint64_t credit, std::uint32_t max_tokens = 40, std::string tenant = {},
+  /// Every request is a tenant of its own, as where a client names another user each time.
+  request_id submit(std::uint64_t credit, std::uint32_t max_tokens = 40, std::string owner = {},
                     std::int32_t priority = 0) {
     generation_request request;
     request.prompt.assign(prompt_length, token_id{1});
     request.stop.max_tokens = max_tokens;
-    request.tenant = std::move(tenant);
+    request.owner = std::move(owner);
     request.priority = priority;
     request.sampling.prompt_logprobs = scores_prompts;
     const request_id id{++num_submitted_};
+    request.tenant = to_string(id);
     max_length_[id] = prompt_length + max_tokens;
     take(state.submit(admitted(id, std::move(request)), plain_decoding, credit, now));
     return id;

@@ -142,7 +142,7 @@ TEST(scheduler_queue, one_shortage_of_blocks_costs_one_stream_its_place_at_a_tim
   EXPECT_EQ(play.released, (requests{slow, slower}));
 }
 
-TEST(scheduler_queue, tenants_take_turns) {
+TEST(scheduler_queue, owners_take_turns) {
   auto play = scheduler_for(1);
   play.submit(plenty, 4, "many");
   requests many, few;
@@ -155,7 +155,7 @@ TEST(scheduler_queue, tenants_take_turns) {
             (requests{many[0], few[0], one, many[1], few[1], many[2], many[3], many[4]}));
 }
 
-TEST(scheduler_queue, a_tenant_whose_requests_come_one_by_one_waits_for_one_of_another) {
+TEST(scheduler_queue, an_owner_whose_requests_come_one_by_one_waits_for_one_of_another) {
   auto play = scheduler_for(1);
   for (int i = 0; i < 8; ++i) play.submit(plenty, 4, "many");
   for (int i = 0; i < 4; ++i) {
@@ -173,13 +173,13 @@ TEST(scheduler_queue, a_tenant_whose_requests_come_one_by_one_waits_for_one_of_a
   }
 }
 
-TEST(scheduler_queue, a_tenants_own_requests_keep_their_order) {
+TEST(scheduler_queue, an_owners_own_requests_keep_their_order) {
   auto play = scheduler_for(1);
   play.submit(plenty, 4, "a");
   requests b{play.submit(plenty, 4, "b")};
   const auto gone = play.submit(plenty, 4, "a");
   for (int i = 0; i < 2; ++i) b.push_back(play.submit(plenty, 4, "b"));
-  const auto early = play.submit(plenty, 4, "a"); // its tenant's second
+  const auto early = play.submit(plenty, 4, "a"); // its owner's second
   play.cancel(gone);
   const auto late = play.submit(plenty, 4, "a");
   play.admitted_since();
