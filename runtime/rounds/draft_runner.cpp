@@ -25,7 +25,7 @@ bool draft_runner::drafts_for(const plan_item& item) const {
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const device::stopwatch since_begin(ops, *time_);
-  sessions_.drop_ended();
+  drop_ended();
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   std::vector<speculation::draft_task> tasks;

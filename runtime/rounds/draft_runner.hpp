@@ -23,7 +23,10 @@ class draft_runner {
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
   /// Releases requests that have ended, for when no further drafts are requested.
-  void drop_ended() { sessions_.drop_ended(); }
+  void drop_ended() {
+    sessions_.drop_ended();
+    foreseen_.drop_ended(); // sessions held their logs, and these the terms
+  }
   /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
   /// `run`, on its stream.
   void run_ahead(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict) {

@@ -58,6 +58,11 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
   }
 }
 
+void foreseen_drafts::drop_ended() {
+  for (auto& [group, all] : pending_) // nobody else holds the terms
+    std::erase_if(all, [](const pending& one) { return one.terms.use_count() == 1; });
+}
+
 std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const round_plan& plan,
                                                         const plan_item& item, draft_batch& batch) {
   auto* request = find(plan.group, item.request.id());
