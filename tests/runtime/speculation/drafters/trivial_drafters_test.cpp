@@ -125,6 +125,23 @@ TEST_F(corpus_file, what_a_request_learns_stays_with_it) {
   EXPECT_EQ(drafted_request(**bigram).chain({7}, 1), ids{});
 }
 
+/// Nothing follows 2. The choice of "auto" looks at the plan of a drawn draft alone.
+TEST_F(corpus_file, where_a_drawn_chain_ends_does_not_show_in_its_plan) {
+  const auto bigram = make("bigram", write("c.ids", "0 1 0 2")).value();
+  std::set<std::uint32_t> lengths;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    drafted_request request(*bigram);
+    request.temperature = 1;
+    request.rule = verification_rule::rejection;
+    request.seed = seed;
+    const auto made = request.propose({0}, 3);
+    lengths.insert(made.tree.size());
+    EXPECT_EQ(made.plan.levels, 3U);
+    EXPECT_EQ(made.plan.nodes, 3U);
+  }
+  EXPECT_EQ(lengths, (std::set<std::uint32_t>{1, 3}));
+}
+
 TEST_F(corpus_file, a_bad_one_is_refused_by_name) {
   for (const auto& [text, rule] : std::map<std::string, std::string>{{"1 2 100", "number 3"},
                                                                      {"1 -2", "number 2"},
