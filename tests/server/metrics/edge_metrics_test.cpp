@@ -73,5 +73,26 @@ TEST(edge_metrics, prints_states_of_blocks_and_replies) {
   EXPECT_NE(all.find("paceline_time_to_first_token_seconds_count{model=\"bytes\"} 1"), std::string::npos);
 }
 
+/// What metrics_test.py cannot bring about in a healthy daemon.
+TEST(edge_metrics, prints_what_failed) {
+  scripted_edge edge;
+  auto snapshot = edge.engine.snapshot();
+  auto& model = snapshot.models.at(0);
+  model.is_late = true;
+  model.num_device_losses = 7;
+  model.num_preemptions = 8;
+  model.drafters.at(0).num_failures = 3;
+  snapshot.actors.push_back({"draft_worker/0/1", 0, 5, 4, true});
+  const auto all = edge.metrics.text(snapshot, false);
+  for (const auto* sample :
+       {"paceline_draft_failures_total{model=\"bytes\",drafter=\"ngram\"} 3\n",
+        "paceline_model_figures_late{model=\"bytes\"} 1\n",
+        "paceline_device_losses_total{model=\"bytes\"} 7\n",
+        "paceline_preemptions_total{model=\"bytes\"} 8\n", "paceline_actor_lost{actor=\"scheduler\"} 0\n",
+        "paceline_actor_lost{actor=\"draft_worker/0/1\"} 1\n",
+        "paceline_actor_restarts_total{actor=\"draft_worker/0/1\"} 4\n"})
+    EXPECT_NE(all.find(sample), std::string::npos) << sample;
+}
+
 } // namespace
 } // namespace paceline::server
