@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import threading
@@ -94,6 +95,21 @@ def test_every_flag_of_the_command_line_is_an_option():
     done = subprocess.run([PROGRAM, "serve", *arguments, "--print-config"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if "threads: 1 " in line and "command line" in line]
+
+
+def test_a_file_full_of_wrong_keys_is_refused_in_proportion_to_its_length(tmp_path):
+    """When each key was compared with all keys before it, this file took 26 s of processor time."""
+    config = tmp_path / "keys.yaml"
+    config.write_text("version: 1\n" + "".join(f"k{i}: 1\n" for i in range(95_000)))
+    bound = (10, 10)
+    done = subprocess.run(
+        [PROGRAM, "check-config", config],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, bound),
+    )
+    assert done.returncode == CONFIG, done.returncode
+    assert "and 94950 more errors" in done.stderr
 
 
 def test_a_taken_port_is_69(files, daemon):
