@@ -87,6 +87,33 @@ def test_an_upward_include_is_found():
     assert not violations([(Path("engine/x.hpp"), '#include "actors/behaviors.hpp"\n')])
 
 
+def reached_from(header):
+    """The project's headers that a header includes, directly or not."""
+    found, open_ = set(), [header]
+    while open_:
+        for other in includes((ROOT / open_.pop()).read_text()):
+            if other not in found and (ROOT / other).exists():
+                found.add(other)
+                open_.append(other)
+    return found
+
+
+# Headers of these folders with data that messages carry; the others there are machinery.
+CARRIED = {
+    "runtime/device": {"fence.hpp", "row_batch.hpp"},
+    "runtime/kv": {"pool_figures.hpp"},
+    "runtime/scheduling": {"admitted_request.hpp", "pool_commands.hpp", "round.hpp", "scheduler_counters.hpp"},
+    "runtime/speculation": {"drafters/draft.hpp", "trees/token_tree.hpp"},
+}
+
+
+def test_messages_include_data_and_no_machinery():
+    free = {"runtime/base", "protocol"}
+    others = [h for h in reached_from("protocol/messages.hpp") if room_of(h) not in free]
+    allowed = {f"{room}/{name}" for room, names in CARRIED.items() for name in names}
+    assert others and set(others) - allowed == set()
+
+
 def test_beast_stays_in_few_files():
     users = [p for p, text in sources() if any(h.startswith("boost/beast") for h in includes(text)) and p.suffix == ".cpp"]
     assert len(users) <= MAX_BEAST_FILES, users

@@ -139,7 +139,7 @@ TEST(philox, every_part_of_a_stream_changes_its_numbers) {
   changed.place = 1U << 23;
   EXPECT_TRUE(differs(changed));
   for (const auto purpose : {noise_purpose::draft, noise_purpose::accept, noise_purpose::residual,
-                             noise_purpose::scheduler, noise_purpose::fault}) {
+                             noise_purpose::scheduler, noise_purpose::fault, noise_purpose::proposal}) {
     changed = base;
     changed.purpose = purpose;
     EXPECT_TRUE(differs(changed));
