@@ -29,7 +29,7 @@ std::unique_ptr<speculation::drafter> the_papers_lookahead() {
 }
 
 struct passes {
-  std::uint64_t num = 0, most_rows = 0;
+  std::uint64_t most_rows = 0;
   std::uint64_t num_wide = 0; ///< with a whole window
 };
 
@@ -41,7 +41,6 @@ struct lookahead_run {
     options.num_blocks = 1024;
     options.auto_draft_length = automatic ? 4 : 0;
     options.target_cost = [this, row](std::uint64_t rows) {
-      ++counted.num;
       counted.most_rows = std::max(counted.most_rows, rows);
       counted.num_wide += rows > 60 ? 1 : 0;
       return std::chrono::nanoseconds(microseconds(3000) + rows * row);
@@ -77,14 +76,11 @@ TEST(lookahead, the_papers_window_fits_a_pass_and_changes_no_token) {
     }
 }
 
-TEST(lookahead, is_a_candidate_of_auto_and_pays_for_its_probes) {
-  const lookahead_run cheap(true, microseconds(1), 0.0F, 1);
-  EXPECT_EQ(cheap.tokens, cheap.plain);
-  EXPECT_GT(cheap.num_accepted, 20U);
-  EXPECT_GT(cheap.counted.num_wide, 5U);
-  const lookahead_run expensive(true, microseconds(1000), 0.0F, 1);
-  EXPECT_EQ(expensive.tokens, expensive.plain);
-  EXPECT_LE(expensive.counted.num_wide, 3U) << "a window takes as long as twenty passes";
+TEST(lookahead, is_a_candidate_of_auto) {
+  const lookahead_run run(true, microseconds(1), 0.0F, 1);
+  EXPECT_EQ(run.tokens, run.plain);
+  EXPECT_GT(run.num_accepted, 20U);
+  EXPECT_GT(run.counted.num_wide, 5U);
 }
 
 } // namespace

@@ -72,11 +72,17 @@ TEST(preparation, keys_salts_and_users_are_tenants_of_their_own) {
 TEST(preparation, a_key_is_one_owner_whatever_users_and_salts_its_requests_name) {
   scripted_edge edge;
   for (const char* members : {"", R"(,"user":"u")", R"(,"cache_salt":"s")"}) {
-    const auto body = std::string(R"({"prompt":"a","n":2)").append(members).append("}");
-    const auto prepared = prepare_completion(edge.context, {"k1", ""}, body);
-    ASSERT_TRUE(prepared);
-    for (const auto& one : prepared->sequences) EXPECT_EQ(one.owner, "k1") << members;
-    EXPECT_EQ(prepare_completion(edge.context, {}, body)->sequences[0].owner, "");
+    SCOPED_TRACE(members);
+    const auto body = [&](const char* begin) { return std::string(begin).append(members).append("}"); };
+    const caller who{"k1", ""};
+    const auto completion = prepare_completion(edge.context, who, body(R"({"prompt":"a","n":2)"));
+    ASSERT_TRUE(completion);
+    for (const auto& one : completion->sequences) EXPECT_EQ(one.owner, "k1");
+    const auto chat = body(R"({"messages":[{"role":"user","content":"a"}])");
+    EXPECT_EQ(prepare_chat(edge.context, who, chat)->sequences[0].owner, "k1");
+    auto response = wire::parse_response_request(body(R"({"input":"a")"), {});
+    EXPECT_EQ(prepare_response(edge.context, who, *std::move(response), {})->sequence.owner, "k1");
+    EXPECT_EQ(prepare_completion(edge.context, {}, body(R"({"prompt":"a")"))->sequences[0].owner, "");
   }
 }
 
