@@ -39,8 +39,9 @@ std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index
 
 model_assembly::model_assembly(model_materials materials) {
   auto& limits = materials.limits;
-  rounds::round_resources resources{
-      materials.target, materials.kv, {}, limits.context_length, materials.time, {}, limits.pass_times};
+  rounds::round_resources resources{materials.target,      materials.kv,     {},
+                                    limits.context_length, materials.time,   {},
+                                    limits.pass_times,     materials.inputs, materials.num_inputs};
   auto seats = std::make_shared<std::vector<drafter_seat>>();
   workers_.resize(materials.drafters.size());
   for (std::uint32_t i = 0; i < materials.drafters.size(); ++i) {

@@ -41,6 +41,9 @@ struct model_materials {
   scheduling::scheduler_options limits;   ///< without the drafters
   std::uint32_t num_pools = 1;            ///< the target's and those of drafters
   const clock* time = nullptr;
+  /// The inputs of the drafters' look-ahead rows, by drafter, in the memory of the target's device.
+  const float* inputs = nullptr;
+  std::uint32_t num_inputs = 0;
 };
 
 /// Everything that the actors of one model work on: states, programs and streams. Engines and simulations

@@ -32,8 +32,10 @@ drafter_options called_as_its_kind(const char* kind) {
 bool drafts_with_head(const std::string& kind) {
   constexpr std::string_view kinds[] = {"eagle", "eagle2",         "eagle3", "medusa", "blockwise", "mtp",
                                         "hydra", "mlp_speculator", "dart",   "dflash", "dspark"};
-  return std::ranges::find(kinds, kind) != std::end(kinds);
+  return std::ranges::find(kinds, kind) != std::end(kinds) || drafts_with_inputs(kind);
 }
+
+bool drafts_with_inputs(const std::string& kind) { return kind == "pass" || kind == "ppd"; }
 
 drafter_options with_kind_defaults(drafter_options options) {
   const bool grows_trees = options.kind == "eagle2" || options.kind == "eagle3";
@@ -43,7 +45,9 @@ drafter_options with_kind_defaults(drafter_options options) {
   if (options.tree == tree_kind::dart && options.max_tree_nodes == 0)
     options.max_tree_nodes = published_dart_nodes;
   if (options.tree == tree_kind::by_kind)
-    options.tree = grows_trees ? tree_kind::dynamic : has_template ? tree_kind::fixed : tree_kind::chain;
+    options.tree = grows_trees                             ? tree_kind::dynamic
+                   : has_template || options.kind == "ppd" ? tree_kind::fixed
+                                                           : tree_kind::chain;
   if (has_template && options.tree == tree_kind::fixed && options.tree_paths.empty())
     options.tree_paths = {general_medusa_tree.begin(), general_medusa_tree.end()};
   if (options.max_tree_nodes == 0)

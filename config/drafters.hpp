@@ -14,9 +14,13 @@ std::vector<drafter_options> drafters_of(const model_options& model);
 /// Kinds that draft with a trained head, which is read from a directory.
 bool drafts_with_head(const std::string& kind);
 
+/// Those of them whose head is a few input vectors of the target (PaSS, PPD): it has no matrices of its own.
+bool drafts_with_inputs(const std::string& kind);
+
 /// `options` with the defaults of its kind for what names none: the tree's shape and its nodes. EAGLE-2 and
 /// EAGLE-3 draft dynamic trees of 8 nodes, Medusa the general one of its published trees, DART its own of 60
-/// nodes, all others chains, with room for 64 nodes.
+/// nodes, PPD the trees beside its adapter (else one of `tree_top_k`), all others chains, with room for 64
+/// nodes.
 drafter_options with_kind_defaults(drafter_options options);
 
 } // namespace paceline::config

@@ -374,13 +374,13 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "kind", {"none",           "ngram",     "suffix", "prediction", "unigram",   "bigram", "copy",
                "random",         "synthetic", "nasd",   "lookahead",  "model",     "self",   "cascade",
                "eagle",          "eagle2",    "eagle3", "medusa",     "blockwise", "mtp",    "hydra",
-               "mlp_speculator", "dart",      "dflash", "dspark"},
+               "mlp_speculator", "dart",      "dflash", "dspark",     "pass",      "ppd"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
-      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`): directory with their files; `docs/drafters.md` describes them.");
+      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`, `pass`, `ppd`): directory with their files; `docs/drafters.md` describes them.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");

@@ -71,8 +71,9 @@ class validator {
     check_device(d.device, path + "device");
     if (!has_model && d.device != "auto")
       fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
-    if (!has_head && d.rope_theta != 0) fail(path + "rope_theta", "only heads have one");
-    if (!has_head && d.weights != head_format::stored) fail(path + "weights", "only heads choose a format");
+    const bool has_layers = has_head && !drafts_with_inputs(d.kind);
+    if (!has_layers && d.rope_theta != 0) fail(path + "rope_theta", "only heads have one");
+    if (!has_layers && d.weights != head_format::stored) fail(path + "weights", "only heads choose a format");
     if (d.mtp_order != mtp_concat::by_file && d.kind != "mtp")
       fail(path + "mtp_order", "only drafters of kind mtp have one");
     const bool has_block = d.kind == "dflash" || d.kind == "dspark";

@@ -145,4 +145,11 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
                                 device.buffers());
 }
 
+expected<std::shared_ptr<const model::lookahead_inputs>>
+load_lookahead_inputs(const config::drafter_options& options, const loaded_model& target) {
+  auto made = model::load_lookahead_inputs(options.kind, options.path, target.info().hidden_size);
+  if (!made) return std::move(made).error();
+  return std::make_shared<const model::lookahead_inputs>(*std::move(made));
+}
+
 } // namespace paceline

@@ -5,6 +5,7 @@
 #include "engine/served_model.hpp"
 #include "runtime/device/compute_device.hpp"
 #include "runtime/model/heads/draft_head.hpp"
+#include "runtime/model/heads/lookahead_inputs.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <functional>
@@ -75,5 +76,9 @@ expected<loaded_draft_model> load_draft_model(const config::drafter_options& opt
 expected<std::shared_ptr<const model::draft_head>>
 load_draft_head(const config::drafter_options& options, const config::model_options& target_options,
                 const loaded_model& target, device::compute_device& device);
+
+/// Loads the inputs of a drafter with trained look-ahead rows.
+expected<std::shared_ptr<const model::lookahead_inputs>>
+load_lookahead_inputs(const config::drafter_options& options, const loaded_model& target);
 
 } // namespace paceline

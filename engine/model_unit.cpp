@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
+#include <utility>
 
 namespace paceline {
 
@@ -70,6 +72,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
     unit->drafters.push_back(*std::move(made));
   }
   names.push_back("auto");
+  unit->upload_inputs();
   unit->drafters.emplace_back();
   unit->drafters.back().options.name = "auto";
   unit->drafters.back().options.draft_length = options.auto_draft_length;
@@ -92,7 +95,12 @@ model_unit::load_drafter(const config::drafter_options& wanted, device_set& devi
   parts.encode = [&vocabulary = target->vocabulary()](std::string_view text) {
     return vocabulary.encode(text, {.add_special = false, .parse_special = false});
   };
-  if (config::drafts_with_head(wanted.kind)) {
+  if (config::drafts_with_inputs(wanted.kind)) {
+    auto own = load_lookahead_inputs(wanted, *target);
+    if (!own) return std::move(own).error();
+    parts.own_inputs = *std::move(own);
+    parts.first_input = token_id{static_cast<std::int32_t>(parts.target_vocab_size + num_inputs())};
+  } else if (config::drafts_with_head(wanted.kind)) {
     auto head = load_draft_head(wanted, options, *target, *made.device);
     if (!head) return std::move(head).error();
     parts.own_head = *std::move(head);
@@ -112,6 +120,24 @@ model_unit::load_drafter(const config::drafter_options& wanted, device_set& devi
   if (!drafter) return std::move(drafter).error();
   made.drafter = *std::move(drafter);
   return made;
+}
+
+std::uint32_t model_unit::num_inputs() const {
+  std::uint32_t count = 0;
+  for (const auto& d : drafters)
+    if (d.drafter && d.drafter->inputs()) count += d.drafter->inputs()->num_rows;
+  return count;
+}
+
+/// Those of all drafters, one after another.
+void model_unit::upload_inputs() {
+  std::vector<float> values;
+  for (const auto& d : drafters)
+    if (d.drafter && d.drafter->inputs())
+      std::ranges::copy(d.drafter->inputs()->values, std::back_inserter(values));
+  if (values.empty()) return;
+  inputs = device->buffers().allocate(values.size() * sizeof(float));
+  inputs->upload(0, std::as_bytes(std::span(std::as_const(values))));
 }
 
 bool model_unit::drafts_elsewhere() const {
@@ -160,6 +186,10 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   materials.kv = kv.get();
   materials.num_pools = static_cast<std::uint32_t>(pools.size());
   materials.time = &time;
+  if (inputs) {
+    materials.inputs = reinterpret_cast<const float*>(inputs->data());
+    materials.num_inputs = num_inputs();
+  }
   materials.limits = limits_of(engine, pools[target_pool.value].num_blocks);
   materials.limits.pass_times = time_passes(engine.pass_timing, time);
   target->set_pass_times(materials.limits.pass_times);

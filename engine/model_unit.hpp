@@ -73,7 +73,8 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters; ///< by index; the first "none", the last "auto"
+  std::vector<drafter_unit> drafters;     ///< by index; the first "none", the last "auto"
+  std::unique_ptr<device::buffer> inputs; ///< of the drafters' look-ahead rows; null: there are none
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;
@@ -83,6 +84,9 @@ struct model_unit {
   expected<drafter_unit> load_drafter(const config::drafter_options& wanted, device_set& devices,
                                       const speculation::drafter_registry& registry,
                                       const std::function<void(const load_progress&)>& progress) const;
+  /// Look-ahead rows of the drafters so far.
+  std::uint32_t num_inputs() const;
+  void upload_inputs();
   std::vector<pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;
   scheduling::scheduler_options limits_of(const config::engine_options& engine,
                                           std::uint32_t num_blocks) const;

@@ -16,7 +16,7 @@ namespace paceline::device {
 /// how much earlier: so rows of a block see the whole block, each at its own place (DFlash,
 /// docs/drafters.md).
 struct batch_entry {
-  token_id token;
+  token_id token; ///< from the vocabulary's size on: a row whose input is given (`row_batch::inputs`)
   token_position position;      ///< the last one that it sees
   kv_slot slot;                 ///< where this row's own K and V are written (before any row reads them)
   std::uint32_t sequence = 0;   ///< index into `row_batch::sequences`
@@ -40,6 +40,10 @@ struct row_batch {
   std::span<const batch_entry> rows; ///< [num_rows]
   std::span<const sequence_kv> sequences;
   std::span<const kv_slot> paths;
+  /// Input vectors in the device's memory, [num_inputs][hidden_size], instead of embeddings: vector j is the
+  /// input of rows with token vocab_size + j. Of the target's passes; null: there are none.
+  const float* inputs = nullptr;
+  std::uint32_t num_inputs = 0;
 };
 
 /// Slot of `position` as `row` sees it; position <= row.position.

@@ -1,6 +1,7 @@
 #include "runtime/model/hash_model.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/model/pass_rows.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,10 +12,12 @@ namespace {
 
 struct cell {
   std::uint64_t prefix = 0; ///< hash of tokens 0..position
-  std::uint64_t token = 0;
+  std::uint32_t token = 0;
+  std::uint32_t num_given = 0; ///< rows up to this one, in a row, whose input was given
 };
 
 constexpr std::uint64_t poison_pattern = 0xDEADBEEFDEADBEEFULL;
+constexpr std::uint32_t poisoned_token = 0xDEADBEEFU;
 constexpr std::uint32_t hidden_values = 4;
 
 /// The finaliser of SplitMix64 over a combination of two words.
@@ -55,7 +58,7 @@ class hash_kv final : public kv_storage {
   void poison(std::span<const block_id> blocks) override {
     for (auto b : blocks)
       std::fill_n(&at(std::uint64_t{b.value} * block_size_), block_size_,
-                  cell{poison_pattern, poison_pattern});
+                  cell{poison_pattern, poisoned_token, 0});
     for (auto b : blocks)
       for (std::uint32_t i = 0; i < block_size_ && !feature_values_.empty(); ++i)
         std::ranges::fill(features_at(b.value * block_size_ + i), std::numeric_limits<float>::quiet_NaN());
@@ -94,6 +97,7 @@ class context_reader {
     const std::uint64_t expected = mix(mix(prefix_, c.token), position);
     if (c.prefix != expected) broken_ = mix(broken_ + 1, c.prefix ^ position);
     prefix_ = c.prefix;
+    num_given_ = c.num_given;
     if (memory_ != 0) {
       if (recent_.size() == memory_) recent_.erase(recent_.begin());
       recent_.push_back(c.token);
@@ -101,6 +105,7 @@ class context_reader {
   }
 
   std::uint64_t prefix() const { return prefix_; }
+  std::uint32_t num_given() const { return num_given_; }
   std::uint64_t state() const {
     std::uint64_t s = 0;
     if (memory_ == 0) s = prefix_;
@@ -112,11 +117,12 @@ class context_reader {
   std::uint32_t memory_;
   std::uint64_t prefix_ = 0;
   std::uint64_t broken_ = 0;
+  std::uint32_t num_given_ = 0;
   std::vector<std::uint64_t> recent_;
 };
 
 cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
-  const auto t = static_cast<std::uint64_t>(token.value);
+  const auto t = static_cast<std::uint32_t>(token.value);
   return {mix(mix(prefix, t), position), t};
 }
 
@@ -162,6 +168,17 @@ void hash_model::write_logits(std::uint64_t state, std::span<float> out) const {
     out[v] = config_.sharpness * static_cast<float>(mix(seed, v) >> 40) * 0x1p-24F;
 }
 
+/// What a row whose input is given stands for, behind a context with this state.
+token_id hash_model::token_for(const device::row_batch& batch, const device::batch_entry& row,
+                               std::uint64_t state, std::uint32_t num_given) const {
+  const std::uint32_t input = given_input(batch, row, config_.vocab_size);
+  std::vector<float> logits(config_.vocab_size);
+  write_logits(state, logits);
+  const auto likeliest = static_cast<std::uint32_t>(std::ranges::max_element(logits) - logits.begin());
+  const bool is_in_turn = batch.inputs[std::size_t{input} * hidden_values] == static_cast<float>(num_given);
+  return token_id{static_cast<std::int32_t>((likeliest + (is_in_turn ? 0 : 1)) % config_.vocab_size)};
+}
+
 void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storage& kv,
                          const forward_outputs& outputs) const {
   PACELINE_CHECK(outputs.choices == nullptr, "no op makes the hash model's logits");
@@ -177,7 +194,10 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
     for (std::uint32_t p = 0; p < row.position.value; ++p)
       reader.visit(p, cells.at(cell_of(sequence, slot_of(batch, row, token_position{p}), kv.block_size())));
     auto& own = cells.at(cell_of(sequence, row.slot, kv.block_size()));
-    own = next_cell(reader.prefix(), row.token, row.position.value);
+    const bool is_given = given_input(batch, row, config_.vocab_size) < batch.num_inputs;
+    const token_id token = is_given ? token_for(batch, row, reader.state(), reader.num_given()) : row.token;
+    own = next_cell(reader.prefix(), token, row.position.value);
+    if (is_given) own.num_given = reader.num_given() + 1;
     reader.visit(row.position.value, own);
 
     const std::uint64_t state = reader.state();

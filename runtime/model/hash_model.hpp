@@ -25,7 +25,10 @@ struct hash_model_config {
 /// through the block table, checks that they continue each other, and derives its logits from them. A stale
 /// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
 /// different logits. Its hidden state (for taps, 4 values a row, the same after every layer) is the same hash
-/// in 16-bit pieces, so a drafter that reads features can be right every time.
+/// in 16-bit pieces, so a drafter that reads features can be right every time. A row whose input is given
+/// (`row_batch::inputs`) stands for the likeliest token there if the vector's first value is the number of
+/// such rows directly before it in its context, and for another token otherwise: so a drafter with look-ahead
+/// rows can be right every time, too.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);
@@ -48,6 +51,8 @@ class hash_model final : public language_model {
 
  private:
   void write_logits(std::uint64_t state, std::span<float> out) const;
+  token_id token_for(const device::row_batch& batch, const device::batch_entry& row, std::uint64_t state,
+                     std::uint32_t num_given) const;
 
   hash_model_config config_;
   std::uint32_t num_running_; ///< layers

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/device/matrix.hpp"
+#include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/device/row_batch.hpp"
@@ -32,13 +33,39 @@ inline float* divide_scratch(device::ops& ops, std::uint32_t num_rows, std::span
   return next;
 }
 
-/// Embeddings of the rows' tokens, times `scale`; rows of `out` are `stride` values apart.
+/// The number of the vector that is given as a row's input; `batch.num_inputs` or more: none is, and its
+/// token has an embedding.
+inline std::uint32_t given_input(const device::row_batch& batch, const device::batch_entry& row,
+                                 std::uint32_t vocab_size) {
+  const auto token = static_cast<std::uint32_t>(row.token.value);
+  return token < vocab_size ? batch.num_inputs : token - vocab_size;
+}
+
+/// Embeddings of the rows' tokens, times `scale`; rows of `out` are `stride` values apart. Rows whose input
+/// is given get an embedding that has no meaning.
 inline void embed_rows(device::ops& ops, const device::matrix& table, const device::row_batch& batch,
                        float* out, std::size_t stride, float scale) {
   std::vector<token_id> tokens;
   tokens.reserve(batch.rows.size());
-  for (const device::batch_entry& row : batch.rows) tokens.push_back(row.token);
+  for (const device::batch_entry& row : batch.rows) {
+    const bool is_given = given_input(batch, row, table.num_rows()) < batch.num_inputs;
+    tokens.push_back(is_given ? token_id{0} : row.token);
+  }
   ops.embed({&table, tokens, out, stride, scale});
+}
+
+/// Writes the inputs that are given, as they are, over the rows of `out`. `free` is memory of as many rows,
+/// which is overwritten.
+inline void put_given_inputs(device::ops& ops, const device::row_batch& batch, std::uint32_t vocab_size,
+                             float* free, float* out, std::uint32_t width) {
+  std::vector<std::uint32_t> rows, inputs;
+  for (std::uint32_t r = 0; r < batch.rows.size(); ++r)
+    if (const auto input = given_input(batch, batch.rows[r], vocab_size); input < batch.num_inputs)
+      rows.push_back(r), inputs.push_back(input);
+  if (rows.empty()) return;
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  ops.gather({free, width, batch.inputs, width, inputs.data(), count, width});
+  ops.scatter({out, width, rows.data(), free, width, count, width});
 }
 
 } // namespace paceline::model

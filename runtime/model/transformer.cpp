@@ -89,6 +89,7 @@ class transformer::pass {
   void embed() {
     embed_rows(ops_, *model_.weights_.token_embedding, batch_, memory_.hidden, hidden_size_,
                config_.embedding_scale);
+    put_given_inputs(ops_, batch_, config_.vocab_size, memory_.normed, memory_.hidden, hidden_size_);
   }
 
   void make_rope_tables() {

@@ -36,12 +36,13 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& part : parts)
     if (part.beams) propose_below_hypotheses(ops, plan, drafts, part);
   for (auto& part : parts) {
-    if (part.draft.tree.empty()) continue;
+    if (part.draft.num_rows() == 0) continue;
     const auto limit = limit_of(part);
     part.draft.truncate(limit.rows); // there are no cells for the rest; a truncated tree is a tree
     const bool stale = part.draft.base_length != part.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
-    if (!stale && speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth))
+    if (!stale && speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth,
+                                              resources_.num_inputs))
       continue;
     part.draft = {};
     part.stale = true;
@@ -128,7 +129,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   for (std::size_t i = 0; i < owners.size(); ++i) {
     auto& owner = *owners[i];
     if (owner.item->request.terms->request().trace) owner.choice_of_auto = told(choices[i]);
-    if (choices[i].chosen.tree.empty()) continue;
+    if (choices[i].chosen.num_rows() == 0) continue;
     owner.draft = std::move(choices[i].chosen);
     owner.drafter = candidates_[choices[i].candidate];
   }

@@ -198,7 +198,8 @@ void round_runner::run_pass(device::ops& ops) {
   logits_.resize(logit_rows_.size() * info.vocab_size);
   chosen_.resize(choices_.size());
   const model::device_choices choices{choice_rows_, choices_, chosen_, drafted_};
-  resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv,
+  resources_.target->forward(ops, {rows_, sequences_, paths_, resources_.inputs, resources_.num_inputs},
+                             *resources_.kv,
                              {logit_rows_, logits_, {}, choices_.empty() ? nullptr : &choices});
 }
 
@@ -327,14 +328,13 @@ void round_runner::tell_draft(const batch_part& part, const speculation::verdict
 std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
   const auto wanted = [&](drafter_index index) {
     const auto* drafter = drafter_at(index);
-    return drafter ? drafter->traits().top_tokens : 0;
+    const bool reads_probes = drafter && drafter->traits().where == speculation::placement::in_pass;
+    // Drafters in the pass learn only from their probes.
+    return drafter && !(reads_probes && part.draft.probes.empty()) ? drafter->traits().top_tokens : 0;
   };
   if (part.item->drafter != resources_.automatic) return wanted(part.item->drafter);
   std::uint32_t most = 0;
-  for (const auto candidate : candidates_)
-    if (!part.draft.probes.empty() ||
-        drafter_at(candidate)->traits().where != speculation::placement::in_pass)
-      most = std::max(most, wanted(candidate)); // drafters in the pass learn only from their probes
+  for (const auto candidate : candidates_) most = std::max(most, wanted(candidate));
   return most;
 }
 

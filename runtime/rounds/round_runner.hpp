@@ -28,6 +28,9 @@ struct round_resources {
   /// "auto", if it exists: for its items the controller chooses among the drafters in every round.
   std::optional<drafter_index> automatic = {};
   std::vector<pass_time> pass_times = {}; ///< of the target, measured at load
+  /// The inputs of all drafters' probes, in the memory of the target's device (`device::row_batch::inputs`).
+  const float* inputs = nullptr;
+  std::uint32_t num_inputs = 0;
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,

@@ -76,5 +76,37 @@ INSTANTIATE_TEST_SUITE_P(drafters, auto_of_workers,
                                   std::to_string(tested.param.cost.count()) + "us";
                          });
 
+/// Time of greedy requests with a drafter whose rows ride in the pass, by "none", by itself or by "auto".
+std::chrono::nanoseconds time_in_pass(const char* kind, drafter_index drafter, std::uint32_t num_requests) {
+  simulation_options options;
+  options.target = forgetful_target();
+  options.num_blocks = 8192;
+  options.context_length = 4096;
+  options.auto_draft_length = 8;
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({drafter_called("ngram", small_target()), 8, 0});
+  drafters.push_back({drafter_called(kind, forgetful_target()), 8, 0});
+  simulation sim(options, std::move(drafters));
+  const auto begin = sim.device().time().now();
+  for (std::uint32_t n = 0; n < num_requests; ++n) sim.submit(request_number(n, 0.0F, 800), drafter);
+  EXPECT_TRUE(sim.run());
+  EXPECT_EQ(sim.check_invariants(), "");
+  return sim.device().time().now() - begin;
+}
+
+TEST(auto_of_rows_in_the_pass, takes_them_where_they_pay_and_finds_out_cheaply_where_not) {
+  for (const std::uint32_t num_requests : {1U, 4U}) {
+    const auto plain = time_in_pass("pass", plain_decoding, num_requests);
+    for (const char* kind : {"pass", "ppd"}) {
+      const auto alone = time_in_pass(kind, drafter_index{2}, num_requests);
+      const auto chosen = time_in_pass(kind, drafter_index{3}, num_requests);
+      EXPECT_LT(chosen, 0.75 * plain) << kind << " for " << num_requests;
+      EXPECT_LT(chosen, 1.05 * alone) << kind << " for " << num_requests;
+    }
+    for (const char* kind : {"pass_other", "ppd_other"})
+      EXPECT_LT(time_in_pass(kind, drafter_index{3}, num_requests), 1.02 * plain) << kind;
+  }
+}
+
 } // namespace
 } // namespace paceline

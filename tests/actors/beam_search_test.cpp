@@ -112,13 +112,13 @@ INSTANTIATE_TEST_SUITE_P(
     drafters, beam_grid,
     ::testing::Values(beam_case{"none"}, beam_case{"always_right"}, beam_case{"always_wrong"},
                       beam_case{"half_right"}, beam_case{"ngram"}, beam_case{"ngram_tree"},
-                      beam_case{"suffix"}, beam_case{"lookahead"}, beam_case{"feature"}, beam_case{"twins"},
-                      beam_case{"nasd"}, beam_case{"always_right", true, true}, beam_case{"half_right", true},
-                      beam_case{"model", true}, beam_case{"model_dynamic", true, true},
-                      beam_case{"model_other", true}, beam_case{"cascade", true},
-                      beam_case{"model_foreign_other_dynamic", true}, beam_case{"head", true},
-                      beam_case{"head_dynamic", true, true}, beam_case{"head_path_static", true},
-                      beam_case{"head_parallel_static", true, true}),
+                      beam_case{"suffix"}, beam_case{"lookahead"}, beam_case{"ppd"}, beam_case{"feature"},
+                      beam_case{"twins"}, beam_case{"nasd"}, beam_case{"always_right", true, true},
+                      beam_case{"half_right", true}, beam_case{"model", true},
+                      beam_case{"model_dynamic", true, true}, beam_case{"model_other", true},
+                      beam_case{"cascade", true}, beam_case{"model_foreign_other_dynamic", true},
+                      beam_case{"head", true}, beam_case{"head_dynamic", true, true},
+                      beam_case{"head_path_static", true}, beam_case{"head_parallel_static", true, true}),
     name_of);
 
 struct one_search {

@@ -44,8 +44,9 @@ std::vector<token_id> nearly(std::vector<token_id> output) {
 }
 
 /// Drafters of the product that find something to propose in the grid's requests.
-constexpr std::array<std::string_view, 9> proposing = {
-    "bigram", "lookahead", "nasd", "ngram_tree", "prediction", "random", "suffix", "synthetic", "unigram"};
+constexpr std::array<std::string_view, 14> proposing = {
+    "bigram",    "lookahead", "nasd",       "ngram_tree", "pass",   "pass_other", "ppd",
+    "ppd_chain", "ppd_other", "prediction", "random",     "suffix", "synthetic",  "unigram"};
 
 std::vector<simulated_drafter> drafters_of(const grid_case& param, std::uint32_t length,
                                            const std::shared_ptr<std::uint64_t>& num_wanted) {
@@ -68,6 +69,7 @@ std::vector<simulated_drafter> drafters_of(const grid_case& param, std::uint32_t
 
 /// What the requests of a run say about their drafts.
 struct run_figures {
+  float temperature = 0;
   std::uint32_t concurrency = 0, drafted = 0, accepted = 0;
   std::uint64_t num_wanted = 0; ///< nodes that "tree" would have proposed with cells for all
 };
@@ -97,6 +99,13 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   const bool is_good_head =
       param.drafter.starts_with("head") && param.drafter.find("other") == std::string::npos;
   if (param.drafter == "prediction" || param.drafter == "synthetic" || is_good_head) {
+    ASSERT_GT(run.accepted, 0U);
+  }
+  // Look-ahead rows say the likeliest tokens.
+  if (param.drafter == "pass" && run.temperature == 0) {
+    ASSERT_EQ(run.accepted, run.drafted);
+  }
+  if (param.drafter == "ppd" && run.temperature == 0) {
     ASSERT_GT(run.accepted, 0U);
   }
   if (param.drafter == "tree") {
@@ -138,7 +147,7 @@ void exactness_grid::run(std::uint32_t length, float temperature, std::uint32_t 
   SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) +
                " concurrency " + std::to_string(concurrency) + " seed " + std::to_string(options.seed));
   ASSERT_TRUE(sim.run());
-  run_figures figures{concurrency, 0, 0, *num_wanted};
+  run_figures figures{temperature, concurrency, 0, 0, *num_wanted};
   for (std::uint32_t n = 0; n < concurrency; ++n) {
     ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
     ASSERT_EQ(sim.client(n).finish, finish_reason::length);
@@ -226,6 +235,13 @@ INSTANTIATE_TEST_SUITE_P(heads, exactness_grid,
                                            grid_case{"head_parallel_other_static", true, overlapped::groups},
                                            grid_case{"head_parallel_static", true, overlapped::ahead},
                                            grid_case{"head_path_static", true, overlapped::outcomes}),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(drafters_with_rows_in_the_pass, exactness_grid,
+                         ::testing::Values(grid_case{"pass"}, grid_case{"pass", false, overlapped::groups},
+                                           grid_case{"pass_other"}, grid_case{"ppd"},
+                                           grid_case{"ppd", false, overlapped::groups},
+                                           grid_case{"ppd_chain"}, grid_case{"ppd_other"}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -25,11 +25,12 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     drafters.push_back({drafter_called("model", small_target()), 3, 1});
     for (const char* const head : {"head_dynamic", "head_parallel_static", "head_path_static"})
       drafters.push_back({drafter_called(head, small_target()), 3, 1});
+    drafters.push_back({drafter_called("ppd", small_target()), 3, 0});
     simulation sim(options, std::move(drafters));
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < 7; ++n) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
-      sim.submit(requests.back(), drafter_index{n % 6});
+      sim.submit(requests.back(), drafter_index{n % 7});
     }
     std::size_t steps = 0;
     while (steps < kill_at && sim.step()) ++steps;

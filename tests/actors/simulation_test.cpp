@@ -110,6 +110,7 @@ std::vector<simulated_drafter> random_drafters(std::mt19937_64& random) {
   drafters.push_back({drafter_called("model_other", small_target()), 2, 1});
   drafters.push_back({drafter_called("tree", small_target()), 2, 0});
   drafters.push_back({drafter_called("head_dynamic", small_target()), 3, 1});
+  drafters.push_back({drafter_called("ppd", small_target()), 3, 0});
   return drafters;
 }
 
@@ -191,7 +192,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
       if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
       past.cancelled.push_back(false);
-      sim.submit(requests.back(), drafter_index{static_cast<std::uint32_t>(random() % 6)},
+      sim.submit(requests.back(), drafter_index{static_cast<std::uint32_t>(random() % 7)},
                  credits.next_request());
     }
     if (!requests.empty() && chance(400)) {

@@ -40,5 +40,14 @@ TEST(drafters_of, a_drafter_for_predictions_is_not_there_twice) {
   EXPECT_EQ(names_of(model), "prediction(ngram) ");
 }
 
+TEST(with_kind_defaults, gives_each_kind_the_tree_that_it_is_known_for) {
+  const auto tree_of = [](const char* kind) { return with_kind_defaults(named("d", kind)).tree; };
+  EXPECT_EQ(tree_of("pass"), tree_kind::chain);
+  EXPECT_EQ(tree_of("ppd"), tree_kind::fixed);
+  EXPECT_EQ(tree_of("eagle2"), tree_kind::dynamic);
+  EXPECT_TRUE(with_kind_defaults(named("d", "ppd")).tree_paths.empty()) << "the directory may have lists";
+  EXPECT_TRUE(drafts_with_head("ppd") && drafts_with_inputs("ppd") && !drafts_with_inputs("medusa"));
+}
+
 } // namespace
 } // namespace paceline::config

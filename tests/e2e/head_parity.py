@@ -23,6 +23,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import parity_requests  # noqa: E402
+import parity_rows  # noqa: E402
 from parity_cases import CASES, Case  # noqa: E402
 
 from training.reference import made_heads, mutants, targets  # noqa: E402
@@ -87,13 +88,16 @@ def describe(traced, expected):
             f"{sorted(paths - expected.paths())[:4]}, only in the reference {sorted(expected.paths() - paths)[:4]}")
 
 
-def compare_round(case, drafting, traced, before, levels, tally, report):
-    """One draft of the head. `before`: the round that decided before it, if any."""
-    size, full = len(traced["draft_tokens"]), case.full_size(levels)
+def compare_round(case, drafting, traced, before, levels, tally, report, template=None):
+    """One draft of the head. `before`: the round that decided before it, if any. `template`: of look-ahead rows."""
+    size, full = len(traced["draft_tokens"]), case.full_size(levels) if template is None else len(template)
     tally.steps += 1
     tally.short += size < full and not case.threshold
     # A shorter draft, for want of memory or by drafter auto's choice, is compared as far as it goes.
-    expected = case.reference_draft(drafting, traced["base_length"], levels, min(size, full))
+    if template is None:
+        expected = case.reference_draft(drafting, traced["base_length"], levels, min(size, full))
+    else:
+        expected = drafting.fixed(traced["base_length"], template[:size])
     if expected.margin <= SURE:
         return
     equal = paths_of(traced["draft_tokens"], traced["parents"]) == expected.paths()
@@ -106,15 +110,21 @@ def compare_round(case, drafting, traced, before, levels, tally, report):
 
 
 def compare_answer(case, drafting, answer, tally, report):
-    before = None
+    before, template = None, None
+    rows = parity_rows.RowsOfRounds(case, drafting.head, answer) if case.family in parity_rows.FAMILIES else None
     for traced in deciding(answer.rounds):
         check_trace(answer, traced)
         base, size = traced["base_length"], len(traced["draft_tokens"])
         levels = min(case.draft_length, drafting.head.max_levels, answer.max_tokens - (base - len(answer.prompt)) - 1)
         if answer.drafter == "auto":
-            levels = size  # it chooses its own length
+            levels = size if rows is None else min(case.draft_length, levels)  # it chooses its own length
+        if rows is not None:
+            template, is_short = rows.template(traced, levels)
+            tally.short += is_short
+            levels = len(template)
+            rows.begin(traced)
         if traced["drafter"] == parity_requests.DRAFTER and size > 0:
-            compare_round(case, drafting, traced, before, levels, tally, report)
+            compare_round(case, drafting, traced, before, levels, tally, report, template)
         elif base > len(answer.prompt) and levels > 0:
             tally.undrafted += 1
         before = traced

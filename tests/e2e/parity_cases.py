@@ -181,4 +181,14 @@ BLOCK_CASES = {
                                         options={"confidence_threshold": 0.25}),
     "qwen3-dspark-no-markov": Case("qwen3", "dspark-no-markov", "chain", 6, options={"confidence_threshold": 0.25}),
 }
-CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES | BLOCK_CASES
+ROWS_CASES = {
+    "llama-pass": Case("llama", "pass", "chain", 4, says_tree=False, with_auto=True),
+    "qwen2-pass-six": Case("qwen2", "pass-six", "chain", 6, says_tree=False),
+    "gemma3-pass-short": Case("gemma3_text", "pass-six", "chain", 3, says_tree=False),
+    "llama-ppd": static("llama", "ppd", says_tree=False),
+    "qwen2-ppd-lists": static("qwen2", "ppd-lists", says_tree=False),
+    "qwen3-ppd-chain": Case("qwen3", "ppd-five", "chain", 5, with_auto=True),
+    "gemma3-ppd": static("gemma3_text", "ppd", 3, tree_top_k=3, says_tree=False, options={"tree_top_k": 3}),
+    "llama-ppd-tree": static("llama", "ppd-five", 4, tree_paths=tuple(SMALL_TREE)),
+}
+CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES | BLOCK_CASES | ROWS_CASES

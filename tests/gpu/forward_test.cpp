@@ -62,6 +62,7 @@ class gpu_forward : public gpu_test,
   }
   void TearDown() override {
     kv_there_.reset();
+    inputs_there_.reset();
     if (stream_) stream_.reset();
     there_.reset();
     gpu_test::TearDown();
@@ -92,12 +93,19 @@ class gpu_forward : public gpu_test,
     kv_here_->poison(blocks), kv_there_->poison(blocks);
   }
 
-  /// Runs `rows` on both devices and expects the same bits.
+  /// Runs `rows` on both devices and expects the same bits. `inputs`: for rows whose input is given.
   void compare(const test::paged_sequences& paged, const std::vector<device::batch_entry>& rows,
-               const std::string& what) {
-    const auto batch = paged.batch(rows);
+               const std::string& what, std::span<const float> inputs = {}) {
+    auto batch = paged.batch(rows);
+    batch.inputs = inputs.data();
+    batch.num_inputs = static_cast<std::uint32_t>(inputs.size() / there_->info().hidden_size);
     const auto expected =
         pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here_, outputs); });
+    if (!inputs.empty()) {
+      if (!inputs_there_) inputs_there_ = gpu_->buffers().allocate(inputs.size_bytes());
+      inputs_there_->upload(0, std::as_bytes(inputs));
+      batch.inputs = reinterpret_cast<const float*>(inputs_there_->data());
+    }
     const auto actual = pass(batch, [&](const auto& outputs) {
       run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there_, outputs); });
     });
@@ -152,6 +160,7 @@ class gpu_forward : public gpu_test,
   std::optional<test::cpu_model> here_;
   std::unique_ptr<model::transformer> there_;
   std::unique_ptr<model::kv_storage> kv_here_, kv_there_;
+  std::unique_ptr<device::buffer> inputs_there_;
 
  private:
   std::vector<std::byte> bytes_;
@@ -176,6 +185,23 @@ TEST_P(gpu_forward, gives_the_bits_of_the_cpu_device) {
   here_->run([&](device::ops& ops) { kv_here_->copy(ops, copies); });
   run([&](device::ops& ops) { kv_there_->copy(ops, copies); });
   compare(paged, with_tokens(paged.chain_rows(0, 16, 17)), "a token after compaction");
+}
+
+TEST_P(gpu_forward, takes_inputs_that_are_given) {
+  constexpr std::uint32_t block_size = 4, num_blocks = 16;
+  test::paged_sequences paged(block_size, num_blocks, random_());
+  paged.add_sequence(30);
+  make_cells(block_size, num_blocks);
+  compare(paged, with_tokens(paged.chain_rows(0, 0, 9)), "a text");
+  std::vector<float> inputs(std::size_t{3} * there_->info().hidden_size);
+  for (float& value : inputs) value = static_cast<float>(random_() % 2000) / 1000 - 1;
+  for (int time = 0; time < 4; ++time) { // from the third on as a graph
+    auto rows = with_tokens(paged.tree_rows(0, 9, {-1, -1, 1, 2, 0, 4, 5}));
+    const auto vocab_size = static_cast<std::int32_t>(there_->info().vocab_size);
+    for (const std::size_t r : {1U, 2U, 3U, 4U, 5U, 6U})
+      rows[r].token = token_id{vocab_size + static_cast<std::int32_t>((r - 1) % 3)};
+    compare(paged, rows, "look-ahead rows, time " + std::to_string(time), inputs);
+  }
 }
 
 TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {

@@ -10,6 +10,21 @@
 
 namespace paceline::test {
 
+namespace {
+
+/// Inputs of look-ahead rows that are always right for a hash model, or (`right` false) never.
+std::shared_ptr<const model::lookahead_inputs> hash_inputs(std::uint32_t num_rows, bool right) {
+  constexpr std::uint32_t width = 4;
+  auto made = std::make_shared<model::lookahead_inputs>();
+  made->num_rows = num_rows, made->width = width;
+  made->values.resize(std::size_t{num_rows} * width);
+  for (std::uint32_t row = 0; row < num_rows; ++row)
+    made->values[std::size_t{row} * width] = static_cast<float>(right ? row : row + num_rows);
+  return made;
+}
+
+} // namespace
+
 speculation::drafter_parts model_drafter_parts(const std::string& name, model::hash_model_config target) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   speculation::drafter_parts parts;
@@ -18,6 +33,8 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
                                    : has("parallel") ? "medusa"
                                    : has("path")     ? "hydra"
                                    : has("head")     ? "eagle3"
+                                   : has("pass")     ? "pass"
+                                   : has("ppd")      ? "ppd"
                                                      : "model");
   parts.target_vocab_size = target.vocab_size;
   parts.options.max_tree_nodes = 12;
@@ -26,6 +43,12 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   if (has("dynamic")) parts.options.tree = config::tree_kind::dynamic;
   if (has("optimal")) parts.options.tree = config::tree_kind::optimal;
   if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
+  if (has("pass") || has("ppd")) {
+    if (has("chain")) parts.options.tree = config::tree_kind::chain;
+    parts.own_inputs = hash_inputs(3, !has("other"));
+    parts.first_input = token_id{static_cast<std::int32_t>(target.vocab_size)};
+    return parts;
+  }
   if (has("head")) {
     if (!has("dynamic") && !has("static")) parts.options.tree = config::tree_kind::chain;
     if (has("block")) {

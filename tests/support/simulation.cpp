@@ -64,6 +64,7 @@ class placed_drafter final : public speculation::drafter {
     return inner_->own_positions(draft_length);
   }
   const model::kv_model* own_model() const noexcept override { return inner_->own_model(); }
+  const model::lookahead_inputs* inputs() const noexcept override { return inner_->inputs(); }
 
  private:
   std::unique_ptr<speculation::drafter> inner_;
@@ -141,6 +142,11 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   materials.target = metered_.get();
   materials.kv = kv_.get();
   materials.time = &device_->time();
+  for (const auto& d : drafters_)
+    if (d.drafter && d.drafter->inputs())
+      std::ranges::copy(d.drafter->inputs()->values, std::back_inserter(inputs_));
+  materials.inputs = inputs_.data();
+  materials.num_inputs = static_cast<std::uint32_t>(inputs_.size() / target_->info().hidden_size);
   materials.stream = device_->make_stream("target", 0);
   for (auto& d : drafters_) {
     actors::drafter_seat seat;

@@ -119,6 +119,7 @@ class simulation {
   std::unique_ptr<model::hash_model> target_;
   std::unique_ptr<model::language_model> metered_;
   std::unique_ptr<model::kv_storage> kv_;
+  std::vector<float> inputs_; ///< of the drafters' look-ahead rows
   std::vector<simulated_drafter> drafters_;
   std::vector<std::unique_ptr<model::kv_storage>> drafter_kv_;
   std::unique_ptr<kv::pool_manager> pools_;

@@ -4,9 +4,10 @@ import math
 
 import torch
 
-from training.reference import blockwise, dflash, dspark, head_files, hydra, medusa, mlp_speculator, mtp
+from training.reference import blockwise, dflash, dspark, head_files, hydra, medusa, mlp_speculator, mtp, pass_lookahead, ppd
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
+from training.reference.lookahead_rows import RowsHead, RowsShape
 from training.reference.modules import sizes_of
 
 
@@ -19,6 +20,10 @@ class Kind:
     dialect: str = "eagle"  # of EAGLE heads
 
 
+# Nodes (path, prompt tokens) where 1, 2 or 3 levels are known: the published lists have this form.
+_PPD_TREES = ((((0,), 3), ((1,), 2), ((2,), 0)),
+              (((0,), 3), ((1,), 1), ((0, 0), 2), ((2,), 1), ((0, 1), 1), ((1, 0), 0)),
+              (((0,), 2), ((0, 0), 3), ((1,), 2), ((0, 0, 0), 3), ((0, 1), 1), ((1, 0), 2), ((2,), 0), ((0, 0, 1), 1)))
 _GATED = {"qk_norm": True, "output_gate": True, "rotated_share": 0.25}
 _OWN = {"own_embedding": True, "own_lm_head": True}
 _VANILLA = {"markov_kind": "vanilla", "markov_rank": 16}
@@ -70,6 +75,11 @@ KINDS = {
     "mtp-speculators-next": Kind("mtp", {"layout": "speculators-next"} | _GATED),
     "mtp-next": Kind("mtp", {"layout": "next"} | _GATED),
     "mtp-deepseek": Kind("mtp", {"layout": "deepseek"}),
+    "pass": Kind("pass"),
+    "pass-six": Kind("pass", {"num_rows": 6}),
+    "ppd": Kind("ppd"),
+    "ppd-lists": Kind("ppd", {"trees": _PPD_TREES}),
+    "ppd-five": Kind("ppd", {"num_rows": 5}),
     "mlp": Kind("mlp_speculator"),
     "mlp-scaled": Kind("mlp_speculator", {"scale_input": True, "inner_size": 96, "prefix": "speculator."}),
     "mlp-tied": Kind("mlp_speculator", {"tie_weights": True, "inner_size": 48, "num_levels": 5}),
@@ -125,6 +135,8 @@ def plain_head(kind, target, changes):
         layout = mtp.LAYOUTS[fields["layout"]]
         usual = {"hidden_first": layout.hidden_first, "norm_output": layout.norm_output}
         return mtp.MtpHead(mtp.MtpShape(**last | usual | sizes_of(of) | fields)).borrow(target)
+    if family in ("pass", "ppd"):
+        return RowsHead(RowsShape(**last | width | fields)).borrow(target)
     shape = mlp_speculator.SpeculatorShape(**last | width | fields)
     return mlp_speculator.MlpSpeculator(shape).borrow(target)
 
@@ -185,7 +197,7 @@ def random_head(kind, target, seed, **changes):
 
 
 _FILES = {"medusa": medusa, "blockwise": blockwise, "hydra": hydra, "mtp": mtp, "mlp_speculator": mlp_speculator,
-          "dflash": dflash, "dspark": dspark}
+          "dflash": dflash, "dspark": dspark, "pass": pass_lookahead, "ppd": ppd}
 
 
 def save(head, kind, directory, target):

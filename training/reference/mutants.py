@@ -13,6 +13,7 @@ from training.reference.dspark import DSparkHead
 from training.reference.eagle import EagleHead
 from training.reference.hydra import HydraHead
 from training.reference.layers import rms_norm
+from training.reference.lookahead_rows import RowsHead
 from training.reference.medusa import MedusaHead
 from training.reference.mlp_speculator import EPSILON, MlpSpeculator
 from training.reference.mtp import LAYOUTS, MtpHead
@@ -200,6 +201,10 @@ def with_state_scaled(head):
     return other
 
 
+def with_scaled_inputs(head):
+    return None if head.target[0].embedding_scale == 1 else with_conventions(head, is_scaled=True)
+
+
 class _ScaledInput(nn.Module):
     def __init__(self, network):
         super().__init__()
@@ -226,7 +231,7 @@ MUTANTS = {
     "feedback_norm": (ROW_HEADS, with_other_feedback),
     "residual": (EagleHead, with_residual_swapped),
     "d2t": ((EagleHead, DFlashHead), with_ids_in_d2t),
-    "positions": (ROW_HEADS, lambda head: with_conventions(head, first_draft_position=1)),
+    "positions": ((*ROW_HEADS, RowsHead), lambda head: with_conventions(head, first_draft_position=1)),
     "row_shift": (ROW_HEADS, lambda head: with_conventions(head, token_of_row=0)),
     "feedback": (ROW_HEADS, with_input_fed_back),
     "level_row": (MASK_HEADS, lambda head: with_conventions(head, first_level_row=1)),
@@ -243,6 +248,11 @@ MUTANTS = {
     "tokens": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, token_offset=-1)),
     "path": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, reads_best_path=True)),
     "prefix": (HydraHead, without_prefix),
+    "level": (RowsHead, lambda head: with_conventions(head, level_offset=1)),
+    "text": (RowsHead, lambda head: with_conventions(head, text_offset=-1)),
+    "group": (RowsHead, lambda head: with_conventions(head, sees_group=False)),
+    "siblings": (RowsHead, lambda head: with_conventions(head, sees_sibling=True)),
+    "input_scale": (RowsHead, with_scaled_inputs),
     "scale_place": (MlpSpeculator, with_state_scaled),
     "scale_input": (MlpSpeculator, lambda head: with_shape(head, scale_input=not head.shape.scale_input)),
     "context_norm": (DFlashHead, lambda head: with_conventions(head, context_through_norm=True)),

@@ -72,16 +72,24 @@ class Target:
     def lm_head(self):
         return self.embedding if self.shape.tie_word_embeddings else self.weights["lm_head.weight"]
 
-    @torch.no_grad()
+    @property
+    def embedding_scale(self):
+        return math.sqrt(self.shape.hidden_size) if self.shape.is_gemma else 1.0
+
+    def embed(self, tokens):
+        return self.embedding[torch.tensor(tokens)] * self.embedding_scale
+
     def forward(self, tokens):
         """One causal pass over all tokens."""
+        return self.run(self.embed(tokens), torch.arange(len(tokens)), causal(len(tokens)))
+
+    @torch.no_grad()
+    def run(self, hidden, positions, visible):
+        """A pass over rows [n, H] at positions [n], each of which sees the rows in visible [n, n]."""
         shape = self.shape
-        hidden = self.embedding[torch.tensor(tokens)]
-        if shape.is_gemma:
-            hidden = hidden * math.sqrt(shape.hidden_size)
         taps = []
         for layer in range(shape.num_hidden_layers):
-            hidden = self._layer(layer, hidden)
+            hidden = self._layer(layer, hidden, positions, visible)
             taps.append(hidden)
         taps.append(self._norm("model.norm", hidden))
         return TargetPass(taps, taps[-1] @ self.lm_head.T)
@@ -93,9 +101,9 @@ class Target:
     def _linear(self, name, x):
         return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
 
-    def _layer(self, layer, hidden):
+    def _layer(self, layer, hidden, positions, visible):
         name, gemma = f"model.layers.{layer}.", self.shape.is_gemma
-        attended = self._attention(layer, self._norm(name + "input_layernorm", hidden))
+        attended = self._attention(layer, self._norm(name + "input_layernorm", hidden), positions, visible)
         if gemma:
             attended = self._norm(name + "post_attention_layernorm", attended)
         hidden = hidden + attended
@@ -105,15 +113,13 @@ class Target:
         x = self._linear(name + "mlp.down_proj", gate * self._linear(name + "mlp.up_proj", x))
         return hidden + (self._norm(name + "post_feedforward_layernorm", x) if gemma else x)
 
-    def _attention(self, layer, x):
+    def _attention(self, layer, x, positions, visible):
         shape, name = self.shape, f"model.layers.{layer}.self_attn."
         query, key, value = (self._linear(name + part, x).unflatten(-1, (-1, shape.head_dim))
                              for part in ("q_proj", "k_proj", "v_proj"))
         if name + "q_norm.weight" in self.weights:
             query, key = self._norm(name + "q_norm", query), self._norm(name + "k_norm", key)
-        positions = torch.arange(len(x))
         theta = shape.rope_local_base_freq if shape.is_local(layer) else shape.rope_theta
-        visible = causal(len(x))
         if shape.is_local(layer):
             visible = visible & (positions[:, None] - positions < shape.sliding_window)
         scale = (shape.query_pre_attn_scalar if shape.is_gemma else shape.head_dim) ** -0.5

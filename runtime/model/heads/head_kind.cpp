@@ -25,6 +25,8 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
     });
   };
   if (has("mask_rep")) return std::string("dart");
+  if (has("lookahead.weight")) return std::string("pass");
+  if (has("prompt_embeddings")) return std::string("ppd");
   if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
   if (has("hydra_lm_head.0.weight") || has("hydra_lm_head.0.1.weight")) return std::string("hydra");
   if (has("emb.0.weight") && has("proj.0.weight")) return std::string("mlp_speculator");

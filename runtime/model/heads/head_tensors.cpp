@@ -69,13 +69,20 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
 expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
                                           const name_of_tensor& name_of, device::weight_memory& weights,
                                           std::optional<device::tensor_type> format) {
+  auto made = open(directory, name_of);
+  if (!made) return made;
+  made->weights_ = &weights;
+  made->format_ = format;
+  return made;
+}
+
+expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
+                                          const name_of_tensor& name_of) {
   auto files = open_weight_files(directory);
   if (!files) return std::move(files).error();
   head_tensors made;
   made.directory_ = directory.string();
   made.files_ = *std::move(files);
-  made.weights_ = &weights;
-  made.format_ = format;
   for (const safetensors_file& file : made.files_)
     for (const safetensors_tensor& tensor : file.tensors()) {
       if (name_of(tensor.name).empty()) continue;
@@ -175,6 +182,15 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
   vectors_.push_back({std::move(values), &to});
 }
 
+std::vector<float> head_tensors::floats(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
+  const auto taken = take_floats(name, true, rows, cols);
+  if (!taken) return {};
+  std::vector<float> values(rows * cols);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = float_at(taken->tensor->type, taken->tensor->data, i);
+  return values;
+}
+
 void head_tensors::constant(std::uint64_t size, float value, const float*& to) {
   vectors_.push_back({std::vector<float>(size, value), &to});
 }
@@ -256,10 +272,15 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
   vector(prefix + "post_attention_layernorm.weight", hidden, to.ffn_norm);
 }
 
-expected<std::unique_ptr<device::buffer>> head_tensors::upload(device::buffer_memory& memory) {
+expected<void> head_tensors::check_all_taken() {
   if (!failure_ && !tensors_.empty())
     refuse(tensors_.begin()->second.tensor->name, "has no meaning in a head of this kind");
   if (failure_) return *failure_;
+  return {};
+}
+
+expected<std::unique_ptr<device::buffer>> head_tensors::upload(device::buffer_memory& memory) {
+  if (auto whole = check_all_taken(); !whole) return std::move(whole).error();
   constexpr std::uint64_t line = 64;
   const auto padded = [](const pending_vector& one) {
     return (one.values.size() * sizeof(float) + line - 1) / line * line;

@@ -43,6 +43,8 @@ class head_tensors {
   static expected<head_tensors> open(const std::filesystem::path& directory, const name_of_tensor& name_of,
                                      device::weight_memory& weights,
                                      std::optional<device::tensor_type> format = {});
+  /// For tensors that stay on the host: no matrix may be taken.
+  static expected<head_tensors> open(const std::filesystem::path& directory, const name_of_tensor& name_of);
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Rows of a tensor of two dimensions; 0 if there is none.
@@ -71,6 +73,8 @@ class head_tensors {
   void stacked(const std::string& name, std::uint64_t cols, std::initializer_list<stacked_part> parts);
   /// int64 values [size].
   std::vector<std::int64_t> integers(const std::string& name, std::uint64_t size);
+  /// The values of a tensor of [rows][cols], row by row.
+  std::vector<float> floats(const std::string& name, std::uint64_t rows, std::uint64_t cols);
   /// A tensor that is of no use.
   void ignore(const std::string& name) { tensors_.erase(name); }
 
@@ -81,7 +85,9 @@ class head_tensors {
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
              layer_weights& to, bool may_be_gated = false);
 
-  /// Uploads the vectors, and refuses what was not taken. Error: the first one.
+  /// Refuses what was not taken. Error: the first one.
+  expected<void> check_all_taken();
+  /// The same; uploads the vectors.
   expected<std::unique_ptr<device::buffer>> upload(device::buffer_memory& memory);
 
   void refuse(const std::string& tensor, const std::string& rule);

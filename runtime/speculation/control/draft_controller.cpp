@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace paceline::speculation {
@@ -18,6 +19,10 @@ constexpr double fewest_between_plain = 4; ///< passes
 /// made less often after so many in vain, at least once in `most_skipped` rounds.
 constexpr double cheap_share = 0.001;
 constexpr std::uint32_t patience = 4, most_skipped = 64;
+
+/// Of so many choices, at least one is for probes alone if a candidate has nothing else: what such a drafter
+/// says is known only then.
+constexpr std::uint64_t most_without_probes = 256;
 
 constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
 
@@ -165,16 +170,42 @@ bool draft_controller::pays_for_probes(const std::vector<double>& reach, pass_lo
   return best.tokens / best.cost > nothing.tokens / nothing.cost * (1 + margin);
 }
 
+/// What a round with these probes and no draft promises together with the next one, which verifies the chain
+/// that they give. That one is thought to have as many probes.
+double draft_controller::rate_of_probes(const draft& proposal, const draft_history& history,
+                                        std::uint32_t candidate, const pass_load& load) const {
+  std::uint32_t levels = 0;
+  for (const probe& one : proposal.probes) levels = std::max(levels, one.depth + 1);
+  const std::vector<double> reach = chain_reach(candidate, history, levels);
+  const node_choice now = choose_nodes({}, load, cost_, 0), next = choose_nodes({&reach, 1}, load, cost_, 0);
+  const double probes = cost_of_probes(proposal, load.num_rows);
+  return (now.tokens + next.tokens) / (now.cost + next.cost + 2 * probes);
+}
+
+void draft_controller::weigh_probes(request_choice& one, std::uint32_t candidate, const pass_load& load,
+                                    best_draft& best) {
+  const draft& proposal = one.proposals[candidate];
+  const node_choice nothing = choose_nodes({}, load, cost_, 0);
+  const double rate = rate_of_probes(proposal, *one.history, candidate, load);
+  const double probes = cost_of_probes(proposal, load.num_rows), cost = nothing.cost + probes;
+  one.options.push_back({candidate, 0, rate * cost + 1 - load.num_requests, cost});
+  const bool is_due = since_probes_ >= most_without_probes;
+  if (!is_due && (rate <= best.rate || rate <= nothing.tokens / nothing.cost * (1 + margin))) return;
+  best = {is_due ? std::numeric_limits<double>::infinity() : rate, {}, probes, true};
+  one.candidate = candidate;
+}
+
 /// Finds the candidate whose draft promises most beside the rows that are there anyway: what its nodes reach,
 /// and what its probes cost.
 void draft_controller::weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
-                             std::vector<double>& reach, double& probes) {
+                             best_draft& best) {
   draft_history& history = *one.history;
   history.bias_.resize(tables_.size());
   const double plain = best_of({}, num_requests, cost_, 0).rate;
-  double best = 0, promised = plain;
+  double promised = plain;
   for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
     draft& proposal = one.proposals[c];
+    if (proposal.tree.empty() && !proposal.probes.empty()) weigh_probes(one, c, load, best);
     if (proposal.tree.empty()) continue;
     draft_history::proposal known{c, proposal.base_length, proposal.tree, places_of(proposal),
                                   is_drawn(proposal)};
@@ -189,11 +220,9 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     const double extra = alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
     one.options.push_back({c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra});
     const double rate = alone.tokens / (alone.cost + extra);
-    if (rate > best) {
-      best = rate;
+    if (rate > best.rate) {
+      best = {rate, std::move(now), extra, false};
       one.candidate = c;
-      reach = std::move(now);
-      probes = extra;
     }
     if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
     history.open_.push_back(std::move(known));
@@ -203,23 +232,30 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
 }
 
 void draft_controller::choose(std::span<request_choice> requests, const pass_load& load) {
-  std::vector<std::vector<double>> reach(requests.size());
-  std::vector<double> probes(requests.size()); // what those of the best draft cost
+  std::vector<best_draft> best(requests.size());
   for (std::size_t l = 0; l < requests.size(); ++l)
-    weigh(requests[l], load, static_cast<std::uint32_t>(requests.size()), reach[l], probes[l]);
+    weigh(requests[l], load, static_cast<std::uint32_t>(requests.size()), best[l]);
   pass_load together = load;
-  for (std::size_t l = 0; l < requests.size(); ++l) // a draft that its probes make too expensive is none
-    if (probes[l] > 0 && pays_for_probes(reach[l], load, probes[l]))
-      together.drafting += probes[l];
-    else if (probes[l] > 0)
-      reach[l].clear();
+  std::vector<std::vector<double>> reach(requests.size());
+  for (std::size_t l = 0; l < requests.size(); ++l) {
+    const auto& [rate, nodes, probes, only_probes] = best[l];
+    if (probes > 0 && (only_probes || pays_for_probes(nodes, load, probes)))
+      together.drafting += probes;
+    else if (probes > 0) // a draft may be worth its rows without them
+      requests[l].proposals[requests[l].candidate].probes.clear();
+    reach[l] = nodes;
+  }
   const node_choice joint = choose_nodes(reach, together, cost_, margin);
   const bool plain = wants_plain_round(joint, load);
   if (load.num_rows == load.num_requests) since_plain_ = plain || joint.num_nodes == 0 ? 0 : since_plain_ + 1;
   for (std::size_t l = 0; l < requests.size(); ++l) {
     request_choice& one = requests[l];
     one.plain_to_measure = plain;
-    if (!plain && !reach[l].empty()) {
+    const bool only_probes = !plain && best[l].only_probes;
+    since_probes_ = only_probes ? 0 : since_probes_ + 1;
+    if (only_probes) {
+      one.chosen = std::move(one.proposals[one.candidate]);
+    } else if (!plain && !reach[l].empty()) {
       draft& proposal = one.proposals[one.candidate];
       const auto keep = kept_of(proposal, joint.keep[l]);
       one.chosen = part_of(std::move(proposal), keep);
@@ -272,7 +308,7 @@ void draft_controller::note_calls(request_choice& one, const pass_load& load) co
   auto& calls = one.history->calls_;
   for (std::uint32_t c = 0; c < calls.size(); ++c) {
     if (!std::exchange(calls[c].asked, false) || one.proposals[c].catching_up) continue;
-    const bool taken = !one.chosen.tree.empty() && one.candidate == c;
+    const bool taken = one.chosen.num_rows() > 0 && one.candidate == c;
     const bool pays = taken && chosen > next_best * (1 + share_of_pass(c, load.num_requests));
     if (pays) calls[c].num_to_skip = 0;
     calls[c].num_vain = pays ? 0 : calls[c].num_vain + 1;

@@ -49,6 +49,10 @@ class draft_history {
 /// drafters' signals. For a draft whose tokens were drawn (`draft::probs`) it uses only the plan: whole
 /// levels are kept, and a planned level that the drafter did not reach counts as wrong.
 ///
+/// A draft of probes alone (trained look-ahead rows) commits nothing in its round. It is chosen if it and the
+/// draft that it brings in the next round promise more tokens per time together, and now and then to find
+/// out.
+///
 /// Not thread-safe: one object for each target stream.
 class draft_controller {
  public:
@@ -73,7 +77,7 @@ class draft_controller {
     draft_history* history = nullptr;
     std::vector<draft> proposals;  ///< one a candidate; consumed by `choose`
     std::uint32_t candidate = 0;   ///< whose draft was chosen
-    draft chosen;                  ///< closed under ancestors; empty: plain decoding
+    draft chosen;                  ///< closed under ancestors; no rows: plain decoding
     std::vector<option> options;   ///< what the proposals promised, of those that said anything
     bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
   };
@@ -113,11 +117,21 @@ class draft_controller {
 
   std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request,
                                   std::uint32_t length) const;
+  /// The best draft of a request.
+  struct best_draft {
+    double rate = 0;           ///< tokens per pass over one row
+    std::vector<double> reach; ///< of its nodes
+    double probes = 0;         ///< what its probes cost
+    bool only_probes = false;
+  };
+
   double cost_of_probes(const draft& proposal, std::uint32_t num_rows) const;
+  double rate_of_probes(const draft& proposal, const draft_history& history, std::uint32_t candidate,
+                        const pass_load& load) const;
   bool pays_for_probes(const std::vector<double>& reach, pass_load load, double probes) const;
   bool wants_plain_round(const node_choice& best, const pass_load& load) const;
-  void weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
-             std::vector<double>& reach, double& probes);
+  void weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests, best_draft& best);
+  void weigh_probes(request_choice& one, std::uint32_t candidate, const pass_load& load, best_draft& best);
   double share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const;
   void note_calls(request_choice& one, const pass_load& load) const;
   advice look(std::size_t num_requests, double row);
@@ -150,9 +164,10 @@ class draft_controller {
   pass_cost cost_;
   std::uint32_t next_look_;
   std::uint64_t num_looks_ = 0;
-  std::uint32_t look_rounds_ = 0; ///< rounds left in which candidate `next_look_` is asked for exploration
-  double since_look_ = 0;         ///< nanoseconds of passes
-  std::uint64_t since_plain_ = 0; ///< choices since the last one for plain decoding
+  std::uint32_t look_rounds_ = 0;  ///< rounds left in which candidate `next_look_` is asked for exploration
+  double since_look_ = 0;          ///< nanoseconds of passes
+  std::uint64_t since_plain_ = 0;  ///< choices since the last one for plain decoding
+  std::uint64_t since_probes_ = 0; ///< requests' choices since the last one for probes alone
 };
 
 } // namespace paceline::speculation

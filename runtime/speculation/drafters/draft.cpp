@@ -117,7 +117,7 @@ void draft::truncate(std::uint32_t count) {
 }
 
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
-                              std::uint32_t max_probe_depth) {
+                              std::uint32_t max_probe_depth, std::uint32_t num_inputs) {
   const token_tree& tree = proposal.tree;
   if (!tree.valid()) return error{errc::invalid_argument, "draft: its arrays do not form a tree"};
   if (proposal.num_rows() > draft::max_rows)
@@ -127,7 +127,7 @@ expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, s
   const std::uint32_t deepest_probe = std::max(max_depth, max_probe_depth);
   for (std::uint32_t row = tree.size(); row < proposal.num_rows(); ++row) {
     const auto& [token, parent, depth] = proposal.probes[row - tree.size()];
-    if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
+    if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size + num_inputs)
       return broken(row, "token " + to_string(token) + " is not in the vocabulary");
     if (parent < token_tree::root || parent >= static_cast<std::int32_t>(row))
       return broken(row, "a probe's parent stands before it");

@@ -45,7 +45,7 @@ struct draft_plan {
 /// A row of the target's pass whose best tokens a drafter wants to see. It is computed but neither verified
 /// nor committed (the window of lookahead decoding), and it is not a node of the draft tree.
 struct probe {
-  token_id token;
+  token_id token; ///< from the vocabulary's size on: one of the drafters' inputs (`drafter::inputs`)
   std::int32_t parent = token_tree::root; ///< a row of the draft: nodes are numbered first, then probes
   std::uint32_t depth = 0;                ///< 0 below the root
 };
@@ -100,10 +100,10 @@ struct round_feedback {
 };
 
 /// Checks that `proposal` can be verified: a valid tree of at most `max_depth` levels (probes: at most
-/// `max_probe_depth` levels, if that is more), at most `max_rows` rows, and tokens of the vocabulary. If it
-/// has distributions, there must be one for each node, valid and containing the node's token. For drafts from
-/// outside the process.
+/// `max_probe_depth` levels, if that is more), at most `max_rows` rows, and tokens of the vocabulary; probes
+/// may also have the `num_inputs` ids behind it. If it has distributions, there must be one for each node,
+/// valid and containing the node's token. For drafts from outside the process.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
-                              std::uint32_t max_probe_depth = 0);
+                              std::uint32_t max_probe_depth = 0, std::uint32_t num_inputs = 0);
 
 } // namespace paceline::speculation

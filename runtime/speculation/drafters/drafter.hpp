@@ -3,6 +3,7 @@
 #include "runtime/base/error.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/model/heads/lookahead_inputs.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
@@ -192,6 +193,10 @@ class drafter {
   /// Largest number of cells of its own pool that a draft of `draft_length` levels uses behind the committed
   /// text; its lease covers them.
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
+
+  /// Input vectors for its probes, if it has any. Probe tokens from `drafter_parts::first_input` on stand for
+  /// them.
+  virtual const model::lookahead_inputs* inputs() const noexcept { return nullptr; }
 
   /// The drafter's own model, if it has one; it determines the cell size of its pool.
   virtual const model::kv_model* own_model() const noexcept { return nullptr; }

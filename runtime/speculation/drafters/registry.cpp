@@ -11,6 +11,7 @@
 #include "runtime/speculation/drafters/random_drafter.hpp"
 #include "runtime/speculation/drafters/suffix_drafter.hpp"
 #include "runtime/speculation/drafters/synthetic_drafter.hpp"
+#include "runtime/speculation/drafters/trained_rows_drafter.hpp"
 #include "runtime/speculation/drafters/unigram_drafter.hpp"
 
 namespace paceline::speculation {
@@ -28,6 +29,8 @@ drafter_registry drafter_registry::with_built_in() {
   registry.add("synthetic", make_synthetic_drafter);
   registry.add("nasd", make_nasd_drafter);
   registry.add("lookahead", make_lookahead_drafter);
+  registry.add("pass", make_trained_rows_drafter);
+  registry.add("ppd", make_trained_rows_drafter);
   registry.add("model", make_model_drafter);
   registry.add("self", make_self_drafter);
   registry.add("cascade", make_cascade_drafter);

@@ -24,6 +24,11 @@ struct drafter_parts {
   std::shared_ptr<const model::language_model> own_model = {};
   /// Loaded from `options.path` by the caller, for kinds that draft with a head.
   std::shared_ptr<const model::draft_head> own_head = {};
+  /// Loaded from `options.path` by the caller, for kinds with trained look-ahead rows.
+  std::shared_ptr<const model::lookahead_inputs> own_inputs = {};
+  /// Of those kinds: the token that stands for their first input in the target's passes. The vocabulary's
+  /// size plus the inputs of the model's drafters before this one.
+  token_id first_input = {};
   std::uint32_t target_vocab_size = 0;                      ///< draft tokens are below it
   std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run some of its layers
   /// Both are set if the drafter's vocabulary differs from the target's; null otherwise.

@@ -1,0 +1,140 @@
+// Look-ahead rows in whole engines, on the CPU and on an emulated GPU: several drafters with tables of their
+// own for one model, and replies that are those of plain decoding on the same device.
+#include "engine/probe.hpp"
+#include "engine/snapshot.hpp"
+#include "tests/engine/emulated_gpu.hpp"
+#include "tests/engine/generation.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/test_drafters.hpp"
+#include "tests/support/tiny_head.hpp"
+#include "tests/support/tiny_hf_model.hpp"
+#include "tests/support/tiny_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace paceline {
+namespace {
+
+using testing::generation;
+using testing::make_request;
+
+constexpr std::uint32_t hidden = 32;
+
+class lookahead_rows : public ::testing::Test {
+ protected:
+  lookahead_rows() {
+    test::make_tiny_gguf({.arch = model::architecture::gemma3, .type = device::tensor_type::q4_0})
+        .write(folder_ / "tiny.gguf");
+    test::tiny_head pass, ppd;
+    pass.add("lookahead.weight", {4, hidden});
+    ppd.add("prompt_embeddings", {3, hidden});
+    write(pass, "pass"), write(ppd, "ppd");
+    test::write_text(folder_ / "ppd/adapter_config.json", R"({"num_special_tokens": 3})");
+  }
+
+  void write(const test::tiny_head& files, const std::string& name) {
+    std::filesystem::create_directory(folder_ / name);
+    files.write(folder_ / name);
+  }
+
+  config::engine_options options(const std::string& device) const {
+    config::engine_options out;
+    out.threads = 1;
+    auto& model = out.models.emplace_back();
+    model.name = "tiny";
+    model.path = folder_ / "tiny.gguf";
+    model.device = device;
+    model.block_size = 4;
+    model.default_drafter = "none";
+    for (const auto& [name, kind] : {std::pair{"first", "pass"}, {"wide", "ppd"}, {"chain", "ppd"}}) {
+      auto& made = model.drafters.emplace_back(test::options_of(name, kind));
+      made.path = folder_ / kind;
+    }
+    model.drafters[1].tree_top_k = 16;
+    model.drafters[2].tree = config::tree_kind::chain;
+    return out;
+  }
+
+  /// Long and short prompts, some of one beginning, greedy and sampled, ended by length or by a stop token.
+  static std::vector<generation_request> requests(const std::vector<std::string>& drafters) {
+    std::vector<generation_request> all;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      all.push_back(make_request(i % 3 == 0 ? 21 : 3 + 2 * i, 24, i % 3, i % 2 == 1 ? 1.0F : 0.0F));
+      all.back().speculation.drafter = drafters[i % drafters.size()];
+      all.back().speculation.draft_length = 4;
+    }
+    for (std::int32_t t = 1; t < 288; t += 9) all[4].stop.stop_ids.emplace_back(t);
+    return all;
+  }
+
+  /// Twice all together: the second time their prompts are in the prefix cache.
+  std::vector<std::vector<token_id>> replies(const config::engine_options& options,
+                                             const std::vector<generation_request>& requests) {
+    testing::emulated_gpu<> gpu;
+    auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in(), gpu.opener());
+    if (!engine) {
+      ADD_FAILURE() << engine.error().message();
+      return {};
+    }
+    std::vector<std::vector<token_id>> out;
+    for (int time = 0; time < 2; ++time) {
+      std::vector<generation> all(requests.size());
+      for (std::size_t i = 0; i < all.size(); ++i) (*engine)->submit(requests[i], all[i].sink());
+      for (const auto& one : all) {
+        one.wait();
+        EXPECT_NE(one.last().finish, finish_reason::error) << one.last().failure->message();
+        out.push_back(one.tokens());
+      }
+    }
+    counters_ = snapshot_at_rest(**engine).models.at(0);
+    return out;
+  }
+
+  test::scratch_folder folder_;
+  model_counters counters_; ///< of the previous engine
+};
+
+TEST_F(lookahead_rows, change_no_reply) {
+  for (const char* device : {"cpu", "cuda:0", "cuda:0/reference"}) {
+    const auto expected = replies(options(device), requests({"none"}));
+    for (const std::vector<std::string>& drafters : {std::vector<std::string>{"first"},
+                                                     {"wide"},
+                                                     {"chain"},
+                                                     {"first", "wide", "chain", "none"},
+                                                     {"auto"}})
+      EXPECT_EQ(replies(options(device), requests(drafters)), expected) << drafters[0] << " on " << device;
+    replies(options(device), requests({"wide"}));
+    EXPECT_GT(counters_.drafters.at(1).num_draft_tokens, 500U);
+    EXPECT_GT(counters_.drafters.at(1).num_accepted_tokens, 0U);
+    replies(options(device), requests({"first"}));
+    EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
+  }
+}
+
+TEST_F(lookahead_rows, survive_preemption) {
+  auto tight = options("cpu");
+  tight.models[0].context_length = 64;
+  const auto expected = replies(tight, requests({"none"}));
+  tight.prefix_cache = false;
+  tight.memory_budget_bytes = 80 * 128; // cells for a little more than a request
+  EXPECT_EQ(replies(tight, requests({"first", "wide"})), expected);
+  EXPECT_GT(counters_.num_preemptions, 0U);
+}
+
+TEST_F(lookahead_rows, of_another_width_are_refused) {
+  test::tiny_head other;
+  other.add("lookahead.weight", {4, 8});
+  write(other, "pass");
+  testing::emulated_gpu<> gpu;
+  const auto engine =
+      engine_probe::start(options("cpu"), speculation::drafter_registry::with_built_in(), gpu.opener());
+  ASSERT_FALSE(engine);
+  EXPECT_NE(engine.error().message().find("must have the shape [4][32], has [4][8]"), std::string::npos)
+      << engine.error().message();
+}
+
+} // namespace
+} // namespace paceline
