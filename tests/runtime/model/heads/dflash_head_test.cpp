@@ -150,7 +150,7 @@ TEST_P(dflash_head_test, a_block_does_not_depend_on_the_rows_of_its_pass) {
   const outcome alone = run(whole);
   EXPECT_TRUE(std::ranges::all_of(alone.logits, [](float x) { return std::isfinite(x); }));
   forget_everything();
-  for (const auto [begin, end] : {std::pair{0U, 1U}, std::pair{1U, 15U}, std::pair{15U, 20U}}) {
+  for (const auto& [begin, end] : {std::pair{0U, 1U}, std::pair{1U, 15U}, std::pair{15U, 20U}}) {
     pass text;
     add_text(text, 0, begin, end);
     run(text);
