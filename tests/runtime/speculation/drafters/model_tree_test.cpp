@@ -20,8 +20,8 @@ using test_support::counted_model;
 using test_support::drafted_request;
 
 constexpr std::uint32_t vocab = 40;
-constexpr std::array tree_kinds{tree_kind::chain, tree_kind::fixed, tree_kind::dynamic, tree_kind::optimal,
-                                tree_kind::independent};
+constexpr std::array tree_kinds{tree_kind::chain,   tree_kind::fixed,       tree_kind::dynamic,
+                                tree_kind::optimal, tree_kind::independent, tree_kind::dart};
 
 std::unique_ptr<drafter> make_drafter(tree_kind kind, std::shared_ptr<const model::language_model> model,
                                       std::uint32_t max_nodes = 12, bool greedy = false,
@@ -52,7 +52,8 @@ token_tree expected_tree(const drafted_request& one, const tree_shape& shape, st
         one.pipeline.rank_likeliest(logits, one.row_below(path), count, best);
       else
         one.pipeline.rank_choices(logits, one.row_below(path), count, best);
-      candidates.add_children(node, best);
+      weigh_among_siblings(shape, best);
+      add_children(shape, candidates, node, best);
     }
   }
 }
@@ -238,7 +239,7 @@ TEST(model_tree, siblings_are_drawn_without_replacement_in_the_law_of_their_orde
 /// The shape must not depend on what was drawn: for a fixed context, the number of children of a node of the
 /// first level may depend on that node, but not on the children's own tokens.
 TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
-  for (const tree_kind kind : {tree_kind::dynamic, tree_kind::optimal}) {
+  for (const tree_kind kind : {tree_kind::dynamic, tree_kind::optimal, tree_kind::dart}) {
     SCOPED_TRACE(static_cast<int>(kind));
     constexpr std::uint32_t small = 6;
     const model::hash_model oracle({.vocab_size = small, .sharpness = 2.0F});
