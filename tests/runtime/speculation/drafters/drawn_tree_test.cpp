@@ -42,7 +42,7 @@ TEST(drawn_tree, siblings_are_drawn_without_replacement_in_the_law_of_their_orde
 /// The shape must not depend on what was drawn: for a fixed context, the number of children of a node of the
 /// first level may depend on that node, but not on the children's own tokens.
 TEST(drawn_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
-  for (const tree_kind kind : {tree_kind::dynamic, tree_kind::optimal}) {
+  for (const tree_kind kind : {tree_kind::dynamic, tree_kind::optimal, tree_kind::dart}) {
     SCOPED_TRACE(static_cast<int>(kind));
     constexpr std::uint32_t small = 6;
     const model::hash_model oracle({.vocab_size = small, .sharpness = 2.0F});

@@ -17,8 +17,8 @@ using test_support::counted_model;
 using test_support::drafted_request;
 
 constexpr std::uint32_t vocab = 40;
-constexpr std::array tree_kinds{tree_kind::chain, tree_kind::fixed, tree_kind::dynamic, tree_kind::optimal,
-                                tree_kind::independent};
+constexpr std::array tree_kinds{tree_kind::chain,   tree_kind::fixed,       tree_kind::dynamic,
+                                tree_kind::optimal, tree_kind::independent, tree_kind::dart};
 
 std::unique_ptr<drafter> make_drafter(tree_kind kind, std::shared_ptr<const model::language_model> model,
                                       std::uint32_t max_nodes = 12, bool greedy = false,
@@ -49,7 +49,8 @@ token_tree expected_tree(const drafted_request& one, const tree_shape& shape, st
         one.pipeline.rank_likeliest(logits, one.row_below(path), count, best);
       else
         one.pipeline.rank_choices(logits, one.row_below(path), count, best);
-      candidates.add_children(node, best);
+      weigh_among_siblings(shape, best);
+      add_children(shape, candidates, node, best);
     }
   }
 }
