@@ -26,7 +26,8 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
     const auto ask = [&] {
-      proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+      proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size(),
+                                        drafter->traits().reads_target() ? resources_.kv : nullptr);
     };
     ask_in_line(item.drafter, ask, [&] { item.request.progress->sessions_of_hypotheses() = {}; });
   } else {
