@@ -2,6 +2,7 @@
 
 #include <boost/json/object.hpp>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -25,7 +26,23 @@ struct tiny_head {
   /// A head of EAGLE in the layout of SafeAILab.
   static tiny_head eagle(std::uint32_t hidden, std::uint32_t vocab);
 
+  /// A module of multi-token prediction as Qwen3-Next's: "mtp.", output gate, QK norms.
+  static tiny_head mtp_next(std::uint32_t hidden, std::uint32_t vocab);
+  /// One as MiMo's, module 0: "model.mtp_layers.0.".
+  static tiny_head mtp_mimo(std::uint32_t hidden, std::uint32_t vocab);
+  /// Medusa of two heads with biases, of FasterDecoding and of vLLM. Without config.
+  static tiny_head medusa(std::uint32_t hidden, std::uint32_t vocab);
+  static tiny_head medusa_vllm(std::uint32_t hidden, std::uint32_t vocab);
+  /// Hydra of two heads, architecture `mlp`.
+  static tiny_head hydra(std::uint32_t hidden, std::uint32_t vocab);
+  /// Hydra++ of two heads, `prefix-mlp`, for a target whose feed-forward size is `ffn`.
+  static tiny_head hydra_prefix(std::uint32_t hidden, std::uint32_t vocab, std::uint64_t ffn);
+  /// An MLP speculator of three levels, of states of 48 values, not tied.
+  static tiny_head mlp_speculator(std::uint32_t hidden, std::uint32_t vocab);
+
   void add(const std::string& name, std::vector<std::uint64_t> shape);
+  /// Gives tensor `name` the values of `of`.
+  void copy(const std::string& name, const std::string& of) { tensors[name] = tensors.at(of); }
   void rename(const std::string& from, const std::string& to);
   void write(const std::filesystem::path& directory) const;
 
@@ -33,7 +50,11 @@ struct tiny_head {
   std::map<std::string, tensor> tensors;
 
  private:
-  void add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs);
+  void add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs,
+                 std::uint64_t ffn = 48);
+  /// A module's layer and what is around it: "PREFIXNAME.weight".
+  void add_module(const std::string& prefix, const std::string& layer, std::uint64_t hidden,
+                  const std::array<const char*, 4>& names);
 };
 
 } // namespace paceline::test

@@ -92,17 +92,18 @@ void read_sizes(const json_node& root, const json_node& layer, eagle_config& con
   sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
 }
 
-void check_target(const json_node& root, const eagle_config& config, const head_target& target) {
+void check_target(const json_node& root, const json_node& layer, const eagle_config& config,
+                  const head_target& target) {
   if (config.version == eagle_version::eagle && config.target_hidden_size != config.layer.hidden_size)
     root["target_hidden_size"].refuse("is " + std::to_string(config.target_hidden_size) +
                                       ", hidden_size is " + std::to_string(config.layer.hidden_size));
   if (config.target_hidden_size != target.hidden_size)
-    root[root["target_hidden_size"] ? "target_hidden_size" : "hidden_size"].refuse(
-        "is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
-        std::to_string(target.hidden_size));
+    (root["target_hidden_size"] ? root["target_hidden_size"] : layer["hidden_size"])
+        .refuse("is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
+                std::to_string(target.hidden_size));
   if (config.vocab_size > target.vocab_size)
-    root["vocab_size"].refuse("is " + std::to_string(config.vocab_size) + ", the target's is " +
-                              std::to_string(target.vocab_size));
+    layer["vocab_size"].refuse("is " + std::to_string(config.vocab_size) + ", the target's is " +
+                               std::to_string(target.vocab_size));
   if (config.layer.vocab_size > config.vocab_size)
     root["draft_vocab_size"].refuse("is " + std::to_string(config.layer.vocab_size) + ", vocab_size is " +
                                     std::to_string(config.vocab_size));
@@ -115,7 +116,8 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
                                          const head_target& target, const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
-  const json_node nested = root["transformer_layer_config"];
+  const bool is_multimodal = root["text_config"] && !root["hidden_size"];
+  const json_node nested = root[is_multimodal ? "text_config" : "transformer_layer_config"];
   if (nested) nested.require_object();
   const json_node& layer = nested ? nested : root;
   eagle_config config;
@@ -144,7 +146,7 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   else
     config.taps = overrides.taps;
   if (failure) return *failure;
-  check_target(root, config, target);
+  check_target(root, layer, config, target);
   if (failure) return *failure;
   if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file);
   if (config.layer.head_dim > device::max_head_dim)

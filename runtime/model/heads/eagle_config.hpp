@@ -48,9 +48,9 @@ struct eagle_config {
 };
 
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
-/// AngelSlim and DeepSpec and the nested one of speculators. `num_layers` is the number of layers with
-/// tensors: some published configs state another number. Errors name file, field and, where the target
-/// disagrees, both values.
+/// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". `num_layers` is
+/// the number of layers with tensors: some published configs state another number. Errors name file, field
+/// and, where the target disagrees, both values.
 expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
                                          eagle_version version, std::uint32_t num_layers,
                                          const head_target& target, const head_overrides& overrides);

@@ -1,6 +1,6 @@
 #include "runtime/model/heads/head_kind.hpp"
 
-#include "runtime/model/loader/hf_directory.hpp"
+#include "runtime/model/heads/head_files.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -8,18 +8,15 @@
 namespace paceline::model {
 
 expected<std::string> kind_of_head(const std::filesystem::path& directory) {
-  const auto files = open_weight_files(directory);
-  if (!files) return files.error();
+  const auto tensors = open_head_files(directory);
+  if (!tensors) return tensors.error();
   const auto has = [&](std::string_view end) {
-    return std::ranges::any_of(*files, [&](const safetensors_file& file) {
-      return std::ranges::any_of(file.tensors(),
-                                 [&](const auto& tensor) { return tensor.name.ends_with(end); });
-    });
+    return std::ranges::any_of(*tensors, [&](const head_tensor& one) { return one.name.ends_with(end); });
   };
   if (has("mask_hidden") || has("mask_rep"))
     return error(errc::unsupported, directory.string() + ": heads with mask rows are not supported");
-  if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
   if (has("hydra_lm_head.0.weight") || has("hydra_lm_head.0.1.weight")) return std::string("hydra");
+  if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
   if (has("emb.0.weight") && has("proj.0.weight")) return std::string("mlp_speculator");
   if (has("hidden.weight") && has("output.weight")) return std::string("blockwise");
   for (const std::string_view module :

@@ -3,8 +3,6 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/model/heads/quantise.hpp"
-#include "runtime/model/loader/hf_directory.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
@@ -18,7 +16,7 @@ namespace {
 
 using device::tensor_type;
 
-std::string shape_of(const safetensors_tensor& tensor) {
+std::string shape_of(const head_tensor& tensor) {
   std::string text;
   for (std::uint32_t d = 0; d < tensor.num_dims; ++d) text += "[" + std::to_string(tensor.shape[d]) + "]";
   return text.empty() ? "[]" : text;
@@ -26,7 +24,7 @@ std::string shape_of(const safetensors_tensor& tensor) {
 
 /// Whether the tensor has `rows` times `cols` values; a vector has one row, and may be stored with leading
 /// dimensions of 1.
-bool has_shape(const safetensors_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
+bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
   std::uint64_t leading = 1;
   for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
@@ -46,14 +44,11 @@ float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t i
 } // namespace
 
 expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value) {
-  const auto path = directory / "config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return value;
-  auto object = read_json_file(path);
+  auto object = config_if_any(directory);
   if (!object) return std::move(object).error();
   std::optional<error> failure;
-  const double found =
-      json_node(*object, path.string(), failure, json_node::naming::key)[key].setting_or(value);
+  const std::string file = (directory / "config.json").string();
+  const double found = json_node(*object, file, failure, json_node::naming::key)[key].setting_or(value);
   if (failure) return *failure;
   return found;
 }
@@ -69,26 +64,46 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
 expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
                                           const name_of_tensor& name_of, device::weight_memory& weights,
                                           std::optional<device::tensor_type> format) {
-  auto files = open_weight_files(directory);
-  if (!files) return std::move(files).error();
+  auto found = open_head_files(directory);
+  if (!found) return std::move(found).error();
   head_tensors made;
   made.directory_ = directory.string();
-  made.files_ = *std::move(files);
   made.weights_ = &weights;
   made.format_ = format;
-  for (const safetensors_file& file : made.files_)
-    for (const safetensors_tensor& tensor : file.tensors()) {
-      if (name_of(tensor.name).empty()) continue;
-      const bool is_new = made.tensors_.emplace(name_of(tensor.name), found_tensor{&file, &tensor}).second;
-      if (!is_new)
-        return error(errc::invalid_file, file.name() + ": tensor " + quote(tensor.name) + " occurs twice");
-    }
+  for (head_tensor& tensor : *found) {
+    const std::string own = name_of(tensor.name);
+    auto& named = own.empty() ? made.others_ : made.tensors_;
+    if (!named.try_emplace(own.empty() ? tensor.name : own, tensor).second)
+      return error(errc::invalid_file,
+                   directory.string() + ": tensor " + quote(tensor.name) + " occurs twice");
+  }
   return made;
 }
 
 std::uint64_t head_tensors::num_rows(const std::string& name) const {
   const auto found = tensors_.find(name);
-  return found == tensors_.end() || found->second.tensor->num_dims != 2 ? 0 : found->second.tensor->shape[0];
+  return found == tensors_.end() || found->second.num_dims != 2 ? 0 : found->second.shape[0];
+}
+
+std::uint64_t head_tensors::num_values(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? 0 : found->second.num_values();
+}
+
+bool head_tensors::has_any(std::string_view begin, std::string_view end) const {
+  return std::ranges::any_of(
+      tensors_, [&](const auto& one) { return one.first.starts_with(begin) && one.first.ends_with(end); });
+}
+
+bool head_tensors::ignore_copy(const std::string& name, const std::string& of) {
+  const auto copy = tensors_.find(name), beside = tensors_.find(of), other = others_.find(of);
+  if (failure_ || copy == tensors_.end() || (beside == tensors_.end() && other == others_.end()))
+    return false;
+  const auto equal = are_equal(copy->second, beside != tensors_.end() ? beside->second : other->second);
+  if (!equal) failure_ = equal.error();
+  if (!equal || !*equal) return false;
+  tensors_.erase(copy);
+  return true;
 }
 
 std::uint32_t head_tensors::num_layers() const {
@@ -104,41 +119,39 @@ void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
   if (!failure_) failure_ = error(errc::invalid_file, directory_ + ": tensor " + quote(tensor) + " " + rule);
 }
 
-std::optional<head_tensors::found_tensor> head_tensors::take(const std::string& name, bool required,
-                                                             std::uint64_t rows, std::uint64_t cols) {
+std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
+                                              std::uint64_t cols) {
   if (failure_) return std::nullopt;
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     if (required) refuse(name, "is missing");
     return std::nullopt;
   }
-  const found_tensor taken = found->second;
+  head_tensor taken = std::move(found->second);
   tensors_.erase(found);
-  if (!has_shape(*taken.tensor, rows, cols)) {
+  if (!has_shape(taken, rows, cols)) {
     const std::string wanted =
         (rows == 1 ? "" : "[" + std::to_string(rows) + "]") + "[" + std::to_string(cols) + "]";
-    refuse(taken.tensor->name, "must have the shape " + wanted + ", has " + shape_of(*taken.tensor));
+    refuse(taken.name, "must have the shape " + wanted + ", has " + shape_of(taken));
     return std::nullopt;
   }
-  if (taken.file->from())
-    if (auto read = taken.file->from()->read(taken.tensor->data); !read) {
-      failure_ = std::move(read).error();
-      return std::nullopt;
-    }
+  if (auto read = taken.read(taken.data); !read) {
+    failure_ = std::move(read).error();
+    return std::nullopt;
+  }
   return taken;
 }
 
-std::optional<head_tensors::found_tensor> head_tensors::take_floats(const std::string& name, bool required,
-                                                                    std::uint64_t rows, std::uint64_t cols) {
-  const auto taken = take(name, required, rows, cols);
-  if (!taken || (taken->tensor->integer_bytes == 0 && taken->tensor->type != tensor_type::f8_e4m3))
-    return taken;
-  refuse(taken->tensor->name, "must be F32, F16 or BF16");
+std::optional<head_tensor> head_tensors::take_floats(const std::string& name, bool required,
+                                                     std::uint64_t rows, std::uint64_t cols) {
+  auto taken = take(name, required, rows, cols);
+  if (!taken || (taken->integer_bytes == 0 && taken->type != tensor_type::f8_e4m3)) return taken;
+  refuse(taken->name, "must be F32, F16 or BF16");
   return std::nullopt;
 }
 
 /// Packs `bytes`, values of the tensor's type, in the format that was asked for.
-std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tensor& tensor, std::uint64_t rows,
+std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tensor, std::uint64_t rows,
                                                          std::uint64_t cols,
                                                          std::span<const std::byte> bytes) {
   device::tensor_view view{tensor.type, rows, cols, bytes};
@@ -156,19 +169,26 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tenso
 }
 
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
-                                                           std::uint64_t cols) {
+                                                           std::uint64_t cols,
+                                                           std::span<const token_id> chosen) {
   const auto taken = take_floats(name, true, rows, cols);
   if (!taken) return nullptr;
-  const safetensors_tensor& tensor = *taken->tensor;
-  auto packed = pack(tensor, rows, cols, tensor.data);
-  if (taken->file->from()) taken->file->from()->release(tensor.data);
+  const std::size_t row_bytes = rows == 0 ? 0 : taken->data.size() / rows;
+  std::vector<std::byte> bytes;
+  for (const token_id row : chosen) {
+    const auto from = taken->data.subspan(static_cast<std::size_t>(row.value) * row_bytes, row_bytes);
+    bytes.insert(bytes.end(), from.begin(), from.end());
+  }
+  auto packed =
+      chosen.empty() ? pack(*taken, rows, cols, taken->data) : pack(*taken, chosen.size(), cols, bytes);
+  taken->release(taken->data);
   return packed;
 }
 
 void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
   const auto taken = take_floats(name, required, 1, size);
   if (!taken) return;
-  const safetensors_tensor& tensor = *taken->tensor;
+  const head_tensor& tensor = *taken;
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
   for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
@@ -183,7 +203,7 @@ void head_tensors::gated_queries(const std::string& name, const model_config& co
                                  layer_weights& to) {
   const auto taken = take_floats(name, true, std::uint64_t{2} * config.q_size(), cols);
   if (!taken) return;
-  const safetensors_tensor& tensor = *taken->tensor;
+  const head_tensor& tensor = *taken;
   const std::size_t head_bytes = tensor.data.size() / 2 / config.num_heads;
   for (const bool is_gate : {false, true}) {
     std::vector<std::byte> rows;
@@ -198,12 +218,12 @@ void head_tensors::gated_queries(const std::string& name, const model_config& co
 std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::uint64_t size) {
   const auto taken = take(name, true, 1, size);
   if (!taken) return {};
-  if (taken->tensor->integer_bytes != sizeof(std::int64_t)) {
-    refuse(taken->tensor->name, "must be I64");
+  if (taken->integer_bytes != sizeof(std::int64_t)) {
+    refuse(taken->name, "must be I64");
     return {};
   }
   std::vector<std::int64_t> values(size);
-  std::memcpy(values.data(), taken->tensor->data.data(), size * sizeof(std::int64_t));
+  std::memcpy(values.data(), taken->data.data(), size * sizeof(std::int64_t));
   return values;
 }
 
@@ -223,19 +243,22 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
   to.ffn_gate = matrix(mlp + "gate_proj.weight", config.ffn_size, hidden);
   to.ffn_up = matrix(mlp + "up_proj.weight", config.ffn_size, hidden);
   to.ffn_down = matrix(mlp + "down_proj.weight", hidden, config.ffn_size);
-  vector(attention + "q_proj.bias", config.q_size(), to.q_bias, false);
-  vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, false);
-  vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, false);
+  const bool has_biases =
+      has(attention + "q_proj.bias") || has(attention + "k_proj.bias") || has(attention + "v_proj.bias");
+  vector(attention + "q_proj.bias", config.q_size(), to.q_bias, has_biases);
+  vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, has_biases);
+  vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, has_biases);
   vector(attention + "o_proj.bias", hidden, to.attention_output_bias, false);
-  vector(attention + "q_norm.weight", config.head_dim, to.q_norm, false);
-  vector(attention + "k_norm.weight", config.head_dim, to.k_norm, false);
+  const bool has_norms = is_gated || has(attention + "q_norm.weight") || has(attention + "k_norm.weight");
+  vector(attention + "q_norm.weight", config.head_dim, to.q_norm, has_norms);
+  vector(attention + "k_norm.weight", config.head_dim, to.k_norm, has_norms);
   vector(prefix + "input_layernorm.weight", hidden, to.attention_norm, false);
   vector(prefix + "post_attention_layernorm.weight", hidden, to.ffn_norm);
 }
 
 expected<std::unique_ptr<device::buffer>> head_tensors::upload(device::buffer_memory& memory) {
   if (!failure_ && !tensors_.empty())
-    refuse(tensors_.begin()->second.tensor->name, "has no meaning in a head of this kind");
+    refuse(tensors_.begin()->second.name, "has no meaning in a head of this kind");
   if (failure_) return *failure_;
   constexpr std::uint64_t line = 64;
   const auto padded = [](const pending_vector& one) {
