@@ -18,6 +18,7 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   slot.worker = seat.stream != nullptr;
   slot.length_rule = seat.length_rule;
   slot.max_nodes = [seats, index](std::uint32_t length) { return most_rows(*seats, index, length); };
+  if (seat.drafter) slot.caches_text = seat.drafter->traits().caches_text;
   if (seat.drafter)
     slot.own_positions = [from = seat.drafter](std::uint32_t length) { return from->own_positions(length); };
   return slot;

@@ -36,6 +36,7 @@ struct drafter_slot {
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.
   by_length own_positions = {};
+  bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
 };
 
 struct scheduler_options {

@@ -1,7 +1,7 @@
 // Heads of other families than EAGLE from their published layouts: what is read, what is refused and how.
 // tests/e2e/head_parity.py compares the numbers with a reference.
 #include "runtime/model/heads/head_kind.hpp"
-#include "tests/runtime/model/heads/head_test.hpp"
+#include "tests/support/head_test.hpp"
 
 #include <gmock/gmock.h>
 
