@@ -20,18 +20,21 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the layer that has written it
 };
 
+/// More than any target has.
+constexpr std::uint64_t most_layers = 4096;
+
 /// "eagle_aux_hidden_state_layer_ids": the vector that each named layer reads, or has written. A vector
 /// before the first layer is not tapped.
-void read_ids(const json_node& ids, id_convention convention, const head_target& target,
+void read_ids(const json_node& ids, id_convention convention, const std::optional<head_target>& target,
               std::vector<layer_index>& taps) {
   ids.require_array();
   const std::uint32_t offset = convention == id_convention::input_of ? 1 : 0;
-  const std::uint64_t limit = std::uint64_t{target.num_layers} + offset;
+  const std::uint64_t limit = (target ? std::uint64_t{target->num_layers} : most_layers) + offset;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto id = ids[i].if_uint_below(limit);
     if (!id || *id < offset)
       return ids[i].refuse("must be " + std::to_string(offset) + " to " + std::to_string(limit - 1) +
-                           ": the target has " + std::to_string(target.num_layers) + " layers");
+                           ": the target has " + std::to_string(limit - offset) + " layers");
     taps.push_back(layer_index{*id - offset});
   }
 }
@@ -42,21 +45,21 @@ std::vector<layer_index> default_taps(std::uint32_t num_layers) {
   return {layer_index{1}, layer_index{num_layers / 2 - 1}, layer_index{num_layers - 4}};
 }
 
-void read_taps(const json_node& fields, eagle_config& config, const head_target& target) {
+void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
   if (config.version == eagle_version::eagle)
-    config.taps = {layer_index{target.num_layers}};
+    config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
   else if (const json_node ids = fields["target_layer_ids"])
     read_ids(ids, id_convention::output_of, target, config.taps);
   else if (nested)
     read_ids(nested, id_convention::output_of, target, config.taps);
   else if (const json_node aux = fields["eagle_aux_hidden_state_layer_ids"])
     read_ids(aux, id_convention::input_of, target, config.taps);
-  else
-    config.taps = default_taps(target.num_layers);
-  if (config.taps.empty())
+  else if (target)
+    config.taps = default_taps(target->num_layers);
+  if (target && config.taps.empty())
     fields["eagle_aux_hidden_state_layer_ids"].refuse("must name layers of the target, which has " +
-                                                      std::to_string(target.num_layers));
+                                                      std::to_string(target->num_layers));
 }
 
 void refuse_unsupported(const json_node& root, const json_node& layer) {
@@ -92,11 +95,17 @@ void read_sizes(const json_node& root, const json_node& layer, eagle_config& con
   sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
 }
 
-void check_target(const json_node& root, const json_node& layer, const eagle_config& config,
-                  const head_target& target) {
+void check_sizes(const json_node& root, const eagle_config& config) {
   if (config.version == eagle_version::eagle && config.target_hidden_size != config.layer.hidden_size)
     root["target_hidden_size"].refuse("is " + std::to_string(config.target_hidden_size) +
                                       ", hidden_size is " + std::to_string(config.layer.hidden_size));
+  if (config.layer.vocab_size > config.vocab_size)
+    root["draft_vocab_size"].refuse("is " + std::to_string(config.layer.vocab_size) + ", vocab_size is " +
+                                    std::to_string(config.vocab_size));
+}
+
+void check_target(const json_node& root, const json_node& layer, const eagle_config& config,
+                  const head_target& target) {
   if (config.target_hidden_size != target.hidden_size)
     (root["target_hidden_size"] ? root["target_hidden_size"] : layer["hidden_size"])
         .refuse("is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
@@ -104,16 +113,14 @@ void check_target(const json_node& root, const json_node& layer, const eagle_con
   if (config.vocab_size > target.vocab_size)
     layer["vocab_size"].refuse("is " + std::to_string(config.vocab_size) + ", the target's is " +
                                std::to_string(target.vocab_size));
-  if (config.layer.vocab_size > config.vocab_size)
-    root["draft_vocab_size"].refuse("is " + std::to_string(config.layer.vocab_size) + ", vocab_size is " +
-                                    std::to_string(config.vocab_size));
 }
 
 } // namespace
 
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,
                                          eagle_version version, std::uint32_t num_layers,
-                                         const head_target& target, const head_overrides& overrides) {
+                                         const std::optional<head_target>& target,
+                                         const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
   const bool is_multimodal = root["text_config"] && !root["hidden_size"];
@@ -146,7 +153,8 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   else
     config.taps = overrides.taps;
   if (failure) return *failure;
-  check_target(root, layer, config, target);
+  check_sizes(root, config);
+  if (target) check_target(root, layer, config, *target);
   if (failure) return *failure;
   if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file);
   if (config.layer.head_dim > device::max_head_dim)

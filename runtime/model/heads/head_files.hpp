@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/tensor_type.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 
 #include <boost/json/object.hpp>
@@ -35,8 +36,17 @@ struct head_tensor {
   void release(std::span<const std::byte> part) const noexcept;
 };
 
-/// The tensors of a head: of all .safetensors files of a directory. Error: as `open_weight_files`.
+/// Whether a head's path is that of a GGUF file, and not of a directory.
+bool is_gguf_head(const std::filesystem::path& path);
+
+/// The tensors of a head: of a GGUF file, or of all .safetensors files of a directory. Error: as of
+/// `gguf_file::open` and `open_weight_files`.
 expected<std::vector<head_tensor>> open_head_files(const std::filesystem::path& path);
+std::vector<head_tensor> tensors_of(const gguf_file& file);
+
+/// The name that a tensor of a GGUF file has in directories: "layers.0.self_attn.q_proj.weight" for
+/// "blk.0.attn_q.weight", and likewise embedding, final norm and LM head. Others keep their names.
+std::string name_in_directories(std::string_view in_gguf);
 
 /// The directory's config.json; without members if there is no such file.
 expected<boost::json::object> config_if_any(const std::filesystem::path& directory);

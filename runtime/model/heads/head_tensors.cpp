@@ -61,21 +61,26 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
                                       std::to_string(static_cast<int>(value)));
 }
 
-expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
-                                          const name_of_tensor& name_of, device::weight_memory& weights,
+expected<head_tensors> head_tensors::open(const std::filesystem::path& path, const name_of_tensor& name_of,
+                                          device::weight_memory& weights,
                                           std::optional<device::tensor_type> format) {
-  auto found = open_head_files(directory);
+  auto found = open_head_files(path);
   if (!found) return std::move(found).error();
+  return of(*std::move(found), path, name_of, weights, format);
+}
+
+expected<head_tensors> head_tensors::of(std::vector<head_tensor> found, const std::filesystem::path& path,
+                                        const name_of_tensor& name_of, device::weight_memory& weights,
+                                        std::optional<device::tensor_type> format) {
   head_tensors made;
-  made.directory_ = directory.string();
+  made.path_ = path.string();
   made.weights_ = &weights;
   made.format_ = format;
-  for (head_tensor& tensor : *found) {
+  for (head_tensor& tensor : found) {
     const std::string own = name_of(tensor.name);
     auto& named = own.empty() ? made.others_ : made.tensors_;
     if (!named.try_emplace(own.empty() ? tensor.name : own, tensor).second)
-      return error(errc::invalid_file,
-                   directory.string() + ": tensor " + quote(tensor.name) + " occurs twice");
+      return error(errc::invalid_file, made.path_ + ": tensor " + quote(tensor.name) + " occurs twice");
   }
   return made;
 }
@@ -116,7 +121,7 @@ std::uint32_t head_tensors::num_layers() const {
 }
 
 void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
-  if (!failure_) failure_ = error(errc::invalid_file, directory_ + ": tensor " + quote(tensor) + " " + rule);
+  if (!failure_) failure_ = error(errc::invalid_file, path_ + ": tensor " + quote(tensor) + " " + rule);
 }
 
 std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
@@ -142,10 +147,14 @@ std::optional<head_tensor> head_tensors::take(const std::string& name, bool requ
   return taken;
 }
 
-std::optional<head_tensor> head_tensors::take_floats(const std::string& name, bool required,
-                                                     std::uint64_t rows, std::uint64_t cols) {
+std::optional<head_tensor> head_tensors::take_weights(const std::string& name, bool required,
+                                                      std::uint64_t rows, std::uint64_t cols,
+                                                      bool may_be_quantised) {
   auto taken = take(name, required, rows, cols);
-  if (!taken || (taken->integer_bytes == 0 && taken->type != tensor_type::f8_e4m3)) return taken;
+  if (!taken) return taken;
+  const bool is_plain = device::is_floating(taken->type) && taken->type != tensor_type::f8_e4m3;
+  const bool is_quantised = !device::is_floating(taken->type);
+  if (taken->integer_bytes == 0 && (is_plain || (is_quantised && may_be_quantised))) return taken;
   refuse(taken->name, "must be F32, F16 or BF16");
   return std::nullopt;
 }
@@ -156,7 +165,7 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tens
                                                          std::span<const std::byte> bytes) {
   device::tensor_view view{tensor.type, rows, cols, bytes};
   std::vector<std::byte> quantised;
-  if (format_ && cols % device::traits_of(*format_)->block_values == 0) {
+  if (format_ && device::is_floating(tensor.type) && cols % device::traits_of(*format_)->block_values == 0) {
     std::vector<float> values(rows * cols);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(tensor.type, bytes, i);
     quantised = quantise(values, *format_);
@@ -171,7 +180,7 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tens
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
                                                            std::uint64_t cols,
                                                            std::span<const token_id> chosen) {
-  const auto taken = take_floats(name, true, rows, cols);
+  const auto taken = take_weights(name, true, rows, cols, true);
   if (!taken) return nullptr;
   const std::size_t row_bytes = rows == 0 ? 0 : taken->data.size() / rows;
   std::vector<std::byte> bytes;
@@ -186,7 +195,7 @@ std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& na
 }
 
 void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
-  const auto taken = take_floats(name, required, 1, size);
+  const auto taken = take_weights(name, required, 1, size, false);
   if (!taken) return;
   const head_tensor& tensor = *taken;
   std::vector<float> values(size);
@@ -201,7 +210,7 @@ void head_tensors::constant(std::uint64_t size, float value, const float*& to) {
 
 void head_tensors::gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
                                  layer_weights& to) {
-  const auto taken = take_floats(name, true, std::uint64_t{2} * config.q_size(), cols);
+  const auto taken = take_weights(name, true, std::uint64_t{2} * config.q_size(), cols, true);
   if (!taken) return;
   const head_tensor& tensor = *taken;
   const std::size_t head_bytes = tensor.data.size() / 2 / config.num_heads;

@@ -34,14 +34,19 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
 /// The tensors of a draft head's files, by name, taken one after another. What nobody has taken in the end is
 /// refused: it would change what the head computes.
 ///
-/// Matrices are packed as stored, or quantised. Vectors are collected and uploaded together by `upload`. The
-/// first error is kept, named after file and tensor; after one, everything that is taken is empty.
+/// Matrices are packed as stored, or quantised unless they are. Vectors are collected and uploaded together
+/// by `upload`. The first error is kept, named after file and tensor; after one, everything that is taken is
+/// empty.
 class head_tensors {
  public:
   /// `format`: of matrices whose rows are whole blocks of it, Q8_0 or Q4_0; nullopt: as stored.
-  static expected<head_tensors> open(const std::filesystem::path& directory, const name_of_tensor& name_of,
+  static expected<head_tensors> open(const std::filesystem::path& path, const name_of_tensor& name_of,
                                      device::weight_memory& weights,
                                      std::optional<device::tensor_type> format = {});
+  /// The same of files that are open; `path` is for errors.
+  static expected<head_tensors> of(std::vector<head_tensor> found, const std::filesystem::path& path,
+                                   const name_of_tensor& name_of, device::weight_memory& weights,
+                                   std::optional<device::tensor_type> format = {});
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Whether another part of the checkpoint has a tensor of this name.
@@ -98,11 +103,11 @@ class head_tensors {
                                              std::uint64_t cols, std::span<const std::byte> bytes);
   std::optional<head_tensor> take(const std::string& name, bool required, std::uint64_t rows,
                                   std::uint64_t cols);
-  /// The same of a tensor of weights.
-  std::optional<head_tensor> take_floats(const std::string& name, bool required, std::uint64_t rows,
-                                         std::uint64_t cols);
+  /// The same of a tensor of weights, of F32, F16 or BF16, or if `may_be_quantised` of a quantised type.
+  std::optional<head_tensor> take_weights(const std::string& name, bool required, std::uint64_t rows,
+                                          std::uint64_t cols, bool may_be_quantised);
 
-  std::string directory_;
+  std::string path_; ///< of the head
   std::map<std::string, head_tensor> tensors_;
   std::map<std::string, head_tensor> others_; ///< of other parts of the checkpoint, by their names there
   std::vector<pending_vector> vectors_;
