@@ -3,7 +3,6 @@
 #include "apps/bench/lone_model.hpp"
 #include "config/engine_options.hpp"
 #include "runtime/model/heads/draft_head.hpp"
-#include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
 #include <cstdint>
