@@ -45,6 +45,14 @@ class head_drafter_test : public test::head_test {
     return made;
   }
 
+  /// Clears the target's states of all positions but these.
+  void forget_states_but(const std::vector<std::uint32_t>& kept) {
+    const auto& features = *target_kv_->features();
+    for (std::uint32_t position = 0; position < num_blocks * block_size; ++position)
+      if (std::ranges::find(kept, position) == kept.end())
+        std::fill_n(features.values + position * features.width(), features.width(), 0.0F);
+  }
+
   std::unique_ptr<model::kv_storage> target_kv_;
 };
 
@@ -66,6 +74,8 @@ TEST_F(head_drafter_test, needs_no_cells_for_the_text) {
         EXPECT_TRUE(std::ranges::equal(ample[i].tree.parents(), scarce[i].tree.parents())) << kind;
       }
       EXPECT_FALSE(std::ranges::equal(ample[0].tree.tokens(), ample[1].tree.tokens())) << kind;
+      forget_states_but({prompt_length - 2, prompt_length});
+      EXPECT_TRUE(std::ranges::equal(ample[1].tree.tokens(), drafts(*drafter, 100)[1].tree.tokens())) << kind;
     }
 }
 
