@@ -55,7 +55,7 @@ void add_serve(CLI::App& app, int& code) {
   c->add_option("--model", o->model, "serve this model file (instead of, or over, the file's first model)");
   c->add_option(
       "--draft-head", o->draft_head,
-      "directory of a trained head (EAGLE) that drafts for the first model, as well as ngram and suffix");
+      "directory or GGUF file of a trained head that drafts for the first model, as well as ngram and suffix");
   c->add_option("--host", o->host, "address to listen on");
   c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
   c->add_option("--threads", o->threads, "CPU threads; 0: all cores");
@@ -89,8 +89,10 @@ void add_chat(CLI::App& app, int& code) {
 
 void add_inspect(CLI::App& app, int& code) {
   auto [c, o] = add_command<inspect_options>(
-      app, "inspect", "Show a model file: metadata, tensors, memory plan", &inspect, code);
+      app, "inspect", "Show a model or draft head: metadata, tensors, memory plan", &inspect, code);
   c->add_option("file", o->path, "GGUF file or Hugging Face directory")->required();
+  c->add_option("--model", o->model,
+                "the file is a draft head: load it for this target, to see whether it fits");
   c->add_option("--ctx-size", o->context_length, "positions to plan memory for; 0: the model's own");
   c->add_option("--sequences", o->sequences, "requests at once to plan memory for");
   add_kv_dtype(*c, o->kv_dtype);

@@ -380,7 +380,8 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
-      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`, `pass`, `ppd`): directory with their files; `docs/drafters.md` describes them.");
+      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`, `pass`, `ppd`): "
+      "directory with their files, or of `eagle3` a GGUF file; `docs/drafters.md` describes them.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");

@@ -3,6 +3,7 @@
 #include "config/drafters.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/rounds/pass_timing.hpp"
+#include "runtime/speculation/trees/token_tree.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
@@ -157,19 +158,22 @@ std::vector<layer_index> model_unit::taps() const {
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
   const auto add = [&](const std::string& name, const model::kv_model& model, std::size_t num_taps,
-                       device::compute_device* where) {
+                       device::compute_device* where, std::uint32_t num_positions) {
     pool_need need;
     need.name = name;
     need.device = where;
     need.cell_bytes = model.cell_bytes(num_taps);
-    need.least_blocks = blocks_for(context_length, options.block_size);
+    need.least_blocks = blocks_for(num_positions, options.block_size);
     need.wanted_blocks = need.least_blocks * std::max(options.max_running, 1U);
     needs.push_back(std::move(need));
   };
-  add(options.name, *target->runs(), taps().size(), device);
+  add(options.name, *target->runs(), taps().size(), device, context_length);
   for (const auto& d : drafters) {
     if (!d.drafter || !d.drafter->own_model()) continue;
-    add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device);
+    constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // levels, too
+    const auto without_text = 1 + std::max(d.drafter->own_positions(most), most);
+    add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device,
+        d.drafter->traits().caches_text ? context_length : without_text);
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
     needs.back().shares_prefixes = d.drafter->traits().text_begin.has_value();
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);

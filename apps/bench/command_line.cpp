@@ -76,6 +76,13 @@ void add_cost(CLI::App& parent, int& code, const std::string& command_line) {
   c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
   c->add_option("--draft", o->draft, "also time a greedy draft of this many tokens after the context")
       ->check(CLI::Range(1, 64));
+  c->add_option(
+      "--draft-head", o->draft_heads,
+      "also time this trained head: a draft, the capture of states, verification, and the speed-up at "
+      "its family's published acceptance; may be repeated");
+  c->add_option("--acceptance-length", o->acceptance_length,
+                "tokens a round for that speed-up, instead of the published ones")
+      ->check(CLI::Range(1.0, 64.0));
   c->add_flag("--by-op", o->by_op, "show the time of each operation (on a CPU)");
 }
 

@@ -1,4 +1,5 @@
 #include "apps/bench/device_roof.hpp"
+#include "apps/bench/head_cost.hpp"
 #include "apps/bench/lone_model.hpp"
 #include "apps/bench/options.hpp"
 #include "apps/bench/report.hpp"
@@ -14,8 +15,6 @@ namespace json = boost::json;
 
 namespace {
 
-using std::chrono::steady_clock;
-
 struct measured {
   std::vector<std::vector<double>>
       seconds; ///< [index of rows][repeat]; by the device's own clock if it has one
@@ -26,25 +25,13 @@ struct measured {
   bool is_draft_of_one_piece = false;
 };
 
-/// Seconds that `work` takes by both clocks; called inside a program.
-template <class Work>
-std::pair<double, double> time(const lone_model& m, const Work& work) {
-  const auto device_before = m.device_time();
-  const auto before = steady_clock::now();
-  work();
-  const double host = std::chrono::duration<double>(steady_clock::now() - before).count();
-  const auto device_after = m.device_time();
-  if (!device_before || !device_after || *device_before == *device_after) return {host, host};
-  return {std::chrono::duration<double>(*device_after - *device_before).count(), host};
-}
-
 /// One pass of size number `i`, counted if `repeat` > 0.
 void measure_pass(const cost_options& options, const lone_model& m, std::size_t i, std::uint32_t repeat,
                   device::ops& ops, measured& out) {
   const std::uint32_t begin = options.context, end = begin + options.rows[i];
   if (repeat == 0 && m.is_on_gpu())
     m.pass(ops, begin, end), m.pass(ops, begin, end); // first captured as a graph, then run as one
-  const auto [seconds, host_seconds] = time(m, [&] { m.pass(ops, begin, end); });
+  const auto [seconds, host_seconds] = m.timed([&] { m.pass(ops, begin, end); });
   if (repeat == 0) return; // warm-up
   out.seconds[i].push_back(seconds);
   out.host_seconds[i].push_back(host_seconds);
@@ -61,13 +48,14 @@ void measure_pass(const cost_options& options, const lone_model& m, std::size_t 
 
 void measure_draft(const cost_options& options, const lone_model& m, std::uint32_t repeat, device::ops& ops,
                    measured& out) {
-  const auto [seconds, host_seconds] =
-      time(m, [&] { out.is_draft_of_one_piece = m.draft(ops, options.context, options.draft); });
+  const double seconds =
+      m.timed([&] { out.is_draft_of_one_piece = m.draft(ops, options.context, options.draft); }).device;
   if (repeat > 0) out.draft_seconds.push_back(seconds);
 }
 
-/// Times every size once per repeat, in turn, and measures the device's limits in between.
-expected<measured> measure(const cost_options& options, const lone_model& m, device_roof& roof) {
+/// Times every size and head once per repeat, in turn, and measures the device's limits in between.
+expected<measured> measure(const cost_options& options, const lone_model& m, head_costs& heads,
+                           device_roof& roof) {
   measured out;
   out.seconds.resize(options.rows.size());
   out.host_seconds.resize(options.rows.size());
@@ -80,6 +68,7 @@ expected<measured> measure(const cost_options& options, const lone_model& m, dev
       went = m.run([&](device::ops& ops) { measure_pass(options, m, i, repeat, ops, out); });
     if (went && options.draft > 0)
       went = m.run([&](device::ops& ops) { measure_draft(options, m, repeat, ops, out); });
+    if (went) went = heads.measure(m, options.context, repeat);
     if (!options.json)
       std::fprintf(stderr, "\rround %u of %u%s", repeat, options.repeats,
                    repeat == options.repeats ? "\n" : "");
@@ -188,13 +177,17 @@ int cost(const cost_options& options) {
   if (!model) return fail(model.error());
   const auto roof = roof_of(options.choice.device, threads);
   if (!roof) return fail(roof.error());
-  const auto m = measure(options, *model, **roof);
+  auto costs = head_costs::open(*model, options.draft_heads, options.choice.kv_dtype, options.context);
+  if (!costs) return fail(costs.error());
+  const auto m = measure(options, *model, *costs, **roof);
   if (!m) return fail(m.error());
+  json::array heads = costs->to_json(*model, options.acceptance_length);
   json::array rows;
   for (std::size_t i = 0; i < options.rows.size(); ++i)
     rows.push_back(row_json(options, *m, i, *model, **roof));
   if (!options.json) {
     print(options, *m, rows, *model, **roof);
+    print_heads(heads);
     return exit_success;
   }
   json::object out{{"model", options.choice.model},
@@ -206,6 +199,7 @@ int cost(const cost_options& options) {
                    {"gmac_per_second", (*roof)->multiply_adds_per_second() / 1e9},
                    {"passes", std::move(rows)}};
   if (options.draft > 0) out["draft"] = draft_json(options, *m);
+  if (!heads.empty()) out["heads"] = std::move(heads);
   print_json("cost", options.command_line, options.seed, std::move(out));
   return exit_success;
 }

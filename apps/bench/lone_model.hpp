@@ -5,6 +5,7 @@
 #include "runtime/model/made_up_passes.hpp"
 #include "runtime/model/transformer.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,8 @@ class lone_model {
                                    std::uint32_t num_positions);
 
   const model::model_info& info() const noexcept { return runs_->info(); }
+  const std::shared_ptr<const model::transformer>& model() const noexcept { return runs_; }
+  device::compute_device& device() const noexcept { return *device_; }
   /// True if the device computes asynchronously and has its own clock.
   bool is_on_gpu() const noexcept { return is_on_gpu_; }
 
@@ -37,13 +40,29 @@ class lone_model {
   /// Time by the device's own clock so far (`device::step_times::busy`); nullopt if it has none.
   std::optional<std::chrono::nanoseconds> device_time() const;
 
+  struct seconds {
+    double device = 0; ///< by the device's own clock, or the host's if it has none
+    double host = 0;
+  };
+  /// Seconds that `work` takes by both clocks; called inside a program.
+  template <class Work>
+  seconds timed(const Work& work) const {
+    const auto device_before = device_time();
+    const auto before = std::chrono::steady_clock::now();
+    work();
+    const double host = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+    const auto device_after = device_time();
+    if (!device_before || !device_after || *device_before == *device_after) return {host, host};
+    return {std::chrono::duration<double>(*device_after - *device_before).count(), host};
+  }
+
  private:
   lone_model() = default;
 
   std::unique_ptr<device_set> devices_;
   device::compute_device* device_ = nullptr;
   bool is_on_gpu_ = false;
-  std::unique_ptr<model::transformer> runs_;
+  std::shared_ptr<const model::transformer> runs_;
   std::unique_ptr<model::kv_storage> kv_;
   std::unique_ptr<model::made_up_passes> passes_; ///< over its one sequence
   std::unique_ptr<device::stream> stream_;        ///< goes first

@@ -34,6 +34,8 @@ struct cost_options : common_options {
   std::uint32_t context = 256; ///< positions before the rows
   std::uint32_t draft = 0;     ///< also time a greedy draft of that many tokens; 0: none
   bool by_op = false;
+  std::vector<std::string> draft_heads; ///< directories or GGUF files, timed as well
+  double acceptance_length = 0;         ///< for their speed-up; 0: the published ones
 };
 
 /// How requests of a workload reach the engine.

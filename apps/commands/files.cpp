@@ -1,9 +1,14 @@
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
 
+#include "engine/device_set.hpp"
 #include "engine/model_files.hpp"
+#include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/heads/head_report.hpp"
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 #include "runtime/model/loader/model_report.hpp"
+#include "runtime/model/loader/model_source.hpp"
+#include "runtime/model/transformer_loader.hpp"
 #include "runtime/tokenizer/chat_template/render_jsonl.hpp"
 
 #include <boost/json.hpp>
@@ -13,6 +18,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 namespace paceline::apps {
 
@@ -45,11 +51,43 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
   return make_tokenizer(*source);
 }
 
+/// A model; or else a draft head, if there is one in the files.
+expected<model::model_report> inspect_alone(const inspect_options& options) {
+  auto report =
+      model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
+  if (report && report->problem.empty()) return report;
+  auto head = model::inspect_head(options.path);
+  return head ? std::move(head) : std::move(report);
+}
+
+/// A draft head, loaded for a target on the CPU.
+expected<model::model_report> inspect_for_target(const inspect_options& options) {
+  auto report = model::inspect_head(options.path);
+  if (!report) return report;
+  auto source = model::open_model(options.model);
+  if (!source) return std::move(source).error();
+  cpu::cpu_device_options cpu;
+  cpu.partitions.resize(1);
+  auto devices = device_set::make(cpu);
+  if (!devices) return std::move(devices).error();
+  const auto device = devices->get("cpu");
+  if (!device) return device.error();
+  model::transformer_load_options load;
+  load.kv_type = options.kv_dtype;
+  auto target = model::load_transformer(source->config, source->weights, (*device)->weights(),
+                                        (*device)->buffers(), load);
+  if (!target) return std::move(target).error();
+  model::add_fit(*report, options.model,
+                 model::load_draft_head(report->head.kind, options.path, *std::move(target),
+                                        {.kv_type = options.kv_dtype, .overrides = {}}, (*device)->weights(),
+                                        (*device)->buffers()));
+  return report;
+}
+
 } // namespace
 
 int inspect(const inspect_options& options) {
-  const auto report =
-      model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
+  const auto report = options.model.empty() ? inspect_alone(options) : inspect_for_target(options);
   if (!report) return fail(report.error());
   std::cout << (options.json ? model::to_json(*report) : model::to_text(*report)) << '\n';
   return exit_success;

@@ -55,7 +55,8 @@ inline void add_model(CLI::App& app, model_choice& choice) {
 /// Adds the flags for a drafter's model and length.
 inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
-  app.add_option("--draft-head", choice.draft_head, "directory of a trained head (EAGLE) that drafts");
+  app.add_option("--draft-head", choice.draft_head,
+                 "directory or GGUF file of a trained head that drafts (docs/drafters.md)");
   app.add_option("--draft-device", choice.draft_device,
                  "device that runs the drafting model: auto (default, as --device), cpu, cuda:N");
   app.add_option("--partitions", choice.partitions,

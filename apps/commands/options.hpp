@@ -23,7 +23,7 @@ struct model_choice {
   std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
   std::string draft_model;                        ///< path of a drafter's model; implies `model`
-  std::string draft_head;                         ///< directory of a trained head; implies its kind
+  std::string draft_head;            ///< directory or GGUF file of a trained head; implies its kind
   std::string draft_device = "auto"; ///< for the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter decides
   std::uint32_t partitions = 1;  ///< groups of cores; with two, drafting models run on the second
@@ -84,6 +84,7 @@ struct render_options {
 
 struct inspect_options {
   std::string path;
+  std::string model; ///< the target of a head; empty: none is named
   std::uint32_t context_length = 0;
   std::uint32_t sequences = 1;
   kv_type kv_dtype = kv_type::f16;

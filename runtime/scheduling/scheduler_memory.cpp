@@ -135,6 +135,7 @@ std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind)
 /// units.
 std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
   const auto cells = kind == look_ahead::tree ? own_positions(r, r.draft_length) : r.draft_length;
+  if (!slot_of(*r.worker).caches_text) return bounded(r, std::uint64_t{cells} + 1, cells);
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
   return bounded(r, upper + cells + 1, cells);

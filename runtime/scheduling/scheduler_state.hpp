@@ -39,6 +39,7 @@ struct drafter_slot {
   /// Where its own text begins in a request's, if requests can share cells of its pool
   /// (`speculation::drafter_traits::text_begin`).
   std::optional<std::uint32_t> text_begin = {};
+  bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
 };
 
 struct scheduler_options {

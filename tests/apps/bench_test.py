@@ -6,6 +6,8 @@ import re
 import subprocess
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 PACELINE = os.environ["PACELINE_BIN"]
 WITH_EMULATED_GPU = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin/paceline_emulated"
@@ -57,6 +59,35 @@ def test_cost_compares_passes_with_each_other_and_with_the_machine(tiny_model):
     by_op = [{o["op"]: o for o in p["ops"]} for p in figures["passes"]]
     assert any(name.startswith("matmul") for name in by_op[0])
     assert set(by_op[0]) == set(by_op[2])
+
+
+def medusa_head(target, folder):
+    """One of two levels, for the target."""
+    inspected = subprocess.run([PACELINE, "inspect", target, "--json"], capture_output=True, text=True, check=True)
+    config = json.loads(inspected.stdout)["config"]
+    hidden, vocab = config["hidden_size"], config["vocab_size"]
+    generator = torch.Generator().manual_seed(1)
+    tensors = {f"blocks.{level}.layers.0.weight": torch.randn(hidden, hidden, generator=generator) for level in range(2)}
+    tensors["lm_head.weight"] = torch.randn(vocab, hidden, generator=generator)
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def test_cost_of_heads_stands_beside_a_plain_pass(tiny_model, tmp_path):
+    head = medusa_head(tiny_model, tmp_path)
+    figures = report("cost", "--model", tiny_model, "--rows", "1,2", "--context", 40, "--repeats", 3, "--threads", 1,
+                     "--draft-head", head, "--acceptance-length", 2)
+    one, = figures["heads"]
+    assert one["kind"] == "medusa" and one["levels"] == 2 and 2 < one["nodes"] < 64
+    assert one["share_of_plain_bytes"] == one["bytes_per_step"] / figures["weight_bytes_per_token"]
+    medians = {name: one[name]["median"] for name in ("plain", "capturing", "verifying", "draft")}
+    assert all(seconds > 0 for seconds in medians.values()) and one["draft"]["runs"] == 3
+    assert abs(one["speedup"] - 2 * medians["plain"] / (medians["verifying"] + medians["draft"])) < 1e-9
+    assert abs(one["capture_cost"] - (medians["capturing"] / medians["plain"] - 1)) < 1e-9
+    table = bench("cost", "--model", tiny_model, "--rows", 1, "--context", 40, "--repeats", 1, "--draft-head", head).stdout
+    assert "medusa" in table and "tree of" in table and "?" in table  # no acceptance is published for it
+    missing = bench("cost", "--model", tiny_model, "--rows", 1, "--draft-head", tmp_path / "none")
+    assert missing.returncode != 0 and "none" in missing.stderr
 
 
 def test_decode_stands_beside_what_the_device_reads(tiny_model):

@@ -55,15 +55,16 @@ void tiny_head::rename(const std::string& from, const std::string& to) {
   tensors.insert(std::move(node));
 }
 
-void tiny_head::add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs) {
+void tiny_head::add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs,
+                          std::uint64_t ffn) {
   add(prefix + "self_attn.q_proj.weight", {num_heads * head_dim, inputs});
   add(prefix + "self_attn.k_proj.weight", {num_kv_heads * head_dim, inputs});
   add(prefix + "self_attn.v_proj.weight", {num_kv_heads * head_dim, inputs});
   add(prefix + "self_attn.o_proj.weight", {hidden, num_heads * head_dim});
   add(prefix + "post_attention_layernorm.weight", {hidden});
-  add(prefix + "mlp.gate_proj.weight", {ffn_size, hidden});
-  add(prefix + "mlp.up_proj.weight", {ffn_size, hidden});
-  add(prefix + "mlp.down_proj.weight", {hidden, ffn_size});
+  add(prefix + "mlp.gate_proj.weight", {ffn, hidden});
+  add(prefix + "mlp.up_proj.weight", {ffn, hidden});
+  add(prefix + "mlp.down_proj.weight", {hidden, ffn});
 }
 
 tiny_head tiny_head::eagle3(std::uint32_t hidden, std::uint32_t target_hidden, std::uint32_t vocab,
@@ -89,30 +90,6 @@ tiny_head tiny_head::eagle(std::uint32_t hidden, std::uint32_t vocab) {
   made.add("fc.weight", {hidden, std::uint64_t{2} * hidden});
   made.add("fc.bias", {hidden});
   made.add_layer("layers.0.", hidden, hidden);
-  return made;
-}
-
-tiny_head tiny_head::medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
-  tiny_head made;
-  for (std::uint32_t i = 0; i < num_heads; ++i) {
-    const std::string head = std::to_string(i);
-    made.add(head + ".0.linear.weight", {hidden, hidden});
-    made.add(head + ".0.linear.bias", {hidden});
-    made.add(head + ".1.weight", {vocab, hidden});
-  }
-  return made;
-}
-
-tiny_head tiny_head::hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
-  tiny_head made;
-  for (std::uint32_t i = 0; i < num_heads; ++i) {
-    const std::string mlp = "hydra_mlp." + std::to_string(i) + ".0.";
-    for (const char* const part : {"linear.", "res_connection."}) {
-      made.add(mlp + part + "weight", {hidden, std::uint64_t{i + 2} * hidden});
-      made.add(mlp + part + "bias", {hidden});
-    }
-    made.add("hydra_lm_head." + std::to_string(i) + ".weight", {vocab, hidden});
-  }
   return made;
 }
 
@@ -154,6 +131,102 @@ tiny_head tiny_head::dspark(std::uint32_t hidden, std::uint32_t vocab, const std
   } else if (markov_kind == "rnn") {
     made.add("markov_head.joint_proj.weight", {3 * rank, 2 * rank + hidden});
     made.add("markov_head.joint_proj.bias", {3 * rank});
+  }
+  return made;
+}
+
+void tiny_head::add_module(const std::string& prefix, const std::string& layer, std::uint64_t hidden,
+                           const std::array<const char*, 4>& names) {
+  add(prefix + names[0] + ".weight", {hidden, 2 * hidden});
+  for (std::size_t i = 1; i < names.size(); ++i) add(prefix + names[i] + ".weight", {hidden});
+  add_layer(prefix + layer, hidden, hidden);
+  add(prefix + layer + "input_layernorm.weight", {hidden});
+}
+
+tiny_head tiny_head::mtp_next(std::uint32_t hidden, std::uint32_t vocab) {
+  tiny_head made;
+  made.config = config_of(hidden, vocab);
+  made.config["mtp_num_hidden_layers"] = 1;
+  made.add_module("mtp.", "layers.0.", hidden, {"fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"});
+  made.add("mtp.layers.0.self_attn.q_proj.weight", {2 * num_heads * head_dim, hidden});
+  for (const char* const norm : {"q_norm", "k_norm"})
+    made.add(std::string("mtp.layers.0.self_attn.") + norm + ".weight", {head_dim});
+  return made;
+}
+
+tiny_head tiny_head::mtp_mimo(std::uint32_t hidden, std::uint32_t vocab) {
+  tiny_head made;
+  made.config = config_of(hidden, vocab);
+  made.config["num_nextn_predict_layers"] = 1;
+  made.add_module("model.mtp_layers.0.", "", hidden,
+                  {"input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm"});
+  return made;
+}
+
+tiny_head tiny_head::medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
+  tiny_head made;
+  for (std::uint32_t i = 0; i < num_heads; ++i) {
+    const std::string head = std::to_string(i) + ".";
+    made.add(head + "0.linear.weight", {hidden, hidden});
+    made.add(head + "0.linear.bias", {hidden});
+    made.add(head + "1.weight", {vocab, hidden});
+  }
+  return made;
+}
+
+tiny_head tiny_head::medusa_vllm(std::uint32_t hidden, std::uint32_t vocab) {
+  tiny_head made = medusa(hidden, vocab);
+  for (const std::string head : {"0.", "1."}) {
+    for (const char* const part : {"weight", "bias"})
+      made.rename(head + "0.linear." + part, "blocks." + head + "layers.0." + part);
+    made.rename(head + "1.weight", "lm_heads." + head + "weight");
+  }
+  return made;
+}
+
+tiny_head tiny_head::hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
+  tiny_head made;
+  made.config = {{"hydra_head_arch", "mlp"}, {"grounded_heads", true}};
+  for (std::uint64_t i = 0; i < num_heads; ++i) {
+    const std::string head = std::to_string(i);
+    for (const char* const part : {"linear", "res_connection"}) {
+      made.add("hydra_mlp." + head + ".0." + part + ".weight", {hidden, (i + 2) * hidden});
+      made.add("hydra_mlp." + head + ".0." + part + ".bias", {hidden});
+    }
+    made.add("hydra_lm_head." + head + ".weight", {vocab, hidden});
+    made.add("hydra_lm_head." + head + ".bias", {vocab});
+  }
+  return made;
+}
+
+tiny_head tiny_head::hydra_prefix(std::uint32_t hidden, std::uint32_t vocab, std::uint64_t ffn) {
+  tiny_head made = hydra(hidden, vocab);
+  made.config["hydra_head_arch"] = "prefix-mlp";
+  const auto plain = made.tensors;
+  for (const auto& [name, one] : plain) {
+    std::string to = name;
+    const bool is_lm_head = name.starts_with("hydra_lm_head.");
+    to.replace(is_lm_head ? 15 : 11, is_lm_head ? 1 : 3, ".1."); // behind the head's number
+    made.rename(name, to);
+  }
+  const std::string prefix = "prefix_embeding_layer.";
+  made.add_layer(prefix + "layers.0.", hidden, hidden, ffn);
+  made.add(prefix + "layers.0.input_layernorm.weight", {hidden});
+  made.add(prefix + "norm.weight", {hidden});
+  return made;
+}
+
+tiny_head tiny_head::mlp_speculator(std::uint32_t hidden, std::uint32_t vocab) {
+  constexpr std::uint64_t inner = 48;
+  tiny_head made;
+  made.config = {{"n_predict", 3}, {"inner_dim", inner}, {"emb_dim", hidden}, {"vocab_size", vocab}};
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const std::string level = "." + std::to_string(i) + ".";
+    made.add("emb" + level + "weight", {vocab, inner});
+    made.add("proj" + level + "weight", {inner, i == 0 ? hidden : inner});
+    made.add("head" + level + "weight", {vocab, inner});
+    made.add("ln" + level + "weight", {inner});
+    made.add("ln" + level + "bias", {inner});
   }
   return made;
 }

@@ -2,6 +2,7 @@
 
 #include <boost/json/object.hpp>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -24,18 +25,29 @@ struct tiny_head {
                           std::uint32_t draft_vocab);
   /// A head of EAGLE in the layout of SafeAILab.
   static tiny_head eagle(std::uint32_t hidden, std::uint32_t vocab);
-  /// Medusa in the layout of FasterDecoding, with a layer and an LM head for each of `num_heads`.
-  static tiny_head medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads);
-  /// Hydra with heads of one layer.
-  static tiny_head hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads);
-
   /// A head of DFlash in the layout of z-lab: two layers, blocks of 4 slots, mask token 3.
   static tiny_head dflash(std::uint32_t hidden, std::uint32_t vocab);
   /// The same with a Markov head of rank 8 ("vanilla", "gated", "rnn") and a confidence head that reads the
   /// token: DSpark in the layout of SpecForge.
   static tiny_head dspark(std::uint32_t hidden, std::uint32_t vocab, const std::string& markov_kind);
 
+  /// A module of multi-token prediction as Qwen3-Next's: "mtp.", output gate, QK norms.
+  static tiny_head mtp_next(std::uint32_t hidden, std::uint32_t vocab);
+  /// One as MiMo's, module 0: "model.mtp_layers.0.".
+  static tiny_head mtp_mimo(std::uint32_t hidden, std::uint32_t vocab);
+  /// Medusa of heads with biases, of FasterDecoding and (two heads) of vLLM. Without config.
+  static tiny_head medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads = 2);
+  static tiny_head medusa_vllm(std::uint32_t hidden, std::uint32_t vocab);
+  /// Hydra, architecture `mlp`.
+  static tiny_head hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads = 2);
+  /// Hydra++ of two heads, `prefix-mlp`, for a target whose feed-forward size is `ffn`.
+  static tiny_head hydra_prefix(std::uint32_t hidden, std::uint32_t vocab, std::uint64_t ffn);
+  /// An MLP speculator of three levels, of states of 48 values, not tied.
+  static tiny_head mlp_speculator(std::uint32_t hidden, std::uint32_t vocab);
+
   void add(const std::string& name, std::vector<std::uint64_t> shape);
+  /// Gives tensor `name` the values of `of`.
+  void copy(const std::string& name, const std::string& of) { tensors[name] = tensors.at(of); }
   void rename(const std::string& from, const std::string& to);
   void write(const std::filesystem::path& directory) const;
 
@@ -43,7 +55,11 @@ struct tiny_head {
   std::map<std::string, tensor> tensors;
 
  private:
-  void add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs);
+  void add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs,
+                 std::uint64_t ffn = 48);
+  /// A module's layer and what is around it: "PREFIXNAME.weight".
+  void add_module(const std::string& prefix, const std::string& layer, std::uint64_t hidden,
+                  const std::array<const char*, 4>& names);
 };
 
 } // namespace paceline::test

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace paceline::model {
 
@@ -24,22 +25,32 @@ kv_shape shape_of(const chained_config& config, const chained_weights& weights, 
 
 } // namespace
 
-/// One pass over rows of one level.
+/// One pass over rows of one level, which is computed for the rows with logits. A prefix layer runs over all
+/// rows.
 class chained_head::pass {
  public:
   pass(const chained_head& head, device::ops& ops, const device::row_batch& batch,
        const head_features& features, kv_cells& kv, const head_outputs& outputs)
       : head_(head), weights_(*head.weights_), ops_(ops), batch_(batch), features_(features), kv_(kv),
-        outputs_(outputs), num_rows_(static_cast<std::uint32_t>(batch.rows.size())),
-        level_(features.levels[0]), hidden_(head.config_.layer.hidden_size) {}
+        outputs_(outputs), num_rows_(static_cast<std::uint32_t>(outputs.logit_rows.size())),
+        level_(features.levels[0]), hidden_(head.config_.layer.hidden_size) {
+    for (const std::uint32_t row : outputs.logit_rows) {
+      rows_.push_back(batch.rows[row]);
+      feature_cells_.push_back(features.cells[row]);
+    }
+  }
 
   void run() {
+    if (!reads_prefix() && num_rows_ == 0) return;
     take_memory();
+    if (reads_prefix()) run_prefix();
+    if (num_rows_ == 0) return ops_.deliver();
     const chained_level& level = weights_.levels[level_];
-    const float* const out =
+    const value_rows out =
         head_.config_.kind == chained_kind::hydra ? run_hydra(level) : run_speculator(level);
-    kv_.features()->write(ops_, cells_of(batch_, kv_.block_size()), 0, kept_.at, kept_.stride);
-    make_logits(level, out);
+    kv_.features()->write(ops_, cells_of(wanted(), kv_.block_size()), 0, kept_.at, kept_.stride);
+    product(ops_, out, num_rows_, *level.lm_head, level.lm_head_bias,
+            {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
     ops_.deliver();
   }
 
@@ -60,40 +71,45 @@ class chained_head::pass {
         {&layer_.gate_up, prefix ? 2 * std::size_t{layer.ffn_size} : 0},
         {&rope_table_, prefix ? layer.head_dim : 0},
     }};
-    divide_scratch(ops_, num_rows_, arrays);
+    divide_scratch(ops_, prefix ? static_cast<std::uint32_t>(batch_.rows.size()) : num_rows_, arrays);
   }
+
+  /// The rows with logits.
+  device::row_batch wanted() const { return {rows_, batch_.sequences, batch_.paths}; }
 
   bool reads_prefix() const { return weights_.prefix.has_value() && features_.of_target != nullptr; }
 
   void read_target(const value_rows& to) {
-    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.tap_), to.at,
+    features_.of_target->read(ops_, feature_cells_, features_.of_target->place_of(head_.tap_), to.at,
                               to.stride);
   }
 
   void embed(const device::matrix& table, const value_rows& to, float scale) {
-    embed_rows(ops_, table, batch_, to.at, to.stride, scale);
+    embed_rows(ops_, table, wanted(), to.at, to.stride, scale);
   }
 
   /// Hydra++: s = norm(decoder_layer(h)), over the text.
   void run_prefix() {
     const model_config& config = head_.config_.layer;
     const layer_weights& layer = *weights_.prefix;
-    read_target({layer_.hidden, hidden_});
+    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.tap_), layer_.hidden,
+                              hidden_);
     ops_.rope_table({batch_.rows, head_.frequencies_, config.rope.scaling.magnitude, rope_table_});
     decoder_layers layers(ops_, batch_, config, layer_);
     layers.attend(layer, {layer_.hidden, hidden_, layer.attention_norm}, {kv_.layer(0), rope_table_, 0});
     layers.feed_forward(layer);
-    ops_.rms_norm({layer_.hidden, hidden_, kept_.at, kept_.stride, weights_.prefix_norm, num_rows_, 1,
+    if (num_rows_ == 0) return;
+    ops_.gather(
+        {kept_.at, kept_.stride, layer_.hidden, hidden_, outputs_.logit_rows.data(), num_rows_, hidden_});
+    ops_.rms_norm({kept_.at, kept_.stride, kept_.at, kept_.stride, weights_.prefix_norm, num_rows_, 1,
                    hidden_, config.norm_epsilon});
   }
 
-  const float* run_hydra(const chained_level& level) {
-    if (reads_prefix())
-      run_prefix();
-    else if (features_.of_target != nullptr)
+  value_rows run_hydra(const chained_level& level) {
+    if (features_.of_target == nullptr)
+      kv_.features()->read(ops_, feature_cells_, 0, kept_.at, kept_.stride);
+    else if (!reads_prefix())
       read_target(kept_);
-    else
-      kv_.features()->read(ops_, features_.cells, 0, kept_.at, kept_.stride);
     embed(*head_.target_->weights().token_embedding, {kept_.at + (level_ + 1) * hidden_, kept_.stride}, 1);
     product(ops_, kept_, num_rows_, *level.residual, level.residual_bias, state_);
     for (std::size_t j = 0; j < level.linear.size(); ++j) {
@@ -101,16 +117,16 @@ class chained_head::pass {
       activate(ops_, more_, hidden_, num_rows_, device::activation::silu);
       ops_.add({state_.at, state_.stride, more_.at, more_.stride, num_rows_, hidden_});
     }
-    return state_.at;
+    return state_;
   }
 
-  const float* run_speculator(const chained_level& level) {
+  value_rows run_speculator(const chained_level& level) {
     const std::uint32_t inner = head_.config_.inner_size;
     const float epsilon = head_.config_.layer.norm_epsilon;
     if (features_.of_target != nullptr)
       read_target(state_);
     else
-      kv_.features()->read(ops_, features_.cells, 0, state_.at, state_.stride);
+      kv_.features()->read(ops_, feature_cells_, 0, state_.at, state_.stride);
     if (features_.of_target != nullptr && weights_.input_norm != nullptr)
       ops_.rms_norm({state_.at, state_.stride, state_.at, state_.stride, weights_.input_norm, num_rows_, 1,
                      hidden_, epsilon});
@@ -120,17 +136,7 @@ class chained_head::pass {
     ops_.rms_norm({kept_.at, kept_.stride, kept_.at, kept_.stride, level.norm, num_rows_, 1, inner, epsilon});
     ops_.add({kept_.at, kept_.stride, level.norm_bias, 0, num_rows_, inner});
     activate(ops_, kept_, inner, num_rows_, device::activation::gelu_erf);
-    return kept_.at;
-  }
-
-  void make_logits(const chained_level& level, const float* from) {
-    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
-    if (wanted == 0) return;
-    const std::uint32_t width = level.lm_head->num_cols();
-    ops_.gather({more_.at, more_.stride, from, from == kept_.at ? kept_.stride : state_.stride,
-                 outputs_.logit_rows.data(), wanted, width});
-    product(ops_, more_, wanted, *level.lm_head, level.lm_head_bias,
-            {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
+    return kept_;
   }
 
   const chained_head& head_;
@@ -140,9 +146,11 @@ class chained_head::pass {
   const head_features& features_;
   kv_cells& kv_;
   const head_outputs& outputs_;
-  const std::uint32_t num_rows_;
+  const std::uint32_t num_rows_; ///< with logits
   const std::uint32_t level_;
-  const std::uint32_t hidden_; ///< of the target
+  const std::uint32_t hidden_;            ///< of the target
+  std::vector<device::batch_entry> rows_; ///< those with logits; the following arrays are theirs
+  std::vector<std::uint32_t> feature_cells_;
   layer_memory layer_;
   float* rope_table_ = nullptr;
   value_rows kept_;  ///< what the rows leave

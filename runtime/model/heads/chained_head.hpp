@@ -55,7 +55,8 @@ struct chained_config {
 ///     MLP speculator (Wertheimer et al. 2024, arXiv:2404.19124, section 3)    s_0 = h, or norm(h) / sqrt 2
 ///                s_(i+1) = gelu(w_i * norm(P_i s_i + beta * e_i(x_i)) + b_i);  logits = L_i s_(i+1)
 ///
-/// What a row leaves beside its cell is v_i or s_(i+1).
+/// What a row with logits leaves beside its cell is v_i or s_(i+1). Rows of the text without logits give keys
+/// and values of the decoder layer only.
 class chained_head final : public draft_head {
  public:
   chained_head(chained_config config, std::unique_ptr<chained_weights> weights,

@@ -2,7 +2,7 @@
 #include "runtime/model/heads/chained_head.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
-#include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <cmath>
 #include <new>
@@ -42,6 +42,8 @@ void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hid
   const auto index = [&](std::uint32_t layer) {
     return std::to_string(has_dropout ? 2 * layer + 1 : layer) + ".";
   };
+  const bool has_biases = tensors.has_any("hydra_mlp.", ".bias");
+  const bool has_lm_head_biases = tensors.has_any("hydra_lm_head.", ".bias");
   std::uint32_t num_layers = 0;
   while (tensors.has(mlp + index(num_layers) + "linear.weight")) ++num_layers;
   level.linear.resize(num_layers);
@@ -49,13 +51,27 @@ void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hid
   const std::uint64_t inputs = std::uint64_t{head + 2} * hidden;
   for (std::uint32_t j = 0; j < num_layers; ++j) {
     level.linear[j] = parts.own(mlp + index(j) + "linear.weight", hidden, j == 0 ? inputs : hidden);
-    tensors.vector(mlp + index(j) + "linear.bias", hidden, level.linear_bias[j], false);
+    tensors.vector(mlp + index(j) + "linear.bias", hidden, level.linear_bias[j], has_biases);
   }
   level.residual = parts.own(mlp + index(0) + "res_connection.weight", hidden, inputs);
-  tensors.vector(mlp + index(0) + "res_connection.bias", hidden, level.residual_bias, false);
+  tensors.vector(mlp + index(0) + "res_connection.bias", hidden, level.residual_bias, has_biases);
   const std::string lm_head = "hydra_lm_head." + std::to_string(head) + (has_dropout ? ".1." : ".");
   level.lm_head = parts.own(lm_head + "weight", vocab, hidden);
-  tensors.vector(lm_head + "bias", vocab, level.lm_head_bias, false);
+  tensors.vector(lm_head + "bias", vocab, level.lm_head_bias, has_lm_head_biases);
+}
+
+constexpr const char* prefix_layer = "prefix_embeding_layer."; // spelt so in the files
+
+/// What the config says of the tensors.
+void check_hydra_config(const json_node& fields, const head_tensors& tensors) {
+  if (fields["hidden_state_offset"].uint_or(0) != 0)
+    fields["hidden_state_offset"].refuse("must be 0", errc::unsupported);
+  if (!fields["grounded_heads"].flag_or(true))
+    fields["grounded_heads"].refuse("is false: heads that do not read the drafted tokens are not supported",
+                                    errc::unsupported);
+  const std::string arch = tensors.has_any(prefix_layer, "") ? "prefix-mlp" : "mlp";
+  if (const std::string said = fields["hydra_head_arch"].string_or(arch); said != arch)
+    fields["hydra_head_arch"].refuse("is " + quote(said) + ", the file has the tensors of " + quote(arch));
 }
 
 void take_hydra(chained_parts parts, const transformer& target, chained_config& config) {
@@ -71,8 +87,8 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   parts.weights.levels.resize(num_heads);
   for (std::uint32_t i = 0; i < num_heads; ++i)
     take_hydra_level(parts, i, hidden, vocab, has_dropout, parts.weights.levels[i]);
-  const std::string prefix = "prefix_embeding_layer."; // spelt so in the files
-  if (!tensors.has(prefix + "norm.weight")) return;
+  const std::string prefix = prefix_layer;
+  if (!tensors.has_any(prefix, "")) return;
   config.layer = target.config();
   config.layer.layout =
       rope_layout::half_split; // rows in the order of such files, whatever the target's have
@@ -86,6 +102,40 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   tensors.ignore(prefix + "embed_tokens.weight");
   tensors.layer(prefix + "layers.0.", config.layer, hidden, *parts.weights.prefix);
   tensors.vector(prefix + "norm.weight", hidden, parts.weights.prefix_norm);
+}
+
+/// A level of an MLP speculator.
+void take_level(chained_parts parts, std::uint32_t i, std::uint32_t hidden, std::uint32_t inner,
+                std::uint32_t vocab) {
+  chained_level& level = parts.weights.levels[i];
+  const std::string at = std::to_string(i) + ".";
+  level.embedding = parts.own("emb." + at + "weight", vocab, inner);
+  level.linear = {parts.own("proj." + at + "weight", inner, i == 0 ? hidden : inner)};
+  level.lm_head = parts.own("head." + at + "weight", vocab, inner);
+  parts.tensors.vector("ln." + at + "weight", inner, level.norm);
+  parts.tensors.vector("ln." + at + "bias", inner, level.norm_bias);
+}
+
+/// Of tied weights: all levels have those of the first one, but its projection. The file may have copies.
+void take_tied_levels(chained_parts parts, std::uint32_t hidden, std::uint32_t inner, std::uint32_t vocab) {
+  std::vector<chained_level>& levels = parts.weights.levels;
+  const auto ignore = [&](const std::string& copy, const std::string& of) {
+    if (parts.tensors.has(copy) && !parts.tensors.ignore_copy(copy, of))
+      parts.tensors.refuse(copy, "differs from " + quote(of) + ", but 'tie_weights' is true");
+  };
+  for (std::size_t i = 1; i < levels.size(); ++i) {
+    const std::string at = "." + std::to_string(i) + ".";
+    for (const char* const part : {"emb", "head", "ln"})
+      ignore(part + at + "weight", part + std::string(".0.weight"));
+    ignore("ln" + at + "bias", "ln.0.bias");
+    if (i > 1) ignore("proj" + at + "weight", "proj.1.weight");
+  }
+  take_level(parts, 0, hidden, inner, vocab);
+  for (std::size_t i = 1; i < levels.size(); ++i) {
+    levels[i] = levels[i - 1];
+    levels[i].norm = levels[i].norm_bias = nullptr; // set when the vectors are uploaded
+    if (i == 1) levels[i].linear = {parts.own("proj.1.weight", inner, inner)};
+  }
 }
 
 void take_speculator(chained_parts parts, const json_node& fields, const transformer& target,
@@ -110,26 +160,8 @@ void take_speculator(chained_parts parts, const json_node& fields, const transfo
   if (fields["scale_input"].flag_or(false))
     tensors.constant(hidden, static_cast<float>(1 / std::sqrt(2.0)), weights.input_norm);
   weights.levels.resize(num_levels);
-  for (std::uint32_t i = 0; i < num_levels; ++i) { // of tied weights a level has those of the one before
-    chained_level& level = weights.levels[i];
-    if (i > 0) level = weights.levels[i - 1];
-    const std::string at = std::to_string(i) + ".";
-    if (i == 0 || tensors.has("emb." + at + "weight"))
-      level.embedding = parts.own("emb." + at + "weight", vocab, inner);
-    if (i == 0 || tensors.has("proj." + at + "weight"))
-      level.linear = {parts.own("proj." + at + "weight", inner, i == 0 ? hidden : inner)};
-    if (i == 0 || tensors.has("head." + at + "weight"))
-      level.lm_head = parts.own("head." + at + "weight", vocab, inner);
-    const std::string ln = tensors.has("ln." + at + "weight") ? "ln." + at : "";
-    if (i == 0 && ln.empty()) tensors.refuse("ln.0.weight", "is missing");
-    level.norm = level.norm_bias = nullptr; // set when the vectors are uploaded
-    if (!ln.empty()) {
-      tensors.vector(ln + "weight", inner, level.norm);
-      tensors.vector(ln + "bias", inner, level.norm_bias);
-    }
-  }
-  if (num_levels > 1 && hidden != inner && weights.levels[1].linear == weights.levels[0].linear)
-    tensors.refuse("proj.1.weight", "is missing");
+  if (fields["tie_weights"].flag_or(false)) return take_tied_levels(parts, hidden, inner, vocab);
+  for (std::uint32_t i = 0; i < num_levels; ++i) take_level(parts, i, hidden, inner, vocab);
 }
 
 } // namespace
@@ -138,26 +170,24 @@ expected<std::shared_ptr<const draft_head>>
 load_chained_head(const std::filesystem::path& directory, const std::string& kind,
                   std::shared_ptr<const transformer> target, const head_load_options& options,
                   device::weight_memory& memory, device::buffer_memory& buffers) {
-  if (auto ok = expect_setting(directory, "hidden_state_offset", 0); !ok) return std::move(ok).error();
+  const auto object = config_if_any(directory);
+  if (!object) return object.error();
   auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
   if (!tensors) return std::move(tensors).error();
+  std::optional<error> failure;
+  const json_node fields(*object, (directory / "config.json").string(), failure, json_node::naming::key);
   try {
     auto weights = std::make_unique<chained_weights>();
     chained_config config;
     config.kind = kind == "hydra" ? chained_kind::hydra : chained_kind::mlp_speculator;
     if (config.kind == chained_kind::hydra) {
+      check_hydra_config(fields, *tensors);
       take_hydra({*tensors, *weights}, *target, config);
     } else {
-      const auto config_path = directory / "config.json";
-      auto object = read_json_file(config_path);
-      if (!object) return std::move(object).error();
-      std::optional<error> failure;
-      take_speculator({*tensors, *weights},
-                      json_node(*object, config_path.string(), failure, json_node::naming::key), *target,
-                      config);
-      if (failure) return *failure;
+      take_speculator({*tensors, *weights}, fields, *target, config);
       config.layer.norm_epsilon = 1e-6F; // of the published module
     }
+    if (failure) return *failure;
     config.layer.hidden_size = target->info().hidden_size;
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();

@@ -38,7 +38,8 @@ struct head_traits {
   std::uint32_t max_levels = token_limit; ///< levels that it can draft
   bool is_parallel = false; ///< one pass gives the logits of all levels, whatever tokens they get
   bool has_cells = true;    ///< keeps something for each row, in a pool of its own
-  /// Rows read the cells of rows before them. Else only the newest token of a text is run.
+  /// Rows read the cells of rows before them. Else only the newest token of a text is run, as if it were the
+  /// first: at position 0, in slot 0.
   bool reads_context = true;
 
   /// Rows that follow the newest row of a text in the pass that drafts, at the slots and positions after it.
@@ -87,9 +88,9 @@ class draft_head : public kv_model {
   /// Tokens that it has an embedding for; larger ids must not be fed.
   virtual std::uint32_t num_embedded() const noexcept = 0;
 
-  /// Runs `batch` inside a program: writes each row's keys, values and hidden state at its slot of `kv`, and
-  /// the logits of some rows, over the draft vocabulary, which the host may read when the call returns.
-  /// `kv` is null if it has no cells.
+  /// Runs `batch` inside a program: writes each row's keys and values at its slot of `kv`, the hidden states
+  /// of rows with logits, which rows of a draft follow, and the logits of some rows, over the draft
+  /// vocabulary, which the host may read when the call returns. `kv` is null if it has no cells.
   virtual void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
                        kv_storage* kv, const head_outputs& outputs) const = 0;
 };

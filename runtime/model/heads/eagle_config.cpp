@@ -15,27 +15,31 @@ namespace paceline::model {
 
 namespace {
 
+/// More than any target has.
+constexpr std::uint32_t most_layers = 4096;
+
 /// Inputs of layers 2, N/2 and N - 3: what EAGLE-3 was published with.
 std::vector<layer_index> default_taps(std::uint32_t num_layers) {
   if (num_layers < 5) return {};
   return {layer_index{1}, layer_index{num_layers / 2 - 1}, layer_index{num_layers - 4}};
 }
 
-void read_taps(const json_node& fields, eagle_config& config, const head_target& target) {
+void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
+  const std::uint32_t num_layers = target ? target->num_layers : most_layers;
   if (config.version == eagle_version::eagle)
-    config.taps = {layer_index{target.num_layers}};
+    config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
   else if (const json_node ids = fields["target_layer_ids"])
-    read_tap_ids(ids, id_convention::output_of, target.num_layers, config.taps);
+    read_tap_ids(ids, id_convention::output_of, num_layers, config.taps);
   else if (nested)
-    read_tap_ids(nested, id_convention::output_of, target.num_layers, config.taps);
+    read_tap_ids(nested, id_convention::output_of, num_layers, config.taps);
   else if (const json_node aux = fields["eagle_aux_hidden_state_layer_ids"])
-    read_tap_ids(aux, id_convention::input_of, target.num_layers, config.taps);
-  else
-    config.taps = default_taps(target.num_layers);
-  if (config.taps.empty())
+    read_tap_ids(aux, id_convention::input_of, num_layers, config.taps);
+  else if (target)
+    config.taps = default_taps(num_layers);
+  if (target && config.taps.empty())
     fields["eagle_aux_hidden_state_layer_ids"].refuse("must name layers of the target, which has " +
-                                                      std::to_string(target.num_layers));
+                                                      std::to_string(target->num_layers));
 }
 
 void refuse_unsupported(const json_node& root) {
@@ -84,30 +88,36 @@ void read_sizes(const json_node& root, const json_node& layer, eagle_config& con
   config.target_hidden_size = root["target_hidden_size"].uint_or(sizes.hidden_size);
 }
 
-void check_target(const json_node& root, const eagle_config& config, const head_target& target) {
+void check_sizes(const json_node& root, const eagle_config& config) {
   if (config.version == eagle_version::eagle && config.target_hidden_size != config.layer.hidden_size)
     root["target_hidden_size"].refuse("is " + std::to_string(config.target_hidden_size) +
                                       ", hidden_size is " + std::to_string(config.layer.hidden_size));
-  if (config.target_hidden_size != target.hidden_size)
-    root[root["target_hidden_size"] ? "target_hidden_size" : "hidden_size"].refuse(
-        "is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
-        std::to_string(target.hidden_size));
-  if (config.vocab_size > target.vocab_size)
-    root["vocab_size"].refuse("is " + std::to_string(config.vocab_size) + ", the target's is " +
-                              std::to_string(target.vocab_size));
   if (config.layer.vocab_size > config.vocab_size)
     root["draft_vocab_size"].refuse("is " + std::to_string(config.layer.vocab_size) + ", vocab_size is " +
                                     std::to_string(config.vocab_size));
+}
+
+void check_target(const json_node& root, const json_node& layer, const eagle_config& config,
+                  const head_target& target) {
+  if (config.target_hidden_size != target.hidden_size)
+    (root["target_hidden_size"] ? root["target_hidden_size"] : layer["hidden_size"])
+        .refuse("is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
+                std::to_string(target.hidden_size));
+  if (config.vocab_size > target.vocab_size)
+    layer["vocab_size"].refuse("is " + std::to_string(config.vocab_size) + ", the target's is " +
+                               std::to_string(target.vocab_size));
 }
 
 } // namespace
 
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,
                                          eagle_version version, mask_rows masks, std::uint32_t num_layers,
-                                         const head_target& target, const head_overrides& overrides) {
+                                         const std::optional<head_target>& target,
+                                         const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
-  const json_node nested = root["transformer_layer_config"];
+  const bool is_multimodal = root["text_config"] && !root["hidden_size"];
+  const json_node nested = root[is_multimodal ? "text_config" : "transformer_layer_config"];
   if (nested) nested.require_object();
   const json_node& layer = nested ? nested : root;
   eagle_config config;
@@ -132,7 +142,8 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   else
     config.taps = overrides.taps;
   if (failure) return *failure;
-  check_target(root, config, target);
+  check_sizes(root, config);
+  if (target) check_target(root, layer, config, *target);
   if (failure) return *failure;
   if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file);
   if (config.layer.head_dim > device::max_head_dim)

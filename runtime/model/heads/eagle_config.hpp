@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <boost/json/object.hpp>
@@ -61,12 +62,18 @@ struct eagle_config {
 };
 
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
-/// AngelSlim and DeepSpec and the nested one of speculators. `num_layers` is the number of layers with
-/// tensors: some published configs state another number. `masks`: the mask rows that the tensors show; a
-/// config that says P-EAGLE has them, too. Errors name file, field and, where the target disagrees, both
-/// values.
+/// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". `num_layers` is
+/// the number of layers with tensors: some published configs state another number. `masks`: the mask rows
+/// that the tensors show; a config that says P-EAGLE has them, too. Errors name file, field and, where the
+/// target disagrees, both values. Without a target nothing is compared with it, and there are no taps where
+/// the config leaves them to it.
 expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
                                          eagle_version version, mask_rows masks, std::uint32_t num_layers,
-                                         const head_target& target, const head_overrides& overrides);
+                                         const std::optional<head_target>& target,
+                                         const head_overrides& overrides);
+
+/// The same of a GGUF file of llama.cpp's architecture "eagle3". Queries and keys are of interleaved layout.
+expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
+                                         const head_overrides& overrides);
 
 } // namespace paceline::model

@@ -98,18 +98,70 @@ void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights
   tensors.vector("norm.weight", width, weights.output_norm, config.norm_output);
 }
 
-/// Loads a head; `is_dart`: with DART's mask rows, else with those that its tensors show.
-expected<std::shared_ptr<const draft_head>>
-load(const std::filesystem::path& directory, eagle_version version, bool is_dart,
-     std::shared_ptr<const transformer> target, const head_load_options& options,
-     device::weight_memory& memory, device::buffer_memory& buffers) {
+/// The name in the form of speculators, of a tensor of a GGUF file. Factors of rotation are read with the
+/// sizes.
+std::string name_of_gguf_tensor(std::string_view name) {
+  if (name == "rope_freqs.weight") return "";
+  if (name == "enc.output_norm.weight") return "input_norm.weight";
+  return name_in_directories(name);
+}
+
+/// Where a head is loaded to.
+struct head_memory {
+  device::weight_memory& weights;
+  device::buffer_memory& buffers;
+};
+
+/// Takes the head's tensors, those of a config that was read.
+expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eagle_config config,
+                                                      std::shared_ptr<const transformer> target,
+                                                      const head_load_options& options, head_memory memory,
+                                                      bool is_gguf) {
+  const model_info& of = target->info();
+  auto weights = std::make_unique<eagle_weights>();
+  weights->layers.resize(config.layer.num_layers);
+  take_common(tensors, config, head_target{of.num_layers, of.hidden_size, of.vocab_size}, *weights);
+  if (config.version == eagle_version::eagle3)
+    take_eagle3(tensors, config, *weights);
+  else
+    take_eagle(tensors, config, *weights);
+  auto ids = take_target_ids(tensors, config.layer.vocab_size, config.vocab_size, weights->lm_head != nullptr,
+                             is_gguf);
+  auto vectors = tensors.upload(memory.buffers);
+  if (!vectors) return std::move(vectors).error();
+  weights->vectors = *std::move(vectors);
+  return std::shared_ptr<const draft_head>(std::make_shared<eagle_head>(std::move(config), std::move(weights),
+                                                                        std::move(target), std::move(ids),
+                                                                        options.kv_type, memory.buffers));
+}
+
+expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem::path& path,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           head_memory memory) {
+  const auto file = gguf_file::open(path);
+  if (!file) return file.error();
+  const model_info& of = target->info();
+  auto config =
+      read_eagle_config(*file, head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
+  if (!config) return std::move(config).error();
+  auto tensors =
+      head_tensors::of(tensors_of(*file), path, name_of_gguf_tensor, memory.weights, options.format);
+  if (!tensors) return std::move(tensors).error();
+  return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
+}
+
+/// `is_dart`: with DART's mask rows, else with those that the tensors show.
+expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,
+                                                           eagle_version version, bool is_dart,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           head_memory memory) {
   const auto config_path = directory / "config.json";
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
-  auto tensors = head_tensors::open(directory, name_in_speculators, memory, options.format);
+  auto tensors = head_tensors::open(directory, name_in_speculators, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
-  const model_info& of = target->info();
-  const head_target facts{of.num_layers, of.hidden_size, of.vocab_size};
   if (tensors->num_layers() == 0)
     return error(errc::invalid_file, directory.string() + ": no tensor \"midlayer.*\" or \"layers.0.*\"");
   const bool is_eagle3 =
@@ -122,44 +174,35 @@ load(const std::filesystem::path& directory, eagle_version version, bool is_dart
   const mask_rows masks = is_dart                       ? mask_rows::attention_input
                           : tensors->has("mask_hidden") ? mask_rows::feature
                                                         : mask_rows::none;
-  auto config = read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(), facts,
-                                  options.overrides);
+  const model_info& of = target->info();
+  auto config =
+      read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(),
+                        head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
   if (!config) return std::move(config).error();
-  try {
-    auto weights = std::make_unique<eagle_weights>();
-    weights->layers.resize(config->layer.num_layers);
-    take_common(*tensors, *config, facts, *weights);
-    if (version == eagle_version::eagle3)
-      take_eagle3(*tensors, *config, *weights);
-    else
-      take_eagle(*tensors, *config, *weights);
-    auto ids =
-        take_target_ids(*tensors, config->layer.vocab_size, config->vocab_size, weights->lm_head != nullptr);
-    auto vectors = tensors->upload(buffers);
-    if (!vectors) return std::move(vectors).error();
-    weights->vectors = *std::move(vectors);
-    return std::shared_ptr<const draft_head>(std::make_shared<eagle_head>(
-        *std::move(config), std::move(weights), std::move(target), std::move(ids), options.kv_type, buffers));
-  } catch (const std::bad_alloc&) {
-    return error(errc::resource_exhausted, directory.string() + ": not enough memory");
-  }
+  return take_head(*tensors, *std::move(config), std::move(target), options, memory, false);
 }
 
 } // namespace
 
 expected<std::shared_ptr<const draft_head>>
-load_eagle_head(const std::filesystem::path& directory, eagle_version version,
+load_eagle_head(const std::filesystem::path& path, eagle_version version,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
-                device::weight_memory& memory, device::buffer_memory& buffers) {
-  return load(directory, version, false, std::move(target), options, memory, buffers);
+                device::weight_memory& memory, device::buffer_memory& buffers) try {
+  if (is_gguf_head(path)) return load_gguf_head(path, std::move(target), options, {memory, buffers});
+  return load_directory(path, version, false, std::move(target), options, {memory, buffers});
+} catch (const std::bad_alloc&) {
+  return error(errc::resource_exhausted, path.string() + ": not enough memory");
 }
 
 expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem::path& directory,
                                                            std::shared_ptr<const transformer> target,
                                                            const head_load_options& options,
                                                            device::weight_memory& memory,
-                                                           device::buffer_memory& buffers) {
-  return load(directory, eagle_version::eagle3, true, std::move(target), options, memory, buffers);
+                                                           device::buffer_memory& buffers) try {
+  return load_directory(directory, eagle_version::eagle3, true, std::move(target), options,
+                        {memory, buffers});
+} catch (const std::bad_alloc&) {
+  return error(errc::resource_exhausted, directory.string() + ": not enough memory");
 }
 
 } // namespace paceline::model

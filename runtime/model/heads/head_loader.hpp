@@ -22,20 +22,20 @@ struct head_load_options {
 };
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
-/// "hydra", "mlp_speculator", "dart", "dflash", "dspark") from a directory in a published layout, for the
-/// target that it was trained for. What does not fit the target is refused by file, field or tensor, and both
-/// values; so is a tensor that has no meaning. `buffers` must outlive the head. docs/drafters.md describes
-/// the layouts.
+/// "hydra", "mlp_speculator", "dart", "dflash", "dspark") from a directory in a published layout, or from a
+/// GGUF file whose architecture is the kind ("eagle3"), for the target that it was trained for. What does not
+/// fit the target is refused by file, field or tensor, and both values; so is a tensor that has no meaning.
+/// `buffers` must outlive the head. docs/drafters.md describes the layouts.
 expected<std::shared_ptr<const draft_head>>
-load_draft_head(const std::string& kind, const std::filesystem::path& directory,
+load_draft_head(const std::string& kind, const std::filesystem::path& path,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
                 device::weight_memory& weights, device::buffer_memory& buffers);
 
 /// EAGLE: config.json with model.safetensors. Dialects: SafeAILab, SpecForge and AngelSlim ("midlayer."),
 /// speculators and DeepSpec ("layers.0."); names may begin with "model.". A head of EAGLE-3 with
-/// "mask_hidden" is P-EAGLE's.
+/// "mask_hidden" is P-EAGLE's. EAGLE-3 also as a GGUF file of llama.cpp's architecture "eagle3".
 expected<std::shared_ptr<const draft_head>>
-load_eagle_head(const std::filesystem::path& directory, eagle_version version,
+load_eagle_head(const std::filesystem::path& path, eagle_version version,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
                 device::weight_memory& weights, device::buffer_memory& buffers);
 

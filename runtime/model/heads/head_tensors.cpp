@@ -3,8 +3,6 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/model/heads/quantise.hpp"
-#include "runtime/model/loader/hf_directory.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
@@ -18,7 +16,7 @@ namespace {
 
 using device::tensor_type;
 
-std::string shape_of(const safetensors_tensor& tensor) {
+std::string shape_of(const head_tensor& tensor) {
   std::string text;
   for (std::uint32_t d = 0; d < tensor.num_dims; ++d) text += "[" + std::to_string(tensor.shape[d]) + "]";
   return text.empty() ? "[]" : text;
@@ -26,7 +24,7 @@ std::string shape_of(const safetensors_tensor& tensor) {
 
 /// Whether the tensor has `rows` times `cols` values; a vector has one row, and may be stored with leading
 /// dimensions of 1.
-bool has_shape(const safetensors_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
+bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
   std::uint64_t leading = 1;
   for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
@@ -46,14 +44,11 @@ float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t i
 } // namespace
 
 expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value) {
-  const auto path = directory / "config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return value;
-  auto object = read_json_file(path);
+  auto object = config_if_any(directory);
   if (!object) return std::move(object).error();
   std::optional<error> failure;
-  const double found =
-      json_node(*object, path.string(), failure, json_node::naming::key)[key].setting_or(value);
+  const std::string file = (directory / "config.json").string();
+  const double found = json_node(*object, file, failure, json_node::naming::key)[key].setting_or(value);
   if (failure) return *failure;
   return found;
 }
@@ -66,36 +61,67 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
                                       std::to_string(static_cast<int>(value)));
 }
 
-expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
-                                          const name_of_tensor& name_of, device::weight_memory& weights,
+expected<head_tensors> head_tensors::open(const std::filesystem::path& path, const name_of_tensor& name_of,
+                                          device::weight_memory& weights,
                                           std::optional<device::tensor_type> format) {
-  auto made = open(directory, name_of);
+  auto found = open_head_files(path);
+  if (!found) return std::move(found).error();
+  return of(*std::move(found), path, name_of, weights, format);
+}
+
+expected<head_tensors> head_tensors::open(const std::filesystem::path& path, const name_of_tensor& name_of) {
+  auto found = open_head_files(path);
+  if (!found) return std::move(found).error();
+  return named(*std::move(found), path, name_of);
+}
+
+expected<head_tensors> head_tensors::of(std::vector<head_tensor> found, const std::filesystem::path& path,
+                                        const name_of_tensor& name_of, device::weight_memory& weights,
+                                        std::optional<device::tensor_type> format) {
+  auto made = named(std::move(found), path, name_of);
   if (!made) return made;
   made->weights_ = &weights;
   made->format_ = format;
   return made;
 }
 
-expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
-                                          const name_of_tensor& name_of) {
-  auto files = open_weight_files(directory);
-  if (!files) return std::move(files).error();
+expected<head_tensors> head_tensors::named(std::vector<head_tensor> found, const std::filesystem::path& path,
+                                           const name_of_tensor& name_of) {
   head_tensors made;
-  made.directory_ = directory.string();
-  made.files_ = *std::move(files);
-  for (const safetensors_file& file : made.files_)
-    for (const safetensors_tensor& tensor : file.tensors()) {
-      if (name_of(tensor.name).empty()) continue;
-      const bool is_new = made.tensors_.emplace(name_of(tensor.name), found_tensor{&file, &tensor}).second;
-      if (!is_new)
-        return error(errc::invalid_file, file.name() + ": tensor " + quote(tensor.name) + " occurs twice");
-    }
+  made.path_ = path.string();
+  for (head_tensor& tensor : found) {
+    const std::string own = name_of(tensor.name);
+    auto& named = own.empty() ? made.others_ : made.tensors_;
+    if (!named.try_emplace(own.empty() ? tensor.name : own, tensor).second)
+      return error(errc::invalid_file, made.path_ + ": tensor " + quote(tensor.name) + " occurs twice");
+  }
   return made;
 }
 
 std::uint64_t head_tensors::num_rows(const std::string& name) const {
   const auto found = tensors_.find(name);
-  return found == tensors_.end() || found->second.tensor->num_dims != 2 ? 0 : found->second.tensor->shape[0];
+  return found == tensors_.end() || found->second.num_dims != 2 ? 0 : found->second.shape[0];
+}
+
+std::uint64_t head_tensors::num_values(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? 0 : found->second.num_values();
+}
+
+bool head_tensors::has_any(std::string_view begin, std::string_view end) const {
+  return std::ranges::any_of(
+      tensors_, [&](const auto& one) { return one.first.starts_with(begin) && one.first.ends_with(end); });
+}
+
+bool head_tensors::ignore_copy(const std::string& name, const std::string& of) {
+  const auto copy = tensors_.find(name), beside = tensors_.find(of), other = others_.find(of);
+  if (failure_ || copy == tensors_.end() || (beside == tensors_.end() && other == others_.end()))
+    return false;
+  const auto equal = are_equal(copy->second, beside != tensors_.end() ? beside->second : other->second);
+  if (!equal) failure_ = equal.error();
+  if (!equal || !*equal) return false;
+  tensors_.erase(copy);
+  return true;
 }
 
 std::uint32_t head_tensors::num_layers() const {
@@ -108,49 +134,51 @@ std::uint32_t head_tensors::num_layers() const {
 }
 
 void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
-  if (!failure_) failure_ = error(errc::invalid_file, directory_ + ": tensor " + quote(tensor) + " " + rule);
+  if (!failure_) failure_ = error(errc::invalid_file, path_ + ": tensor " + quote(tensor) + " " + rule);
 }
 
-std::optional<head_tensors::found_tensor> head_tensors::take(const std::string& name, bool required,
-                                                             std::uint64_t rows, std::uint64_t cols) {
+std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
+                                              std::uint64_t cols) {
   if (failure_) return std::nullopt;
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     if (required) refuse(name, "is missing");
     return std::nullopt;
   }
-  const found_tensor taken = found->second;
+  head_tensor taken = std::move(found->second);
   tensors_.erase(found);
-  if (!has_shape(*taken.tensor, rows, cols)) {
+  if (!has_shape(taken, rows, cols)) {
     const std::string wanted =
         (rows == 1 ? "" : "[" + std::to_string(rows) + "]") + "[" + std::to_string(cols) + "]";
-    refuse(taken.tensor->name, "must have the shape " + wanted + ", has " + shape_of(*taken.tensor));
+    refuse(taken.name, "must have the shape " + wanted + ", has " + shape_of(taken));
     return std::nullopt;
   }
-  if (taken.file->from())
-    if (auto read = taken.file->from()->read(taken.tensor->data); !read) {
-      failure_ = std::move(read).error();
-      return std::nullopt;
-    }
+  if (auto read = taken.read(taken.data); !read) {
+    failure_ = std::move(read).error();
+    return std::nullopt;
+  }
   return taken;
 }
 
-std::optional<head_tensors::found_tensor> head_tensors::take_floats(const std::string& name, bool required,
-                                                                    std::uint64_t rows, std::uint64_t cols) {
-  const auto taken = take(name, required, rows, cols);
-  if (!taken || (taken->tensor->integer_bytes == 0 && taken->tensor->type != tensor_type::f8_e4m3))
-    return taken;
-  refuse(taken->tensor->name, "must be F32, F16 or BF16");
+std::optional<head_tensor> head_tensors::take_weights(const std::string& name, bool required,
+                                                      std::uint64_t rows, std::uint64_t cols,
+                                                      bool may_be_quantised) {
+  auto taken = take(name, required, rows, cols);
+  if (!taken) return taken;
+  const bool is_plain = device::is_floating(taken->type) && taken->type != tensor_type::f8_e4m3;
+  const bool is_quantised = !device::is_floating(taken->type);
+  if (taken->integer_bytes == 0 && (is_plain || (is_quantised && may_be_quantised))) return taken;
+  refuse(taken->name, "must be F32, F16 or BF16");
   return std::nullopt;
 }
 
 /// Packs `bytes`, values of the tensor's type, in the format that was asked for.
-std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tensor& tensor, std::uint64_t rows,
+std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tensor, std::uint64_t rows,
                                                          std::uint64_t cols,
                                                          std::span<const std::byte> bytes) {
   device::tensor_view view{tensor.type, rows, cols, bytes};
   std::vector<std::byte> quantised;
-  if (format_ && cols % device::traits_of(*format_)->block_values == 0) {
+  if (format_ && device::is_floating(tensor.type) && cols % device::traits_of(*format_)->block_values == 0) {
     std::vector<float> values(rows * cols);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(tensor.type, bytes, i);
     quantised = quantise(values, *format_);
@@ -163,19 +191,26 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tenso
 }
 
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
-                                                           std::uint64_t cols) {
-  const auto taken = take_floats(name, true, rows, cols);
+                                                           std::uint64_t cols,
+                                                           std::span<const token_id> chosen) {
+  const auto taken = take_weights(name, true, rows, cols, true);
   if (!taken) return nullptr;
-  const safetensors_tensor& tensor = *taken->tensor;
-  auto packed = pack(tensor, rows, cols, tensor.data);
-  if (taken->file->from()) taken->file->from()->release(tensor.data);
+  const std::size_t row_bytes = rows == 0 ? 0 : taken->data.size() / rows;
+  std::vector<std::byte> bytes;
+  for (const token_id row : chosen) {
+    const auto from = taken->data.subspan(static_cast<std::size_t>(row.value) * row_bytes, row_bytes);
+    bytes.insert(bytes.end(), from.begin(), from.end());
+  }
+  auto packed =
+      chosen.empty() ? pack(*taken, rows, cols, taken->data) : pack(*taken, chosen.size(), cols, bytes);
+  taken->release(taken->data);
   return packed;
 }
 
 void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
-  const auto taken = take_floats(name, required, 1, size);
+  const auto taken = take_weights(name, required, 1, size, false);
   if (!taken) return;
-  const safetensors_tensor& tensor = *taken->tensor;
+  const head_tensor& tensor = *taken;
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
   for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
@@ -183,11 +218,10 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
 }
 
 std::vector<float> head_tensors::floats(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
-  const auto taken = take_floats(name, true, rows, cols);
+  const auto taken = take_weights(name, true, rows, cols, false);
   if (!taken) return {};
   std::vector<float> values(rows * cols);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = float_at(taken->tensor->type, taken->tensor->data, i);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(taken->type, taken->data, i);
   return values;
 }
 
@@ -197,9 +231,9 @@ void head_tensors::constant(std::uint64_t size, float value, const float*& to) {
 
 void head_tensors::gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
                                  layer_weights& to) {
-  const auto taken = take_floats(name, true, std::uint64_t{2} * config.q_size(), cols);
+  const auto taken = take_weights(name, true, std::uint64_t{2} * config.q_size(), cols, true);
   if (!taken) return;
-  const safetensors_tensor& tensor = *taken->tensor;
+  const head_tensor& tensor = *taken;
   const std::size_t head_bytes = tensor.data.size() / 2 / config.num_heads;
   for (const bool is_gate : {false, true}) {
     std::vector<std::byte> rows;
@@ -215,9 +249,9 @@ void head_tensors::stacked(const std::string& name, std::uint64_t cols,
                            std::initializer_list<stacked_part> parts) {
   std::uint64_t rows = 0;
   for (const stacked_part& part : parts) rows += part.rows;
-  const auto taken = take_floats(name, true, rows, cols);
+  const auto taken = take_weights(name, true, rows, cols, true);
   if (!taken) return;
-  const safetensors_tensor& tensor = *taken->tensor;
+  const head_tensor& tensor = *taken;
   const std::size_t row_bytes = tensor.data.size() / rows;
   std::size_t begin = 0;
   for (const stacked_part& part : parts) {
@@ -229,12 +263,12 @@ void head_tensors::stacked(const std::string& name, std::uint64_t cols,
 std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::uint64_t size) {
   const auto taken = take(name, true, 1, size);
   if (!taken) return {};
-  if (taken->tensor->integer_bytes != sizeof(std::int64_t)) {
-    refuse(taken->tensor->name, "must be I64");
+  if (taken->integer_bytes != sizeof(std::int64_t)) {
+    refuse(taken->name, "must be I64");
     return {};
   }
   std::vector<std::int64_t> values(size);
-  std::memcpy(values.data(), taken->tensor->data.data(), size * sizeof(std::int64_t));
+  std::memcpy(values.data(), taken->data.data(), size * sizeof(std::int64_t));
   return values;
 }
 
@@ -262,19 +296,22 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
     to.ffn_up = matrix(mlp + "up_proj.weight", inner, hidden);
   }
   to.ffn_down = matrix(mlp + "down_proj.weight", hidden, inner);
-  vector(attention + "q_proj.bias", config.q_size(), to.q_bias, false);
-  vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, false);
-  vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, false);
+  const bool has_biases =
+      has(attention + "q_proj.bias") || has(attention + "k_proj.bias") || has(attention + "v_proj.bias");
+  vector(attention + "q_proj.bias", config.q_size(), to.q_bias, has_biases);
+  vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, has_biases);
+  vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, has_biases);
   vector(attention + "o_proj.bias", hidden, to.attention_output_bias, false);
-  vector(attention + "q_norm.weight", config.head_dim, to.q_norm, false);
-  vector(attention + "k_norm.weight", config.head_dim, to.k_norm, false);
+  const bool has_norms = is_gated || has(attention + "q_norm.weight") || has(attention + "k_norm.weight");
+  vector(attention + "q_norm.weight", config.head_dim, to.q_norm, has_norms);
+  vector(attention + "k_norm.weight", config.head_dim, to.k_norm, has_norms);
   vector(prefix + "input_layernorm.weight", hidden, to.attention_norm, false);
   vector(prefix + "post_attention_layernorm.weight", hidden, to.ffn_norm);
 }
 
 expected<void> head_tensors::check_all_taken() {
   if (!failure_ && !tensors_.empty())
-    refuse(tensors_.begin()->second.tensor->name, "has no meaning in a head of this kind");
+    refuse(tensors_.begin()->second.name, "has no meaning in a head of this kind");
   if (failure_) return *failure_;
   return {};
 }

@@ -1,9 +1,13 @@
 #include "runtime/model/heads/head_loader.hpp"
 
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/heads/medusa_head.hpp"
 
+#include <algorithm>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,10 +16,30 @@ namespace paceline::model {
 namespace {
 
 std::string without_prefix(std::string_view name) {
-  for (const std::string_view prefix : {"medusa_heads.", "medusa_head.", "model.", "blockwise."})
+  for (const std::string_view prefix : {"medusa_heads.", "model.", "blockwise."})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   return std::string(name);
 }
+
+/// Whole Medusa-2 models have their heads under this name, beside the weights of the base model.
+constexpr std::string_view whole_model_prefix = "medusa_head.";
+
+expected<name_of_tensor> names_in(const std::filesystem::path& directory) {
+  const auto tensors = open_head_files(directory);
+  if (!tensors) return tensors.error();
+  if (std::ranges::none_of(*tensors,
+                           [](const auto& one) { return one.name.starts_with(whole_model_prefix); }))
+    return name_of_tensor(without_prefix);
+  return name_of_tensor([](std::string_view name) {
+    return name.starts_with(whole_model_prefix) ? std::string(name.substr(whole_model_prefix.size())) : "";
+  });
+}
+
+/// Of the target.
+struct medusa_sizes {
+  std::uint32_t hidden = 0;
+  std::uint32_t vocab = 0;
+};
 
 /// Names of a head's tensors in one of the two layouts.
 struct medusa_names {
@@ -36,37 +60,51 @@ std::uint32_t take_layers(head_tensors& tensors, const medusa_names& names, std:
   std::uint32_t num_heads = 0, num_layers = 0;
   while (tensors.has(names.linear(num_heads, 0) + "weight")) ++num_heads;
   while (tensors.has(names.linear(0, num_layers) + "weight")) ++num_layers;
+  const bool has_biases = tensors.has_any("", ".bias");
   weights.heads.resize(num_heads);
   for (std::uint32_t i = 0; i < num_heads; ++i) {
     weights.heads[i].resize(num_layers);
     for (std::uint32_t j = 0; j < num_layers; ++j) {
       auto& layer = weights.heads[i][j];
       layer.linear = tensors.matrix(names.linear(i, j) + "weight", hidden, hidden);
-      tensors.vector(names.linear(i, j) + "bias", hidden, layer.bias, false);
+      tensors.vector(names.linear(i, j) + "bias", hidden, layer.bias, has_biases);
     }
   }
   return num_heads;
 }
 
-/// The LM heads in the file, each of as many rows as it has there: one for each head, one for all, or none.
-void take_lm_heads(head_tensors& tensors, const medusa_names& names, std::uint32_t num_heads,
-                   std::uint32_t hidden, medusa_weights& weights) {
-  const auto num_layers = static_cast<std::uint32_t>(weights.heads.front().size());
-  for (std::uint32_t i = 0; i < num_heads; ++i) {
-    const std::string name = names.lm_head(i, num_layers);
-    if (!tensors.has(name)) break;
-    weights.lm_heads.push_back(tensors.matrix(name, tensors.num_rows(name), hidden));
-    if (weights.lm_heads.back() &&
-        weights.lm_heads.back()->num_rows() != weights.lm_heads.front()->num_rows())
-      tensors.refuse(name, "must have as many rows as that of the first head");
+/// One LM head, of the target's tokens, or of those that `ids` names: then it has a row for each of them, or
+/// for each of the target's.
+std::unique_ptr<const device::matrix> take_lm_head(head_tensors& tensors, const std::string& name,
+                                                   const medusa_sizes& sizes, std::span<const token_id> ids) {
+  const std::uint64_t rows = tensors.num_rows(name);
+  if (ids.empty() && rows != sizes.vocab) {
+    tensors.refuse(name, "has " + std::to_string(rows) + " rows, the target has " +
+                             std::to_string(sizes.vocab) + " tokens, and there is no \"token_map\"");
+    return nullptr;
   }
+  if (ids.empty() || rows == ids.size()) return tensors.matrix(name, rows, sizes.hidden);
+  return tensors.matrix(name, sizes.vocab, sizes.hidden, ids);
+}
+
+/// The LM heads in the file: one for each head, one for all, or none.
+void take_lm_heads(head_tensors& tensors, const medusa_names& names, std::uint32_t num_heads,
+                   const medusa_sizes& sizes, std::span<const token_id> ids, medusa_weights& weights) {
+  const auto num_layers = static_cast<std::uint32_t>(weights.heads.front().size());
+  if (tensors.has("lm_head.weight")) {
+    weights.lm_heads.push_back(take_lm_head(tensors, "lm_head.weight", sizes, ids));
+    return;
+  }
+  for (std::uint32_t i = 0; i < num_heads && tensors.has(names.lm_head(i, num_layers)); ++i)
+    weights.lm_heads.push_back(take_lm_head(tensors, names.lm_head(i, num_layers), sizes, ids));
   if (weights.lm_heads.size() > 1 && weights.lm_heads.size() != num_heads)
     tensors.refuse(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers),
                    "is missing");
 }
 
-void take_block(head_tensors& tensors, std::uint32_t hidden, medusa_weights& weights,
+void take_block(head_tensors& tensors, const medusa_sizes& sizes, medusa_weights& weights,
                 std::uint32_t& num_heads) {
+  const std::uint32_t hidden = sizes.hidden;
   const std::uint64_t inner = tensors.num_rows("hidden.weight"), outer = tensors.num_rows("output.weight");
   num_heads = static_cast<std::uint32_t>(outer / hidden);
   if (num_heads == 0 || outer % hidden != 0)
@@ -76,20 +114,46 @@ void take_block(head_tensors& tensors, std::uint32_t hidden, medusa_weights& wei
   tensors.vector("hidden.bias", inner, weights.block_in_bias, false);
   tensors.vector("output.bias", outer, weights.block_out_bias, false);
   if (tensors.has("lm_head.weight"))
-    weights.lm_heads.push_back(tensors.matrix("lm_head.weight", tensors.num_rows("lm_head.weight"), hidden));
+    weights.lm_heads.push_back(take_lm_head(tensors, "lm_head.weight", sizes, {}));
 }
 
-std::vector<token_id> take_token_map(head_tensors& tensors, std::uint64_t num_rows, std::uint32_t vocab) {
-  if (!tensors.has("token_map")) {
-    if (num_rows > vocab) tensors.refuse("token_map", "is missing");
-    return {};
-  }
+/// The target's token for each draft token; empty: the same ids.
+std::vector<token_id> take_token_map(head_tensors& tensors, std::uint32_t vocab) {
   std::vector<token_id> ids;
-  for (const std::int64_t id : tensors.integers("token_map", num_rows)) {
-    if (id < 0 || id >= vocab) tensors.refuse("token_map", "names token " + std::to_string(id));
+  if (!tensors.has("token_map")) return ids;
+  for (const std::int64_t id : tensors.integers("token_map", tensors.num_values("token_map"))) {
+    if (id < 0 || id >= vocab) {
+      tensors.refuse("token_map",
+                     "names token " + std::to_string(id) + ", the target has " + std::to_string(vocab));
+      return {};
+    }
     ids.push_back(token_id{static_cast<std::int32_t>(id)});
   }
   return ids;
+}
+
+/// What vLLM's config says of the tensors.
+void check_config(const json_node& config, const head_tensors& tensors) {
+  const bool has_biases = tensors.has_any("", ".bias");
+  if (config["medusa_fc_bias"].flag_or(has_biases) != has_biases)
+    config["medusa_fc_bias"].refuse(has_biases ? "is false, the layers have a \"bias\""
+                                               : "is true, no layer has a \"bias\"");
+  if (config["original_lm_head"].flag_or(false) && tensors.has("lm_heads.1.weight"))
+    config["original_lm_head"].refuse("is true, the file has \"lm_heads.1.weight\"");
+}
+
+/// Takes a head of either layout; returns the number of levels.
+std::uint32_t take_medusa(head_tensors& tensors, const medusa_sizes& sizes, std::span<const token_id> ids,
+                          medusa_weights& weights) {
+  const medusa_names names{tensors.has("0.0.linear.weight")};
+  const std::uint32_t num_heads = take_layers(tensors, names, sizes.hidden, weights);
+  if (num_heads == 0) {
+    tensors.refuse("0.0.linear.weight", "is missing, and so is \"blocks.0.layers.0.weight\"");
+    return 0;
+  }
+  take_lm_heads(tensors, names, num_heads, sizes, ids, weights);
+  if (weights.lm_heads.empty() && !ids.empty()) tensors.refuse("token_map", "needs LM heads of its tokens");
+  return num_heads;
 }
 
 } // namespace
@@ -99,34 +163,36 @@ expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesyst
                                                              const head_load_options& options,
                                                              device::weight_memory& memory,
                                                              device::buffer_memory& buffers) {
-  const auto scale = setting_of(directory, "logit_scale", 1);
-  if (!scale) return scale.error();
-  auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
+  const auto object = config_if_any(directory);
+  if (!object) return object.error();
+  const auto name_of = names_in(directory);
+  if (!name_of) return name_of.error();
+  auto tensors = head_tensors::open(directory, *name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
-  const std::uint32_t hidden = target->info().hidden_size, vocab = target->info().vocab_size;
+  const medusa_sizes sizes{target->info().hidden_size, target->info().vocab_size};
+  std::optional<error> failure;
+  const json_node config(*object, (directory / "config.json").string(), failure, json_node::naming::key);
+  const auto scale = static_cast<float>(config["logit_scale"].setting_or(1));
   try {
     auto weights = std::make_unique<medusa_weights>();
     std::uint32_t num_heads = 0;
+    std::vector<token_id> ids;
     if (tensors->has("hidden.weight")) {
-      take_block(*tensors, hidden, *weights, num_heads);
+      take_block(*tensors, sizes, *weights, num_heads);
     } else {
-      const medusa_names names{tensors->has("0.0.linear.weight")};
-      num_heads = take_layers(*tensors, names, hidden, *weights);
-      if (num_heads == 0)
-        return error(errc::invalid_file, directory.string() + ": no tensor \"0.0.linear.weight\" or "
-                                                              "\"blocks.0.layers.0.weight\"");
-      take_lm_heads(*tensors, names, num_heads, hidden, *weights);
+      check_config(config, *tensors);
+      ids = take_token_map(*tensors, sizes.vocab);
+      num_heads = take_medusa(*tensors, sizes, ids, *weights);
     }
+    if (failure) return *failure;
     if (num_heads > head_traits::token_limit)
       return error(errc::unsupported, directory.string() + ": " + std::to_string(num_heads) +
                                           " heads, at most " + std::to_string(head_traits::token_limit));
-    const bool borrows = weights->lm_heads.empty() || !weights->lm_heads.front();
-    auto ids = take_token_map(*tensors, borrows ? vocab : weights->lm_heads.front()->num_rows(), vocab);
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);
     return std::shared_ptr<const draft_head>(std::make_shared<medusa_head>(
-        num_heads, std::move(weights), std::move(target), std::move(ids), static_cast<float>(*scale)));
+        num_heads, std::move(weights), std::move(target), std::move(ids), scale));
   } catch (const std::bad_alloc&) {
     return error(errc::resource_exhausted, directory.string() + ": not enough memory");
   }

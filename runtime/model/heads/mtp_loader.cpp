@@ -1,11 +1,14 @@
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/heads/eagle_head.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
-#include "runtime/model/loader/hf_directory.hpp"
 #include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/quote.hpp"
 
+#include <algorithm>
 #include <array>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -46,27 +49,87 @@ std::string renamed_tensor(std::string_view name) {
     if (name.starts_with(from)) return std::string(to) + std::string(name.substr(from.size()));
   if (name.starts_with("fc.") || name.starts_with("norm.") || name.starts_with("layers.0."))
     return std::string(name);
-  if (name == "shared_head.head.weight" || name == "embed_tokens.weight") return ""; // copies of the target's
+  if (name == "shared_head.head.weight" || name == "embed_tokens.weight") return std::string(name);
   return "layers.0." + std::string(name);
 }
 
-/// DeepSeek-V3 and those after it store the module as a layer behind the last one: "model.layers.N.".
+/// The number before the last dot of a prefix, raised by one: "mtp_layers.0." becomes "mtp_layers.1.".
+std::string next_module(std::string_view prefix) {
+  prefix.remove_suffix(1);
+  const std::size_t dot = prefix.rfind('.') + 1;
+  return std::string(prefix.substr(0, dot)) +
+         std::to_string(std::stoul(std::string(prefix.substr(dot))) + 1) + ".";
+}
+
+/// The family of a checkpoint's module. DeepSeek-V3 and those after it store it as a layer behind the last
+/// one: "model.layers.N.", `behind`. Error: there is none, or a second one.
 expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const std::string& behind) {
-  const auto files = open_weight_files(directory);
-  if (!files) return files.error();
-  const auto has = [&](std::string_view prefix) {
-    for (const safetensors_file& file : *files)
-      for (const safetensors_tensor& tensor : file.tensors())
-        if (tensor.name.starts_with(prefix)) return true;
-    return false;
+  const auto tensors = open_head_files(directory);
+  if (!tensors) return tensors.error();
+  const auto first_with = [&](std::string_view prefix) {
+    const auto found =
+        std::ranges::find_if(*tensors, [&](const auto& one) { return one.name.starts_with(prefix); });
+    return found == tensors->end() ? std::string() : found->name;
+  };
+  const auto checked = [&](const mtp_dialect& one) -> expected<mtp_dialect> {
+    const std::string first(one.prefix == "mtp." ? "mtp.layers.0." : one.prefix);
+    const std::string second = first_with(next_module(first));
+    if (second.empty()) return one;
+    return error(errc::unsupported,
+                 directory.string() + ": tensor " + quote(second) + " is of a second module; heads have one");
   };
   for (const mtp_dialect& one : dialects)
-    if (has(one.prefix)) return one;
-  if (has(behind)) return mtp_dialect{behind, false, false, 0};
+    if (!first_with(one.prefix).empty()) return checked(one);
+  if (!first_with(behind).empty()) return checked({behind, false, false, 0});
   return error(errc::invalid_file, directory.string() +
                                        ": no tensor \"mtp.*\", \"mtp_layers.0.*\", "
                                        "\"model.mtp_layers.0.*\" or \"" +
                                        behind + "*\"");
+}
+
+/// Settings that are not supported, wherever the family has them.
+void refuse_unsupported(const json_node& root) {
+  for (const char* const part : {"", "text_config", "transformer_layer_config"}) {
+    const json_node fields = *part == '\0' ? root : root[part];
+    if (fields["mtp_use_dedicated_embeddings"].flag_or(false))
+      fields["mtp_use_dedicated_embeddings"].refuse("must be false", errc::unsupported);
+    for (const char* const count : {"num_nextn_predict_layers", "mtp_num_hidden_layers"})
+      if (fields[count].uint_or(1) > 1)
+        fields[count].refuse("is " + std::to_string(fields[count].uint()) + "; heads have one module",
+                             errc::unsupported);
+  }
+}
+
+/// DeepSeek's embedding and LM head. They are copies of the base model's, as a rule, which the target has.
+void take_ends(head_tensors& tensors, const eagle_config& config, eagle_weights& weights) {
+  const std::string embedding = "embed_tokens.weight", lm_head = "shared_head.head.weight";
+  const std::string of_base = "model.embed_tokens.weight";
+  const std::string head_of_base = tensors.has_beside("lm_head.weight") ? "lm_head.weight" : of_base;
+  const std::uint32_t width = config.layer.hidden_size;
+  if (tensors.has(embedding) && !tensors.ignore_copy(embedding, of_base))
+    weights.embedding = tensors.matrix(embedding, config.vocab_size, width);
+  if (tensors.has(lm_head) && !tensors.ignore_copy(lm_head, head_of_base))
+    weights.lm_head = tensors.matrix(lm_head, config.layer.vocab_size, width);
+}
+
+void take_module(head_tensors& tensors, const eagle_config& config, const mtp_dialect& dialect,
+                 eagle_weights& weights) {
+  const std::uint32_t width = config.layer.hidden_size;
+  const std::string queries = "layers.0.self_attn.q_proj.weight";
+  const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
+  // A layer with an output gate is Qwen3-Next's, whose norms are stored less one under every name.
+  tensors.set_norm_offset(is_gated ? 1 : dialect.norm_offset);
+  weights.layers.resize(1);
+  weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
+  tensors.vector("embedding_norm.weight", width, weights.embedding_norm);
+  tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm);
+  tensors.vector("norm.weight", width, weights.output_norm);
+  const bool has_qk_norms = dialect.norm_offset != 0;
+  for (const std::string name : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
+    if ((has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
+      tensors.refuse("layers.0." + name + ".weight", "is missing");
+  tensors.layer("layers.0.", config.layer, width, weights.layers[0], true);
+  take_ends(tensors, config, weights);
 }
 
 } // namespace
@@ -90,30 +153,19 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
   auto tensors = head_tensors::open(directory, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   tensors->set_norm_offset(dialect->norm_offset);
-  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
-                                  {of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
+  std::optional<error> failure;
+  refuse_unsupported(json_node(*object, config_path.string(), failure, json_node::naming::key));
+  if (failure) return *failure;
+  auto config =
+      read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
+                        head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
   if (!config) return std::move(config).error();
-  if (const auto* own = object->if_contains("mtp_use_dedicated_embeddings");
-      own && own->is_bool() && own->get_bool())
-    return error(errc::unsupported,
-                 config_path.string() + ": key 'mtp_use_dedicated_embeddings' must be false");
   config->name = "mtp";
   config->hidden_first = options.overrides.hidden_first.value_or(dialect->hidden_first);
   config->norm_output = dialect->norm_output;
-  const std::uint32_t width = config->layer.hidden_size;
   try {
-    // A layer with an output gate is Qwen3-Next's, whose norms are stored less one under every name.
-    const std::uint64_t gated_rows = std::uint64_t{2} * config->layer.q_size();
-    if (tensors->num_rows("layers.0.self_attn.q_proj.weight") == gated_rows) tensors->set_norm_offset(1);
     auto weights = std::make_unique<eagle_weights>();
-    weights->layers.resize(1);
-    weights->fc = tensors->matrix("fc.weight", width, 2 * std::uint64_t{width});
-    tensors->vector("embedding_norm.weight", width, weights->embedding_norm);
-    tensors->vector("layers.0.hidden_norm.weight", width, weights->feature_norm);
-    tensors->vector("norm.weight", width, weights->output_norm);
-    if (!tensors->has("layers.0.input_layernorm.weight"))
-      tensors->refuse("layers.0.input_layernorm.weight", "is missing");
-    tensors->layer("layers.0.", config->layer, width, weights->layers[0], true);
+    take_module(*tensors, *config, *dialect, *weights);
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);

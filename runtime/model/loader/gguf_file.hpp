@@ -24,6 +24,7 @@ struct gguf_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
   std::uint32_t num_dims = 1;                     ///< 1 to 4
   device::tensor_type type = device::tensor_type::f32;
+  std::uint8_t integer_bytes = 0; ///< not 0: integers of so many bytes, I32 or I64, instead
 };
 
 /// A GGUF file of version 2 or 3 whose header was read and checked completely: a value of this class has only

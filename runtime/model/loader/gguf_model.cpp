@@ -150,7 +150,8 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   constexpr std::string_view name = "rope_freqs.weight";
   const auto* tensor = file.find_tensor(name);
   if (!tensor) return std::vector<float>();
-  if (tensor->type != device::tensor_type::f32 || tensor->num_dims != 1 || tensor->shape[0] != head_dim / 2)
+  if (tensor->type != device::tensor_type::f32 || tensor->integer_bytes != 0 || tensor->num_dims != 1 ||
+      tensor->shape[0] != head_dim / 2)
     return error(errc::invalid_file, file.name() + ": tensor " + quote(name) + " must be F32 of shape [" +
                                          std::to_string(head_dim / 2) + "]");
   for (const auto& part : file.files())
@@ -257,10 +258,34 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   return config;
 }
 
+expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix) {
+  key_reader keys(file.metadata(), prefix);
+  model_config config;
+  read_sizes(file, keys, config);
+  refuse_unsupported(keys, config);
+  if (keys.failure()) return *keys.failure();
+  if (config.num_layers > file.tensors().size())
+    return file.metadata().key_error(keys.key("block_count"), "is more than the file has tensors");
+  config.attention_scale = static_cast<float>(
+      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
+  config.local_layers.assign(config.num_layers, false);
+  config.rope.theta = keys.number_or("rope.freq_base", 1e4);
+  config.rope.scaling = read_rope_scaling(keys, config.context_length);
+  if (keys.failure()) return *keys.failure();
+  auto divisors = read_frequency_divisors(file, config.head_dim);
+  if (!divisors) return std::move(divisors).error();
+  config.rope.frequency_divisors = std::move(divisors).value();
+  config.local_rope = config.rope;
+  if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
+  return config;
+}
+
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {
   std::vector<weight_view> tensors;
   tensors.reserve(file.tensors().size());
   for (const auto& tensor : file.tensors()) {
+    if (tensor.integer_bytes != 0)
+      return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) + " holds no weights");
     if (tensor.num_dims > 2)
       return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) +
                                           " must have 1 or 2 dimensions, has " +

@@ -54,10 +54,6 @@ std::string_view foreign_type_name(std::uint32_t type) noexcept {
     return "I8";
   case 25:
     return "I16";
-  case 26:
-    return "I32";
-  case 27:
-    return "I64";
   case 28:
     return "F64";
   case 29:
@@ -84,10 +80,18 @@ expected<device::tensor_type> tensor_type_of(std::uint32_t number, const std::st
   return error(errc::unsupported, where + " type " + std::string(name) + " is not supported");
 }
 
+/// Bytes of an integer of GGML's type `number`; 0: it is another type.
+std::uint8_t integer_bytes_of(std::uint32_t number) noexcept {
+  constexpr std::uint32_t i32 = 26, i64 = 27;
+  return number == i32 ? 4 : number == i64 ? 8 : 0;
+}
+
 /// Bytes of a tensor; nullopt if they exceed 64 bits.
 std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor) noexcept {
   const auto traits = *device::traits_of(tensor.type);
-  std::optional<std::uint64_t> bytes = checked_mul(tensor.shape[0] / traits.block_values, traits.block_bytes);
+  std::optional<std::uint64_t> bytes =
+      tensor.integer_bytes != 0 ? checked_mul(tensor.shape[0], tensor.integer_bytes)
+                                : checked_mul(tensor.shape[0] / traits.block_values, traits.block_bytes);
   // The number of values must also fit, as a signed number, because readers count values as well as bytes.
   std::optional<std::uint64_t> values = tensor.shape[0];
   for (std::uint32_t d = 1; d < tensor.num_dims; ++d) {
@@ -319,9 +323,12 @@ expected<std::pair<gguf_tensor, gguf_parser::pending_tensor>> gguf_parser::read_
   const auto type_number = read_number<std::uint32_t>();
   const auto offset = read_number<std::uint64_t>();
   if (!type_number || !offset) return failure(where + " type and offset run past the end of the file");
-  auto type = tensor_type_of(*type_number, file_.name() + ": " + where);
-  if (!type) return std::move(type).error();
-  tensor.type = *type;
+  tensor.integer_bytes = integer_bytes_of(*type_number);
+  if (tensor.integer_bytes == 0) {
+    auto type = tensor_type_of(*type_number, file_.name() + ": " + where);
+    if (!type) return std::move(type).error();
+    tensor.type = *type;
+  }
   const auto traits = *device::traits_of(tensor.type);
   if (tensor.shape[0] % traits.block_values != 0)
     return failure(where + " rows of " + std::to_string(tensor.shape[0]) +

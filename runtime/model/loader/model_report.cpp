@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <system_error>
 #include <utility>
 
 namespace paceline::model {
@@ -62,13 +64,20 @@ metadata_report report_member(std::string_view key, const json::value& value) {
   return out;
 }
 
+/// Of integers of so many bytes; in files there are no others of this size.
+std::string_view name_of_integers(std::uint8_t bytes) noexcept {
+  return bytes == 8 ? "I64" : bytes == 4 ? "I32" : "BOOL";
+}
+
 void add_tensor(model_report& report, std::string_view name, device::tensor_type type,
-                std::vector<std::uint64_t> shape, std::uint64_t num_bytes) {
+                std::uint8_t integer_bytes, std::vector<std::uint64_t> shape, std::uint64_t num_bytes) {
   std::uint64_t values = 1;
   for (const auto dim : shape) values *= dim; // cannot overflow: the container's parser has checked it
   report.num_parameters += values;
   report.tensors.push_back(
-      {utf8_text(name), std::string(device::traits_of(type)->name), std::move(shape), num_bytes});
+      {utf8_text(name),
+       std::string(integer_bytes != 0 ? name_of_integers(integer_bytes) : device::traits_of(type)->name),
+       std::move(shape), num_bytes});
 }
 
 /// Adds the parts of the report that need a supported model.
@@ -88,46 +97,67 @@ void add_plan(model_report& report, const File& file, expected<model_config> con
   report.config = std::move(config).value();
 }
 
-expected<model_report> inspect_gguf(const std::filesystem::path& path, const memory_request& request) {
-  auto file = gguf_file::open(path);
-  if (!file) return std::move(file).error();
+model_report report_file(const std::filesystem::path& path, const gguf_file& file) {
   model_report report;
   report.path = path.string();
-  report.format = "GGUF v" + std::to_string(file->version());
-  report.num_files = file->num_parts();
-  report.file_bytes = file->file_bytes();
-  for (const auto& entry : file->metadata().entries())
-    report.metadata.push_back(report_entry(file->metadata(), entry));
-  for (const auto& tensor : file->tensors()) {
+  report.format = "GGUF v" + std::to_string(file.version());
+  report.num_files = file.num_parts();
+  report.file_bytes = file.file_bytes();
+  for (const auto& entry : file.metadata().entries())
+    report.metadata.push_back(report_entry(file.metadata(), entry));
+  for (const auto& tensor : file.tensors()) {
     std::vector<std::uint64_t> shape(tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims);
     std::reverse(shape.begin(), shape.end());
-    add_tensor(report, tensor.name, tensor.type, std::move(shape), tensor.data.size());
+    add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes, std::move(shape), tensor.data.size());
   }
+  return report;
+}
+
+expected<model_report> report_directory(const std::filesystem::path& path,
+                                        std::span<const safetensors_file> shards) {
+  model_report report;
+  report.path = path.string();
+  report.format = "safetensors";
+  report.num_files = static_cast<std::uint32_t>(shards.size());
+  std::error_code ignored;
+  if (std::filesystem::exists(path / "config.json", ignored)) {
+    const auto config = read_json_file(path / "config.json");
+    if (!config) return config.error();
+    for (const auto& member : *config)
+      report.metadata.push_back(report_member({member.key().data(), member.key().size()}, member.value()));
+  }
+  for (const auto& shard : shards) {
+    report.file_bytes += shard.file_bytes();
+    for (const auto& tensor : shard.tensors())
+      add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes,
+                 {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, tensor.data.size());
+  }
+  return report;
+}
+
+expected<model_report> inspect_gguf(const std::filesystem::path& path, const memory_request& request) {
+  const auto file = gguf_file::open(path);
+  if (!file) return file.error();
+  model_report report = report_file(path, *file);
   add_plan(report, *file, read_gguf_config(*file), read_gguf_weights, request);
   return report;
 }
 
 expected<model_report> inspect_directory(const std::filesystem::path& path, const memory_request& request) {
-  auto directory = hf_directory::open(path);
-  if (!directory) return std::move(directory).error();
-  auto config = read_json_file(path / "config.json");
-  if (!config) return std::move(config).error();
-  model_report report;
-  report.path = path.string();
-  report.format = "safetensors";
-  report.num_files = static_cast<std::uint32_t>(directory->shards.size());
-  report.file_bytes = directory->file_bytes();
-  for (const auto& member : *config)
-    report.metadata.push_back(report_member({member.key().data(), member.key().size()}, member.value()));
-  for (const auto& shard : directory->shards)
-    for (const auto& tensor : shard.tensors())
-      add_tensor(report, tensor.name, tensor.type,
-                 {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, tensor.data.size());
+  const auto directory = hf_directory::open(path);
+  if (!directory) return directory.error();
+  auto report = report_directory(path, directory->shards);
+  if (!report) return report;
   const auto read_weights = [](const hf_directory& file, const model_config&) {
     return read_hf_weights(file);
   };
-  add_plan(report, *directory, expected<model_config>(directory->config), read_weights, request);
+  add_plan(*report, *directory, expected<model_config>(directory->config), read_weights, request);
   return report;
+}
+
+bool names_directory(const std::filesystem::path& path) {
+  std::error_code ignored; // a path that cannot be examined fails to open, with a reason
+  return std::filesystem::is_directory(path, ignored);
 }
 
 std::uint64_t saturated(std::optional<std::uint64_t> value) noexcept {
@@ -151,10 +181,19 @@ memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
   return plan;
 }
 
+expected<model_report> inspect_files(const std::filesystem::path& path) {
+  if (names_directory(path)) {
+    const auto shards = open_weight_files(path);
+    if (!shards) return shards.error();
+    return report_directory(path, *shards);
+  }
+  const auto file = gguf_file::open(path);
+  if (!file) return file.error();
+  return report_file(path, *file);
+}
+
 expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request) {
-  std::error_code ignored; // a path that cannot be examined fails to open below, with a reason
-  return std::filesystem::is_directory(path, ignored) ? inspect_directory(path, request)
-                                                      : inspect_gguf(path, request);
+  return names_directory(path) ? inspect_directory(path, request) : inspect_gguf(path, request);
 }
 
 } // namespace paceline::model

@@ -23,7 +23,7 @@ struct metadata_report {
 
 struct tensor_report {
   std::string name;
-  std::string type;
+  std::string type;                 ///< "F16", "Q4_K", "I64", "BOOL"
   std::vector<std::uint64_t> shape; ///< outermost first: [rows, cols] for a matrix
   std::uint64_t num_bytes = 0;
 };
@@ -39,6 +39,16 @@ struct memory_plan {
   std::uint64_t total_bytes = 0;
 };
 
+/// What is known of a draft head (heads/head_report.hpp).
+struct head_facts {
+  struct fact {
+    std::string name;
+    std::string value; ///< as JSON
+  };
+  std::string kind; ///< of drafter; empty: the files are a model's
+  std::vector<fact> facts;
+};
+
 /// Everything that `inspect` shows of a model file.
 struct model_report {
   std::string path;
@@ -51,6 +61,7 @@ struct model_report {
   std::optional<model_config> config; ///< nullopt if this build cannot run the model
   std::optional<memory_plan> memory;  ///< likewise
   std::string problem;                ///< why it cannot run; empty otherwise
+  head_facts head;
 };
 
 /// The KV memory to plan for.
@@ -63,6 +74,10 @@ struct memory_request {
 /// Memory for a model of `weights_bytes`. Saturates instead of overflowing.
 memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
                         const memory_request& request);
+
+/// The files only, metadata and tensors: of a GGUF file, or of a directory of .safetensors files, with or
+/// without a config.json.
+expected<model_report> inspect_files(const std::filesystem::path& path);
 
 /// Reads a GGUF file or a Hugging Face directory. Of a GGUF file, only an invalid container is an error.
 expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request = {});

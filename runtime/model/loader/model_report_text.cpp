@@ -48,6 +48,14 @@ std::string memory_text(const memory_plan& plan) {
   return out;
 }
 
+std::string head_text(const head_facts& head) {
+  std::size_t width = std::string_view("kind").size();
+  for (const auto& fact : head.facts) width = std::max(width, fact.name.size());
+  std::string out = "draft head\n  " + padded("kind", width) + "  " + head.kind + "\n";
+  for (const auto& fact : head.facts) out += "  " + padded(fact.name, width) + "  " + fact.value + "\n";
+  return out;
+}
+
 /// Appends members of a JSON object.
 class json_object_writer {
  public:
@@ -113,6 +121,13 @@ std::string config_json(const model_config& config) {
   return out.finish();
 }
 
+std::string head_json(const head_facts& head) {
+  json_object_writer out;
+  out.string("kind", head.kind);
+  for (const auto& fact : head.facts) out.raw(fact.name, fact.value);
+  return out.finish();
+}
+
 std::string memory_json(const memory_plan& plan) {
   json_object_writer out;
   out.number("weights_bytes", plan.weights_bytes);
@@ -132,6 +147,7 @@ std::string to_text(const model_report& report) {
                     (report.num_files == 1 ? "" : "s") + ", " + size_text(report.file_bytes) + ", " +
                     std::to_string(report.num_parameters) + " parameters\n";
   if (!report.problem.empty()) out += "cannot run: " + report.problem + "\n";
+  if (!report.head.kind.empty()) out += "\n" + head_text(report.head);
   std::size_t key_width = 0;
   for (const auto& entry : report.metadata) key_width = std::max(key_width, entry.key.size());
   out += "\nmetadata\n";
@@ -156,6 +172,7 @@ std::string to_json(const model_report& report) {
   out.number("num_parameters", report.num_parameters);
   out.raw("config", report.config ? config_json(*report.config) : "null");
   out.raw("memory", report.memory ? memory_json(*report.memory) : "null");
+  out.raw("head", report.head.kind.empty() ? "null" : head_json(report.head));
   out.raw("problem", report.problem.empty() ? "null" : json_string(report.problem));
   out.raw("metadata", json_array(report.metadata, metadata_json));
   out.raw("tensors", json_array(report.tensors, tensor_json));

@@ -37,6 +37,8 @@ struct drafter_traits {
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads (`target_cells::features`)
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
+  /// Its own pool has a cell for each token of the text. Else it has one for all of it.
+  bool caches_text = true;
   /// Number of the target's best tokens that it wants to see for each row of a verified draft; see
   /// `draft_task::last_round`. Each row then needs a scan over all logits, so it is 0 unless the drafter
   /// learns from them.
@@ -101,7 +103,8 @@ struct draft_task {
   std::uint32_t max_rows = 0; ///< upper bound of nodes and probes together, at least max_nodes
   /// Upper bound of the probes' depth: the positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
-  /// Lease in the drafter's own pool, for tokens + max_nodes positions; empty if it has no pool. If the lease
+  /// Lease in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes positions;
+  /// empty if it has no pool. If the lease
   /// is not the previous one, a new session is required.
   std::span<const block_id> blocks;
   /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
@@ -190,8 +193,8 @@ class drafter {
   /// tree.
   virtual std::uint32_t max_probes() const noexcept { return 0; }
 
-  /// Largest number of cells of its own pool that a draft of `draft_length` levels uses behind the committed
-  /// text; its lease covers them.
+  /// Largest number of cells of its own pool that a draft of `draft_length` levels uses behind the cells of
+  /// the committed text; its lease covers them.
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
   /// Input vectors for its probes, if it has any. Probe tokens from `drafter_parts::first_input` on stand for

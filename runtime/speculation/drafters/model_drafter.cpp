@@ -98,6 +98,7 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
              .taps = {},
              .default_draft_length = options.draft_length,
              .max_context = network_.either().info().context_length,
+             .caches_text = network_.traits().reads_context,
              .reads_target_cells = settings_.reads_target_cells};
   if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
   if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge)
@@ -128,7 +129,8 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
   if (own_text) return longer_text(draft_length);
   const model::head_traits head = network_.traits();
-  const std::uint32_t block = head.block_rows_for(std::min(draft_length, head.max_levels));
+  draft_length = std::min(draft_length, head.max_levels);
+  const std::uint32_t block = head.block_rows_for(draft_length);
   if (head.num_block_rows > 0 && head.is_parallel) return block;
   if (settings_.shape.kind != tree_kind::dynamic && settings_.shape.kind != tree_kind::dart)
     return block + max_nodes(draft_length);
@@ -139,14 +141,14 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
 }
 
 /// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's hidden
-/// states of all tokens but the newest.
+/// states of all tokens but the newest, and reads the text without its first token, or the newest one only.
 std::span<const token_id> model_drafter::text_of(const draft_task& task, model_session& session,
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
   const target_cells& there = task.target_cells;
   if (task.tokens.empty() || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
     return {};
-  return task.tokens.subspan(1);
+  return network_.traits().reads_context ? task.tokens.subspan(1) : task.tokens.last(1);
 }
 
 /// A token that the own vocabulary lacks (the target's may be larger) is fed as token 0: drafts are worse,
@@ -195,7 +197,9 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
                          .sequence = static_cast<std::uint32_t>(lane_index)});
     if (network_.head) {
       next.levels.push_back(0);
-      next.feature_cells.push_back(lane.task->target_cells.cell_at(position));
+      const auto first = lane.task->tokens.size() - 1 - lane.context.size(); // position of row 0
+      next.feature_cells.push_back(
+          lane.task->target_cells.cell_at(static_cast<std::uint32_t>(first + position)));
       next.features_of_target = lane.task->target_cells.features();
     }
     lane.session->feed(token);
@@ -264,9 +268,6 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
       lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled - (network_.head ? 1 : 0));
     const auto moves = lane.session->settle(computed, lane.task->blocks, lane.block_size);
     if (!moves.empty()) kv->copy(ops, moves);
-    if (!network_.traits().reads_context) // rows of earlier tokens are not needed
-      while (lane.session->cached().size() < computed.size())
-        lane.session->feed(computed[lane.session->cached().size()]);
   }
   if (settings_.reads_target_cells) take_target_cells(ops, *kv, lanes);
 }

@@ -189,10 +189,12 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
 
 /// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
 /// search), if a draft takes `own` cells there (0: one per level).
-std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0) {
+std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0,
+                                bool caches_text = true) {
   auto options = small_options();
   options.overlap = {overlap};
   if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
+  options.drafters[1].caches_text = caches_text;
   scheduler_state state(options);
   generation_request request;
   request.prompt.assign(8, token_id{1});
@@ -215,6 +217,11 @@ TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes)
 TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
   EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10), drafter_positions(0, ahead_mode::off) + 7)
       << "not three levels";
+}
+
+TEST(scheduler_state_test, a_drafter_that_caches_no_text_leases_one_cell_for_it) {
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10, false), 1U + 10);
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 0, false), 1U + 3);
 }
 
 TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_does_not_rest) {

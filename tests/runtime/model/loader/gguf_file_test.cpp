@@ -202,6 +202,19 @@ TEST(gguf_file, sizes_near_the_largest_number_do_not_wrap) {
   EXPECT_THAT(parse_error(patched(builder, 20, std::uint64_t{1} << 60)).message(), HasSubstr("overflows"));
 }
 
+TEST(gguf_file, integers_are_read_as_tables) {
+  for (const auto& [number, bytes] : {std::pair{26, 4}, {27, 8}}) {
+    gguf_builder builder;
+    builder.add_tensor("ids", static_cast<device::tensor_type>(number), {3},
+                       std::vector<std::byte>(static_cast<std::size_t>(3 * bytes)));
+    const auto file = builder.build();
+    const auto parsed = gguf_file::parse(file, "x");
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    EXPECT_EQ(parsed->tensors()[0].integer_bytes, bytes);
+    EXPECT_EQ(parsed->tensors()[0].data.size(), static_cast<std::size_t>(3 * bytes));
+  }
+}
+
 TEST(gguf_file, unknown_tensor_types_are_refused_and_known_ones_named) {
   const auto builder = two_tensors();
   EXPECT_THAT(parse_error(patched(builder, 12, 200, 4)).message(),

@@ -1,0 +1,183 @@
+#include "runtime/model/heads/head_report.hpp"
+
+#include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/heads/head_files.hpp"
+#include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/loader/report_text.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace paceline::model {
+
+namespace {
+
+/// Facts with their values as JSON.
+class fact_list {
+ public:
+  explicit fact_list(head_facts& to) : to_(&to) {}
+  void number(std::string name, std::uint64_t value) { add(std::move(name), std::to_string(value)); }
+  void flag(std::string name, bool value) { add(std::move(name), value ? "true" : "false"); }
+  void text(std::string name, std::string_view value) { add(std::move(name), json_string(value)); }
+  void real(std::string name, double value) { add(std::move(name), json_number(value)); }
+  void layers(std::string name, std::span<const layer_index> value) {
+    std::string list;
+    for (const layer_index layer : value) list += (list.empty() ? "" : ", ") + std::to_string(layer.value);
+    add(std::move(name), "[" + list + "]");
+  }
+
+ private:
+  void add(std::string name, std::string value) { to_->facts.push_back({std::move(name), std::move(value)}); }
+  head_facts* to_;
+};
+
+/// The report's tensor whose name ends so; null if there is none.
+const tensor_report* find(const model_report& report, std::string_view end) {
+  const auto found = std::ranges::find_if(
+      report.tensors, [&](const tensor_report& one) { return one.name == end || one.name.ends_with(end); });
+  return found == report.tensors.end() ? nullptr : &*found;
+}
+
+std::uint64_t rows_of(const tensor_report* tensor) {
+  return tensor == nullptr || tensor->shape.empty() ? 0 : tensor->shape.front();
+}
+
+/// How many of the names "BEGIN 0 END", "BEGIN 1 END", ... there are.
+std::uint32_t count(const model_report& report, const std::string& begin, const std::string& end) {
+  std::uint32_t number = 0;
+  while (find(report, begin + std::to_string(number) + end)) ++number;
+  return number;
+}
+
+/// The number of layers with tensors: "midlayer." without a number is one.
+std::uint32_t num_layers_of(const model_report& report) {
+  const std::uint32_t numbered = std::max(count(report, "layers.", ".self_attn.k_proj.weight"),
+                                          count(report, "midlayer.", ".self_attn.k_proj.weight"));
+  return std::max(numbered, 1U);
+}
+
+void add_eagle(fact_list facts, const eagle_config& config) {
+  const model_config& layer = config.layer;
+  facts.number("layers", layer.num_layers);
+  facts.number("hidden_size", layer.hidden_size);
+  facts.number("target_hidden_size", config.target_hidden_size);
+  facts.number("feed_forward_size", layer.ffn_size);
+  facts.number("heads", layer.num_heads);
+  facts.number("kv_heads", layer.num_kv_heads);
+  facts.number("head_dim", layer.head_dim);
+  facts.number("context_length", layer.context_length);
+  facts.real("rope_theta", layer.rope.theta);
+  facts.number("vocab_size", config.vocab_size);
+  facts.number("draft_vocab_size", layer.vocab_size);
+  if (config.taps.empty())
+    facts.text("taps", "those of the published heads, which depend on the target");
+  else
+    facts.layers("taps", config.taps);
+  if (config.version == eagle_version::eagle) return;
+  facts.flag("norm_before_residual", config.norm_before_residual);
+  facts.flag("norm_output", config.norm_output);
+  facts.flag("fc_norm", config.has_tap_norms);
+  facts.flag("norm_before_fc", config.has_input_norm);
+  if (config.masks != mask_rows::none) facts.number("mask_rows", config.num_mask_rows);
+}
+
+/// Of EAGLE heads and MTP modules. Without a target these read what the config says.
+expected<void> add_config(model_report& report, const std::filesystem::path& path) {
+  if (is_gguf_head(path)) {
+    const auto file = gguf_file::open(path);
+    if (!file) return file.error();
+    const auto config = read_eagle_config(*file, std::nullopt, {});
+    if (!config) return config.error();
+    add_eagle(fact_list(report.head), *config);
+    return {};
+  }
+  const auto object = config_if_any(path);
+  if (!object) return object.error();
+  const bool is_dart = report.head.kind == "dart", is_eagle3 = is_dart || report.head.kind == "eagle3";
+  const mask_rows masks = is_dart                       ? mask_rows::attention_input
+                          : find(report, "mask_hidden") ? mask_rows::feature
+                                                        : mask_rows::none;
+  const auto config = read_eagle_config(
+      *object, (path / "config.json").string(), is_eagle3 ? eagle_version::eagle3 : eagle_version::eagle,
+      masks, report.head.kind == "mtp" ? 1 : num_layers_of(report), std::nullopt, {});
+  if (!config) return config.error();
+  add_eagle(fact_list(report.head), *config);
+  return {};
+}
+
+/// Of heads with a network for each level.
+void add_levels(model_report& report) {
+  fact_list facts(report.head);
+  const std::string& kind = report.head.kind;
+  if (kind == "medusa") {
+    const std::uint32_t numbered = count(report, "blocks.", ".layers.0.weight");
+    facts.text("layout", numbered > 0 ? "vLLM" : "FasterDecoding");
+    facts.number("levels", numbered > 0 ? numbered : count(report, "", ".0.linear.weight"));
+  } else if (kind == "hydra") {
+    facts.text("architecture", find(report, "prefix_embeding_layer.norm.weight") ? "prefix-mlp" : "mlp");
+    facts.number("levels", std::max(count(report, "hydra_lm_head.", ".weight"),
+                                    count(report, "hydra_lm_head.", ".1.weight")));
+  } else if (kind == "mlp_speculator") {
+    facts.number("inner_size", rows_of(find(report, "proj.0.weight")));
+    facts.number("vocab_size", rows_of(find(report, "emb.0.weight")));
+  } else if (kind == "blockwise") {
+    facts.number("inner_size_of_all_levels", rows_of(find(report, "hidden.weight")));
+  }
+}
+
+void add_vocabulary(model_report& report) {
+  fact_list facts(report.head);
+  const auto* const map = find(report, "d2t") ? find(report, "d2t") : find(report, "token_map");
+  if (map == nullptr) return facts.text("vocabulary_map", "none: the target's ids");
+  facts.text("vocabulary_map",
+             map->name + ": " + (map->name == "d2t" && report.format == "safetensors" ? "offsets" : "ids"));
+  facts.number("vocabulary_map_tokens", rows_of(map));
+}
+
+} // namespace
+
+expected<model_report> inspect_head(const std::filesystem::path& path) {
+  const auto kind = kind_of_head(path);
+  if (!kind) return kind.error();
+  auto report = inspect_files(path);
+  if (!report) return report;
+  report->head.kind = *kind;
+  const bool has_layers = kind->starts_with("eagle") || *kind == "mtp" || *kind == "dart";
+  if (!has_layers)
+    add_levels(*report);
+  else if (const auto ok = add_config(*report, path); !ok)
+    report->problem = ok.error().message();
+  if (kind->starts_with("eagle") || *kind == "mlp_speculator")
+    fact_list(report->head)
+        .flag("own_embedding", find(*report, "embed_tokens.weight") != nullptr ||
+                                   find(*report, "token_embd.weight") != nullptr ||
+                                   find(*report, "emb.0.weight") != nullptr);
+  add_vocabulary(*report);
+  return report;
+}
+
+void add_fit(model_report& report, const std::string& target,
+             const expected<std::shared_ptr<const draft_head>>& loaded) {
+  fact_list facts(report.head);
+  facts.text("target", target);
+  facts.flag("fits", loaded.has_value());
+  if (!loaded) {
+    report.problem = loaded.error().message();
+    return;
+  }
+  const draft_head& head = **loaded;
+  facts.layers("taps_of_target", head.taps());
+  if (head.traits().max_levels < head_traits::token_limit)
+    facts.number("max_levels", head.traits().max_levels);
+  facts.number("drafted_tokens", head.info().vocab_size);
+  facts.number("weights_bytes", head.info().weights_bytes);
+  facts.number("bytes_per_step", head.info().bytes_per_token);
+  if (head.traits().has_cells) facts.number("cell_bytes", head.cell_bytes(0));
+}
+
+} // namespace paceline::model
