@@ -105,7 +105,7 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
     traits_.text_begin = network_.head ? 1 : 0;
   const model::head_traits head = network_.traits();
   PACELINE_CHECK(head.num_block_rows == 0 ||
-                     (head.is_parallel && head.max_levels + head.first_level_row <= head.num_block_rows + 1),
+                     head.max_levels + head.first_level_row <= head.num_block_rows + 1,
                  "a block has a row for each level");
 }
 
