@@ -80,20 +80,20 @@ TEST_F(lookahead_inputs_test, refuses_tensors_that_do_not_fit_the_target) {
   pass_.add("lookahead.weight", {4, 8});
   write(pass_);
   EXPECT_THAT(problem("pass"),
-              AllOf(HasSubstr("\"lookahead.weight\""), HasSubstr("[4][16]"), HasSubstr("has [4][8]")));
-  EXPECT_THAT(problem("ppd"), HasSubstr("\"prompt_embeddings\" is missing"));
+              AllOf(HasSubstr("'lookahead.weight'"), HasSubstr("[4][16]"), HasSubstr("has [4][8]")));
+  EXPECT_THAT(problem("ppd"), HasSubstr("'prompt_embeddings' is missing"));
   pass_.add("lookahead.weight", {64, hidden});
   write(pass_);
   EXPECT_THAT(problem("pass"), AllOf(HasSubstr("has 64 rows"), HasSubstr("at most 63")));
   pass_.add("lookahead.weight", {4, hidden});
   pass_.add("other.weight", {4});
   write(pass_);
-  EXPECT_THAT(problem("pass"), HasSubstr("\"other.weight\" has no meaning"));
+  EXPECT_THAT(problem("pass"), HasSubstr("'other.weight' has no meaning"));
 }
 
 TEST_F(lookahead_inputs_test, refuses_adapters_that_need_other_rows) {
   EXPECT_THAT(problem_of_adapter(R"({"virtual_tokens_per_special_token": 2})"),
-              AllOf(HasSubstr("adapter_config.json: key \"virtual_tokens_per_special_token\""),
+              AllOf(HasSubstr("adapter_config.json: key 'virtual_tokens_per_special_token'"),
                     HasSubstr("is 2, must be 1")));
   EXPECT_THAT(problem_of_adapter(R"({"num_exits": 3})"), HasSubstr("is 3, must be 1"));
   EXPECT_THAT(problem_of_adapter(R"({"use_custom_lm_head": true})"),

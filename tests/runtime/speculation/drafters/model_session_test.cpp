@@ -45,6 +45,7 @@ TEST(model_session, cells_that_are_there_already_count_as_far_as_the_context_has
   EXPECT_EQ(session.next_slot(), kv_slot{3});
   session.feed(token_id{3});
   EXPECT_THROW(session.take_over(tokens({0})), check_failure);
+  session.doubt_beyond(1);
   session.settle(tokens({0, 5}), blocks, block_size);
   EXPECT_EQ(session.next_slot(), kv_slot{1});
 }
