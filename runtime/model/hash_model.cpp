@@ -18,7 +18,8 @@ struct cell {
 
 constexpr std::uint64_t poison_pattern = 0xDEADBEEFDEADBEEFULL;
 constexpr std::uint32_t poisoned_token = 0xDEADBEEFU;
-constexpr std::uint32_t hidden_values = 4;
+constexpr std::uint32_t state_pieces = 4;
+constexpr std::uint32_t hidden_values = state_pieces + 1; ///< and the position
 
 /// The finaliser of SplitMix64 over a combination of two words.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -126,15 +127,14 @@ cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
   return {mix(mix(prefix, t), position), t};
 }
 
-/// Writes a state as hidden values of 16 bits each, which a float represents exactly.
-void write_state(std::uint64_t state, std::span<float> out) {
-  for (std::uint32_t i = 0; i < hidden_values; ++i)
-    out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+/// Writes a state as hidden values of 16 bits each, which a float represents exactly, and its position.
+void write_state(std::uint64_t state, token_position position, std::span<float> out) {
+  for (std::uint32_t i = 0; i < state_pieces; ++i) out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+  out[state_pieces] = static_cast<float>(position.value);
 }
 std::uint64_t state_of(std::span<const float> hidden) {
   std::uint64_t state = 0;
-  for (std::uint32_t i = 0; i < hidden_values; ++i)
-    state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
+  for (std::uint32_t i = 0; i < state_pieces; ++i) state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
   return state;
 }
 
@@ -204,9 +204,10 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
     if (cells.features() != nullptr) {
       const auto kept = cells.features_at(cell_of(sequence, row.slot, kv.block_size()));
       for (std::size_t at = 0; at < kept.size(); at += hidden_values)
-        write_state(state, kept.subspan(at, hidden_values));
+        write_state(state, row.position, kept.subspan(at, hidden_values));
     }
-    for (const auto& t : outputs.taps) write_state(state, t.out.subspan(r * hidden_values, hidden_values));
+    for (const auto& t : outputs.taps)
+      write_state(state, row.position, t.out.subspan(r * hidden_values, hidden_values));
     if (next_output < outputs.logit_rows.size() && outputs.logit_rows[next_output] == r)
       write_logits(state, outputs.logits.subspan(next_output++ * info_.vocab_size, info_.vocab_size));
   }
@@ -226,10 +227,14 @@ std::vector<float> hash_model::logits_of_state(std::span<const float> hidden) co
   return out;
 }
 
+token_position hash_model::position_of(std::span<const float> hidden) noexcept {
+  return token_position{static_cast<std::uint32_t>(hidden[state_pieces])};
+}
+
 std::vector<float> hash_model::next_state(std::span<const float> hidden, token_id token,
                                           token_position position) const {
   std::vector<float> out(hidden_values);
-  write_state(next_cell(state_of(hidden), token, position.value).prefix, out);
+  write_state(next_cell(state_of(hidden), token, position.value).prefix, position, out);
   return out;
 }
 

@@ -24,8 +24,9 @@ struct hash_model_config {
 /// The KV cell of position i holds the token and a hash of tokens 0..i. A row reads every cell of its context
 /// through the block table, checks that they continue each other, and derives its logits from them. A stale
 /// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
-/// different logits. Its hidden state (for taps, 4 values a row, the same after every layer) is the same hash
-/// in 16-bit pieces, so a drafter that reads features can be right every time. A row whose input is given
+/// different logits. Its hidden state (for taps, 5 values a row, the same after every layer) is the same hash
+/// in 16-bit pieces and the position, so a drafter that reads features can be right every time. A row whose
+/// input is given
 /// (`row_batch::inputs`) stands for the likeliest token there if the vector's first value is the number of
 /// such rows directly before it in its context, and for another token otherwise: so a drafter with look-ahead
 /// rows can be right every time, too.
@@ -48,6 +49,8 @@ class hash_model final : public language_model {
   /// Hidden state of the row of `token` at `position`, computed from that of the previous row: what a
   /// feature-level drafter learns to predict. For memory = 0, where the state is the context's hash.
   std::vector<float> next_state(std::span<const float> hidden, token_id token, token_position position) const;
+  /// The position of the row that such a state is of.
+  static token_position position_of(std::span<const float> hidden) noexcept;
 
  private:
   void write_logits(std::uint64_t state, std::span<float> out) const;

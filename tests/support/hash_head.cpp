@@ -51,9 +51,12 @@ void hash_head::forward(device::ops&, const device::row_batch& batch, const mode
   std::size_t next_output = 0;
   for (std::size_t r = 0; r < batch.rows.size(); ++r) {
     const float* const read = from.values + features.cells[r] * from.width() + place;
-    const std::uint32_t position = batch.rows[r].position.value + 1; // that of its token
+    const std::span state_before(read, from.hidden_size);
+    const std::uint32_t position = traits().reads_context // that of its token
+                                       ? batch.rows[r].position.value + 1
+                                       : model::hash_model::position_of(state_before).value + 1;
     std::vector<float> state =
-        states_.next_state({read, from.hidden_size}, batch.rows[r].token, token_position{position});
+        states_.next_state(state_before, batch.rows[r].token, token_position{position});
     if (kv != nullptr) std::ranges::copy(state, kv->features()->values + cells[r] * kv->features()->width());
     if (next_output == outputs.logit_rows.size() || outputs.logit_rows[next_output] != r) continue;
     ++next_output;

@@ -19,8 +19,9 @@ enum class hash_head_shape : std::uint8_t {
 /// A draft head for a hash model that reads its whole context (memory = 0): from the hidden state of a
 /// position and the next token it computes the next hidden state as the target does. So it is right every
 /// time if each row has the feature of its own position, its own token and its own position, and wrong
-/// otherwise. A parallel one goes on along its own likeliest tokens: levels below are right if those are.
-/// With `salt` other than the target's its logits are another model's.
+/// otherwise. One that does not read the context is told its position by the feature. A parallel one goes on
+/// along its own likeliest tokens: levels below are right if those are. With `salt` other than the target's
+/// its logits are another model's.
 class hash_head final : public model::draft_head {
  public:
   static constexpr std::uint32_t max_levels = 5; ///< of shapes path and parallel

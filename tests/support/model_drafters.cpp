@@ -13,8 +13,8 @@ namespace paceline::test {
 namespace {
 
 /// Inputs of look-ahead rows that are always right for a hash model, or (`right` false) never.
-std::shared_ptr<const model::lookahead_inputs> hash_inputs(std::uint32_t num_rows, bool right) {
-  constexpr std::uint32_t width = 4;
+std::shared_ptr<const model::lookahead_inputs> hash_inputs(std::uint32_t num_rows, bool right,
+                                                           std::uint32_t width) {
   auto made = std::make_shared<model::lookahead_inputs>();
   made->num_rows = num_rows, made->width = width;
   made->values.resize(std::size_t{num_rows} * width);
@@ -45,7 +45,7 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
   if (has("pass") || has("ppd")) {
     if (has("chain")) parts.options.tree = config::tree_kind::chain;
-    parts.own_inputs = hash_inputs(3, !has("other"));
+    parts.own_inputs = hash_inputs(3, !has("other"), model::hash_model(target).info().hidden_size);
     parts.first_input = token_id{static_cast<std::int32_t>(target.vocab_size)};
     return parts;
   }
