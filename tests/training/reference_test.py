@@ -74,8 +74,8 @@ def test_a_head_is_what_its_directory_says(kind, target, passed, tmp_path):
     if kind in ("mtp-mimo-embedding-first", "mtp-speculators-hidden-first"):  # in no file
         assert read.shape == mutants.with_shape(head, hidden_first=not head.shape.hidden_first).shape
         read.shape = head.shape
-    if kind == "dspark-next":  # likewise
-        assert not read.shape.predicts_next
+    if kind == "dspark-same":  # likewise
+        assert read.shape.predicts_next
         read.shape = head.shape
     assert read.shape == head.shape
     assert torch.allclose(all_logits(read, passed), all_logits(head, passed), atol=1e-4)

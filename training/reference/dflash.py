@@ -2,7 +2,7 @@
 
 Slot 0 embeds the newest token, at position p, the others a mask token. The text's positions i < p have the vectors
 c_i = hidden_norm(fc(tapped states)), which every layer turns into keys and values, without its norm before attention.
-Slot j predicts the token at position p + j, or with `predicts_next` (DeepSpec, `sample_from_anchor`) at p + j + 1.
+Slot j predicts the token at position p + j, or with `predicts_next` (DSpark, `sample_from_anchor`) at p + j + 1.
 
 Layouts: `z-lab` (dflash_config), `speculators` (nested, with a draft vocabulary), `deepspec` (flat, embedding and LM
 head of its own). dspark.py has the Markov head behind it.
@@ -76,7 +76,9 @@ class DFlashHead(nn.Module):
         return self.shape.num_levels
 
     def borrow(self, target):
-        self.borrowed_embedding, self.borrowed_lm_head = target.embedding, target.lm_head
+        # z-lab calls the target's embedding, which Gemma scales; others read its rows.
+        scale = target.embedding_scale if self.shape.layout == "z-lab" and not self.shape.markov_kind else 1
+        self.borrowed_embedding, self.borrowed_lm_head = target.embedding * scale, target.lm_head
         return self
 
     def target_ids(self, drafted):
@@ -169,7 +171,8 @@ def config_of(shape, num_target_layers):
         nested["target_layer_ids"] = list(shape.taps)
     if shape.markov_kind:
         nested |= {"projector_type": "dspark", "block_size": shape.block_size} | markov_fields(shape)
-    fields = layer_fields(shape) | {"architectures": ["DFlashDraftModel"], "dflash_config": nested,
+    name = "DSparkDraftModel" if shape.markov_kind else "DFlashDraftModel"
+    fields = layer_fields(shape) | {"architectures": [name], "dflash_config": nested,
                                     "num_target_layers": num_target_layers}
     return fields if shape.markov_kind else fields | {"block_size": shape.block_size}
 
@@ -225,7 +228,7 @@ def read_shape(fields, tensors, target):
     return DFlashShape(
         layout=layout, taps=taps_in(fields, nested, num_layers, target.shape.num_hidden_layers),
         vocab_size=layer["vocab_size"], mask_token=both["mask_token_id"], block_size=both["block_size"],
-        num_layers=num_layers, predicts_next=fields.get("sample_from_anchor", layout == "deepspec"),
+        num_layers=num_layers, predicts_next=both.get("sample_from_anchor", both.get("shift_label", layout == "deepspec" or rank > 0)),
         draft_vocab_size=len(tensors.get("d2t", ())), own_embedding="embed_tokens.weight" in tensors,
         own_lm_head="lm_head.weight" in tensors, says_taps=layout != "z-lab" or "target_layer_ids" in nested,
         window=layer.get("sliding_window", 0),

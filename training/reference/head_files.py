@@ -48,9 +48,10 @@ def speculators_config(shape, num_target_layers):
     inputs_of_layers = None if is_default else [tap + 1 for tap in shape.taps]
     kind, name = ("peagle", "PEagleSpeculator") if shape.num_masks else ("eagle3", "Eagle3Speculator")
     masks = {"mask_token_id": shape.mask_token} if shape.num_masks else {}
+    proposal = {"proposal_type": "greedy", "speculative_tokens": 1 + shape.num_masks if shape.num_masks else 5}
     return {"speculators_model_type": kind, "architectures": [name], "speculators_version": "0.3.0",
             "speculators_config": {"algorithm": kind, "default_proposal_method": "greedy",
-                                   "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5}],
+                                   "proposal_methods": [proposal],
                                    "verifier": {"name_or_path": "target", "architectures": []}},
             "transformer_layer_config": layer_fields(shape), "draft_vocab_size": shape.num_drafted,
             "target_hidden_size": shape.target_hidden_size, "norm_before_residual": shape.norm_before_residual,
@@ -92,7 +93,9 @@ def masks_in(fields, tensors):
     if "mask_hidden" not in tensors:
         return 0, 0
     named = [fields[key] for key in ("mask_token_id", "pard_token", "ptd_token_id") if fields.get(key) is not None]
-    return fields.get("para_depths", 1 + MOST_MASKS) - 1, named[0]
+    proposals = (fields.get("speculators_config") or {}).get("proposal_methods") or [{}]
+    trained = proposals[0].get("speculative_tokens", 1 + MOST_MASKS)
+    return fields.get("para_depths", trained) - 1, named[0]
 
 
 def taps_in(fields, num_target_layers):

@@ -88,39 +88,65 @@ void read_taps(const dflash_fields& fields, dflash_config& config, const head_ta
                                       std::to_string(target.num_layers));
 }
 
+/// DSpark's slots predict the token behind them unless the config says otherwise: DeepSpec, SpecForge and
+/// speculators train it so.
+bool is_dspark(const dflash_fields& fields, const dflash_config& config) {
+  if (const json_node family = fields.root["speculators_model_type"]) return family.string() == "dspark";
+  return config.markov_rank > 0 || fields["projector_type"].string_or("") == "dspark" ||
+         has_architecture(fields.root, "DSpark");
+}
+
 void read_block(const dflash_fields& fields, dflash_config& config, const head_overrides& overrides) {
   config.block_size = fields["block_size"].uint_or(fields.of_speculators ? 8 : 16);
-  const bool is_dspark_of_speculators = fields.root["speculators_model_type"].string_or("") == "dspark";
-  const bool usual = has_architecture(fields.root, "DSparkModel") || is_dspark_of_speculators;
-  const bool shifted = fields.root["shift_label"].flag_or(usual);
-  config.predicts_next = overrides.predicts_next.value_or(fields.root["sample_from_anchor"].flag_or(shifted));
+  const bool shifted = fields["shift_label"].flag_or(is_dspark(fields, config));
+  config.predicts_next = overrides.predicts_next.value_or(fields["sample_from_anchor"].flag_or(shifted));
   const std::uint32_t least = config.predicts_next ? 1 : 2;
   if (config.block_size < least || config.num_levels() > head_traits::token_limit)
     fields["block_size"].refuse("is " + std::to_string(config.block_size) + ", must be " +
                                 std::to_string(least) + " to " + std::to_string(head_traits::token_limit));
   config.mask_token = token_id{static_cast<std::int32_t>(fields["mask_token_id"].uint_below(1U << 31))};
-  config.embedding_scale = static_cast<float>(fields["input_embedding_scale"].setting_or(1));
 }
 
-/// Which layers have a window, and which one.
-void read_window(const dflash_fields& fields, dflash_config& config) {
-  config.has_window.assign(config.layer.num_layers, false);
-  const json_node causal = fields.layer["is_causal"];
-  if (causal.flag_or(false)) causal.refuse("must be false", errc::unsupported);
-  const json_node types = fields.layer["layer_types"];
-  bool has_any = false;
-  for (std::size_t l = 0; l < std::min(types.size(), config.has_window.size()); ++l) {
+/// z-lab's heads call the target's embedding, its factor included; SpecForge's (projector_type) read its
+/// rows.
+void read_embedding_scale(const dflash_fields& fields, dflash_config& config, const dflash_tensors& tensors,
+                          const head_target& target) {
+  const bool calls_targets = !tensors.has_embedding && fields.nested && !fields["projector_type"];
+  config.embedding_scale = static_cast<float>(
+      fields["input_embedding_scale"].setting_or(calls_targets ? target.embedding_scale : 1));
+}
+
+/// Which layers have a window.
+void read_layer_types(const dflash_fields& fields, std::vector<bool>& has_window) {
+  for (const char* const key : {"use_swa", "attention_sink_bias"})
+    if (fields[key].flag_or(false)) fields[key].refuse("must be false", errc::unsupported);
+  const json_node types = fields.layer["layer_types"], windows = fields.layer["use_sliding_window"];
+  if (!types && windows.flag_or(false))
+    windows.refuse("is true, and layer_types does not say of which layers", errc::unsupported);
+  for (std::size_t l = 0; l < std::min(types.size(), has_window.size()); ++l) {
     const std::string type = types[l].string();
     if (type != "full_attention" && type != "sliding_attention")
       types[l].refuse("must be 'full_attention' or 'sliding_attention'", errc::unsupported);
-    config.has_window[l] = type == "sliding_attention";
-    has_any = has_any || config.has_window[l];
+    has_window[l] = type == "sliding_attention";
   }
-  if (!has_any) return;
+  if (types && types.size() != has_window.size())
+    types.refuse("is of " + std::to_string(types.size()) + " layers, the head has " +
+                 std::to_string(has_window.size()));
+}
+
+/// Windows, and what slots see of their block: what is said of all layers (vLLM's order: `is_causal`, then
+/// `causal` of "dflash_config"), else only layers with a window are causal.
+void read_window(const dflash_fields& fields, dflash_config& config) {
+  config.has_window.assign(config.layer.num_layers, false);
+  read_layer_types(fields, config.has_window);
+  const json_node causal = fields.layer["is_causal"] ? fields.layer["is_causal"] : fields.nested["causal"];
+  if (causal.flag_or(false) && std::ranges::find(config.has_window, false) != config.has_window.end())
+    causal.refuse("must be false: layers of full attention see the whole block", errc::unsupported);
+  if (std::ranges::find(config.has_window, true) == config.has_window.end()) return;
   block_window& window = config.window;
   window.ends_at_slot = !fields.of_speculators;
   window.is_causal =
-      fields.of_speculators ? !fields.root["sliding_window_non_causal"].flag_or(false) : !causal;
+      fields.of_speculators ? !fields.root["sliding_window_non_causal"].flag_or(false) : causal.flag_or(true);
   window.size = fields.layer["sliding_window"].uint();
   const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
   if (window.size < least || window.size > 1U << 30)
@@ -128,11 +154,12 @@ void read_window(const dflash_fields& fields, dflash_config& config) {
                                           std::to_string(least));
 }
 
-void read_markov(const dflash_fields& fields, dflash_config& config) {
-  config.markov_rank = fields["markov_rank"].uint_or(0);
-  config.has_confidence = fields["enable_confidence_head"].flag_or(false);
-  config.confidence_reads_token =
-      config.has_confidence && config.markov_rank > 0 && fields["confidence_head_with_markov"].flag_or(false);
+void read_markov(const dflash_fields& fields, dflash_config& config, const dflash_tensors& tensors) {
+  config.markov_rank = fields["markov_rank"].uint_or(tensors.markov_rank);
+  config.has_confidence = fields["enable_confidence_head"].flag_or(tensors.confidence_width > 0);
+  const bool reads_more = tensors.confidence_width > config.layer.hidden_size;
+  config.confidence_reads_token = config.has_confidence && config.markov_rank > 0 &&
+                                  fields["confidence_head_with_markov"].flag_or(reads_more);
   if (config.markov_rank == 0) return;
   const std::string kind = fields["markov_head_type"].string_or("vanilla");
   if (kind == "vanilla")
@@ -166,7 +193,7 @@ void check_sizes(const dflash_fields& fields, const dflash_config& config, const
 } // namespace
 
 expected<dflash_config> read_dflash_config(const boost::json::object& object, const std::string& file,
-                                           const std::string& name, std::uint32_t num_layers,
+                                           const std::string& name, const dflash_tensors& tensors,
                                            const head_target& target, const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
@@ -175,15 +202,16 @@ expected<dflash_config> read_dflash_config(const boost::json::object& object, co
   config.name = name;
   refuse_others(fields);
   read_layer_sizes(fields.layer, config.layer);
-  config.layer.num_layers = num_layers;
-  config.layer.local_layers.assign(num_layers, false);
+  config.layer.num_layers = tensors.num_layers;
+  config.layer.local_layers.assign(tensors.num_layers, false);
   read_layer_rope(fields.layer, overrides.rope_theta, config.layer);
   config.vocab_size = fields.layer["vocab_size"].uint_or(target.vocab_size);
   config.layer.vocab_size = root["draft_vocab_size"].uint_or(config.vocab_size);
+  read_markov(fields, config, tensors);
   read_block(fields, config, overrides);
+  read_embedding_scale(fields, config, tensors, target);
   read_taps(fields, config, target, overrides);
   read_window(fields, config);
-  read_markov(fields, config);
   if (failure) return *failure;
   check_sizes(fields, config, target);
   if (failure) return *failure;

@@ -48,12 +48,20 @@ struct dflash_config {
   std::uint32_t num_levels() const noexcept { return predicts_next ? block_size : block_size - 1; }
 };
 
+/// What a head's tensors say where its config does not.
+struct dflash_tensors {
+  std::uint32_t num_layers = 0;
+  std::uint32_t markov_rank = 0;      ///< columns of markov_w1; 0: there is none
+  std::uint32_t confidence_width = 0; ///< values that the confidence head reads; 0: there is none
+  bool has_embedding = false;         ///< of its own
+};
+
 /// Reads config.json of a head of kind `name`, called `file` in errors. Understands the layouts of z-lab and
-/// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). `num_layers` is
-/// the number of layers with tensors. Errors name file, field and, where the target disagrees, both values;
-/// fields of other networks under the same name (DFlash2, Domino) are refused.
+/// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). Errors name
+/// file, field and, where the target disagrees, both values; fields of other networks under the same name
+/// (DFlash2, Domino) are refused.
 expected<dflash_config> read_dflash_config(const boost::json::object& config, const std::string& file,
-                                           const std::string& name, std::uint32_t num_layers,
+                                           const std::string& name, const dflash_tensors& tensors,
                                            const head_target& target, const head_overrides& overrides);
 
 } // namespace paceline::model

@@ -4,6 +4,7 @@
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -27,6 +28,15 @@ void take_layers(head_tensors& tensors, const dflash_config& config, dflash_weig
       if (!tensors.has(prefix + norm + ".weight")) tensors.refuse(prefix + norm + ".weight", "is missing");
     tensors.layer(prefix, config.layer, width, weights.layers[l]);
   }
+}
+
+dflash_tensors shown_by(const head_tensors& tensors) {
+  constexpr const char* previous = "markov_head.markov_w1.weight";
+  const std::uint64_t rows = std::max<std::uint64_t>(tensors.num_rows(previous), 1);
+  return {.num_layers = tensors.num_layers(),
+          .markov_rank = static_cast<std::uint32_t>(tensors.num_values(previous) / rows),
+          .confidence_width = static_cast<std::uint32_t>(tensors.num_values("confidence_head.proj.weight")),
+          .has_embedding = tensors.has("embed_tokens.weight")};
 }
 
 /// Embedding and LM head, if they are the head's own.
@@ -88,9 +98,9 @@ load_dflash_head(const std::filesystem::path& directory, const std::string& kind
   if (tensors->num_layers() == 0)
     return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");
   const model_info& of = target->info();
-  const head_target facts{of.num_layers, of.hidden_size, of.vocab_size};
-  auto config = read_dflash_config(*object, config_path.string(), kind, tensors->num_layers(), facts,
-                                   options.overrides);
+  const head_target facts{of.num_layers, of.hidden_size, of.vocab_size, target->config().embedding_scale};
+  auto config =
+      read_dflash_config(*object, config_path.string(), kind, shown_by(*tensors), facts, options.overrides);
   if (!config) return std::move(config).error();
   try {
     auto weights = std::make_unique<dflash_weights>();

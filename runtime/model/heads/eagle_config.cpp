@@ -50,18 +50,33 @@ void refuse_unsupported(const json_node& root) {
                                                        errc::unsupported);
 }
 
-/// P-EAGLE: speculators calls the mask token mask_token_id, earlier ptd_token_id; vLLM reads pard_token. The
-/// number of levels is in earlier files only (para_depths).
+/// All layers attend to the whole text.
+void refuse_windows(const json_node& layer, std::uint32_t num_layers) {
+  const json_node types = layer["layer_types"];
+  for (std::size_t l = 0; l < std::min<std::size_t>(types.size(), num_layers); ++l)
+    if (types[l].string() == "sliding_attention")
+      types[l].refuse("is 'sliding_attention': layers with a window are not supported", errc::unsupported);
+}
+
+/// The levels that P-EAGLE was trained for; null: it is not said.
+json_node trained_levels(const json_node& root) {
+  for (const char* const key : {"para_depths", "num_depths"})
+    if (root[key]) return root[key];
+  return root["speculators_config"]["proposal_methods"][0]["speculative_tokens"];
+}
+
+/// P-EAGLE: speculators calls the mask token mask_token_id, earlier ptd_token_id; vLLM reads pard_token.
 void read_masked_features(const json_node& root, eagle_config& config) {
+  const json_node trained = trained_levels(root);
   for (const char* const key : {"mask_token_id", "pard_token", "ptd_token_id"}) {
     const json_node token = root[key];
     if (!token) continue;
-    const std::uint32_t id = token.uint(), depths = root["para_depths"].uint_or(head_traits::token_limit);
+    const std::uint32_t id = token.uint(), depths = trained.uint_or(head_traits::token_limit);
     if (id >= config.vocab_size)
       token.refuse("is " + std::to_string(id) + ", vocab_size is " + std::to_string(config.vocab_size));
     if (depths == 0 || depths > head_traits::token_limit)
-      root["para_depths"].refuse("is " + std::to_string(depths) + ", must be 1 to " +
-                                 std::to_string(head_traits::token_limit));
+      trained.refuse("is " + std::to_string(depths) + ", must be 1 to " +
+                     std::to_string(head_traits::token_limit));
     config.mask_token = token_id{static_cast<std::int32_t>(id)};
     config.num_mask_rows = depths - 1;
     return;
@@ -122,7 +137,10 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   const json_node& layer = nested ? nested : root;
   eagle_config config;
   config.version = version;
-  config.masks = root["speculators_model_type"].string_or("") == "peagle" ? mask_rows::feature : masks;
+  const bool is_peagle = root["speculators_model_type"].string_or("") == "peagle";
+  config.masks = is_peagle ? mask_rows::feature : masks;
+  if (is_peagle && version != eagle_version::eagle3)
+    root["speculators_model_type"].refuse("is 'peagle': such a head is of kind eagle3");
   config.name = version != eagle_version::eagle3             ? "eagle"
                 : config.masks == mask_rows::attention_input ? "dart"
                                                              : "eagle3";
@@ -131,6 +149,7 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   config.layer.num_layers = num_layers;
   config.layer.local_layers.assign(num_layers, false);
   read_layer_rope(layer, overrides.rope_theta, config.layer);
+  refuse_windows(layer, num_layers);
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);
   config.norm_output = root["norm_output"].flag_or(false);
   config.has_tap_norms = root["fc_norm"].flag_or(false);

@@ -31,6 +31,7 @@ struct head_target {
   std::uint32_t num_layers = 0;
   std::uint32_t hidden_size = 0;
   std::uint32_t vocab_size = 0;
+  float embedding_scale = 1; ///< factor of its embedding's rows
 };
 
 /// Values that replace those of a head's config.json, for heads whose config is known to be wrong.

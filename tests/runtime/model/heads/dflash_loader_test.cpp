@@ -8,6 +8,8 @@
 #include "tests/support/tiny_head.hpp"
 #include "tests/support/tiny_model.hpp"
 
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,6 +78,11 @@ class dflash_loader_test : public ::testing::Test {
     return head;
   }
 
+  /// The config with numbers of the types that they have when they were read from a file.
+  static boost::json::object as_read(const tiny_head& head) {
+    return boost::json::parse(boost::json::serialize(head.config)).as_object();
+  }
+
   std::vector<std::byte> bytes_;
   std::optional<model::gguf_file> file_;
   std::optional<cpu_model> target_;
@@ -132,7 +139,24 @@ TEST_F(dflash_loader_test, the_alignment_is_the_layouts_unless_it_is_chosen) {
   head = dflash();
   head.config["architectures"] = {"Qwen3DSparkModel"};
   EXPECT_EQ(traits_of(head).first_level_row, 1U) << "DeepSpec";
-  EXPECT_EQ(traits_of(dspark("vanilla"), "dspark").first_level_row, 2U) << "SpecForge";
+  head.config["architectures"] = {"DSparkDraftModel"};
+  EXPECT_EQ(traits_of(head).first_level_row, 1U) << "SpecForge";
+  EXPECT_EQ(traits_of(dspark("vanilla"), "dspark").first_level_row, 1U) << "the Markov head tells";
+  head = dspark("vanilla");
+  head.config["dflash_config"].as_object().erase("markov_rank");
+  head.config["dflash_config"].as_object().erase("enable_confidence_head");
+  for (const auto& [name, one] : dspark("vanilla").tensors)
+    if (name.starts_with("markov_") || name.starts_with("confidence_")) head.tensors.erase(name);
+  EXPECT_EQ(traits_of(head, "dspark").first_level_row, 1U) << "projector_type tells";
+  for (const char* const flag : {"sample_from_anchor", "shift_label"}) {
+    head = dspark("vanilla");
+    head.config["dflash_config"].as_object()[flag] = false;
+    EXPECT_EQ(traits_of(head, "dspark").first_level_row, 2U) << flag << " beside the other fields";
+    head = dflash();
+    head.config["dflash_config"].as_object()[flag] = true;
+    EXPECT_EQ(traits_of(head).first_level_row, 1U) << flag;
+  }
+  EXPECT_EQ(traits_of(dflash(), "dspark").first_level_row, 2U) << "DFlash under another name";
   head = of_speculators();
   head.config["speculators_model_type"] = "dspark";
   EXPECT_EQ(traits_of(head, "dspark").first_level_row, 1U);
@@ -242,6 +266,41 @@ TEST_F(dflash_loader_test, reads_windows_and_refuses_those_that_it_cannot_comput
   EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 3, must be at least 4")) << "the block is wider";
   head.config["layer_types"] = {"full_attention", "chunked_attention"};
   EXPECT_THAT(problem(head), HasSubstr("'sliding_attention'"));
+  head = dflash();
+  head.config["layer_types"] = {"sliding_attention"};
+  head.config["sliding_window"] = 3;
+  EXPECT_THAT(problem(head), HasSubstr("'layer_types' is of 1 layers, the head has 2"));
+  head = dflash();
+  head.config["use_sliding_window"] = true;
+  EXPECT_THAT(problem(head), HasSubstr("'use_sliding_window' is true, and layer_types does not say"));
+  for (const char* const key : {"use_swa", "attention_sink_bias"}) {
+    head = dflash();
+    head.config["dflash_config"].as_object()[key] = true;
+    EXPECT_THAT(problem(head), AllOf(HasSubstr(key), HasSubstr("must be false")));
+  }
+}
+
+TEST_F(dflash_loader_test, what_is_said_of_all_layers_decides_whether_windows_are_causal) {
+  const auto is_causal = [](const tiny_head& head) {
+    const auto config = model::read_dflash_config(as_read(head), "config.json", "dflash", {.num_layers = 2},
+                                                  {num_layers, hidden, vocab}, {});
+    if (!config) throw std::runtime_error(config.error().message());
+    return config->window.is_causal;
+  };
+  auto head = dflash();
+  head.config["layer_types"] = {"full_attention", "sliding_attention"};
+  head.config["sliding_window"] = 8;
+  EXPECT_TRUE(is_causal(head));
+  auto& nested = head.config["dflash_config"].as_object();
+  nested["causal"] = false;
+  EXPECT_FALSE(is_causal(head));
+  nested["causal"] = true;
+  EXPECT_THAT(problem(head), HasSubstr("'causal' must be false: layers of full attention"));
+  head.config["is_causal"] = false;
+  EXPECT_FALSE(is_causal(head)) << "it comes before `causal`";
+  head.config["layer_types"] = {"sliding_attention", "sliding_attention"};
+  head.config["is_causal"] = true;
+  EXPECT_TRUE(is_causal(head)) << "as its windows are anyway";
 }
 
 TEST(block_window, counts_positions_up_to_the_slot_or_in_the_text) {
@@ -272,6 +331,40 @@ TEST_F(dflash_loader_test, a_markov_head_makes_a_head_dspark) {
       other.rename(name, "logit_head." + name);
   EXPECT_EQ(problem(other, "dspark"), "was accepted");
   EXPECT_EQ(problem(dflash(), "dspark"), "was accepted") << "rank 0";
+}
+
+TEST_F(dflash_loader_test, heads_of_z_lab_read_the_targets_embedding_with_its_factor) {
+  const auto scale_of = [](const tiny_head& head, bool has_embedding = false) {
+    const auto config = model::read_dflash_config(as_read(head), "config.json", "dspark",
+                                                  {.num_layers = 2, .has_embedding = has_embedding},
+                                                  {num_layers, hidden, vocab, 5.5F}, {});
+    return config ? config->embedding_scale : 0.0F;
+  };
+  EXPECT_EQ(scale_of(dflash()), 5.5F);
+  EXPECT_EQ(scale_of(dflash(), true), 1.0F) << "its own";
+  EXPECT_EQ(scale_of(dspark("vanilla")), 1.0F) << "SpecForge";
+  EXPECT_EQ(scale_of(of_speculators()), 1.0F);
+  auto head = dflash();
+  head.config["input_embedding_scale"] = 3;
+  EXPECT_EQ(scale_of(head), 3.0F);
+}
+
+TEST_F(dflash_loader_test, the_tensors_say_what_the_config_leaves_out) {
+  for (const std::string kind : {"vanilla", "gated", "rnn"}) {
+    auto head = dspark(kind);
+    auto& fields = head.config["dflash_config"].as_object();
+    for (const char* const key : {"markov_rank", "enable_confidence_head", "confidence_head_with_markov"})
+      fields.erase(key);
+    ASSERT_EQ(problem(head, "dspark"), "was accepted") << kind;
+    EXPECT_TRUE(traits_of(head, "dspark").adds_to_levels());
+    EXPECT_TRUE(traits_of(head, "dspark").has_confidence);
+    head.add("confidence_head.proj.weight", {1, hidden});
+    EXPECT_EQ(problem(head, "dspark"), "was accepted") << "it reads no token";
+  }
+  auto head = dspark("vanilla");
+  head.config["dflash_config"].as_object()["markov_rank"] = 0;
+  EXPECT_THAT(problem(head, "dspark"), HasSubstr("'confidence_head.proj.weight' must have the shape [32]"))
+      << "what is said counts";
 }
 
 } // namespace

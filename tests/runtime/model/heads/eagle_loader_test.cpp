@@ -169,6 +169,14 @@ TEST_F(eagle_loader_test, refuses_sizes_that_contradict_each_other) {
   EXPECT_THAT(problem(head), HasSubstr("'head_dim' is above 512"));
 }
 
+TEST_F(eagle_loader_test, refuses_layers_with_a_window) {
+  auto head = eagle3();
+  head.config["layer_types"] = {"full_attention"};
+  EXPECT_EQ(problem(head), "was accepted");
+  head.config["layer_types"] = {"sliding_attention"};
+  EXPECT_THAT(problem(head), AllOf(HasSubstr("layer_types[0]"), HasSubstr("is 'sliding_attention'")));
+}
+
 TEST_F(eagle_loader_test, refuses_norms_that_the_config_promises_and_the_file_lacks) {
   auto head = tiny_head::eagle(hidden, vocab);
   head.config["norm_output"] = true;

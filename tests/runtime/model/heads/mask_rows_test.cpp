@@ -76,6 +76,10 @@ TEST_F(mask_rows_test, reads_the_layouts_of_p_eagle) {
   EXPECT_EQ(traits.first_level_row, 0U) << "the newest row predicts, too";
   head.config["para_depths"] = 8;
   EXPECT_EQ((*load(head, "eagle3"))->traits().max_levels, 8U);
+  head.config["speculators_config"] = {{"proposal_methods", {{{"speculative_tokens", 5}}}}};
+  EXPECT_EQ((*load(head, "eagle3"))->traits().max_levels, 8U) << "what is said of the training counts";
+  head.config.erase("para_depths");
+  EXPECT_EQ((*load(head, "eagle3"))->traits().max_levels, 5U);
   for (const char* const key : {"pard_token", "ptd_token_id"}) {
     head.config.erase("mask_token_id");
     head.config.erase("pard_token");
@@ -129,6 +133,10 @@ TEST_F(mask_rows_test, refuses_p_eagle_without_its_token_embedding_or_vector) {
   EXPECT_TRUE(load(head, "eagle3")) << "a head of EAGLE-3";
   head.config["speculators_model_type"] = "peagle";
   EXPECT_THAT(problem(head, "eagle3"), HasSubstr("tensor 'mask_hidden' is missing"));
+  head = tiny_head::eagle(hidden, vocab);
+  head.config["speculators_model_type"] = "peagle";
+  EXPECT_THAT(problem(head, "eagle2"),
+              HasSubstr("'speculators_model_type' is 'peagle': such a head is of kind eagle3"));
 }
 
 TEST_F(mask_rows_test, refuses_dart_without_its_length_or_vector) {
