@@ -94,7 +94,8 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
           ASSERT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
       }
-  ASSERT_EQ(drafted == 0, param.drafter == "none");
+  // Hypotheses have no probes, from which PPD learns.
+  ASSERT_EQ(drafted == 0, param.drafter == "none" || param.drafter == "ppd");
   if (param.drafter == "always_right") {
     ASSERT_GT(accepted * 100, drafted * 99) << "a lease that comes late may cut a draft";
   }

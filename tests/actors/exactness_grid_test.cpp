@@ -101,9 +101,12 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (param.drafter == "prediction" || param.drafter == "synthetic" || is_good_head) {
     ASSERT_GT(run.accepted, 0U);
   }
-  // Look-ahead rows say the likeliest tokens.
+  // Look-ahead rows say the likeliest tokens; the second request's penalties choose others.
   if (param.drafter == "pass" && run.temperature == 0) {
-    ASSERT_EQ(run.accepted, run.drafted);
+    ASSERT_GT(run.accepted, 0U);
+    if (run.concurrency == 1) {
+      ASSERT_EQ(run.accepted, run.drafted);
+    }
   }
   if (param.drafter == "ppd" && run.temperature == 0) {
     ASSERT_GT(run.accepted, 0U);
