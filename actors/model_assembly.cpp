@@ -21,6 +21,7 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   if (!seat.drafter) return slot;
   slot.own_positions = [from = seat.drafter](std::uint32_t length) { return from->own_positions(length); };
   slot.text_begin = seat.drafter->traits().text_begin;
+  slot.block_positions = seat.drafter->traits().block_positions;
   slot.caches_text = seat.drafter->traits().caches_text;
   return slot;
 }

@@ -21,7 +21,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
   if (length > 0 && pool) { // the drafter's cells hold one hypothesis at a time
     want_for_drafter(r, out);
-    length = std::min(length, r.beyond_upper(ledger_.drafter_positions(id)));
+    length = std::min(length, drafter_levels(r, ledger_.drafter_positions(id)));
   }
   plan_item item;
   item.request = r.request;

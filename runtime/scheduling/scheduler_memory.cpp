@@ -134,11 +134,19 @@ std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind)
 /// In the pool of the drafter that drafts for it: this round's growth, then the next draft in that drafter's
 /// units.
 std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
-  const auto cells = kind == look_ahead::tree ? own_positions(r, r.draft_length) : r.draft_length;
-  if (!slot_of(*r.worker).caches_text) return bounded(r, std::uint64_t{cells} + 1, cells);
+  const auto block = slot_of(*r.worker).block_positions;
+  const auto most = own_positions(r, r.draft_length);
+  const auto cells = kind == look_ahead::tree ? most : std::min(most, block + r.draft_length);
+  const auto nodes = cells - std::min(cells, block);
+  if (!slot_of(*r.worker).caches_text) return bounded(r, std::uint64_t{cells} + 1, nodes, block);
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
-  return bounded(r, upper + cells + 1, cells);
+  return bounded(r, upper + cells + 1, nodes, block);
+}
+
+/// Levels that a lease of `positions` in that pool has cells for, beside those of the text.
+std::uint32_t scheduler_state::drafter_levels(const record& r, std::uint32_t positions) const {
+  return slot_of(*r.worker).caches_text ? r.beyond_upper(positions) : positions - std::min(positions, 1U);
 }
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
@@ -147,12 +155,13 @@ std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draf
 }
 
 /// `positions`, limited to what a request can use. Only one of several sibling nodes is committed, so nodes
-/// may lie beyond its last position.
-std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const {
+/// may lie beyond its last position, and so may `num_more` others.
+std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
+                                       std::uint32_t num_more) const {
   const auto side_by_side = nodes - std::min(nodes, r.draft_length);
   const auto pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
   return static_cast<std::uint32_t>(
-      std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
+      std::min({positions, std::uint64_t{max_positions(r)} + side_by_side + num_more, pool_positions}));
 }
 
 /// Blocks of the drafter's pool for drafts of outcomes, in addition to those of the text. Steps of beam

@@ -162,7 +162,7 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
   const auto positions = num_blocks * options_.block_size;
   // Enough until its end, whatever the rounds in flight commit.
   if (positions >= max_positions(r)) return length;
-  return std::min(length, r.beyond_upper(positions));
+  return std::min(length, drafter_levels(r, positions));
 }
 
 /// Asks for memory in the pool of the request's worker, which has one.

@@ -39,6 +39,8 @@ struct drafter_slot {
   /// Where its own text begins in a request's, if requests can share cells of its pool
   /// (`speculation::drafter_traits::text_begin`).
   std::optional<std::uint32_t> text_begin = {};
+  /// Of `own_positions` those that a draft takes whatever its length, none of which is ever committed.
+  std::uint32_t block_positions = 0;
   bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
 };
 
@@ -220,8 +222,10 @@ class scheduler_state {
   std::uint32_t max_positions(const record& r) const;
   std::uint32_t positions_ahead(const record& r, look_ahead kind) const;
   std::uint32_t drafter_positions_ahead(const record& r, look_ahead kind) const;
+  std::uint32_t drafter_levels(const record& r, std::uint32_t positions) const;
   std::uint32_t own_positions(const record& r, std::uint32_t draft_length) const;
-  std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
+  std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
+                        std::uint32_t num_more = 0) const;
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
   std::uint32_t spare_blocks_wanted(const record& r) const;
   std::uint32_t num_spare_blocks(const record& r) const;

@@ -39,6 +39,8 @@ struct drafter_traits {
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
   /// Its own pool has a cell for each token of the text. Else it has one for all of it.
   bool caches_text = true;
+  /// Cells of its own pool behind the text that any draft takes, however short: they are in `own_positions`.
+  std::uint32_t block_positions = 0;
   /// Number of the target's best tokens that it wants to see for each row of a verified draft; see
   /// `draft_task::last_round`. Each row then needs a scan over all logits, so it is 0 unless the drafter
   /// learns from them.

@@ -187,18 +187,25 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   EXPECT_EQ(again->num_positions, 8U + 1 + 4);
 }
 
+struct own_pool {
+  std::uint32_t own = 0; ///< cells that a draft takes there; 0: one per level
+  bool caches_text = true;
+  std::uint32_t block = 0; ///< of `own` those of any draft
+  std::uint32_t max_tokens = 10;
+};
+
 /// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
-/// search), if a draft takes `own` cells there (0: one per level).
-std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0,
-                                bool caches_text = true) {
+/// search).
+std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_pool pool = {}) {
   auto options = small_options();
   options.overlap = {overlap};
-  if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
-  options.drafters[1].caches_text = caches_text;
+  if (pool.own > 0) options.drafters[1].own_positions = [own = pool.own](std::uint32_t) { return own; };
+  options.drafters[1].caches_text = pool.caches_text;
+  options.drafters[1].block_positions = pool.block;
   scheduler_state state(options);
   generation_request request;
   request.prompt.assign(8, token_id{1});
-  request.stop.max_tokens = 10;
+  request.stop.max_tokens = pool.max_tokens;
   request.beams.width = width;
   const auto asked = last<acquire_command>(
       state.submit(admitted(first_request, std::move(request)), drafter_index{1}, 100, start));
@@ -215,13 +222,44 @@ TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes)
 }
 
 TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
-  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10), drafter_positions(0, ahead_mode::off) + 7)
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 10}), drafter_positions(0, ahead_mode::off) + 7)
       << "not three levels";
 }
 
+TEST(scheduler_state_test, a_block_of_a_draft_may_lie_behind_the_last_position) {
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 16, .block = 16, .max_tokens = 2}), 8U + 2 + 16);
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 20, .block = 16, .max_tokens = 2}), 8U + 2 + 16 + 1)
+      << "and one of four nodes that is none of three levels";
+}
+
+TEST(scheduler_state_test, beam_searches_lease_the_block_of_a_draft) {
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 8, .block = 8}),
+            drafter_positions(2, ahead_mode::off) + 8 - 3);
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 12, .block = 8}),
+            drafter_positions(2, ahead_mode::off) + 8);
+}
+
 TEST(scheduler_state_test, a_drafter_that_caches_no_text_leases_one_cell_for_it) {
-  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10, false), 1U + 10);
-  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 0, false), 1U + 3);
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 10, .caches_text = false}), 1U + 10);
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.caches_text = false}), 1U + 3);
+}
+
+TEST(scheduler_state_test, a_drafter_that_caches_no_text_drafts_in_a_lease_shorter_than_it) {
+  for (const bool caches_text : {false, true}) {
+    auto options = small_options();
+    options.drafters[1].caches_text = caches_text;
+    scheduler_state state(options);
+    const auto asked =
+        last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
+    const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
+    const auto wanted = last<reserve_command>(prompt);
+    ASSERT_TRUE(wanted);
+    ASSERT_EQ(wanted->pool, pool_number{1});
+    state.on_leases({grant(first_request, pool_number{1}, wanted->ticket, 1)}, false, start); // 4 cells
+    auto next = state.on_round_done(done(prompt.rounds[0], 8, 9), start).rounds;
+    ASSERT_FALSE(next.empty());
+    EXPECT_EQ(next[0].items.at(0).worker_length, caches_text ? 0U : 3U);
+  }
 }
 
 TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_does_not_rest) {
