@@ -42,7 +42,7 @@ class gpu_split_attention : public kv_pool_test {
     };
     append(paged.chain_rows(1, 0, 3));
     append(paged.chain_rows(0, 122, 132));
-    append(paged.block_rows(0, 125, 130));
+    append(paged.block_rows(0, 125, 131));
     append(paged.tree_rows(0, 126, {-1, 0, 0, 1, 2, 2, 5, 3}));
     append(paged.tree_rows(0, length - 30, {-1, -1, 0, 1, 2, 2, 5, 3}));
     const auto path = paged.tree_rows(0, 60, chain);
