@@ -22,6 +22,11 @@ speculation::drafter_session* draft_sessions::session(const std::shared_ptr<cons
   return found.session.get();
 }
 
+speculation::drafter_session* draft_sessions::find(request_id request, std::uint64_t lease) const {
+  const auto found = entries_.find(request);
+  return found == entries_.end() || found->second.lease != lease ? nullptr : found->second.session.get();
+}
+
 void draft_sessions::reset(request_id request) {
   const auto found = entries_.find(request);
   if (found == entries_.end()) return;

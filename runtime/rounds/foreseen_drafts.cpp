@@ -54,7 +54,6 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
     if (one.terms->pipeline().reads_counts()) one.counts = log.counts();
     one.chain = drafts[i].tree.is_chain();
     one.alternates = drafts[i].alternates;
-    one.session = sessions_->session(item.request.log);
   }
 }
 
@@ -119,10 +118,10 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   if (!possible_ || verdict.passed()) return;
   std::vector<ahead_entry> entries;
   for (const auto& item : next.items) {
-    if (item.worker != index_ || item.ahead == ahead_mode::off || item.restart_at || item.drafter_restart)
-      continue;
+    if (item.worker != index_ || item.ahead == ahead_mode::off || item.restart_at) continue;
     auto* request = find(next.group, item.request.id());
-    if (request && request->outcomes.empty()) entries.push_back({request, &item, {}});
+    auto* session = sessions_->find(item.request.id(), item.drafter_lease);
+    if (request && session && request->outcomes.empty()) entries.push_back({request, session, &item, {}});
   }
   try {
     guess_bonus_tokens(ops, next.round, entries);
@@ -140,7 +139,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
   std::erase_if(entries, [&](const ahead_entry& entry) {
     auto& request = *entry.request;
     if (request.remaining <= request.path_length() + 1) return true; // it ends with that outcome
-    auto session = request.session->clone();
+    auto session = entry.session->clone();
     if (!session) return true;
     auto all_kept = open(request, request.path_length(), std::nullopt);
     all_kept.session = std::move(session);
@@ -149,7 +148,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
     if (!request.chain)
-      request.session->forget_draft(); // the clone will overwrite the others with the path's cells
+      entry.session->forget_draft(); // the clone will overwrite the others with the path's cells
     return false;
   });
   for (auto& entry : entries) {
@@ -231,7 +230,7 @@ void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
   const auto size = kv_->block_size();
   const auto text = text_blocks(*entry.item);
   const auto spare = std::span(entry.item->drafter_blocks).subspan(text.size());
-  const auto cells = request.session->num_cells();
+  const auto cells = entry.session->num_cells();
   const std::size_t shared = cells.committed / size;
   const std::size_t wanted = (cells.committed % size + 2 * entry.item->worker_length + 1 + size - 1) / size;
   const auto own = std::min(wanted, text.size() - std::min(shared, text.size()));
@@ -241,7 +240,7 @@ void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
   for (const auto& [num_kept, then] : likeliest(entry)) {
     if (used + own > spare.size()) break;
     auto other = open(request, num_kept, then);
-    other.session = request.session->clone();
+    other.session = entry.session->clone();
     other.blocks.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(shared));
     for (std::size_t b = shared; b < shared + own; ++b) {
       const auto block = spare[used++];

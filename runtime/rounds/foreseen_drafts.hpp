@@ -68,7 +68,6 @@ class foreseen_drafts {
     sampling::token_counts counts;                 ///< of the committed ones, if the pipeline reads them
     std::vector<std::vector<token_id>> alternates; ///< those of the draft
     bool chain = false;
-    speculation::drafter_session* session = nullptr; ///< the request's session, owned by `sessions_`
     round_id next; ///< the round for which the outcomes were drafted, with its memory
     std::vector<outcome> outcomes;
 
@@ -76,6 +75,7 @@ class foreseen_drafts {
   };
   struct ahead_entry {
     pending* request = nullptr;
+    speculation::drafter_session* session = nullptr; ///< the request's, owned by `sessions_`
     const scheduling::plan_item* item = nullptr;
     std::vector<token_id> guesses; ///< tokens after the whole path
   };
