@@ -27,7 +27,7 @@ class draft_runner {
   /// Releases requests that have ended, for when no further drafts are requested.
   void drop_ended() {
     sessions_.drop_ended();
-    foreseen_.drop_ended(); // sessions held their logs, and these the terms
+    foreseen_.drop_ended();
   }
   /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
   /// `run`, on its stream.

@@ -41,13 +41,10 @@ void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,
 
 void draft_sessions::drop_ended() {
   for (auto it = entries_.begin(); it != entries_.end();) {
-    if (it->second.log.use_count() > 1) {
+    if (!it->second.log->is_over()) {
       ++it;
       continue;
     }
-    // The last owner to release the log may have written it. Releasing a reference orders what follows behind
-    // its writes. A fence would too, but ThreadSanitizer does not support fences.
-    std::shared_ptr(it->second.log).reset();
     end(it->second);
     it = entries_.erase(it);
   }

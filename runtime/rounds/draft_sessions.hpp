@@ -38,7 +38,7 @@ class draft_sessions {
   /// Continues with this session, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
-  /// Drops the sessions of requests that have ended, whose logs nobody else holds.
+  /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
 
   std::size_t size() const noexcept { return entries_.size(); }

@@ -32,7 +32,8 @@ foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index in
 
 foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
   auto& all = pending_[group];
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.terms->id() == request; });
+  const auto found =
+      std::ranges::find_if(all, [&](const auto& one) { return one.log->terms().id() == request; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -45,21 +46,21 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
     if (drafts[i].tree.empty() || item.ahead == ahead_mode::off) continue;
     auto& one = all.emplace_back();
     const auto& log = *item.request.log;
-    one.terms = item.request.terms;
+    one.log = item.request.log;
     one.length = log.length();
     one.remaining = log.remaining();
     one.text.assign(log.tokens().begin(), log.tokens().end());
     const auto path = best_path(drafts[i].tree);
     one.text.insert(one.text.end(), path.begin(), path.end());
-    if (one.terms->pipeline().reads_counts()) one.counts = log.counts();
+    if (log.terms().pipeline().reads_counts()) one.counts = log.counts();
     one.chain = drafts[i].tree.is_chain();
     one.alternates = drafts[i].alternates;
   }
 }
 
 void foreseen_drafts::drop_ended() {
-  for (auto& [group, all] : pending_) // nobody else holds the terms
-    std::erase_if(all, [](const pending& one) { return one.terms.use_count() == 1; });
+  for (auto& [group, all] : pending_)
+    std::erase_if(all, [](const pending& one) { return one.log->is_over(); });
 }
 
 std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const round_plan& plan,
@@ -96,7 +97,7 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
   outcome made;
   made.text.assign(request.text.begin(), request.text.begin() + request.length + num_kept);
   if (then) made.text.push_back(*then);
-  if (!request.terms->pipeline().reads_counts()) return made;
+  if (!request.log->terms().pipeline().reads_counts()) return made;
   made.counts = request.counts;
   for (std::size_t i = request.length; i < made.text.size(); ++i) made.counts.add_output(made.text[i]);
   return made;
@@ -178,7 +179,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
     if (entry.item->ahead == ahead_mode::outcomes) add_outcomes(ops, entry);
     auto& first = outcomes.front();
     first.text.push_back(entry.guesses.front());
-    if (entry.request->terms->pipeline().reads_counts()) first.counts.add_output(entry.guesses.front());
+    if (entry.request->log->terms().pipeline().reads_counts()) first.counts.add_output(entry.guesses.front());
   }
   std::vector<speculation::draft_task> tasks;
   std::vector<outcome*> owners;

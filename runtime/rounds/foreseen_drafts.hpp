@@ -28,7 +28,7 @@ namespace paceline::rounds {
 /// needs to know about it.
 ///
 /// Threads: used by programs of the drafter's stream. `draft` runs at the same time as the target's programs
-/// and reads no log, because those write the logs.
+/// and reads no tokens of a log, because those write the logs.
 class foreseen_drafts {
  public:
   /// `sessions`, which must outlive it, `index`, `kv`, `target_block_size` and `context_length` are those of
@@ -61,7 +61,7 @@ class foreseen_drafts {
     speculation::draft result;
   };
   struct pending { ///< a request whose draft is under verification
-    std::shared_ptr<const scheduling::request_terms> terms;
+    std::shared_ptr<const scheduling::committed_log> log;
     std::uint32_t length = 0;                      ///< number of committed tokens that the draft continues
     std::uint32_t remaining = 0;                   ///< number of tokens that it could commit at that time
     std::vector<token_id> text;                    ///< committed tokens, then the likeliest path of the draft

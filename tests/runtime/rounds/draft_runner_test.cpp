@@ -76,6 +76,22 @@ TEST_F(ended_request, is_forgotten_when_no_further_drafts_are_asked_for) {
   EXPECT_TRUE(terms.expired());
 }
 
+TEST_F(ended_request, is_forgotten_if_other_drafters_drafted_for_it_too) {
+  draft_runner other{*drafter, own_drafter, nullptr, 16, 64, time};
+  auto request = request_number(2, time.now());
+  const std::weak_ptr<const request_terms> shared = request.terms;
+  for (auto* one : {&runner, &other}) {
+    test::no_ops ops;
+    draft_batch batch;
+    one->run(ops, plan_of(request, round_id{1}, group_id{0}), batch);
+  }
+  runner.drop_ended();
+  EXPECT_FALSE(shared.expired());
+  request = {};
+  for (auto* one : {&runner, &other}) one->drop_ended();
+  EXPECT_TRUE(shared.expired()) << "each waits for the other to forget it";
+}
+
 /// A pool that only counts the copies, and fails to make one when told to.
 class counted_copies final : public model::kv_storage {
  public:
