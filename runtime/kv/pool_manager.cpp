@@ -157,7 +157,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   }
   if (copies_last) p.hold(*(table.copy_source = path[num_shared].block));
   if (!make_room_for(p, table, num_new)) {
-    for (auto i = num_shared; i-- > 0;) p.drop(table.blocks[i], block_owner::table);
+    for (auto i = num_shared; i-- > 0;) drop(p, table.blocks[i], block_owner::table);
     p.tables.erase(entry);
     return pool_full(p, num_new);
   }
@@ -215,7 +215,7 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   // The source of a copy stays in the index, because the table has the blocks before it: no block becomes
   // free here.
   if (length > table.length && table.copy_source)
-    p.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
+    drop(p, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   table.length = length;
   p.publish(table);
   return {};

@@ -140,15 +140,19 @@ class pool_manager {
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }
 
   // Implemented in pool_memory.cpp:
-  /// Makes `num` blocks of `pool` free: borrows slabs, then evicts the pool's own cached prefixes, then those
-  /// of other pools for their slabs. Never allocates memory.
+  /// Makes `num` blocks of `pool` free: borrows slabs, then evicts cached prefixes, least recently used
+  /// first: the pool's own, and those of other pools of its space for their slabs. Never allocates memory.
   bool make_room(pool_state& pool, std::uint32_t num);
+  /// Of `pool` and those that may give it memory, the one with the least recently used cached block; null if
+  /// none has any.
+  pool_state* least_recently_used(const pool_state& pool) const;
   /// Like `make_room`. If necessary it gives up the block from which the first cells of `table` were to be
   /// copied: cells that are computed again need no block beyond the request's own. So a request that fits
   /// alone always fits.
   bool make_room_for(pool_state& pool, block_table& table, std::uint32_t num);
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);
+  void drop(pool_state& pool, block_id block, block_owner owner);
   bool evict_one(pool_state& pool);
   /// Moves the blocks of `entry`, a list with one element, from their table to the deferred releases.
   void take_off(std::list<deferred_release>& entry);
@@ -161,6 +165,7 @@ class pool_manager {
   std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;
+  std::uint64_t last_use_ = 0; ///< of a block that lost an owner; counts up over all pools
 };
 
 } // namespace paceline::kv

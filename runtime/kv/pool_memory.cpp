@@ -10,8 +10,8 @@ void pool_state::hold(block_id block) {
   blocks.add_owner(block, block_owner::table);
 }
 
-void pool_state::drop(block_id block, block_owner owner) {
-  if (blocks.remove_owner(block, owner) == block_state::cached) index->set_idle(block, true);
+void pool_state::drop(block_id block, block_owner owner, std::uint64_t now) {
+  if (blocks.remove_owner(block, owner) == block_state::cached) index->set_idle(block, true, now);
 }
 
 std::vector<prefix_index::node_ref> pool_state::find_prefix(std::span<const token_id> tokens,
@@ -52,8 +52,11 @@ void pool_state::publish(block_table& table) {
   }
 }
 
+void pool_manager::drop(pool_state& pool, block_id block, block_owner owner) {
+  pool.drop(block, owner, ++last_use_);
+}
+
 bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
-  const auto& budget = budget_of(pool);
   const auto enough = [&] { return pool.blocks.count(block_state::free) >= num; };
   if (enough() || borrow_slabs(pool, num)) return true;
   // Does not evict cached blocks for a request that they cannot satisfy.
@@ -61,24 +64,37 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
     return_slabs(pool);
     return false;
   }
-  while (!enough() && evict_one(pool)) {
-  }
-  for (const auto& other : pools_) {
-    if (enough()) break;
-    if (other.get() == &pool || other->config.space != pool.config.space) continue;
-    while (!borrow_slabs(pool, num) && budget.lent_bytes(other->account) > budget.min_bytes(other->account) &&
-           evict_one(*other))
-      return_slabs(*other);
+  while (!enough()) {
+    auto* const victim = least_recently_used(pool);
+    if (victim == nullptr) break;
+    evict_one(*victim);
+    if (victim == &pool) continue;
+    return_slabs(*victim);
+    borrow_slabs(pool, num);
   }
   if (enough()) return true;
   return_slabs(pool);
   return false;
 }
 
+pool_state* pool_manager::least_recently_used(const pool_state& pool) const {
+  const auto& budget = budget_of(pool);
+  const auto can_give = [&](const pool_state& other) {
+    return &other == &pool || (other.config.space == pool.config.space &&
+                               budget.lent_bytes(other.account) > budget.min_bytes(other.account));
+  };
+  pool_state* oldest = nullptr;
+  for (const auto& other : pools_) {
+    if (other->num_idle() == 0 || !can_give(*other)) continue;
+    if (oldest == nullptr || *other->index->oldest_use() < *oldest->index->oldest_use()) oldest = other.get();
+  }
+  return oldest;
+}
+
 bool pool_manager::make_room_for(pool_state& pool, block_table& table, std::uint32_t num) {
   if (make_room(pool, num)) return true;
   if (!table.copy_source) return false;
-  pool.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
+  drop(pool, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   return make_room(pool, num);
 }
 
@@ -153,7 +169,7 @@ void pool_manager::take_off(std::list<deferred_release>& entry) {
   auto& p = *pools_[r.pool];
   for (const auto block : r.blocks) {
     p.blocks.add_owner(block, block_owner::release);
-    p.drop(block, block_owner::table);
+    drop(p, block, block_owner::table);
   }
   if (passed(r.after)) return carry_out(r);
   deferred_.splice(deferred_.end(), entry);
@@ -162,7 +178,7 @@ void pool_manager::take_off(std::list<deferred_release>& entry) {
 void pool_manager::carry_out(const deferred_release& r) {
   auto& p = *pools_[r.pool];
   // Last block first, so that the tail of a cached prefix is evicted before its head.
-  for (auto i = r.blocks.size(); i-- > 0;) p.drop(r.blocks[i], block_owner::release);
+  for (auto i = r.blocks.size(); i-- > 0;) drop(p, r.blocks[i], block_owner::release);
   return_slabs(p);
 }
 

@@ -44,7 +44,8 @@ struct pool_state {
   /// Adds a table as owner of a block that already has owners.
   void hold(block_id block);
   /// Removes an owner other than the index.
-  void drop(block_id block, block_owner owner);
+  /// `now` is the time of its last use.
+  void drop(block_id block, block_owner owner, std::uint64_t now);
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;

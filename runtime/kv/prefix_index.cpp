@@ -57,10 +57,15 @@ prefix_index::node_ref prefix_index::insert(node_ref parent, const std::shared_p
   return {block, n.serial};
 }
 
-void prefix_index::set_idle(block_id block, bool idle) {
+void prefix_index::set_idle(block_id block, bool idle, std::uint64_t now) {
   PACELINE_CHECK(contains(block), "block " + to_string(block) + " is not indexed");
   if (nodes_[block.value].idle == idle) return;
+  nodes_[block.value].last_use = now;
   idle ? append_idle(block.value) : remove_idle(block.value);
+}
+
+std::optional<std::uint64_t> prefix_index::oldest_use() const {
+  return oldest_ == none ? std::nullopt : std::optional(nodes_[oldest_].last_use);
 }
 
 void prefix_index::append_idle(std::uint32_t index) noexcept {

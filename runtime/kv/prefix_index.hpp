@@ -50,9 +50,11 @@ class prefix_index {
     return node.serial == 0 || nodes_[node.block.value].serial == node.serial;
   }
 
-  /// Sets whether the index is the block's only owner. The time at which a block becomes idle counts as its
-  /// last use.
-  void set_idle(block_id block, bool idle);
+  /// Sets whether the index is the block's only owner. `now`, at which a block becomes idle, counts as its
+  /// last use; it never decreases.
+  void set_idle(block_id block, bool idle, std::uint64_t now = 0);
+  /// The last use of the least recently used idle block; nullopt if no block is idle.
+  std::optional<std::uint64_t> oldest_use() const;
   /// Removes one leaf and returns its block; nullopt if no block is idle. It is the least recently used idle
   /// leaf. If no leaf is idle, it is a leaf in use below the least recently used idle block; repeated calls
   /// turn that block into a leaf and remove it.
@@ -77,6 +79,7 @@ class prefix_index {
     std::uint32_t previous_sibling = none;
     std::uint32_t next_in_bucket = none;
     bool idle = false;
+    std::uint64_t last_use = 0; ///< of an idle node
     std::uint32_t older = none; ///< neighbours in the list of idle nodes
     std::uint32_t newer = none;
   };

@@ -23,10 +23,15 @@ bool draft_runner::drafts_for(const plan_item& item) const {
   return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
 }
 
-/// The item's lease is new.
-void draft_runner::restart(device::ops& ops, const plan_item& item) {
+/// Makes the item's lease that of its session, and returns whether it was not. If this fails, the next round
+/// tries again: no session takes over cells that were never copied.
+bool draft_runner::enter_lease(device::ops& ops, const plan_item& item) {
+  auto& lease = sessions_.of(item.request.log).lease;
+  if (lease == item.drafter_lease) return false;
   sessions_.reset(item.request.id());
   if (kv_ && !item.drafter_copies.empty()) kv_->copy(ops, item.drafter_copies);
+  lease = item.drafter_lease;
+  return true;
 }
 
 /// Cells of tokens that are committed will not change.
@@ -40,18 +45,38 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   batch.num_cells.assign(plan.items.size(), 0);
+  try {
+    draft_for_texts(ops, plan, batch);
+    draft_for_beams(ops, plan, batch);
+  } catch (const std::exception& e) {
+    fail(plan, batch, e.what());
+  }
+  batch.duration = since_begin.elapsed();
+  foreseen_.remember(plan, batch.drafts);
+}
+
+/// Drafts that exist remain. The state of the other sessions is unknown: they start over.
+void draft_runner::fail(const round_plan& plan, draft_batch& batch, const std::string& why) {
+  batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + why};
+  batch.beams.clear();
+  for (std::size_t i = 0; i < plan.items.size(); ++i)
+    if (drafts_for(plan.items[i]) && batch.drafts[i].tree.empty())
+      sessions_.reset(plan.items[i].request.id());
+}
+
+void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   std::vector<speculation::draft_task> tasks;
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
     if (!drafts_for(item)) continue;
     const auto& log = item.request.log;
-    if (item.drafter_restart) restart(ops, item);
+    const bool is_new = enter_lease(ops, item);
     if (!log->is_computed() || log->beams()) continue;
     const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
     auto& drafted_at = sessions_.of(log).drafted_at;
-    batch.catching_up |= item.drafter_restart || log->length() > drafted_at + limit.length + 1;
+    batch.catching_up |= is_new || log->length() > drafted_at + limit.length + 1;
     drafted_at = log->length();
     if (auto ready = foreseen_.take(ops, plan, item, batch)) {
       batch.drafts[i] = *std::move(ready);
@@ -64,23 +89,11 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     owners.push_back(i);
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());
-  try {
-    draft_for_beams(ops, plan, batch);
-    if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
-  } catch (const std::exception& e) {
-    batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
-    tasks.clear(); // drafts that were ready remain
-    batch.beams.clear();
-    for (const auto& item : plan.items) // the state of the sessions is unknown: they start over
-      if (drafts_for(item) && item.request.log->beams()) sessions_.reset(item.request.id());
-    for (const auto owner : owners) sessions_.reset(plan.items[owner].request.id());
-  }
+  if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     batch.drafts[owners[t]] = std::move(tasks[t].result);
     report_cells(plan.items[owners[t]], batch.num_cells[owners[t]]);
   }
-  batch.duration = since_begin.elapsed();
-  foreseen_.remember(plan, batch.drafts);
 }
 
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {

@@ -6,7 +6,9 @@
 #include "runtime/scheduling/round.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace paceline::rounds {
@@ -25,7 +27,7 @@ class draft_runner {
   /// Releases requests that have ended, for when no further drafts are requested.
   void drop_ended() {
     sessions_.drop_ended();
-    foreseen_.drop_ended(); // sessions held their logs, and these the terms
+    foreseen_.drop_ended();
   }
   /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
   /// `run`, on its stream.
@@ -35,8 +37,10 @@ class draft_runner {
 
  private:
   bool drafts_for(const scheduling::plan_item& item) const;
-  void restart(device::ops& ops, const scheduling::plan_item& item);
+  bool enter_lease(device::ops& ops, const scheduling::plan_item& item);
+  void fail(const scheduling::round_plan& plan, scheduling::draft_batch& batch, const std::string& why);
   void report_cells(const scheduling::plan_item& item, std::uint32_t& num_cells);
+  void draft_for_texts(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
   void draft_for_beams(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
 
   speculation::drafter* drafter_;

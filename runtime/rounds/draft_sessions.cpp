@@ -22,6 +22,11 @@ speculation::drafter_session* draft_sessions::session(const std::shared_ptr<cons
   return found.session.get();
 }
 
+speculation::drafter_session* draft_sessions::find(request_id request, std::uint64_t lease) const {
+  const auto found = entries_.find(request);
+  return found == entries_.end() || found->second.lease != lease ? nullptr : found->second.session.get();
+}
+
 void draft_sessions::reset(request_id request) {
   const auto found = entries_.find(request);
   if (found == entries_.end()) return;
@@ -36,13 +41,10 @@ void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,
 
 void draft_sessions::drop_ended() {
   for (auto it = entries_.begin(); it != entries_.end();) {
-    if (it->second.log.use_count() > 1) {
+    if (!it->second.log->is_over()) {
       ++it;
       continue;
     }
-    // The last owner to release the log may have written it. Releasing a reference orders what follows behind
-    // its writes. A fence would too, but ThreadSanitizer does not support fences.
-    std::shared_ptr(it->second.log).reset();
     end(it->second);
     it = entries_.erase(it);
   }

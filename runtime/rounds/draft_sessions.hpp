@@ -27,15 +27,18 @@ class draft_sessions {
     std::unique_ptr<speculation::drafter_session> session; ///< created at first use, see `session`
     hypothesis_sessions hypotheses;
     std::uint32_t drafted_at = 0; ///< committed length at which it last drafted; 0 before
+    std::uint64_t lease = 0;      ///< number of the lease in which the session's cells lie
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
+  /// The request's session if it has one in this lease, else null.
+  speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
   /// Drops the request's sessions: the drafter starts over.
   void reset(request_id request);
   /// Continues with this session, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
-  /// Drops the sessions of requests that have ended, whose logs nobody else holds.
+  /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
 
   std::size_t size() const noexcept { return entries_.size(); }

@@ -32,7 +32,8 @@ foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index in
 
 foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
   auto& all = pending_[group];
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.terms->id() == request; });
+  const auto found =
+      std::ranges::find_if(all, [&](const auto& one) { return one.log->terms().id() == request; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -45,22 +46,21 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
     if (drafts[i].tree.empty() || item.ahead == ahead_mode::off) continue;
     auto& one = all.emplace_back();
     const auto& log = *item.request.log;
-    one.terms = item.request.terms;
+    one.log = item.request.log;
     one.length = log.length();
     one.remaining = log.remaining();
     one.text.assign(log.tokens().begin(), log.tokens().end());
     const auto path = best_path(drafts[i].tree);
     one.text.insert(one.text.end(), path.begin(), path.end());
-    if (one.terms->pipeline().reads_counts()) one.counts = log.counts();
+    if (log.terms().pipeline().reads_counts()) one.counts = log.counts();
     one.chain = drafts[i].tree.is_chain();
     one.alternates = drafts[i].alternates;
-    one.session = sessions_->session(item.request.log);
   }
 }
 
 void foreseen_drafts::drop_ended() {
-  for (auto& [group, all] : pending_) // nobody else holds the terms
-    std::erase_if(all, [](const pending& one) { return one.terms.use_count() == 1; });
+  for (auto& [group, all] : pending_)
+    std::erase_if(all, [](const pending& one) { return one.log->is_over(); });
 }
 
 std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const round_plan& plan,
@@ -97,7 +97,7 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
   outcome made;
   made.text.assign(request.text.begin(), request.text.begin() + request.length + num_kept);
   if (then) made.text.push_back(*then);
-  if (!request.terms->pipeline().reads_counts()) return made;
+  if (!request.log->terms().pipeline().reads_counts()) return made;
   made.counts = request.counts;
   for (std::size_t i = request.length; i < made.text.size(); ++i) made.counts.add_output(made.text[i]);
   return made;
@@ -119,10 +119,10 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   if (!possible_ || verdict.passed()) return;
   std::vector<ahead_entry> entries;
   for (const auto& item : next.items) {
-    if (item.worker != index_ || item.ahead == ahead_mode::off || item.restart_at || item.drafter_restart)
-      continue;
+    if (item.worker != index_ || item.ahead == ahead_mode::off || item.restart_at) continue;
     auto* request = find(next.group, item.request.id());
-    if (request && request->outcomes.empty()) entries.push_back({request, &item, {}});
+    auto* session = sessions_->find(item.request.id(), item.drafter_lease);
+    if (request && session && request->outcomes.empty()) entries.push_back({request, session, &item, {}});
   }
   try {
     guess_bonus_tokens(ops, next.round, entries);
@@ -140,7 +140,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
   std::erase_if(entries, [&](const ahead_entry& entry) {
     auto& request = *entry.request;
     if (request.remaining <= request.path_length() + 1) return true; // it ends with that outcome
-    auto session = request.session->clone();
+    auto session = entry.session->clone();
     if (!session) return true;
     auto all_kept = open(request, request.path_length(), std::nullopt);
     all_kept.session = std::move(session);
@@ -149,7 +149,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
     if (!request.chain)
-      request.session->forget_draft(); // the clone will overwrite the others with the path's cells
+      entry.session->forget_draft(); // the clone will overwrite the others with the path's cells
     return false;
   });
   for (auto& entry : entries) {
@@ -179,7 +179,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
     if (entry.item->ahead == ahead_mode::outcomes) add_outcomes(ops, entry);
     auto& first = outcomes.front();
     first.text.push_back(entry.guesses.front());
-    if (entry.request->terms->pipeline().reads_counts()) first.counts.add_output(entry.guesses.front());
+    if (entry.request->log->terms().pipeline().reads_counts()) first.counts.add_output(entry.guesses.front());
   }
   std::vector<speculation::draft_task> tasks;
   std::vector<outcome*> owners;
@@ -231,7 +231,7 @@ void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
   const auto size = kv_->block_size();
   const auto text = text_blocks(*entry.item);
   const auto spare = std::span(entry.item->drafter_blocks).subspan(text.size());
-  const auto cells = request.session->num_cells();
+  const auto cells = entry.session->num_cells();
   const std::size_t shared = cells.committed / size;
   const std::size_t wanted = (cells.committed % size + 2 * entry.item->worker_length + 1 + size - 1) / size;
   const auto own = std::min(wanted, text.size() - std::min(shared, text.size()));
@@ -241,7 +241,7 @@ void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
   for (const auto& [num_kept, then] : likeliest(entry)) {
     if (used + own > spare.size()) break;
     auto other = open(request, num_kept, then);
-    other.session = request.session->clone();
+    other.session = entry.session->clone();
     other.blocks.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(shared));
     for (std::size_t b = shared; b < shared + own; ++b) {
       const auto block = spare[used++];

@@ -28,7 +28,7 @@ namespace paceline::rounds {
 /// needs to know about it.
 ///
 /// Threads: used by programs of the drafter's stream. `draft` runs at the same time as the target's programs
-/// and reads no log, because those write the logs.
+/// and reads no tokens of a log, because those write the logs.
 class foreseen_drafts {
  public:
   /// `sessions`, which must outlive it, `index`, `kv`, `target_block_size` and `context_length` are those of
@@ -61,14 +61,13 @@ class foreseen_drafts {
     speculation::draft result;
   };
   struct pending { ///< a request whose draft is under verification
-    std::shared_ptr<const scheduling::request_terms> terms;
+    std::shared_ptr<const scheduling::committed_log> log;
     std::uint32_t length = 0;                      ///< number of committed tokens that the draft continues
     std::uint32_t remaining = 0;                   ///< number of tokens that it could commit at that time
     std::vector<token_id> text;                    ///< committed tokens, then the likeliest path of the draft
     sampling::token_counts counts;                 ///< of the committed ones, if the pipeline reads them
     std::vector<std::vector<token_id>> alternates; ///< those of the draft
     bool chain = false;
-    speculation::drafter_session* session = nullptr; ///< the request's session, owned by `sessions_`
     round_id next; ///< the round for which the outcomes were drafted, with its memory
     std::vector<outcome> outcomes;
 
@@ -76,6 +75,7 @@ class foreseen_drafts {
   };
   struct ahead_entry {
     pending* request = nullptr;
+    speculation::drafter_session* session = nullptr; ///< the request's, owned by `sessions_`
     const scheduling::plan_item* item = nullptr;
     std::vector<token_id> guesses; ///< tokens after the whole path
   };

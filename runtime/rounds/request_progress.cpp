@@ -23,6 +23,7 @@ request_progress::request_progress(std::shared_ptr<const request_terms> terms,
 request_progress::~request_progress() {
   for (const auto& session : sessions_)
     if (session) session->end({log_->tokens(), terms_->prompt_length(), terms_->request().tenant});
+  log_->over_.store(true, std::memory_order_release);
 }
 
 void request_progress::set_kv_length(std::uint32_t length) {

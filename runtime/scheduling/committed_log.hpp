@@ -6,6 +6,7 @@
 #include "runtime/scheduling/request_terms.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,6 +58,10 @@ class committed_log {
   /// The request's beam search, null if it has none. Nothing is committed until the search has finished.
   const rounds::beam_search* beams() const noexcept { return beams_.get(); }
 
+  /// True once the request's `request_progress` is gone: no round of it will run any more. May be called at
+  /// any time; if it is true, everything that was written to the log may be read.
+  bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
+
  private:
   friend class rounds::request_progress; ///< the only writer
 
@@ -69,6 +74,7 @@ class committed_log {
   std::uint32_t admission_ = 0;
   std::optional<speculation::round_feedback> last_round_;
   std::shared_ptr<const rounds::beam_search> beams_;
+  std::atomic<bool> over_ = false;
 };
 
 } // namespace paceline::scheduling

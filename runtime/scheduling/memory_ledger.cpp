@@ -41,6 +41,7 @@ void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cel
   auto& a = at(request);
   if (num_cells <= a.num_drafter_cells || a.drafter.blocks.empty()) return;
   a.num_drafter_cells = num_cells;
+  a.drafter_copies.clear(); // they were made; the pool may reuse their source after this commit
   out.emplace_back(commit_command{request, *a.drafter_pool, 0, {}, num_cells});
 }
 
@@ -83,7 +84,7 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
 void memory_ledger::take_grant(account& a, lease& l, const lease_event& event, commands& out) {
   if (&l == &a.drafter) {
     if (l.blocks.empty()) {
-      a.drafter_news = true;
+      a.drafter_lease = event.ticket;
       a.num_drafter_cells = event.num_cached;
       a.drafter_copies = event.copies;
     }
@@ -230,15 +231,6 @@ void memory_ledger::release(request_id request, account& a, commands& out) {
   if (a.drafter_pool) out.emplace_back(release_command{request, *a.drafter_pool, a.drafter.last_use});
   a = {};
   std::erase(holders_, request);
-}
-
-bool memory_ledger::take_drafter_news(request_id request) {
-  return std::exchange(at(request).drafter_news, false);
-}
-
-void memory_ledger::renew_drafter_news(request_id request) {
-  auto& a = at(request);
-  a.drafter_news |= !a.drafter.blocks.empty();
 }
 
 std::string memory_ledger::check_invariants() const {

@@ -123,17 +123,16 @@ class memory_ledger {
 
   const std::vector<block_id>& blocks(request_id request) const { return at(request).target.blocks; }
   const std::vector<block_id>& drafter_blocks(request_id request) const { return at(request).drafter.blocks; }
-  /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass.
+  /// Number of the drafter's lease, 0 before there is one. A later lease of the same request has another one.
+  std::uint64_t drafter_lease(request_id request) const { return at(request).drafter_lease; }
+  /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass;
+  /// nothing once a pass in it is known to have been made.
   std::uint32_t drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
   const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
     return at(request).drafter_copies;
   }
   std::uint32_t positions(request_id request) const { return positions(at(request).target); }
   std::uint32_t drafter_positions(request_id request) const { return positions(at(request).drafter); }
-  /// True if the drafter's lease is new since the last call: nothing was computed in it.
-  bool take_drafter_news(request_id request);
-  /// The round that was told so has not run.
-  void renew_drafter_news(request_id request);
 
   std::uint32_t blocks_for(std::uint32_t positions) const {
     return (positions + block_size_ - 1) / block_size_;
@@ -157,7 +156,7 @@ class memory_ledger {
   struct account {
     lease target, drafter;
     std::optional<pool_number> drafter_pool; ///< the pool in which the drafter's memory was requested
-    bool drafter_news = false;               ///< nothing was computed in the drafter's lease yet
+    std::uint64_t drafter_lease = 0;         ///< ticket of the question that opened it
     std::uint32_t num_drafter_cells = 0;     ///< leading cells of that lease that are final
     std::vector<device::kv_copy> drafter_copies = {}; ///< to be made before its first pass
     bool holds = false;                               ///< it has its first lease

@@ -35,10 +35,13 @@ struct plan_item {
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
   ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
   std::uint32_t num_spare_blocks = 0;   ///< the last of these blocks: for drafts of outcomes, beside the text
-  bool drafter_restart = false;         ///< the lease is new: the drafter must forget its own KV
-  /// Leading cells of that lease that are final, from the prefix cache or computed since.
+  /// Number of that lease, 0 without one. When the worker meets a new number, it forgets its own KV and makes
+  /// the copies. It does so once, in whichever round it succeeds first.
+  std::uint64_t drafter_lease = 0;
+  std::vector<device::kv_copy> drafter_copies; ///< to be made before the first pass in the lease
+  /// Leading cells of that lease that are final, copied ones included: from the prefix cache or computed
+  /// since.
   std::uint32_t num_drafter_cells = 0;
-  std::vector<device::kv_copy> drafter_copies; ///< with drafter_restart: to be made before the first pass
 };
 
 /// The composition of one round of one batch group: which requests take part, and their memory.

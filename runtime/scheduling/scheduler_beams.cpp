@@ -37,7 +37,6 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
                               : 0;
   if (length > 0 && pool) give_drafter_lease(id, item);
   part.growth = r.beam_width + item.max_nodes;
-  part.drafter_restart = item.drafter_restart;
   return item;
 }
 

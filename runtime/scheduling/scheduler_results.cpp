@@ -70,7 +70,6 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
         r->restart_at = part.restart;
         r->copies = part.copies;
       }
-      if (part.drafter_restart) ledger_.renew_drafter_news(part.request);
       retire_if_idle(part.request, out);
     }
   }

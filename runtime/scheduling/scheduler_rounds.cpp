@@ -115,7 +115,6 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   }
   part.growth = 1 + draft.length;
   part.num_nodes = item.max_nodes;
-  part.drafter_restart = item.drafter_restart;
   return item;
 }
 
@@ -175,8 +174,8 @@ void scheduler_state::want_for_drafter(const record& r, decisions& out) {
 void scheduler_state::give_drafter_lease(request_id request, plan_item& item) {
   item.drafter_blocks = ledger_.drafter_blocks(request);
   item.num_drafter_cells = ledger_.drafter_cells(request);
-  item.drafter_restart = ledger_.take_drafter_news(request);
-  if (item.drafter_restart) item.drafter_copies = ledger_.drafter_copies(request);
+  item.drafter_lease = ledger_.drafter_lease(request);
+  item.drafter_copies = ledger_.drafter_copies(request);
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {

@@ -187,7 +187,6 @@ class scheduler_state {
       std::uint32_t num_scores = 0; ///< scores of its prompt that it reports for the first time
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
-      bool drafter_restart = false;
     };
     std::vector<part> parts;
     ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed

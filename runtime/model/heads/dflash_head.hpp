@@ -39,7 +39,7 @@ struct dflash_weights {
 ///
 /// So a row of the text leaves keys and values and computes nothing else; the block's rows are
 /// `head_traits::num_block_rows`. With a Markov head, the pass over the block leaves the states norm(z_j)
-/// beside the block's cells, and the rows of a level compute W2 m_j alone (docs/decisions/0584).
+/// beside the block's cells, and the rows of a level compute W2 m_j alone (docs/decisions/0587).
 class dflash_head final : public draft_head {
  public:
   /// `target` owns what the head borrows.

@@ -310,6 +310,26 @@ TEST_F(shared_budget_test, cached_prefixes_of_another_pool_give_way) {
   EXPECT_EQ(manager.counters(draft_pool).num_evicted_blocks, 32U);
 }
 
+TEST_F(shared_budget_test, the_least_recently_used_prefix_of_all_pools_gives_way_first) {
+  const auto keep = [&](pool_id pool, std::uint64_t request, std::uint32_t length) {
+    const auto l = start(pool, request, length);
+    ASSERT_TRUE(manager.commit(l.key, {}, length));
+    ASSERT_TRUE(manager.release(l.key, {}));
+  };
+  keep(draft_pool, 1, 96); // of a drafter that nobody uses any more
+  keep(target_pool, 1, 8);
+  keep(target_pool, 2, 8);
+  ASSERT_EQ(manager.usage(draft_pool).num_cached, 24U);
+  ASSERT_EQ(manager.usage(target_pool).num_cached, 4U);
+  start(target_pool, 3, 16);
+  EXPECT_EQ(manager.usage(target_pool).num_cached, 4U) << "all of them are more recent";
+  EXPECT_EQ(manager.usage(draft_pool).num_cached, 8U) << "its own memory";
+  start(target_pool, 4, 8);
+  EXPECT_EQ(manager.usage(target_pool).num_cached, 2U);
+  keep(draft_pool, 2, 32);
+  EXPECT_EQ(manager.usage(target_pool).num_cached, 2U) << "the drafter's first prefix is older";
+}
+
 TEST_F(shared_budget_test, a_request_that_cannot_be_helped_leaves_the_caches_alone) {
   const auto cached = start(target_pool, 1, 8);
   ASSERT_TRUE(manager.commit(cached.key, {}, 8));

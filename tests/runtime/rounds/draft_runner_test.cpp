@@ -9,7 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace paceline::rounds {
 
@@ -71,6 +74,100 @@ TEST_F(ended_request, is_forgotten_in_the_next_round_of_any_group) {
 TEST_F(ended_request, is_forgotten_when_no_further_drafts_are_asked_for) {
   runner.drop_ended();
   EXPECT_TRUE(terms.expired());
+}
+
+TEST_F(ended_request, is_forgotten_if_other_drafters_drafted_for_it_too) {
+  draft_runner other{*drafter, own_drafter, nullptr, 16, 64, time};
+  auto request = request_number(2, time.now());
+  const std::weak_ptr<const request_terms> shared = request.terms;
+  for (auto* one : {&runner, &other}) {
+    test::no_ops ops;
+    draft_batch batch;
+    one->run(ops, plan_of(request, round_id{1}, group_id{0}), batch);
+  }
+  runner.drop_ended();
+  EXPECT_FALSE(shared.expired());
+  request = {};
+  for (auto* one : {&runner, &other}) one->drop_ended();
+  EXPECT_TRUE(shared.expired()) << "each waits for the other to forget it";
+}
+
+/// A pool that only counts the copies, and fails to make one when told to.
+class counted_copies final : public model::kv_storage {
+ public:
+  std::uint32_t num_blocks() const noexcept override { return 8; }
+  std::uint32_t block_size() const noexcept override { return 16; }
+  void copy(device::ops&, std::span<const device::kv_copy> copies) override {
+    if (std::exchange(fail_next, false)) throw std::runtime_error("lost");
+    num_copies += copies.size();
+  }
+  void copy_from(device::ops&, const model::kv_storage&, std::span<const device::kv_copy>) override {}
+  void poison(std::span<const block_id>) override {}
+
+  bool fail_next = false;
+  std::size_t num_copies = 0;
+};
+
+/// Two requests with leases that begin with a copy. `copied` holds, for each draft made, the copies made
+/// before it.
+class new_lease : public testing::Test {
+ protected:
+  new_lease() {
+    for (const auto& one : {first, other}) {
+      auto& item = plan.items.emplace_back(plan_of(one, round_id{1}, group_id{0}).items.front());
+      enter(item, one.id().value);
+    }
+  }
+  static void enter(plan_item& item, std::uint64_t lease) {
+    item.drafter_lease = lease;
+    item.drafter_blocks = {block_id{0}, block_id{1}};
+    item.drafter_copies = {{block_id{5}, 0, block_id{1}, 0, 3}};
+  }
+  draft_batch run() {
+    test::no_ops ops;
+    draft_batch batch;
+    copied.clear();
+    runner.run(ops, plan, batch);
+    ++plan.round.value;
+    return batch;
+  }
+
+  test::virtual_clock time;
+  admitted_request first = request_number(1, time.now()), other = request_number(2, time.now());
+  counted_copies kv;
+  std::vector<std::size_t> copied;
+  std::unique_ptr<speculation::drafter> drafter =
+      test::make_scripted_drafter("seven", [this](const auto&, std::span<const token_id> path) {
+        if (path.empty()) copied.push_back(kv.num_copies);
+        return token_id{7};
+      });
+  draft_runner runner{*drafter, own_drafter, &kv, 16, 64, time};
+  round_plan plan{round_id{1}, group_id{0}, {}};
+};
+
+TEST_F(new_lease, is_entered_once) {
+  run();
+  EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2}));
+  run();
+  EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2})) << "the same leases";
+  enter(plan.items[0], 9);
+  run();
+  EXPECT_EQ(copied, (std::vector<std::size_t>{3, 3}));
+}
+
+TEST_F(new_lease, is_entered_by_the_next_round_if_this_one_fails_to) {
+  kv.fail_next = true;
+  const auto failed = run();
+  EXPECT_TRUE(failed.failure.has_value());
+  EXPECT_TRUE(copied.empty()) << "cells of the prefix cache are missing";
+  EXPECT_FALSE(run().failure.has_value());
+  EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2})) << "the other request's too";
+}
+
+TEST_F(new_lease, is_entered_by_the_second_round_if_the_first_never_runs) {
+  ++plan.round.value;
+  run();
+  EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2}));
 }
 
 } // namespace

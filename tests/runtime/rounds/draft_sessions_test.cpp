@@ -96,6 +96,19 @@ TEST(draft_sessions_test, a_session_that_is_reset_starts_over_but_its_place_is_k
   EXPECT_EQ(sessions.of(one.log).drafted_at, 5U);
 }
 
+TEST(draft_sessions_test, a_session_is_found_in_its_lease_until_it_is_reset) {
+  remembering_drafter drafter;
+  draft_sessions sessions(drafter);
+  const auto one = request_number(1);
+  EXPECT_EQ(sessions.find(one.id(), 3), nullptr);
+  auto* session = sessions.session(one.log);
+  sessions.of(one.log).lease = 3;
+  EXPECT_EQ(sessions.find(one.id(), 3), session);
+  EXPECT_EQ(sessions.find(one.id(), 4), nullptr) << "its cells lie elsewhere";
+  sessions.reset(one.id());
+  EXPECT_EQ(sessions.find(one.id(), 3), nullptr);
+}
+
 TEST(draft_sessions_test, an_adopted_session_takes_the_place_of_the_other) {
   remembering_drafter drafter;
   draft_sessions sessions(drafter);

@@ -297,16 +297,24 @@ TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   EXPECT_EQ(said<release_command>()->pool, drafters_pool);
 }
 
-TEST_F(memory_ledger_test, a_drafter_hears_of_new_memory_once_and_again_if_the_round_was_lost) {
+TEST_F(memory_ledger_test, a_drafters_lease_has_a_number_of_its_own_until_it_is_returned) {
   begin(oldest, 8, 8);
-  ledger.renew_drafter_news(oldest);
-  EXPECT_FALSE(ledger.take_drafter_news(oldest)) << "it has none";
-  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
-  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
-  EXPECT_TRUE(ledger.take_drafter_news(oldest));
-  EXPECT_FALSE(ledger.take_drafter_news(oldest));
-  ledger.renew_drafter_news(oldest);
-  EXPECT_TRUE(ledger.take_drafter_news(oldest));
+  EXPECT_EQ(ledger.drafter_lease(oldest), 0U) << "it has none";
+  const auto open = [&] {
+    ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
+    ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
+    return ledger.drafter_lease(oldest);
+  };
+  const auto first = open();
+  EXPECT_NE(first, 0U);
+  ledger.tell(oldest, use_at(20));
+  EXPECT_EQ(open(), first) << "the lease became longer";
+  ledger.preempted(oldest, commands);
+  const auto ticket = ask_for_first_lease(oldest);
+  ledger.take(grant(oldest, target_pool, ticket, 8), commands);
+  ledger.tell(oldest, use_at(8));
+  EXPECT_EQ(ledger.drafter_lease(oldest), 0U);
+  EXPECT_NE(open(), first);
 }
 
 TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_its_rounds) {
@@ -325,11 +333,13 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   ledger.note_drafter_cells(oldest, 7, commands);
   ledger.note_drafter_cells(oldest, 0, commands);
   EXPECT_FALSE(said<commit_command>()) << "nothing new";
+  EXPECT_EQ(ledger.drafter_copies(oldest).size(), 1U) << "nobody is known to have made them";
   ledger.note_drafter_cells(oldest, 12, commands);
   const auto told = said<commit_command>();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->pool, drafters_pool);
   EXPECT_EQ(told->num_final, 12U);
+  EXPECT_TRUE(ledger.drafter_copies(oldest).empty()) << "they were made, and their source may be reused";
   EXPECT_EQ(ledger.drafter_cells(oldest), 12U);
   ledger.tell(oldest, use_at(40));
   ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);

@@ -47,7 +47,8 @@ TEST(scheduler_state_test, a_request_that_nobody_waits_for_is_cancelled) {
   EXPECT_EQ(play.state.check_invariants(), "");
 }
 
-TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_again) {
+/// Whichever of the first rounds with the lease runs, its drafter learns what it needs.
+TEST(scheduler_state_test, rounds_name_the_drafters_lease_and_its_copies_until_cells_are_reported) {
   scheduler_state state(small_options());
   const auto asked =
       last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{1}, 100, start));
@@ -56,14 +57,31 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
   ASSERT_FALSE(prompt.rounds.empty());
   const auto wanted = last<reserve_command>(prompt);
   ASSERT_TRUE(wanted && wanted->pool == pool_number{1});
-  state.on_leases({grant(first_request, pool_number{1}, wanted->ticket, 8)}, false, start);
-  const auto drafting = state.on_round_done(done(prompt.rounds[0], 8, 9), start);
-  ASSERT_FALSE(drafting.rounds.empty());
-  ASSERT_TRUE(drafting.rounds[0].items.at(0).drafter_restart);
-
-  const auto again = state.on_rounds_lost({}, start);
-  ASSERT_FALSE(again.rounds.empty());
-  EXPECT_TRUE(again.rounds[0].items.at(0).drafter_restart);
+  auto lease = grant(first_request, pool_number{1}, wanted->ticket, 8);
+  lease.num_cached = 7;
+  lease.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
+  state.on_leases({lease}, false, start);
+  std::vector<plan_item> items;
+  const auto keep = [&](const decisions& decided) {
+    for (const auto& round : decided.rounds) items.push_back(round.items.at(0));
+    return decided.rounds.empty() ? round_plan{} : round_plan(decided.rounds[0]);
+  };
+  keep(state.on_round_done(done(prompt.rounds[0], 8, 9), start));
+  const auto again = keep(state.on_rounds_lost({}, start));
+  ASSERT_GE(items.size(), 2U);
+  for (const auto& item : items) {
+    EXPECT_EQ(item.drafter_lease, wanted->ticket);
+    EXPECT_EQ(item.drafter_copies.size(), 1U);
+    EXPECT_EQ(item.num_drafter_cells, 7U);
+  }
+  items.clear();
+  auto result = done(again, 1, 10);
+  result.items.at(0).num_drafter_cells = 9;
+  keep(state.on_round_done(result, start));
+  ASSERT_FALSE(items.empty());
+  EXPECT_EQ(items.back().drafter_lease, wanted->ticket);
+  EXPECT_TRUE(items.back().drafter_copies.empty()) << "they were made";
+  EXPECT_EQ(items.back().num_drafter_cells, 9U);
 }
 
 TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after_the_verdict) {
