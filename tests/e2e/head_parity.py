@@ -88,6 +88,17 @@ def describe(traced, expected):
             f"{sorted(paths - expected.paths())[:4]}, only in the reference {sorted(expected.paths() - paths)[:4]}")
 
 
+def of_fewer_levels(case, drafting, traced, levels, expected):
+    """The reference's tree of as many levels as the draft has, if these are fewer than asked for and that is the draft: a
+    lease that comes late has no cells for the deepest levels, but the tree may have all its nodes. Else None."""
+    paths = paths_of(traced["draft_tokens"], traced["parents"])
+    depth = max(len(path) for path in paths)
+    if depth >= levels or paths == expected.paths():
+        return None
+    shallow = case.reference_draft(drafting, traced["base_length"], depth, min(len(paths), case.full_size(depth)))
+    return shallow if paths == shallow.paths() else None
+
+
 def compare_round(case, drafting, traced, before, levels, tally, report, template=None):
     """One draft of the head. `before`: the round that decided before it, if any. `template`: of look-ahead rows."""
     size, full = len(traced["draft_tokens"]), case.full_size(levels) if template is None else len(template)
@@ -96,6 +107,10 @@ def compare_round(case, drafting, traced, before, levels, tally, report, templat
     # A shorter draft, for want of memory or by drafter auto's choice, is compared as far as it goes.
     if template is None:
         expected = case.reference_draft(drafting, traced["base_length"], levels, min(size, full))
+        shallow = of_fewer_levels(case, drafting, traced, levels, expected)
+        if shallow is not None:
+            expected = shallow
+            tally.short += size >= full
     else:
         expected = drafting.fixed(traced["base_length"], template[:size])
     if expected.margin <= SURE:
@@ -196,6 +211,8 @@ def problems_of(total, is_whole_matrix):
         found.append("drafts differ")
     if total.steps == 0 or total.undrafted > total.steps / 4:
         found.append("too few drafts")
+    if total.short > total.steps / 10:
+        found.append("too many short drafts")
     if is_whole_matrix and total.sure < LEAST_STEPS:
         found.append(f"fewer than {LEAST_STEPS} sure steps")
     if is_whole_matrix and (total.share(total.behind_two) < LEAST_BEHIND_TWO or not total.behind_other):
