@@ -71,8 +71,7 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   EXPECT_EQ(g.tokens().size(), 400U);
   std::uint64_t accepted = 0;
   const auto snapshot = snapshot_at_rest(**engine);
-  for (const auto& drafter : snapshot.models.at(0).drafters)
-    accepted += drafter.num_accepted_tokens;
+  for (const auto& drafter : snapshot.models.at(0).drafters) accepted += drafter.num_accepted_tokens;
   EXPECT_GT(accepted, 100U);
 }
 
@@ -106,8 +105,7 @@ TEST(engine, auto_weighs_a_prediction_against_other_drafters) {
   const auto num_accepted = [&] {
     std::uint64_t accepted = 0;
     const auto snapshot = snapshot_at_rest(**engine);
-  for (const auto& drafter : snapshot.models.at(0).drafters)
-      accepted += drafter.num_accepted_tokens;
+    for (const auto& drafter : snapshot.models.at(0).drafters) accepted += drafter.num_accepted_tokens;
     return accepted;
   };
   const auto before = num_accepted();
