@@ -93,7 +93,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
 
 lease_event kv_pool_state::reserve(model_number model, const reserve_command& command) {
   auto* t = find(model, command.pool, command.request);
-  if (!t) return open_for_drafter(model, command);
+  if (!t || command.opens) return open_for_drafter(model, command);
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   auto grown = manager_->reserve(t->key, command.num_positions);
   if (!grown) {

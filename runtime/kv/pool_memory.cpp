@@ -79,8 +79,9 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
 
 pool_state* pool_manager::least_recently_used(const pool_state& pool) const {
   const auto& budget = budget_of(pool);
+  const bool may_grow = pool.blocks.next_slab_blocks() > 0;
   const auto can_give = [&](const pool_state& other) {
-    return &other == &pool || (other.config.space == pool.config.space &&
+    return &other == &pool || (may_grow && other.config.space == pool.config.space &&
                                budget.lent_bytes(other.account) > budget.min_bytes(other.account));
   };
   pool_state* oldest = nullptr;

@@ -64,7 +64,8 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
     task.counts = &texts[i].counts;
     if (drafter.own_model()) task.num_settled = log.terms().prompt_length(); // others have a session each
     task.target_cells = final_cells(item, target_kv);
-    task.target_cells.scattered = beams.slots_of(static_cast<std::uint32_t>(i));
+    if (task.target_cells.kv != nullptr)
+      task.target_cells.scattered = beams.slots_of(static_cast<std::uint32_t>(i));
     task.last_round = nullptr;
     task.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());
     tasks.push_back(std::move(task));

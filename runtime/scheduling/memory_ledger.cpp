@@ -34,14 +34,18 @@ void memory_ledger::want_for_drafter(request_id request, pool_number pool,
                                      commands& out) {
   auto& a = at(request);
   a.drafter_pool = pool;
-  ask_for_more(a.drafter, {request, pool, 0, 0, text_begin}, a.use.drafter, least, out);
+  a.drafter_shares = text_begin.has_value();
+  const bool opens = a.drafter.blocks.empty();
+  ask_for_more(a.drafter, {request, pool, 0, 0, text_begin, opens}, a.use.drafter, least, out);
 }
 
 void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out) {
   auto& a = at(request);
   if (num_cells <= a.num_drafter_cells || a.drafter.blocks.empty()) return;
-  a.num_drafter_cells = num_cells;
-  a.drafter_copies.clear(); // they were made; the pool may reuse their source after this commit
+  const auto num_full = std::exchange(a.num_drafter_cells, num_cells) / block_size_;
+  // The pool wants to know of full blocks, and that copies were made: it may then reuse their source.
+  const bool copied = !std::exchange(a.drafter_copies, {}).empty();
+  if (!a.drafter_shares || (!copied && num_cells / block_size_ == num_full)) return;
   out.emplace_back(commit_command{request, *a.drafter_pool, 0, {}, num_cells});
 }
 

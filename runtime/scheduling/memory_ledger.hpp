@@ -78,7 +78,7 @@ class memory_ledger {
   /// The same in the pool of its drafter. `text_begin`: as in `reserve_command`.
   void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
                         look_ahead least, commands& out);
-  /// The first `num_cells` cells of the drafter's lease are final.
+  /// The first `num_cells` cells of the drafter's lease are final. Tells the pool if it can share them.
   void note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out);
 
   enum class answer : std::uint8_t { stale, granted, refused };
@@ -156,6 +156,7 @@ class memory_ledger {
   struct account {
     lease target, drafter;
     std::optional<pool_number> drafter_pool; ///< the pool in which the drafter's memory was requested
+    bool drafter_shares = false;             ///< its pool shares cells between requests
     std::uint64_t drafter_lease = 0;         ///< ticket of the question that opened it
     std::uint32_t num_drafter_cells = 0;     ///< leading cells of that lease that are final
     std::vector<device::kv_copy> drafter_copies = {}; ///< to be made before its first pass

@@ -35,6 +35,9 @@ struct reserve_command {
   /// Of a drafter's pool: where the drafter's text begins in the request's
   /// (`speculation::drafter_traits::text_begin`); nullopt: nothing is shared.
   std::optional<std::uint32_t> text_begin = {};
+  /// Of a drafter's pool: the sender holds nothing there. If a table is open, the answer that opened it was
+  /// lost and its blocks were never used: it is opened again.
+  bool opens = false;
 };
 
 /// Tokens that a round committed, and the number of positions whose KV is final: full blocks of them may be

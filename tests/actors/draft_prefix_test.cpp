@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 
 namespace paceline {
 namespace {
@@ -59,6 +60,30 @@ class counted_head final : public model::draft_head {
   std::shared_ptr<std::uint64_t> num_rows_;
 };
 
+/// Fails to open a session when told to, outside the drafting itself.
+class failing_drafter final : public speculation::drafter {
+ public:
+  failing_drafter(std::unique_ptr<speculation::drafter> inner, std::shared_ptr<std::uint32_t> fail_at)
+      : inner_(std::move(inner)), fail_at_(std::move(fail_at)) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id request) override {
+    if (*fail_at_ > 0 && --*fail_at_ == 0) throw std::runtime_error("lost");
+    return inner_->open(request);
+  }
+  const model::kv_model* own_model() const noexcept override { return inner_->own_model(); }
+  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
+  std::uint32_t own_positions(std::uint32_t length) const noexcept override {
+    return inner_->own_positions(length);
+  }
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
+    inner_->propose(ops, kv, tasks);
+  }
+
+ private:
+  std::unique_ptr<speculation::drafter> inner_;
+  std::shared_ptr<std::uint32_t> fail_at_;
+};
+
 constexpr std::uint32_t prompt_length = 150, draft_length = 4;
 
 /// Whether the drafter of the pool has a head, else a model.
@@ -73,9 +98,9 @@ class draft_prefix : public testing::TestWithParam<bool> {
     else
       network.model = std::make_shared<counted_model>(num_rows_);
     std::vector<simulated_drafter> drafters;
-    drafters.push_back({std::make_unique<speculation::model_drafter>(
-                            options_of("drafter", "model"), std::move(network), small_target().vocab_size),
-                        draft_length, 1});
+    auto drafter = std::make_unique<speculation::model_drafter>(
+        options_of("drafter", "model"), std::move(network), small_target().vocab_size);
+    drafters.push_back({std::make_unique<failing_drafter>(std::move(drafter), fail_at_), draft_length, 1});
     sim_ = std::make_unique<simulation>(options_, std::move(drafters));
   }
 
@@ -104,6 +129,7 @@ class draft_prefix : public testing::TestWithParam<bool> {
   std::uint64_t num_hits() const { return sim_->pools().counters(kv::pool_id{1}).num_hit_tokens; }
 
   simulation_options options_;
+  std::shared_ptr<std::uint32_t> fail_at_ = std::make_shared<std::uint32_t>(0); ///< at which next session
   std::shared_ptr<std::uint64_t> num_rows_ = std::make_shared<std::uint64_t>(0);
   std::unique_ptr<simulation> sim_;
   std::vector<token_id> last_; ///< the last request's output
@@ -164,6 +190,59 @@ TEST_P(draft_prefix, salts_and_first_tokens_keep_texts_apart) {
   EXPECT_EQ(num_hits(), 0U);
 }
 
+TEST_P(draft_prefix, is_told_apart_at_every_token) {
+  const auto size = options_.block_size;
+  for (std::uint32_t at = 8 * size - 1; at <= 8 * size + 1; ++at) {
+    start();
+    rows_for(prompt_number(0));
+    auto other = prompt_number(0);
+    auto& token = other.prompt.edit()[at];
+    token = token_id{token.value == 0 ? 1 : 0};
+    rows_for(other);                             // every draft is right
+    const auto same = at - (GetParam() ? 1 : 0); // row i of a head depends on token i + 1
+    EXPECT_EQ(num_hits(), same / size * size) << at;
+  }
+}
+
+/// A draft program fails before it comes to the second request, whose lease begins with a copy.
+TEST_P(draft_prefix, cells_to_be_copied_are_not_lost_with_a_draft_program) {
+  options_.target_cost = [](std::uint64_t) { return std::chrono::milliseconds(200); }; // longer than the rest
+  start();
+  const auto whole_blocks = prompt_number(0, 8 * options_.block_size + (GetParam() ? 1 : 0));
+  rows_for(whole_blocks);
+  sim_->submit(prompt_number(1), drafter_index{1});
+  const auto second = sim_->submit(whole_blocks, drafter_index{1});
+  *fail_at_ = 1;
+  ASSERT_TRUE(sim_->run());
+  EXPECT_EQ(*fail_at_, 0U);
+  EXPECT_EQ(num_hits(), 8 * options_.block_size - 1) << "the last cell's block is copied";
+  const auto& said = *sim_->client(second).speculation;
+  EXPECT_GE(said.num_draft_tokens, 8U) << "after the rest";
+  EXPECT_EQ(said.num_accepted_tokens, said.num_draft_tokens) << "cells were never written";
+  rows_for(whole_blocks); // what was published is right
+}
+
+TEST_P(draft_prefix, a_beam_search_finds_its_prompt_and_publishes_nothing) {
+  start();
+  auto search = search_number(0, 3, 24);
+  search.prompt = prompt_number(0).prompt;
+  const auto num_cached = [&] { return sim_->pools().usage(kv::pool_id{1}).num_cached; };
+  sim_->submit(search, drafter_index{1});
+  ASSERT_TRUE(sim_->run());
+  EXPECT_GT(sim_->client(0).speculation->num_draft_tokens, 0U);
+  EXPECT_EQ(num_cached(), 0U);
+  rows_for(prompt_number(0));
+  EXPECT_EQ(num_hits(), 0U);
+  const auto published = num_cached();
+  EXPECT_GT(published, 0U);
+  const auto before = *num_rows_;
+  sim_->submit(search, drafter_index{1});
+  ASSERT_TRUE(sim_->run());
+  EXPECT_EQ(num_hits(), prompt_length / options_.block_size * options_.block_size);
+  EXPECT_LT(*num_rows_, 2 * before);
+  EXPECT_EQ(num_cached(), published);
+}
+
 TEST_P(draft_prefix, without_a_prefix_cache_everything_is_computed) {
   options_.prefix_cache = false;
   start();
@@ -194,6 +273,20 @@ TEST_P(draft_prefix, a_preempted_request_returns_to_its_cells) {
 
 INSTANTIATE_TEST_SUITE_P(of, draft_prefix, testing::Bool(),
                          [](const auto& test) { return test.param ? "a_head" : "a_model"; });
+
+TEST(draft_prefix, the_text_of_a_drafter_begins_where_its_cells_do) {
+  const auto begin = [](const char* name) {
+    return drafter_called(name, small_target())->traits().text_begin;
+  };
+  using place = std::optional<std::uint32_t>;
+  EXPECT_EQ(begin("model"), place(0));
+  for (const char* const head : {"head", "head_dynamic", "head_block", "head_block_causal"})
+    EXPECT_EQ(begin(head), place(1)) << head;
+  for (const char* const newest_row : {"head_path_static", "head_parallel_static"})
+    EXPECT_EQ(begin(newest_row), place()) << newest_row;
+  for (const char* const without_cells : {"ngram", "ppd", "always_right"})
+    EXPECT_EQ(begin(without_cells), place()) << without_cells;
+}
 
 /// A drafter begins to read a prompt behind the pass that decides the first token.
 TEST(draft_prefix, reading_the_prompt_does_not_delay_the_first_token) {

@@ -133,6 +133,22 @@ TEST_F(drafters_pool_test, shares_nothing_where_the_cells_would_differ) {
   EXPECT_EQ(begin(5, text(14), "one"), 12U);
 }
 
+TEST_F(drafters_pool_test, gives_a_whole_answer_again_if_the_first_was_lost) {
+  begin(1, text(14));
+  commit(1, 13);
+  end(1);
+  say(acquire_command{request_id{2}, target_pool, text(13), {}, true, 13, 1});
+  const reserve_command first{request_id{2}, drafters, 16, 1, 1, true};
+  const auto lost = say(first), again = say(first);
+  EXPECT_EQ(again.num_cached, 11U) << "or the drafter would write to blocks that others read";
+  EXPECT_EQ(again.copies.size(), 1U);
+  EXPECT_EQ(again.blocks.size(), lost.blocks.size());
+  EXPECT_EQ(manager.usage(ids[1]).num_requests, 1U);
+  const auto longer = say(reserve_command{request_id{2}, drafters, 20, 2, 1, false});
+  EXPECT_EQ(longer.num_cached, 0U) << "it has its cells";
+  EXPECT_EQ(longer.blocks.size(), 5U);
+}
+
 TEST_F(drafters_pool_test, learns_later_tokens_from_the_targets_pool) {
   EXPECT_EQ(begin(1, text(6)), 0U);
   say(reserve_command{request_id{1}, drafters, 20, 2, 1});

@@ -12,13 +12,14 @@ class recovery : public ::testing::TestWithParam<std::string> {};
 /// Kills one actor after every possible number of steps of a run; clients must not notice.
 TEST_P(recovery, a_killed_actor_costs_no_token) {
   std::size_t num_steps = 1;
-  std::uint64_t restarts = 0;
+  std::uint64_t restarts = 0, num_hits = 0;
   for (std::size_t kill_at = 0; kill_at < num_steps; ++kill_at) {
     simulation_options options;
     options.target = small_target();
     options.two_groups = kill_at % 2 == 0;
     options.overlap = {kill_at % 4 == 1 ? ahead_mode::ahead : ahead_mode::outcomes};
     options.num_partitions = 2;
+    options.max_running = 4; // the last requests begin when others have ended
     std::vector<simulated_drafter> drafters;
     drafters.push_back(
         {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
@@ -32,6 +33,10 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
       sim.submit(requests.back(), drafter_index{n % 7});
     }
+    for (std::uint32_t n = 2; n < 4; ++n) { // again, with drafters that have a prefix cache
+      requests.push_back(requests[n]);
+      sim.submit(requests.back(), drafter_index{n});
+    }
     std::size_t steps = 0;
     while (steps < kill_at && sim.step()) ++steps;
     sim.kill(GetParam());
@@ -43,11 +48,15 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
       ASSERT_EQ(sim.client(n).num_ends, 1U);
     }
     ASSERT_EQ(sim.check_invariants(), "");
-    ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U) << "blocks leaked";
+    for (kv::pool_id pool{0}; pool.value < sim.pools().num_pools(); ++pool.value) {
+      ASSERT_EQ(sim.pools().usage(pool).num_active, 0U) << "blocks of pool " << pool.value << " leaked";
+      if (pool.value > 0) num_hits += sim.pools().counters(pool).num_hit_tokens;
+    }
     restarts += sim.num_restarts(GetParam());
     if (kill_at == 0) num_steps = 400; // a run takes about this many
   }
   EXPECT_GT(restarts, num_steps / 2);
+  EXPECT_GT(num_hits, 8 * num_steps) << "drafters found little in their caches";
 }
 
 INSTANTIATE_TEST_SUITE_P(actors, recovery,

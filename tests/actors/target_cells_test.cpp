@@ -215,6 +215,8 @@ void live(std::uint64_t seed, const std::shared_ptr<watched>& seen, std::uint64_
     }
   ASSERT_EQ(seen->num_wrong, 0U) << "a drafter read cells that were not its request's";
   ASSERT_EQ(sim.check_invariants(), "");
+  for (kv::pool_id pool{0}; pool.value < sim.pools().num_pools(); ++pool.value)
+    ASSERT_EQ(sim.pools().usage(pool).num_active, 0U) << "blocks of pool " << pool.value << " leaked";
   num_preemptions += sim.scheduler().counters().num_preemptions;
 }
 

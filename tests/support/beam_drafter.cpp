@@ -1,5 +1,7 @@
 #include "tests/support/beam_drafter.hpp"
 
+#include "runtime/base/check.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -26,6 +28,7 @@ class beam_drafter final : public speculation::drafter {
 
   void propose(device::ops&, model::kv_storage*, std::span<draft_task> tasks) override {
     for (draft_task& task : tasks) {
+      PACELINE_CHECK(task.target_cells.scattered.empty(), "it reads nothing of the target");
       task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
       const auto search = known_->find(task.request);
       if (search != known_->end()) draft_one(task, search->second, task.result.tree);

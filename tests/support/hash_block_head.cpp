@@ -40,6 +40,16 @@ std::vector<std::vector<float>> hash_block_head::states_of(std::span<const token
   return states;
 }
 
+/// The cell before a row of the text must be that of its text: the row reads the target's state there.
+bool hash_block_head::sees_its_text(const device::row_batch& batch, const model::head_features& features,
+                                    const model::feature_cells& own, std::size_t row) const {
+  const device::batch_entry& entry = batch.rows[row];
+  if (features.levels[row] > 0 || entry.position.value == 0) return true;
+  const kv_slot before = device::slot_of(batch, entry, token_position{entry.position.value - 1});
+  const auto cell = device::cell_of(batch.sequences[entry.sequence], before, own.block_size);
+  return feature_at(own, cell) == feature_at(*features.of_target, features.cells[row]);
+}
+
 /// The cells that the row sees must be those that the rows of its block have left in this pass.
 void hash_block_head::check_block_row(const device::row_batch& batch, const model::head_features& features,
                                       const model::feature_cells& own, std::size_t row) const {
@@ -83,9 +93,9 @@ void hash_block_head::forward(device::ops&, const device::row_batch& batch,
   const std::vector<std::uint32_t> cells = model::cells_of(batch, kv->block_size());
   for (std::size_t r = 0; r < batch.rows.size(); ++r) {
     const device::batch_entry& row = batch.rows[r];
-    const auto state =
-        states_.next_state(feature_at(*features.of_target, features.cells[r]), row.token,
-                           token_position{row.rotary_position().value + 1}); // that of its token
+    const token_position position{row.rotary_position().value + 1}; // that of its token
+    auto state = states_.next_state(feature_at(*features.of_target, features.cells[r]), row.token, position);
+    if (!sees_its_text(batch, features, own, r)) state = states_.next_state(state, row.token, position);
     std::ranges::copy(state, own.values + std::size_t{cells[r]} * own.width());
   }
   for (std::size_t r = 0; r < batch.rows.size(); ++r)

@@ -14,7 +14,8 @@ namespace paceline::test {
 /// computes the hidden state of its token, as `hash_head`. The row of level l goes on from what the newest
 /// row left in its cell, along the likeliest tokens, and gives the logits of the l-th token: right every time
 /// at temperature 0. It throws check_failure if a block row has another token, feature, level or position
-/// than it should, or sees other cells than those of the text and of the block.
+/// than it should, or sees other cells than those of the block. A row of the text is spoilt if the cell
+/// before it is not that of its text.
 class hash_block_head final : public model::draft_head {
  public:
   hash_block_head(const model::hash_model_config& target, const model::head_traits& traits);
@@ -36,6 +37,8 @@ class hash_block_head final : public model::draft_head {
   mutable bool fail_next_pass = false;
 
  private:
+  bool sees_its_text(const device::row_batch& batch, const model::head_features& features,
+                     const model::feature_cells& own, std::size_t row) const;
   void check_block_row(const device::row_batch& batch, const model::head_features& features,
                        const model::feature_cells& own, std::size_t row) const;
   std::vector<float> logits_of_level(std::vector<float> state, std::uint32_t first_position,

@@ -36,6 +36,17 @@ std::unique_ptr<model::kv_storage> hash_head::make_kv_storage(std::uint32_t num_
   return states_.make_kv_storage(num_blocks, block_size, taps_);
 }
 
+/// The row of position i reads the target's state at i, which the row of position i - 1 has computed as well.
+bool hash_head::sees_its_text(const device::row_batch& batch, std::size_t row, std::span<const float> read,
+                              const model::kv_storage& kv) const {
+  const device::batch_entry& entry = batch.rows[row];
+  if (entry.position.value == 0) return true;
+  const kv_slot before = device::slot_of(batch, entry, token_position{entry.position.value - 1});
+  const auto cell = device::cell_of(batch.sequences[entry.sequence], before, kv.block_size());
+  const model::feature_cells& own = *kv.features();
+  return std::ranges::equal(read, std::span(own.values + cell * own.width(), read.size()));
+}
+
 void hash_head::forward(device::ops&, const device::row_batch& batch, const model::head_features& features,
                         model::kv_storage* kv, const model::head_outputs& outputs) const {
   const bool of_target = features.of_target != nullptr;
@@ -57,6 +68,9 @@ void hash_head::forward(device::ops&, const device::row_batch& batch, const mode
                                        : model::hash_model::position_of(state_before).value + 1;
     std::vector<float> state =
         states_.next_state(state_before, batch.rows[r].token, token_position{position});
+    const bool attends = shape_ == hash_head_shape::attending && of_target;
+    if (attends && !sees_its_text(batch, r, state_before, *kv))
+      state = states_.next_state(state, batch.rows[r].token, token_position{position});
     if (kv != nullptr) std::ranges::copy(state, kv->features()->values + cells[r] * kv->features()->width());
     if (next_output == outputs.logit_rows.size() || outputs.logit_rows[next_output] != r) continue;
     ++next_output;

@@ -4,8 +4,10 @@
 #include "runtime/model/heads/draft_head.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace paceline::test {
 
@@ -19,9 +21,10 @@ enum class hash_head_shape : std::uint8_t {
 /// A draft head for a hash model that reads its whole context (memory = 0): from the hidden state of a
 /// position and the next token it computes the next hidden state as the target does. So it is right every
 /// time if each row has the feature of its own position, its own token and its own position, and wrong
-/// otherwise. One that does not read the context is told its position by the feature. A parallel one goes on
-/// along its own likeliest tokens: levels below are right if those are. With `salt` other than the target's
-/// its logits are another model's.
+/// otherwise. An attending one also needs the cell before each row of the text to be that of its text:
+/// another one spoils the row, and so those behind it. One that does not read the context is told its
+/// position by the feature. A parallel one goes on along its own likeliest tokens: levels below are right if
+/// those are. With `salt` other than the target's its logits are another model's.
 class hash_head final : public model::draft_head {
  public:
   static constexpr std::uint32_t max_levels = 5; ///< of shapes path and parallel
@@ -40,6 +43,9 @@ class hash_head final : public model::draft_head {
                model::kv_storage* kv, const model::head_outputs& outputs) const override;
 
  private:
+  bool sees_its_text(const device::row_batch& batch, std::size_t row, std::span<const float> read,
+                     const model::kv_storage& kv) const;
+
   model::hash_model states_; ///< the target
   model::hash_model logits_;
   hash_head_shape shape_;

@@ -259,6 +259,24 @@ TEST(pool_manager_spaces, lend_each_other_nothing) {
   EXPECT_EQ(add(2, 4).error().code(), errc::invalid_argument) << "there is no such space";
 }
 
+TEST(pool_manager_limits, a_pool_at_its_own_limit_leaves_the_caches_of_others_alone) {
+  pool_manager manager(1U << 20);
+  auto config = small_pool(4);
+  config.min_blocks = 0;
+  const auto idle = *manager.add_pool(config), busy = *manager.add_pool(config);
+  for (const auto pool : {idle, busy}) {
+    const auto prompt = tokens(0, 16);
+    const auto made = manager.acquire(pool, request_id{1}, {prompt, 16, {}, 16});
+    ASSERT_TRUE(made);
+    ASSERT_TRUE(manager.commit(made->lease.key, {}, 16));
+    ASSERT_TRUE(manager.release(made->lease.key, {}));
+  }
+  const auto other = tokens(100, 8);
+  ASSERT_TRUE(manager.acquire(busy, request_id{2}, {other, 8, {}, 8}));
+  EXPECT_EQ(manager.usage(idle).num_cached, 4U) << "their memory would not help";
+  EXPECT_EQ(manager.usage(busy).num_cached, 2U);
+}
+
 /// A target and a drafter that share memory for ten blocks; two are the drafter's own.
 class shared_budget_test : public testing::Test {
  protected:

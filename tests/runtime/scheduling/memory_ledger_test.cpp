@@ -324,6 +324,7 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
   const auto asked = said<reserve_command>();
   EXPECT_EQ(asked->text_begin, 1U);
+  EXPECT_TRUE(asked->opens);
   auto first = grant(oldest, drafters_pool, asked->ticket, 4);
   first.num_cached = 7;
   first.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
@@ -334,19 +335,36 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   ledger.note_drafter_cells(oldest, 0, commands);
   EXPECT_FALSE(said<commit_command>()) << "nothing new";
   EXPECT_EQ(ledger.drafter_copies(oldest).size(), 1U) << "nobody is known to have made them";
-  ledger.note_drafter_cells(oldest, 12, commands);
-  const auto told = said<commit_command>();
+  ledger.note_drafter_cells(oldest, 8, commands);
+  auto told = said<commit_command>();
   ASSERT_TRUE(told);
   EXPECT_EQ(told->pool, drafters_pool);
-  EXPECT_EQ(told->num_final, 12U);
+  EXPECT_EQ(told->num_final, 8U);
   EXPECT_TRUE(ledger.drafter_copies(oldest).empty()) << "they were made, and their source may be reused";
-  EXPECT_EQ(ledger.drafter_cells(oldest), 12U);
+  ledger.note_drafter_cells(oldest, 11, commands);
+  EXPECT_FALSE(said<commit_command>()) << "no further block is full";
+  EXPECT_EQ(ledger.drafter_cells(oldest), 11U);
+  ledger.note_drafter_cells(oldest, 12, commands);
+  told = said<commit_command>();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->num_final, 12U);
   ledger.tell(oldest, use_at(40));
   ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
-  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 12), commands);
+  const auto more = said<reserve_command>();
+  EXPECT_FALSE(more->opens);
+  ledger.take(grant(oldest, drafters_pool, more->ticket, 12), commands);
   EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a longer lease has the same cells";
   ledger.preempted(oldest, commands);
   EXPECT_EQ(ledger.drafter_cells(oldest), 0U);
+}
+
+TEST_F(memory_ledger_test, a_pool_of_a_drafter_that_shares_nothing_is_told_of_no_cells) {
+  begin(oldest, 8, 8);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
+  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
+  ledger.note_drafter_cells(oldest, 12, commands);
+  EXPECT_FALSE(said<commit_command>());
+  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a new session takes them over";
 }
 
 TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_is_asked_again) {
