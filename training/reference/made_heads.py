@@ -104,8 +104,8 @@ KINDS = {
     "dspark-deepspec-rnn": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "markov_kind": "rnn",
                                            "markov_rank": 16, "has_confidence": True,
                                            "confidence_reads_token": True} | _OWN),
-    "dspark-speculators": Kind("dspark", {"layout": "speculators", "draft_vocab_size": 200, "markov_kind": "rnn",
-                                          "markov_rank": 16, "window": 8} | _OWN),
+    "dspark-speculators": Kind("dspark", {"layout": "speculators", "draft_vocab_size": 200, "predicts_next": True,
+                                          "markov_kind": "rnn", "markov_rank": 16, "window": 8} | _OWN),
     "dspark-no-markov": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "has_confidence": True} | _OWN),
 }
 

@@ -100,6 +100,10 @@ void read_block(const dflash_fields& fields, dflash_config& config, const head_o
   config.block_size = fields["block_size"].uint_or(fields.of_speculators ? 8 : 16);
   const bool shifted = fields["shift_label"].flag_or(is_dspark(fields, config));
   config.predicts_next = overrides.predicts_next.value_or(fields["sample_from_anchor"].flag_or(shifted));
+  if (fields.of_speculators && config.markov == markov_kind::rnn && !config.predicts_next)
+    fields["markov_head_type"].refuse("is 'rnn', whose state begins at a slot that gives no token: "
+                                      "sample_from_anchor must be true",
+                                      errc::unsupported);
   const std::uint32_t least = config.predicts_next ? 1 : 2;
   if (config.block_size < least || config.num_levels() > head_traits::token_limit)
     fields["block_size"].refuse("is " + std::to_string(config.block_size) + ", must be " +

@@ -62,7 +62,8 @@ struct head_traits {
   constexpr bool adds_to_levels() const noexcept { return num_block_rows > 0 && !is_parallel; }
   /// Block rows that a draft of `num_levels` levels runs.
   constexpr std::uint32_t block_rows_for(std::uint32_t num_levels) const noexcept {
-    if (num_block_rows == 0 || num_levels == 0 || !block_is_causal) return num_block_rows;
+    if (num_block_rows == 0 || num_levels == 0) return 0;
+    if (!block_is_causal) return num_block_rows;
     return std::min(num_block_rows, first_level_row + num_levels - 1);
   }
 

@@ -67,18 +67,19 @@ void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row&
 /// Writes the finished draft to the task's result.
 void finish_draft(draft_lane& lane, const tree_shape& shape);
 
-/// `count` tokens drawn from `from` one after another without replacement, with the distribution from which
-/// each was drawn: `from` without the earlier tokens. Uses one Gumbel variate for each token, whose order has
-/// this distribution (Kool et al. 2019, section 2.2). Fewer if `from` has fewer tokens.
+/// Tokens and the distribution from which each was drawn.
 struct drawn_tokens {
-  std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in `from`
+  std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in the distribution drawn from
   std::vector<draft_distribution> distributions;
 };
+/// `count` tokens drawn from `from` one after another without replacement, each from `from` without the
+/// earlier tokens. Uses one Gumbel variate for each token, whose order has this distribution (Kool et al.
+/// 2019, section 2.2). Fewer if `from` has fewer tokens.
+drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
+                                      std::size_t count);
 /// The same drawn independently, each from all of `from`, with the noise of its own place (`draft_place`).
 drawn_tokens draw_independently(const draft_distribution& from,
                                 const std::function<noise_stream(std::uint32_t sibling)>& noise,
                                 std::uint32_t count);
-drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
-                                      std::size_t count);
 
 } // namespace paceline::speculation

@@ -104,6 +104,7 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
   if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge)
     traits_.text_begin = network_.head ? 1 : 0;
   const model::head_traits head = network_.traits();
+  if (!head.block_is_causal) traits_.block_positions = head.num_block_rows;
   PACELINE_CHECK(head.num_block_rows == 0 ||
                      head.max_levels + head.first_level_row <= head.num_block_rows + 1,
                  "a block has a row for each level");
@@ -113,16 +114,6 @@ std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
   auto session = std::make_unique<model_session>();
   if (settings_.inner) session->inner = settings_.inner->open(request);
   return session;
-}
-
-std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcept {
-  if (settings_.shape.kind == tree_kind::chain) return draft_length;
-  std::size_t most = std::min(settings_.max_tree_nodes, token_tree::max_nodes);
-  if (settings_.shape.kind == tree_kind::fixed)
-    most = std::min<std::size_t>(most, settings_.shape.paths.size());
-  if (settings_.shape.kind == tree_kind::independent)
-    most = std::min<std::size_t>(most, std::size_t{settings_.shape.top_k} * draft_length);
-  return std::max(draft_length, static_cast<std::uint32_t>(most));
 }
 
 std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noexcept {
@@ -224,8 +215,8 @@ void model_drafter::feed_block(draft_lane& lane, std::size_t lane_index, pass& n
     next.rows.push_back(row);
     next.levels.push_back(number);
     next.feature_cells.push_back(newest_cell);
-    const std::uint32_t level = number - head.first_level_row; // wraps around above level 0
-    if (level < lane.bounds.depth) next.ask_for_logits(lane_index);
+    if (number >= head.first_level_row && number - head.first_level_row < lane.bounds.depth)
+      next.ask_for_logits(lane_index);
   }
 }
 

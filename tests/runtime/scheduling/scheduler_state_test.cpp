@@ -210,6 +210,7 @@ struct own_pool {
   bool caches_text = true;
   std::uint32_t block = 0; ///< of `own` those of any draft
   std::uint32_t max_tokens = 10;
+  bool is_refused = false; ///< what is asked for first
 };
 
 /// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
@@ -228,8 +229,13 @@ std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_poo
   const auto asked = last<acquire_command>(
       state.submit(admitted(first_request, std::move(request)), drafter_index{1}, 100, start));
   if (!asked) return 0;
-  const auto wanted = last<reserve_command>(
-      state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start));
+  const auto running = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
+  auto wanted = last<reserve_command>(running);
+  if (wanted && pool.is_refused) {
+    state.on_leases({lease_event{first_request, wanted->pool, wanted->ticket, false, {}, 0, {}}}, false,
+                    start);
+    wanted = last<reserve_command>(state.on_round_done(done(running.rounds.front(), 8, 9), start));
+  }
   return wanted && wanted->pool == pool_number{1} ? wanted->num_positions : 0;
 }
 
@@ -254,7 +260,12 @@ TEST(scheduler_state_test, beam_searches_lease_the_block_of_a_draft) {
   EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 8, .block = 8}),
             drafter_positions(2, ahead_mode::off) + 8 - 3);
   EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 12, .block = 8}),
-            drafter_positions(2, ahead_mode::off) + 8);
+            drafter_positions(2, ahead_mode::off) + 12 - 3);
+}
+
+TEST(scheduler_state_test, a_drafter_that_is_refused_a_tree_asks_for_a_chain_behind_its_block) {
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 20, .block = 8, .is_refused = true}),
+            drafter_positions(0, ahead_mode::off, {.own = 12, .is_refused = true}) + 8);
 }
 
 TEST(scheduler_state_test, a_drafter_that_caches_no_text_leases_one_cell_for_it) {

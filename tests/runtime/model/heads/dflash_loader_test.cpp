@@ -333,6 +333,23 @@ TEST_F(dflash_loader_test, a_markov_head_makes_a_head_dspark) {
   EXPECT_EQ(problem(dflash(), "dspark"), "was accepted") << "rank 0";
 }
 
+TEST_F(dflash_loader_test, refuses_states_that_begin_at_a_slot_without_a_token) {
+  auto head = of_speculators();
+  head.config["speculators_model_type"] = "dspark";
+  head.config["markov_head_type"] = "rnn";
+  const auto problem_of = [](const tiny_head& of) {
+    const auto config =
+        model::read_dflash_config(as_read(of), "config.json", "dspark", {.num_layers = 2, .markov_rank = 8},
+                                  {num_layers, hidden, vocab}, {});
+    return config ? "was accepted" : config.error().message();
+  };
+  EXPECT_EQ(problem_of(head), "was accepted");
+  head.config["sample_from_anchor"] = false;
+  EXPECT_THAT(problem_of(head), HasSubstr("sample_from_anchor must be true"));
+  head.config["markov_head_type"] = "gated";
+  EXPECT_EQ(problem_of(head), "was accepted") << "it has no state";
+}
+
 TEST_F(dflash_loader_test, heads_of_z_lab_read_the_targets_embedding_with_its_factor) {
   const auto scale_of = [](const tiny_head& head, bool has_embedding = false) {
     const auto config = model::read_dflash_config(as_read(head), "config.json", "dspark",

@@ -247,6 +247,8 @@ TEST_P(block_rows_test, it_says_how_many_cells_a_draft_needs) {
   const std::uint32_t most = GetParam().max_levels();
   for (std::uint32_t levels = 1; levels <= most + 3; ++levels)
     EXPECT_EQ(drafter->own_positions(levels), rows_for(std::min(levels, most))) << levels;
+  EXPECT_EQ(drafter->own_positions(0), 0U);
+  EXPECT_EQ(drafter->traits().block_positions, GetParam().is_causal ? 0 : GetParam().num_rows);
 }
 
 TEST_P(block_rows_test, waits_for_the_features_of_the_text) {
