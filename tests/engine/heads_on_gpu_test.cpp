@@ -11,9 +11,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <vector>
 
 namespace paceline {
 namespace {
@@ -25,13 +28,44 @@ using testing::make_request;
 
 constexpr std::uint32_t num_layers = 8, hidden = 32, vocab = 288, num_levels = 3;
 
-/// One request's reply, and the drafts of its rounds.
+struct told_draft {
+  std::vector<token_id> tokens;
+  std::vector<std::int32_t> parents;
+  friend bool operator==(const told_draft&, const told_draft&) = default;
+
+  std::uint32_t num_levels() const {
+    std::vector<std::uint32_t> levels;
+    for (const std::int32_t parent : parents)
+      levels.push_back(parent < 0 ? 1 : levels[static_cast<std::size_t>(parent)] + 1);
+    return levels.empty() ? 0 : std::ranges::max(levels);
+  }
+};
+
+/// One request's reply, the drafts of its rounds by the length of the text, and what was accepted.
 struct told {
   std::vector<token_id> tokens;
-  std::vector<std::vector<token_id>> drafts;
-  std::vector<std::vector<std::int32_t>> parents, accepted;
-  friend bool operator==(const told&, const told&) = default;
+  std::map<std::uint32_t, told_draft> drafts;
+  std::vector<std::vector<std::int32_t>> accepted;
 };
+
+/// Expects equal texts, and equal drafts below the same text. A draft has fewer levels or nodes where cells
+/// for more came a round late, which depends on the clock. Returns how many drafts were compared.
+std::size_t expect_same(const std::vector<told>& a, const std::vector<told>& b) {
+  std::size_t num_compared = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    EXPECT_EQ(a[i].tokens, b[i].tokens) << "request " << i;
+    for (const auto& [length, draft] : a[i].drafts) {
+      const auto other = b[i].drafts.find(length);
+      if (other == b[i].drafts.end() || other->second.tokens.size() != draft.tokens.size() ||
+          other->second.num_levels() != draft.num_levels())
+        continue;
+      ++num_compared;
+      EXPECT_EQ(other->second, draft) << "request " << i << " below " << length << " tokens";
+    }
+  }
+  return num_compared;
+}
 
 class heads_on_gpu : public ::testing::TestWithParam<const char*> {
  protected:
@@ -85,15 +119,14 @@ class heads_on_gpu : public ::testing::TestWithParam<const char*> {
       return {};
     }
     std::vector<told> out;
-    for (auto& request : requests()) { // one after another: their rounds do not depend on the clock
+    for (auto& request : requests()) { // one after another
       request.speculation.drafter = drafter;
       generation reply;
       auto& said = out.emplace_back();
       std::mutex mutex;
       (*engine)->submit(request, [&, sink = reply.sink()](const token_event& event) {
         if (std::lock_guard lock(mutex); event.trace && !event.trace->draft_tokens.empty()) {
-          said.drafts.push_back(event.trace->draft_tokens);
-          said.parents.push_back(event.trace->parents);
+          said.drafts[event.trace->base_length] = {event.trace->draft_tokens, event.trace->parents};
           said.accepted.push_back(event.trace->accepted);
         }
         sink(event);
@@ -112,7 +145,7 @@ TEST_P(heads_on_gpu, draft_as_on_the_cpu_for_the_text_of_plain_decoding) {
   testing::emulated_gpu<> gpu;
   const auto on_cpu = replies("cpu", gpu, "head");
   ASSERT_EQ(gpu.num_opened, 0);
-  EXPECT_EQ(replies("cuda:0/reference", gpu, "head"), on_cpu);
+  EXPECT_GT(expect_same(replies("cuda:0/reference", gpu, "head"), on_cpu), 10U);
   std::size_t num_other = 0, num_long = 0; // paths that are not the nodes 0, 1, 2; paths of two and more
   for (const auto& one : on_cpu)
     for (const auto& path : one.accepted) {
