@@ -177,7 +177,7 @@ def run_case(case, arguments, folder):
     if arguments.preempt:
         config["models"][0]["context_length"] = CONTEXT_OF_PREEMPTED
         least = parity_requests.least_memory(arguments.bin, config, folder)
-        settings.append(f"engine.memory_budget={least * 5 // 4}")
+        settings.append(f"engine.memory_budget={least * 5 // 4}B")
     client = parity_requests.Client(arguments.bin, config, folder, settings)
     try:
         answers = parity_requests.ask_everything(

@@ -102,7 +102,7 @@ def main():
                  "intermediate_size": shape.intermediate_size}
         tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(1)).tolist()
         for name, changes in HEADS:
-            target = SimpleNamespace(shape=shape, embedding=None, lm_head=None)
+            target = SimpleNamespace(shape=shape, embedding=None, lm_head=None, embedding_scale=1)
             head = made_heads.random_head(name, target, 2, **changes, **sizes)
             with tempfile.TemporaryDirectory() as folder:
                 made_heads.save(head, name, Path(folder), target)

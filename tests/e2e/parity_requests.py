@@ -43,7 +43,7 @@ def least_memory(program, config, folder):
     """The smallest memory budget with which the daemon starts, in bytes: it says so when it gets less."""
     file = Path(folder) / "least.yaml"
     file.write_text(json.dumps(config))
-    refused = subprocess.run([program, "serve", "--config", file, "--set", "engine.memory_budget=1"],
+    refused = subprocess.run([program, "serve", "--config", file, "--set", "engine.memory_budget=1B"],
                              capture_output=True, text=True, timeout=60)
     return int(re.search(r"it takes (\d+) bytes", refused.stdout + refused.stderr).group(1))
 
