@@ -78,7 +78,8 @@ class DFlashHead(nn.Module):
     def borrow(self, target):
         # z-lab calls the target's embedding, which Gemma scales; others read its rows.
         scale = target.embedding_scale if self.shape.layout == "z-lab" and not self.shape.markov_kind else 1
-        self.borrowed_embedding, self.borrowed_lm_head = target.embedding * scale, target.lm_head
+        self.borrowed_embedding = target.embedding if scale == 1 else target.embedding * scale
+        self.borrowed_lm_head = target.lm_head
         return self
 
     def target_ids(self, drafted):
