@@ -177,7 +177,10 @@ int cost(const cost_options& options) {
   if (!model) return fail(model.error());
   const auto roof = roof_of(options.choice.device, threads);
   if (!roof) return fail(roof.error());
-  auto costs = head_costs::open(*model, options.draft_heads, options.choice.kv_dtype, options.context);
+  auto costs =
+      head_costs::open(*model, options.draft_heads,
+                       {.kv_type = options.choice.kv_dtype, .overrides = {}, .format = options.draft_weights},
+                       options.context);
   if (!costs) return fail(costs.error());
   const auto m = measure(options, *model, *costs, **roof);
   if (!m) return fail(m.error());

@@ -24,10 +24,10 @@ std::string shape_text(const lone_head& head) {
 } // namespace
 
 expected<head_costs> head_costs::open(const lone_model& target, const std::vector<std::string>& paths,
-                                      kv_type kv_type, std::uint32_t context) {
+                                      const model::head_load_options& load, std::uint32_t context) {
   head_costs made;
   for (const std::string& path : paths) {
-    auto heads = lone_head::open_all(target, path, kv_type, context);
+    auto heads = lone_head::open_all(target, path, load, context);
     if (!heads) return std::move(heads).error();
     for (auto& head : *heads) made.all_.push_back({std::move(head), {}, {}, {}, {}, {}});
   }

@@ -15,7 +15,7 @@ class head_costs {
  public:
   /// Loads the heads in `paths`. Error: the first one of a head.
   static expected<head_costs> open(const lone_model& target, const std::vector<std::string>& paths,
-                                   kv_type kv_type, std::uint32_t context);
+                                   const model::head_load_options& load, std::uint32_t context);
 
   /// Times everything once, in turn; not counted if `repeat` is 0.
   expected<void> measure(const lone_model& target, std::uint32_t context, std::uint32_t repeat);

@@ -2,7 +2,6 @@
 
 #include "config/drafters.hpp"
 #include "runtime/model/heads/head_kind.hpp"
-#include "runtime/model/heads/head_loader.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 
@@ -19,8 +18,13 @@ constexpr std::uint32_t most_nodes = 63; ///< with the newest token's row as man
 
 using shape = lone_head::shape;
 
+/// The kind's default tree.
+shape own_shape(double length, std::string source) {
+  return {.options = {}, .acceptance_length = length, .source = std::move(source)};
+}
+
 shape chain_of(std::uint32_t levels, double length, std::string source) {
-  shape made{.options = {}, .acceptance_length = length, .source = std::move(source)};
+  shape made = own_shape(length, std::move(source));
   made.options.tree = config::tree_kind::chain;
   made.options.draft_length = levels;
   return made;
@@ -41,21 +45,23 @@ std::vector<shape> published_shapes(const std::string& kind) {
     return {chain_of(5, 3.02, "speculators, Qwen3-8B, 9 sets, temperature 0.6"),
             tree_of(8, 59, 6.23, "arXiv:2503.01840, Llama-3.1-8B, 5 sets, temperature 0")};
   if (kind == "mtp") return {chain_of(1, 1.85, "arXiv:2412.19437, DeepSeek-V3, second token")};
+  if (kind == "dflash") return {chain_of(7, 3.97, "DeepSpec, Qwen3-8B, mean of 4 sets, temperature 1")};
+  if (kind == "dspark") return {chain_of(7, 4.66, "DeepSpec, Qwen3-8B, mean of 4 sets, temperature 1")};
+  if (kind == "medusa") return {own_shape(2.32, "Spec-Bench, Vicuna-7B, temperature 0")};
+  if (kind == "hydra") return {own_shape(3.24, "Spec-Bench, Vicuna-7B, temperature 0")};
   return {shape{}};
 }
-
-model::head_load_options load_options(kv_type kv_type) { return {.kv_type = kv_type, .overrides = {}}; }
 
 } // namespace
 
 expected<std::vector<std::unique_ptr<lone_head>>> lone_head::open_all(const lone_model& target,
                                                                       const std::string& path,
-                                                                      kv_type kv_type,
+                                                                      const model::head_load_options& load,
                                                                       std::uint32_t context) {
   const auto kind = model::kind_of_head(path);
   if (!kind) return kind.error();
-  const auto head = model::load_draft_head(*kind, path, target.model(), load_options(kv_type),
-                                           target.device().weights(), target.device().buffers());
+  const auto head = model::load_draft_head(*kind, path, target.model(), load, target.device().weights(),
+                                           target.device().buffers());
   if (!head) return head.error();
   std::vector<std::unique_ptr<lone_head>> made;
   for (shape& one : published_shapes(*kind)) {

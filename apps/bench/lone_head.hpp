@@ -3,6 +3,7 @@
 #include "apps/bench/lone_model.hpp"
 #include "config/engine_options.hpp"
 #include "runtime/model/heads/draft_head.hpp"
+#include "runtime/model/heads/head_loader.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
 #include <cstdint>
@@ -24,8 +25,10 @@ class lone_head {
 
   /// Loads the head in `path` for `target`, which outlives it, with each shape that was published for its
   /// kind, or else the kind's own.
-  static expected<std::vector<std::unique_ptr<lone_head>>>
-  open_all(const lone_model& target, const std::string& path, kv_type kv_type, std::uint32_t context);
+  static expected<std::vector<std::unique_ptr<lone_head>>> open_all(const lone_model& target,
+                                                                    const std::string& path,
+                                                                    const model::head_load_options& load,
+                                                                    std::uint32_t context);
 
   const std::string& path() const noexcept { return path_; }
   const shape& drafts() const noexcept { return shape_; }

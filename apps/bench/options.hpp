@@ -2,8 +2,10 @@
 
 #include "apps/bench/door.hpp"
 #include "apps/commands/options.hpp"
+#include "runtime/device/tensor_type.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,9 @@ struct cost_options : common_options {
   std::uint32_t context = 256; ///< positions before the rows
   std::uint32_t draft = 0;     ///< also time a greedy draft of that many tokens; 0: none
   bool by_op = false;
-  std::vector<std::string> draft_heads; ///< directories or GGUF files, timed as well
-  double acceptance_length = 0;         ///< for their speed-up; 0: the published ones
+  std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
+  std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
+  double acceptance_length = 0;                     ///< for their speed-up; 0: the published ones
 };
 
 /// How requests of a workload reach the engine.

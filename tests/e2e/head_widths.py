@@ -15,12 +15,11 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
-import gguf
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import made_heads  # noqa: E402
+from training.reference import gguf_targets, made_heads  # noqa: E402
 
 BOUND = 2e-3
 NUM_TOKENS, NUM_DRAFTED = 70, 6
@@ -28,20 +27,6 @@ NUM_TOKENS, NUM_DRAFTED = 70, 6
 HEADS = (("eagle", {"own_embedding": True, "own_lm_head": True}), ("reference", {"own_embedding": True, "draft_vocab_size": 8000}),
          ("speculators-3.1", {"draft_vocab_size": 8000}), ("dflash", {"own_embedding": True, "own_lm_head": True}),
         ("dspark-speculators", {"draft_vocab_size": 8000}), ("dspark-deepspec-gated", {}))
-
-
-def facts(path):
-    """Numbers of layers, values, tokens and heads of a GGUF file."""
-    fields = gguf.GGUFReader(path).fields
-    arch = bytes(fields["general.architecture"].parts[-1]).decode()
-    number = lambda key: int(fields[f"{arch}.{key}"].parts[-1][0])  # noqa: E731
-    heads, hidden = number("attention.head_count"), number("embedding_length")
-    kv_heads = number("attention.head_count_kv")
-    return SimpleNamespace(num_hidden_layers=number("block_count"), hidden_size=hidden, num_heads=heads,
-                           num_attention_heads=heads, num_kv_heads=kv_heads, num_key_value_heads=kv_heads,
-                           head_dim=hidden // heads, rms_norm_eps=1e-6, rope_theta=10000.0,
-                           intermediate_size=number("feed_forward_length"),
-                           vocab_size=len(fields["tokenizer.ggml.tokens"].data))
 
 
 def dumped(arguments, model, kind, folder, tokens):
@@ -97,9 +82,8 @@ def main():
     torch.set_num_threads(2)
     failed = False
     for model in arguments.model:
-        shape = facts(model)
-        sizes = {"num_heads": shape.num_heads, "num_kv_heads": shape.num_kv_heads, "head_dim": shape.head_dim,
-                 "intermediate_size": shape.intermediate_size}
+        shape = gguf_targets.shape_of(model)
+        sizes = gguf_targets.sizes_of_head_layer(shape)
         tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(1)).tolist()
         for name, changes in HEADS:
             target = SimpleNamespace(shape=shape, embedding=None, lm_head=None, embedding_scale=1)
