@@ -18,7 +18,7 @@ namespace paceline::model {
 using row_array = std::pair<float**, std::size_t>;
 
 /// Divides the stream's scratch memory: each array is [num_rows][its width], at cache line boundaries.
-/// Returns `num_more` further values behind them.
+/// Also allocates `num_more` floats behind the arrays and returns their address.
 inline float* divide_scratch(device::ops& ops, std::uint32_t num_rows, std::span<const row_array> arrays,
                              std::size_t num_more = 0) {
   constexpr std::size_t line = 16;
@@ -33,16 +33,16 @@ inline float* divide_scratch(device::ops& ops, std::uint32_t num_rows, std::span
   return next;
 }
 
-/// The number of the vector that is given as a row's input; `batch.num_inputs` or more: none is, and its
-/// token has an embedding.
+/// Index of the input vector of a row whose token id is `vocab_size` or above; `batch.num_inputs` or more if
+/// the row uses an embedding.
 inline std::uint32_t given_input(const device::row_batch& batch, const device::batch_entry& row,
                                  std::uint32_t vocab_size) {
   const auto token = static_cast<std::uint32_t>(row.token.value);
   return token < vocab_size ? batch.num_inputs : token - vocab_size;
 }
 
-/// Embeddings of the rows' tokens, times `scale`; rows of `out` are `stride` values apart. Rows whose input
-/// is given get an embedding that has no meaning.
+/// Embeddings of the rows' tokens, times `scale`; rows of `out` are `stride` values apart. Rows with
+/// an input vector get a placeholder, which `put_given_inputs` overwrites.
 inline void embed_rows(device::ops& ops, const device::matrix& table, const device::row_batch& batch,
                        float* out, std::size_t stride, float scale) {
   std::vector<token_id> tokens;
@@ -54,8 +54,7 @@ inline void embed_rows(device::ops& ops, const device::matrix& table, const devi
   ops.embed({&table, tokens, out, stride, scale});
 }
 
-/// Writes the inputs that are given, as they are, over the rows of `out`. `free` is memory of as many rows,
-/// which is overwritten.
+/// Replaces the rows with input vectors by these, unscaled. `free`: scratch memory for as many rows.
 inline void put_given_inputs(device::ops& ops, const device::row_batch& batch, std::uint32_t vocab_size,
                              float* free, float* out, std::uint32_t width) {
   std::vector<std::uint32_t> rows, inputs;

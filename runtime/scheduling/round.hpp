@@ -19,8 +19,9 @@ namespace paceline::scheduling {
 struct plan_item {
   admitted_request request;
   std::vector<block_id> blocks; ///< lease in the target's pool: block table of the request
-  std::uint32_t admission = 0;  ///< to which of the request's admissions they belong, from 1
-  std::uint32_t max_rows = 1;   ///< committed tokens whose KV this round may compute; the last one decides
+  std::uint32_t admission =
+      0; ///< number of the admission that owns `blocks`: 1, and 1 more after each preemption
+  std::uint32_t max_rows = 1; ///< committed tokens that may be computed; the last one's logits decide
   std::optional<std::uint32_t> restart_at; ///< KV is valid only up to here (after admission or preemption)
   std::uint32_t num_cached_tokens = 0;     ///< with restart_at: how much of it came from the prefix cache
   std::vector<device::kv_copy> copies;     ///< cells to copy before the pass
@@ -29,18 +30,18 @@ struct plan_item {
   std::uint32_t max_nodes = 0; ///< upper bound of its nodes (for a beam search: of all hypotheses together);
                                ///< for a chain the number of levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may shorten its draft
-  /// Drafter that drafts for it on a stream of its own. With "auto" it is one of the candidates.
+  /// The request's drafter on a stream of its own, if any. With "auto" its draft competes with the others.
   std::optional<drafter_index> worker;
   std::uint32_t worker_length = 0;      ///< upper bound of that draft's length, at most draft_length
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
   ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
-  std::uint32_t num_spare_blocks = 0;   ///< the last of these blocks: for drafts of outcomes, beside the text
-  /// Number of that lease, 0 without one. When the worker meets a new number, it forgets its own KV and makes
-  /// the copies. It does so once, in whichever round it succeeds first.
+  std::uint32_t num_spare_blocks = 0; ///< blocks at the end of `drafter_blocks` for drafts of other outcomes
+  /// Generation number of the lease `drafter_blocks`; 0: none. When it changes, the worker forgets its KV and
+  /// makes `drafter_copies`, once, in whichever round it succeeds first.
   std::uint64_t drafter_lease = 0;
   std::vector<device::kv_copy> drafter_copies; ///< to be made before the first pass in the lease
-  /// Leading cells of that lease that are final, copied ones included: from the prefix cache or computed
-  /// since.
+  /// Leading cells of `drafter_blocks` that are final, copied ones included: from the prefix cache or
+  /// computed since.
   std::uint32_t num_drafter_cells = 0;
 };
 
@@ -144,12 +145,12 @@ struct draft_bounds {
 };
 
 /// Number of blocks of a drafter's pool, in addition to those of the text, for drafts of outcomes other than
-/// "everything is accepted": `num_guesses` for every position of the draft and the one behind it.
+/// "everything is accepted": `num_guesses` for each draft position and the bonus position.
 std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
                            std::uint32_t block_size) noexcept;
 
-/// The largest draft within what the request may still commit, the context and the leases (overflow guard:
-/// shrinks to 0, never fails). Must be called inside a program.
+/// The largest draft that the remaining output, the context and the leases allow; 0 if nothing fits. Must be
+/// called inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
 /// The same for a request with `length` tokens that may commit `remaining` more.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,

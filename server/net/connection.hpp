@@ -24,8 +24,8 @@ struct connection_context {
   std::shared_ptr<output_budget> outputs;
 };
 
-/// A callback that closes a connection which has to give way. The connection may be gone when it runs on the
-/// strand.
+/// Registers a connection with the output budget. If the budget must take its memory back, the connection is
+/// aborted on its strand, unless it is already gone.
 template <class Connection>
 std::unique_ptr<output_budget::claim> claim_output(const connection_context& context, const io_strand& strand,
                                                    std::weak_ptr<Connection> who) {
@@ -37,8 +37,8 @@ std::unique_ptr<output_budget::claim> claim_output(const connection_context& con
   });
 }
 
-/// Serves HTTP on an accepted socket until either side closes. A connection without a place gets a 503, or is
-/// closed at once if too many connections are being refused.
+/// Serves HTTP on an accepted socket until either side closes. Above `server.max_connections` a connection
+/// gets a 503, or is closed at once if too many are being refused.
 connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand);
 
 /// Takes over a socket whose upgrade request was admitted: does the handshake and then the Responses

@@ -100,6 +100,7 @@ EAGLE_CASES = {
     "qwen2-speculators-3.1": Case("qwen2", "speculators-3.1", draft_length=2, tree_top_k=10, max_tree_nodes=30),
     "gemma3-speculators": Case("gemma3_text", "speculators-norm-before-fc", "chain", 4),
     "qwen3-speculators-two-layers": Case("qwen3", "speculators-two-layers"),
+    "qwen3-speculators-window": Case("qwen3", "speculators-window"),
     "qwen3-deepspec": Case("qwen3", "deepspec"),
 }
 MASK_CASES = {
@@ -107,6 +108,7 @@ MASK_CASES = {
     "qwen3-peagle": Case("qwen3", "peagle", draft_length=6, tree_top_k=3, max_tree_nodes=12),
     "qwen2-peagle-flat": Case("qwen2", "peagle-flat", "chain", 7),
     "gemma3-peagle-normed": Case("gemma3_text", "peagle-normed", tree_top_k=3, max_tree_nodes=10),
+    "llama-peagle-window": Case("llama", "peagle-window", "chain", 6),
     "llama-dart": Case("llama", "dart", "dart", 7, max_tree_nodes=60, says_tree=False),
     "qwen3-dart": Case("qwen3", "dart", "dart", 4, max_tree_nodes=16),
     "qwen2-dart-chain": Case("qwen2", "dart", "chain", 5, with_auto=True),
@@ -131,6 +133,7 @@ PARALLEL_CASES = {
 CHAINED_CASES = {
     "llama-hydra": static("llama", "hydra", says_tree=False),
     "qwen2-hydra-chain": Case("qwen2", "hydra", "chain", 4, with_auto=True),
+    "qwen2-hydra-offset": Case("qwen2", "hydra-offset", draft_length=3),
     "qwen3-hydra-two-layers": Case("qwen3", "hydra-two-layers", draft_length=3),
     "gemma3-hydra-two-layers": static("gemma3_text", "hydra-two-layers", 5, 55),
     "llama-hydra-prefix": static("llama", "hydra-prefix", says_tree=False),

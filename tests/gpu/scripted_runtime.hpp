@@ -13,13 +13,12 @@
 
 namespace paceline::gpu {
 
-/// An emulated GPU that delays commands as long as possible and then runs them in an order of streams given
-/// by the test: "the next command is one of stream 1". This covers every order that a device with several
-/// engines may choose.
+/// An emulated GPU whose commands are queued and run only when somebody waits for them. The script is a list
+/// of stream numbers, from 0 in the order of creation: each entry runs the next queued command of that
+/// stream. This covers every order that a device with several engines may choose.
 ///
-/// Streams are numbered from 0 in the order of their creation. Streams that the script does not name run
-/// their commands at once, or when what they wait for was reached. The script must be possible: a stream must
-/// not continue if it waits for one that the script holds back.
+/// A stream that the script does not name runs its commands at once, or as soon as what it waits for was
+/// reached. The script must not run a stream that waits for an event which the script still holds back.
 class scripted_runtime final : public emulation::emulated_runtime {
  public:
   /// Sets the order from now on.
@@ -107,7 +106,7 @@ class scripted_runtime final : public emulation::emulated_runtime {
     return p.num_commands == 0 || queues_[p.stream].num_taken >= p.num_commands;
   }
 
-  /// Runs the script's commands until `end` is reached.
+  /// Runs the script's commands, and behind its end those of the stream of `end`, until `end` is reached.
   void do_until(const point end, std::unique_lock<std::mutex>& lock) {
     while (!is_reached(end)) {
       queue* const chosen = next_ < script_.size() ? &queues_[script_[next_]] : &queues_[end.stream];

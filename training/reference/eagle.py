@@ -91,16 +91,21 @@ class EagleHead(nn.Module):
     def drafting(self, features, tokens):
         return RowDrafting(self, features, tokens)
 
+    def within(self, layer, visible, positions):
+        """What rows see of `visible` in a layer. Columns of committed rows are their positions; a window is longer than a draft."""
+        window = self.shape.windows[layer] if layer < len(self.shape.windows) else 0
+        return visible & (torch.arange(visible.shape[1]) > positions[:, None] - window) if window else visible
+
     @torch.no_grad()
     def forward(self, tokens, features, positions, visible, cache):
         """One pass over rows: tokens, positions [R], features [R, H], visible [R, C + R] over cached and new rows."""
         cache, embedding = list(cache), self.embed(tokens)
         if self.shape.is_eagle3:
-            hidden, cache[0] = self.layers[0](embedding, features, positions, visible, cache[0])
+            hidden, cache[0] = self.layers[0](embedding, features, positions, self.within(0, visible, positions), cache[0])
         else:
             joined = self.fc(torch.cat([embedding, features], dim=-1))
             hidden, cache[0] = self.layers[0](joined, positions, visible, cache[0])
         for number, layer in enumerate(self.layers[1:], 1):
-            hidden, cache[number] = layer(hidden, positions, visible, cache[number])
+            hidden, cache[number] = layer(hidden, positions, self.within(number, visible, positions), cache[number])
         normalised = self.norm(hidden) if self.shape.is_eagle3 else hidden
         return Rows(self.logits_of(normalised), normalised if self.shape.norm_output else hidden, cache)

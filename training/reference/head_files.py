@@ -23,7 +23,18 @@ def layer_fields(shape):
             "head_dim": shape.head_dim, "rms_norm_eps": shape.rms_norm_eps, "rope_theta": shape.rope_theta,
             "vocab_size": shape.vocab_size, "hidden_act": "silu", "max_position_embeddings": 2048,
             "attention_bias": shape.qkv_bias and shape.output_bias, "tie_word_embeddings": False,
-            "torch_dtype": "float32"}
+            "torch_dtype": "float32"} | window_fields(shape)
+
+
+def window_fields(shape):
+    if not any(shape.windows):
+        return {}
+    return {"layer_types": ["sliding_attention" if window else "full_attention" for window in shape.windows],
+            "sliding_window": max(shape.windows)}
+
+
+def windows_in(layer):
+    return tuple(layer["sliding_window"] if kind == "sliding_attention" else 0 for kind in layer.get("layer_types") or ())
 
 
 def flat_config(shape, num_target_layers):
@@ -103,15 +114,17 @@ def taps_in(fields, num_target_layers):
     nested = fields.get("eagle_config") or {}
     if fields.get("target_layer_ids") is not None:
         return tuple(fields["target_layer_ids"])
-    if nested.get("eagle_aux_hidden_state_layer_ids") is not None:
+    if nested.get("eagle_aux_hidden_state_layer_ids"):
         return tuple(nested["eagle_aux_hidden_state_layer_ids"])
-    if fields.get("eagle_aux_hidden_state_layer_ids") is not None:
+    if fields.get("eagle_aux_hidden_state_layer_ids"):
         return tuple(layer - 1 for layer in fields["eagle_aux_hidden_state_layer_ids"])
     return default_taps(num_target_layers)
 
 
 def rope_theta_in(layer):
-    for place in (layer, layer.get("rope_parameters") or {}, layer.get("rope_scaling") or {}):
+    parameters = layer.get("rope_parameters") or {}
+    parameters = parameters.get("sliding_attention") or parameters.get("full_attention") or parameters
+    for place in (layer, parameters, layer.get("rope_scaling") or {}):
         if place.get("rope_theta") is not None:
             return place["rope_theta"]
     return 10000.0
@@ -137,7 +150,8 @@ def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
         norm_before_residual=fields.get("norm_before_residual", False),
         norm_before_fc="input_norm.weight" in tensors, fc_norm="fc_norm.0.weight" in tensors,
         norm_output=fields.get("norm_output", False), own_embedding="embed_tokens.weight" in tensors,
-        own_lm_head="lm_head.weight" in tensors, num_masks=num_masks, mask_token=mask_token)
+        own_lm_head="lm_head.weight" in tensors, num_masks=num_masks, mask_token=mask_token,
+        windows=windows_in(layer))
 
 
 def head_of(shape):

@@ -24,6 +24,7 @@ class HeadShape(LayerShape):
     own_lm_head: bool = True      # otherwise the target's
     num_masks: int = 0            # mask rows behind the newest one: P-EAGLE, DART
     mask_token: int = 0           # P-EAGLE: of mask rows
+    windows: tuple = ()           # eagle3: of each layer the positions that a row sees; 0, or no entry: all
 
     @property
     def is_eagle3(self):

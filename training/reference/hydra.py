@@ -108,14 +108,27 @@ def stored_name(shape):
     return name_of
 
 
+def offset_of(tap, target):
+    """0: the state after the final norm; k: the one that k further layers follow."""
+    last = target.shape.num_hidden_layers
+    return 0 if tap == last else last - 1 - tap
+
+
+def tap_of(offset, target):
+    last = target.shape.num_hidden_layers
+    return last if offset == 0 else last - 1 - offset
+
+
 def save(head, directory, target):
     shape = head.shape
     tensors = layouts.published(head, stored_name(shape))
     if shape.has_prefix:
         tensors[PREFIX + "embed_tokens.weight"] = target.embedding  # of no use, but there
+        tensors[PREFIX + "layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(shape.head_dim // 2)  # likewise
+    tensors["input_embed_fn.weight"] = target.embedding  # the authors' modules share it with the base model
     fields = {"hydra_num_heads": shape.num_levels, "hydra_num_layers": shape.num_layers,
               "hydra_head_arch": "prefix-mlp" if shape.has_prefix else "mlp", "grounded_heads": True,
-              "hidden_state_offset": 0, "dropout_rate": 0.2 if shape.has_prefix else 0.0,
+              "hidden_state_offset": offset_of(shape.taps[0], target), "dropout_rate": 0.2 if shape.has_prefix else 0.0,
               "base_model_name_or_path": "target"}
     layouts.write(directory, fields, tensors, "hydra_lm_head.safetensors")
 
@@ -125,8 +138,9 @@ def load(directory, target):
     has_prefix = fields["hydra_head_arch"] == "prefix-mlp"
     first = "1" if has_prefix else "0"
     num_layers = layouts.count(tensors, lambda j: f"hydra_mlp.0.{2 * j + 1 if has_prefix else j}.linear.weight")
-    shape = HydraShape(taps=(target.shape.num_hidden_layers,), vocab_size=target.shape.vocab_size,
+    shape = HydraShape(taps=(tap_of(fields["hidden_state_offset"], target),), vocab_size=target.shape.vocab_size,
                        num_levels=layouts.count(tensors, lambda i: f"hydra_mlp.{i}.{first}.linear.weight"),
                        num_layers=num_layers, has_prefix=has_prefix, **sizes_of(target.shape))
-    tensors.pop(PREFIX + "embed_tokens.weight", None)
+    for shared in (PREFIX + "embed_tokens.weight", PREFIX + "layers.0.self_attn.rotary_emb.inv_freq", "input_embed_fn.weight"):
+        tensors.pop(shared, None)
     return layouts.fill(HydraHead(shape), tensors, stored_name(shape)).borrow(target)

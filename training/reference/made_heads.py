@@ -20,8 +20,8 @@ class Kind:
     dialect: str = "eagle"  # of EAGLE heads
 
 
-# Nodes (path, prompt tokens) where 1, 2 or 3 levels are known: the published lists have this form.
-_PPD_TREES = ((((0,), 3), ((1,), 2), ((2,), 0)),
+# Nodes (path, prompt tokens) where 1, 2 or 3 levels are known: the published lists have this form, and leave out siblings.
+_PPD_TREES = ((((0,), 3), ((3,), 2), ((1,), 0)),
               (((0,), 3), ((1,), 1), ((0, 0), 2), ((2,), 1), ((0, 1), 1), ((1, 0), 0)),
               (((0,), 2), ((0, 0), 3), ((1,), 2), ((0, 0, 0), 3), ((0, 1), 1), ((1, 0), 2), ((2,), 0), ((0, 0, 1), 1)))
 _GATED = {"qk_norm": True, "output_gate": True, "rotated_share": 0.25}
@@ -44,6 +44,7 @@ KINDS = {
                                        "speculators"),
     "speculators-two-layers": Kind("eagle3", {"draft_vocab_size": 200, "num_layers": 2, "qk_norm": True},
                                    "speculators"),
+    "speculators-window": Kind("eagle3", {"draft_vocab_size": 200, "num_layers": 2, "windows": (12, 0)}, "speculators"),
     "deepspec": Kind("eagle3", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}, "deepspec"),
     "peagle": Kind("eagle3", {"num_layers": 4, "own_embedding": True, "draft_vocab_size": 200, "num_masks": 7,
                               "mask_token": 11}, "speculators"),
@@ -51,6 +52,8 @@ KINDS = {
                                    "mask_token": 300, "draft_vocab_size": 200}, "reference"),
     "peagle-normed": Kind("eagle3", {"own_embedding": True, "num_masks": 63, "fc_norm": True, "mask_token": 2,
                                      "norm_before_residual": True, "taps": (0, 5), "qk_norm": True}, "speculators"),
+    "peagle-window": Kind("eagle3", {"num_layers": 2, "own_embedding": True, "num_masks": 5, "mask_token": 9,
+                                     "windows": (10, 10)}, "speculators"),
     "dart": Kind("dart", {"draft_vocab_size": 200, "num_masks": 6}, "reference"),
     "dart-full": Kind("dart", {"num_masks": 4, "qkv_bias": True, "own_embedding": True}, "reference"),
     "medusa": Kind("medusa", {"layout": "reference", "num_heads": 5, "num_lm_heads": 5}),
@@ -66,6 +69,7 @@ KINDS = {
     "blockwise-own-head": Kind("blockwise", {"num_heads": 6, "inner_size": 80, "bias": False, "own_lm_head": True}),
     "hydra": Kind("hydra"),
     "hydra-two-layers": Kind("hydra", {"num_layers": 2, "num_levels": 3}),
+    "hydra-offset": Kind("hydra", {"taps": (5,)}),
     "hydra-prefix": Kind("hydra", {"has_prefix": True}),
     "hydra-prefix-three-layers": Kind("hydra", {"has_prefix": True, "num_layers": 3}),
     "mtp-mimo": Kind("mtp", {"layout": "mimo", "qkv_bias": True}),

@@ -80,7 +80,7 @@ class chained_head::pass {
   bool reads_prefix() const { return weights_.prefix.has_value() && features_.of_target != nullptr; }
 
   void read_target(const value_rows& to) {
-    features_.of_target->read(ops_, feature_cells_, features_.of_target->place_of(head_.tap_), to.at,
+    features_.of_target->read(ops_, feature_cells_, features_.of_target->place_of(head_.config_.tap), to.at,
                               to.stride);
   }
 
@@ -92,8 +92,8 @@ class chained_head::pass {
   void run_prefix() {
     const model_config& config = head_.config_.layer;
     const layer_weights& layer = *weights_.prefix;
-    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.tap_), layer_.hidden,
-                              hidden_);
+    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.config_.tap),
+                              layer_.hidden, hidden_);
     ops_.rope_table({batch_.rows, head_.frequencies_, config.rope.scaling.magnitude, rope_table_});
     decoder_layers layers(ops_, batch_, config, layer_);
     layers.attend(layer, {layer_.hidden, hidden_, layer.attention_norm}, {kv_.layer(0), rope_table_, 0});
@@ -161,8 +161,8 @@ class chained_head::pass {
 chained_head::chained_head(chained_config config, std::unique_ptr<chained_weights> weights,
                            std::shared_ptr<const transformer> target, paceline::kv_type kv_type,
                            device::buffer_memory& memory)
-    : config_(std::move(config)), weights_(std::move(weights)),
-      target_(std::move(target)), tap_{target_->info().num_layers}, kv_type_(kv_type), memory_(memory) {
+    : config_(std::move(config)), weights_(std::move(weights)), target_(std::move(target)), kv_type_(kv_type),
+      memory_(memory) {
   if (weights_->prefix) frequencies_ = rope_frequencies(config_.layer.rope, config_.layer.head_dim);
   info_.architecture = config_.kind == chained_kind::hydra ? "hydra" : "mlp_speculator";
   info_.vocab_size = weights_->levels.front().lm_head->num_rows();

@@ -44,10 +44,12 @@ struct chained_config {
   chained_kind kind = chained_kind::hydra;
   model_config layer;           ///< Hydra++: sizes of the prefix layer; hidden_size: of the target
   std::uint32_t inner_size = 0; ///< MLP speculator: values of a state
+  layer_index tap{0};           ///< the target's state that is read
 };
 
 /// Heads whose level i is a network of its own that reads the tokens drafted so far, without attention among
-/// them. With h the target's hidden state after its final norm and x the newest token:
+/// them. With h the target's hidden state after its final norm (or, of Hydra, an earlier one) and x the
+/// newest token:
 ///
 ///     Hydra (Ankner et al. 2024, arXiv:2402.05109, section 3)    v_0 = [s ; e(x)], v_i = [v_(i-1) ; e(x_i)]
 ///                y = R_i v_i + silu(W_i v_i);  y = y + silu(W y) for further layers;  logits = L_i y + c_i
@@ -71,7 +73,7 @@ class chained_head final : public draft_head {
   }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                               std::span<const layer_index> taps = {}) const override;
-  std::span<const layer_index> taps() const noexcept override { return {&tap_, 1}; }
+  std::span<const layer_index> taps() const noexcept override { return {&config_.tap, 1}; }
   std::span<const token_id> target_ids() const noexcept override { return {}; }
   std::uint32_t num_embedded() const noexcept override;
   void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
@@ -90,7 +92,6 @@ class chained_head final : public draft_head {
   chained_config config_;
   std::unique_ptr<chained_weights> weights_;
   std::shared_ptr<const transformer> target_;
-  layer_index tap_;
   std::vector<double> frequencies_;
   kv_type kv_type_;
   device::buffer_memory& memory_;

@@ -62,10 +62,16 @@ void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hid
 
 constexpr const char* prefix_layer = "prefix_embeding_layer."; // spelt so in the files
 
-/// What the config says of the tensors.
-void check_hydra_config(const json_node& fields, const head_tensors& tensors) {
-  if (fields["hidden_state_offset"].uint_or(0) != 0)
-    fields["hidden_state_offset"].refuse("must be 0", errc::unsupported);
+/// What the config says of the tensors, and which of the target's states is read: 0 is the one after the
+/// final norm, k the output of the k-th layer from the end, that of the last layer not counted.
+void read_hydra_config(const json_node& fields, const head_tensors& tensors, chained_config& config) {
+  const std::uint32_t num_layers = config.tap.value;
+  const std::uint32_t offset = fields["hidden_state_offset"].uint_or(0);
+  if (offset >= num_layers)
+    fields["hidden_state_offset"].refuse("is " + std::to_string(offset) + ", the target has " +
+                                         std::to_string(num_layers) + " layers");
+  else if (offset > 0)
+    config.tap = layer_index{num_layers - 1 - offset};
   if (!fields["grounded_heads"].flag_or(true))
     fields["grounded_heads"].refuse("is false: heads that do not read the drafted tokens are not supported",
                                     errc::unsupported);
@@ -87,6 +93,7 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   parts.weights.levels.resize(num_heads);
   for (std::uint32_t i = 0; i < num_heads; ++i)
     take_hydra_level(parts, i, hidden, vocab, has_dropout, parts.weights.levels[i]);
+  tensors.ignore("input_embed_fn.weight"); // the base model's embedding
   const std::string prefix = prefix_layer;
   if (!tensors.has_any(prefix, "")) return;
   config.layer = target.config();
@@ -180,8 +187,9 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
     auto weights = std::make_unique<chained_weights>();
     chained_config config;
     config.kind = kind == "hydra" ? chained_kind::hydra : chained_kind::mlp_speculator;
+    config.tap = layer_index{target->info().num_layers};
     if (config.kind == chained_kind::hydra) {
-      check_hydra_config(fields, *tensors);
+      read_hydra_config(fields, *tensors, config);
       take_hydra({*tensors, *weights}, *target, config);
     } else {
       take_speculator({*tensors, *weights}, fields, *target, config);

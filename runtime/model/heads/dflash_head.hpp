@@ -32,12 +32,12 @@ struct dflash_weights {
 ///     c_i = norm(fc(f_i))                               i < p: the text, the same vector in every layer
 ///     z_0 = embed(x_p), z_1 .. z_(B-1) = embed(mask)    at the positions p .. p + B - 1
 ///     each layer: n = norm(z); keys and values of [c ; n], queries of n; each slot sees all c and the whole
-///                 block; the rest is Qwen3's layer
+///                 block (a layer with a window less of both: `block_window`); the rest is Qwen3's layer
 ///     base_j = lm_head(norm(z_j))                       of the token at position p + j (j > 0), or, with
 ///                                                       `predicts_next`, at p + j + 1
 ///     DSpark: logits_j = base_j + W2 m_j                m_j of the tokens drafted before: markov_head.hpp
 ///
-/// So a row of the text leaves keys and values and computes nothing else; the block's rows are
+/// So a row of the text writes keys and values and runs no layer; the block's rows are
 /// `head_traits::num_block_rows`. With a Markov head, the pass over the block leaves the states norm(z_j)
 /// beside the block's cells, and the rows of a level compute W2 m_j alone (docs/decisions/0587).
 class dflash_head final : public draft_head {
@@ -61,7 +61,7 @@ class dflash_head final : public draft_head {
   class block_pass;
   class level_pass;
 
-  /// A pass over rows of a draft.
+  /// Adds the Markov term to the logits of draft rows whose block has been computed (`level_pass`).
   void complete_levels(device::ops& ops, const device::row_batch& batch, const head_features& features,
                        kv_cells& kv, const head_outputs& outputs) const;
   const device::matrix& embedding() const noexcept {
@@ -70,8 +70,9 @@ class dflash_head final : public draft_head {
   const device::matrix& lm_head() const noexcept {
     return weights_->lm_head ? *weights_->lm_head : target_->weights().head();
   }
-  /// The first row of a block whose logits count.
+  /// The first row whose logits count. Row 0 is the newest row of the text, row 1 is slot 0.
   std::uint32_t first_level_row() const noexcept { return config_.predicts_next ? 1 : 2; }
+  /// Values of the RNN's state in a slot.
   std::uint32_t state_size() const noexcept {
     return config_.markov == markov_kind::rnn ? config_.markov_rank : 0;
   }

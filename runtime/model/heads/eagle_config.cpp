@@ -26,14 +26,15 @@ std::vector<layer_index> default_taps(std::uint32_t num_layers) {
 
 void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
+  const auto names_layers = [](const json_node& ids) { return ids && ids.size() > 0; }; // else the default
   const std::uint32_t num_layers = target ? target->num_layers : most_layers;
   if (config.version == eagle_version::eagle)
     config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
   else if (const json_node ids = fields["target_layer_ids"])
     read_tap_ids(ids, id_convention::output_of, num_layers, config.taps);
-  else if (nested)
+  else if (names_layers(nested))
     read_tap_ids(nested, id_convention::output_of, num_layers, config.taps);
-  else if (const json_node aux = fields["eagle_aux_hidden_state_layer_ids"])
+  else if (const json_node aux = fields["eagle_aux_hidden_state_layer_ids"]; names_layers(aux))
     read_tap_ids(aux, id_convention::input_of, num_layers, config.taps);
   else if (target)
     config.taps = default_taps(num_layers);
@@ -50,12 +51,15 @@ void refuse_unsupported(const json_node& root) {
                                                        errc::unsupported);
 }
 
-/// All layers attend to the whole text.
-void refuse_windows(const json_node& layer, std::uint32_t num_layers) {
+/// Which layers see the last positions only: those of speculators do by default.
+void read_windows(const json_node& layer, model_config& sizes) {
   const json_node types = layer["layer_types"];
-  for (std::size_t l = 0; l < std::min<std::size_t>(types.size(), num_layers); ++l)
-    if (types[l].string() == "sliding_attention")
-      types[l].refuse("is 'sliding_attention': layers with a window are not supported", errc::unsupported);
+  sizes.local_layers.assign(sizes.num_layers, false);
+  for (std::size_t l = 0; l < std::min<std::size_t>(types.size(), sizes.num_layers); ++l)
+    sizes.local_layers[l] = types[l].string() == "sliding_attention";
+  if (std::ranges::find(sizes.local_layers, true) == sizes.local_layers.end()) return;
+  sizes.sliding_window = layer["sliding_window"].uint();
+  if (sizes.sliding_window == 0) layer["sliding_window"].refuse("must be above 0");
 }
 
 /// The levels that P-EAGLE was trained for; null: it is not said.
@@ -147,13 +151,13 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   refuse_unsupported(root);
   read_sizes(root, layer, config);
   config.layer.num_layers = num_layers;
-  config.layer.local_layers.assign(num_layers, false);
+  read_windows(layer, config.layer);
   read_layer_rope(layer, overrides.rope_theta, config.layer);
-  refuse_windows(layer, num_layers);
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);
   config.norm_output = root["norm_output"].flag_or(false);
   config.has_tap_norms = root["fc_norm"].flag_or(false);
   config.has_input_norm = root["norm_before_fc"].flag_or(false);
+  config.ties_lm_head = version == eagle_version::eagle3 && root["tie_word_embeddings"].flag_or(false);
   if (config.masks == mask_rows::feature) read_masked_features(root, config);
   if (config.masks == mask_rows::attention_input) read_masked_inputs(root, config);
   if (overrides.taps.empty())

@@ -56,6 +56,7 @@ struct eagle_config {
   bool has_input_norm = false;          ///< the config says that all of them are, together
   bool hidden_first =
       false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
+  bool ties_lm_head = false; ///< an embedding of its own is also its LM head if there is none in the file
   mask_rows masks = mask_rows::none;
   std::uint32_t num_mask_rows = 0; ///< that it was trained with, or the most that there may be
   token_id mask_token{0};          ///< of P-EAGLE's mask rows

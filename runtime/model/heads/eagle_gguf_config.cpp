@@ -68,8 +68,10 @@ expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optio
   eagle_config config;
   config.layer = *std::move(layer);
   config.layer.layout = rope_layout::interleaved;
-  if (overrides.rope_theta != 0)
+  if (overrides.rope_theta != 0) {
     config.layer.rope.theta = config.layer.local_rope.theta = overrides.rope_theta;
+    if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file.name());
+  }
   config.vocab_size = config.layer.vocab_size;
   if (const gguf_tensor* map = file.find_tensor("d2t"))
     config.layer.vocab_size = static_cast<std::uint32_t>(std::min<std::uint64_t>(map->shape[0], UINT32_MAX));

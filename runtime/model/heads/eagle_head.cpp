@@ -47,7 +47,8 @@ class eagle_head::pass {
       const layer_weights& layer = weights_.layers[l];
       const attention_input input =
           l == 0 ? first : attention_input{memory_.hidden, width_, layer.attention_norm};
-      layers.attend(layer, input, {kv_.layer(l), rope_table_, 0});
+      const std::uint32_t window = config_.layer.is_local(l) ? config_.layer.sliding_window : 0;
+      layers.attend(layer, input, {kv_.layer(l), rope_table_, window});
       layers.feed_forward(layer);
     }
     if (head_.feeds_back()) feed_back(layers);

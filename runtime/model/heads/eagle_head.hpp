@@ -83,7 +83,8 @@ class eagle_head final : public draft_head {
     return weights_->embedding ? *weights_->embedding : *target_->weights().token_embedding;
   }
   const device::matrix& lm_head() const noexcept {
-    return weights_->lm_head ? *weights_->lm_head : target_->weights().head();
+    if (weights_->lm_head) return *weights_->lm_head;
+    return config_.ties_lm_head && weights_->embedding ? *weights_->embedding : target_->weights().head();
   }
   std::size_t fc_inputs() const noexcept { return weights_->fc ? weights_->fc->num_cols() : 0; }
 

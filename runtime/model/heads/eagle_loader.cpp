@@ -47,9 +47,10 @@ void take_common(head_tensors& tensors, const eagle_config& config, const head_t
     tensors.refuse("embed_tokens.weight", "is missing: the target's has " +
                                               std::to_string(target.hidden_size) +
                                               " values a token, the head needs " + std::to_string(width));
+  const bool is_tied = config.ties_lm_head && weights.embedding != nullptr;
   if (tensors.has("lm_head.weight"))
     weights.lm_head = tensors.matrix("lm_head.weight", config.layer.vocab_size, width);
-  else if (target.hidden_size != width)
+  else if (target.hidden_size != width && !is_tied)
     tensors.refuse("lm_head.weight", "is missing: the target's reads " + std::to_string(target.hidden_size) +
                                          " values, the head has " + std::to_string(width));
   else if (config.layer.vocab_size != config.vocab_size)
@@ -76,7 +77,10 @@ void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weight
   tensors.layer("layers.0.", config.layer, 2 * width, weights.layers[0]);
   for (std::uint32_t l = 1; l < config.layer.num_layers; ++l) {
     const std::string prefix = "layers." + std::to_string(l) + ".";
-    if (tensors.has(prefix + "hidden_norm.weight")) // SGLang's and Model-Optimizer's name
+    if (tensors.has(prefix + "hidden_norm.weight") && tensors.has(prefix + "input_layernorm.weight"))
+      tensors.refuse(prefix + "hidden_norm.weight",
+                     "belongs to a layer that reads two vectors: only the first one may");
+    else if (tensors.has(prefix + "hidden_norm.weight")) // SGLang's and Model-Optimizer's name
       tensors.vector(prefix + "hidden_norm.weight", width, weights.layers[l].attention_norm);
     else if (!tensors.has(prefix + "input_layernorm.weight"))
       tensors.refuse(prefix + "input_layernorm.weight", "is missing");

@@ -6,6 +6,7 @@
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -90,6 +91,7 @@ expected<head_tensors> head_tensors::named(std::vector<head_tensor> found, const
   head_tensors made;
   made.path_ = path.string();
   for (head_tensor& tensor : found) {
+    if (tensor.name.ends_with("rotary_emb.inv_freq")) continue; // follows from the config
     const std::string own = name_of(tensor.name);
     auto& named = own.empty() ? made.others_ : made.tensors_;
     if (!named.try_emplace(own.empty() ? tensor.name : own, tensor).second)
@@ -181,6 +183,10 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tens
   if (format_ && device::is_floating(tensor.type) && cols % device::traits_of(*format_)->block_values == 0) {
     std::vector<float> values(rows * cols);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(tensor.type, bytes, i);
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+      refuse(tensor.name, "has values that are not finite, so it cannot be quantised");
+      return nullptr;
+    }
     quantised = quantise(values, *format_);
     view = {*format_, rows, cols, quantised};
   }

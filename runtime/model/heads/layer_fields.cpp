@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 
 namespace paceline::model {
 
@@ -40,12 +41,38 @@ void read_layer_sizes(const json_node& layer, model_config& sizes) {
   sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
 }
 
+namespace {
+
+/// The object with rotary settings, if there is one. Where a config has settings for each kind of layer,
+/// published readers take the windowed layers' for all.
+json_node rope_settings(const json_node& layer) {
+  const json_node parameters = layer["rope_parameters"];
+  for (const char* const kind : {"sliding_attention", "full_attention"})
+    if (const json_node own = parameters[kind]) return own;
+  return parameters ? parameters : layer["rope_scaling"];
+}
+
+/// Whether positions below max_position_embeddings, beyond which no head drafts, rotate as without scaling:
+/// `dynamic` scales beyond it, and the sections of `mrope` have equal positions in a text.
+bool is_plain(const json_node& settings) {
+  const std::string_view kind = settings["rope_type"].string_or(settings["type"].string_or("default"));
+  return kind == "dynamic" || kind == "mrope";
+}
+
+} // namespace
+
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes) {
-  sizes.rope = read_hf_rope(layer, 1e4, sizes.context_length);
+  const json_node settings = rope_settings(layer);
+  const double usual = layer["rope_theta"].setting_or(1e4);
+  sizes.rope = {};
+  if (!settings || is_plain(settings))
+    sizes.rope.theta = settings["rope_theta"].setting_or(usual);
+  else
+    sizes.rope = read_hf_rope_settings(settings, usual, sizes.context_length);
   if (theta != 0) sizes.rope.theta = theta;
   sizes.local_rope = sizes.rope;
-  const double rotated = layer["partial_rotary_factor"].setting_or(
-      layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
+  const double rotated =
+      layer["partial_rotary_factor"].setting_or(settings["partial_rotary_factor"].setting_or(1));
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2)
     layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");

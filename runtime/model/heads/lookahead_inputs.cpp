@@ -52,12 +52,10 @@ lookahead_node node_of(const json_node& entry, std::uint32_t state, std::uint32_
   if (node.path.empty() || node.path.size() > state)
     path.refuse("must have 1 to " + std::to_string(state) + " ranks");
   if (entry.failed()) return node;
-  auto parent = node.path, sibling = node.path;
+  auto parent = node.path;
   parent.pop_back();
-  if (sibling.back() > 0) --sibling.back();
-  if ((!parent.empty() && !before.contains(parent)) || (sibling != node.path && !before.contains(sibling)) ||
-      before.contains(node.path))
-    path.refuse("must stand once, behind its parent and the siblings of lower rank");
+  if ((!parent.empty() && !before.contains(parent)) || before.contains(node.path))
+    path.refuse("must stand once, behind its parent");
   return node;
 }
 

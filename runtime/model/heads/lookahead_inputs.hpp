@@ -25,8 +25,8 @@ struct lookahead_inputs {
   std::uint32_t num_rows = 0;
   std::uint32_t width = 0;        ///< the target's hidden size
   std::vector<float> values = {}; ///< [num_rows][width]
-  /// The trees to draft where the last round has given s levels, at [s - 1], parents and siblings of lower
-  /// rank before a node; empty: the file has none.
+  /// The trees to draft where the last round has given s levels, at [s - 1], parents before a node;
+  /// empty: the file has none.
   std::vector<std::vector<lookahead_node>> trees = {};
 };
 

@@ -118,9 +118,15 @@ void take_block(head_tensors& tensors, const medusa_sizes& sizes, medusa_weights
 }
 
 /// The target's token for each draft token; empty: the same ids.
-std::vector<token_id> take_token_map(head_tensors& tensors, std::uint32_t vocab) {
+/// vLLM uses the map only where the config says that the vocabulary is truncated.
+std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& config, std::uint32_t vocab) {
   std::vector<token_id> ids;
   if (!tensors.has("token_map")) return ids;
+  if (const json_node truncated = config["truncated_vocab_size"];
+      truncated && truncated.uint() >= config["vocab_size"].uint_or(vocab)) {
+    tensors.ignore("token_map");
+    return ids;
+  }
   for (const std::int64_t id : tensors.integers("token_map", tensors.num_values("token_map"))) {
     if (id < 0 || id >= vocab) {
       tensors.refuse("token_map",
@@ -181,7 +187,7 @@ expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesyst
       take_block(*tensors, sizes, *weights, num_heads);
     } else {
       check_config(config, *tensors);
-      ids = take_token_map(*tensors, sizes.vocab);
+      ids = take_token_map(*tensors, config, sizes.vocab);
       num_heads = take_medusa(*tensors, sizes, ids, *weights);
     }
     if (failure) return *failure;

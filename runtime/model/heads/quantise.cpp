@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t block_values = 32;
 
-/// Writes the scale in 16 bits; returns its reciprocal, 0 for a scale of 0.
+/// Writes the scale in 16 bits; returns its reciprocal, 0 for a scale that is 0 there.
 float write_scale(float scale, std::byte* to) {
   const std::uint16_t bits = device::f16_of_float(scale);
   std::memcpy(to, &bits, sizeof(bits));
-  return scale == 0 ? 0 : 1 / scale;
+  return device::float_of_f16(bits) == 0 ? 0 : 1 / scale;
 }
 
 void write_q8_0(const float* x, std::byte* to) {

@@ -129,6 +129,12 @@ rope_config read_nested_rope(const json_node& fields, std::string_view key, doub
 
 } // namespace
 
+rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
+                                  std::uint32_t context_length) {
+  settings.require_object();
+  return read_rope_object(settings, default_theta, context_length);
+}
+
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
   return read_nested_rope(fields, fields["rope_parameters"] ? "rope_parameters" : "rope_scaling",
                           fields["rope_theta"].setting_or(default_theta), context_length);

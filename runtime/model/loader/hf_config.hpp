@@ -17,6 +17,11 @@ namespace paceline::model {
 /// (runtime/model/loader/fp8_weights.hpp).
 expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
 
+/// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
+/// latter.
+rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
+                                  std::uint32_t context_length);
+
 /// The rotary settings of a config.json whose layers all have the same, or of a part of one.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length);
 

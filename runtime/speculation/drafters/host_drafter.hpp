@@ -11,8 +11,8 @@
 namespace paceline::speculation {
 
 /// Base of drafters that run as host code: traits from options, one `Session` for each request, one task at a
-/// time. A derived class implements `open` and `draft_one`, which receives an empty draft with the right base
-/// length.
+/// time. A derived class implements `open` and `draft_one`. The latter gets an empty draft whose base length
+/// is set.
 template <class Session>
 class host_drafter : public drafter {
  public:
@@ -24,7 +24,7 @@ class host_drafter : public drafter {
       PACELINE_CHECK(session != nullptr, "drafter " + traits_.name + " needs a session of its own");
       task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
       if (!task.tokens.empty() && task.draft_length > 0) draft_one(task, *session, task.result);
-      task.result.plan = {chain_length(task), chain_length(task)}; // host code draws chains only
+      task.result.plan = {chain_length(task), chain_length(task)}; // sampled drafts of host code are chains
     }
   }
 

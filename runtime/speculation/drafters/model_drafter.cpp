@@ -137,7 +137,8 @@ std::span<const token_id> model_drafter::text_of(const draft_task& task, model_s
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
   const target_cells& there = task.target_cells;
-  if (task.tokens.empty() || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
+  // A text of one token has no row: its first one pairs token 1 with the state of token 0.
+  if (task.tokens.size() < 2 || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
     return {};
   return network_.traits().reads_context ? task.tokens.subspan(1) : task.tokens.last(1);
 }

@@ -5,30 +5,43 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace paceline::speculation {
 
 namespace {
 
-/// Prepares a row and returns the lowest score with which a token is kept there; none if the row has no
-/// finite logits.
+struct row_bound {
+  double least = 0; ///< the lowest score with which a token is kept
+  std::optional<double>
+      log_total; ///< logarithm of the row's total weight, where equal depths go by likelihood
+};
+
+/// Prepares a row and returns its bound; none if the row has no finite logits.
 using row_threshold =
-    std::function<std::optional<double>(std::span<float> row, const sampling::row_context& context)>;
+    std::function<std::optional<row_bound>(std::span<float> row, const sampling::row_context& context)>;
+
+/// A node that is kept with all its ancestors.
+struct kept_node {
+  std::int32_t node;
+  double log_likelihood; ///< of the path to it, as far as it counts
+};
 
 /// Decides about every draft token independently; the deepest path of kept tokens counts, and of equally deep
-/// ones the first. The next token is the request's own sample from the last row.
+/// ones the likeliest, or else the first. The next token is the request's own sample from the last row.
 verdict verify_by_threshold(const draft& proposal, const verification_context& context,
                             const target_row& rows, const row_threshold& threshold) {
   const token_tree& tree = proposal.tree;
-  std::vector<std::int32_t> kept{token_tree::root}; // with all their ancestors, parents first
-  std::int32_t deepest = token_tree::root;
+  std::vector<kept_node> kept{{token_tree::root, 0}}; // parents first
+  kept_node best = kept.front();
   const auto depth_of = [&](std::int32_t node) {
     return node == token_tree::root ? 0 : tree.depths()[static_cast<std::size_t>(node)] + 1;
   };
   std::vector<std::span<float>> seen(tree.size() + 1);
   std::vector<bool> hopeless(tree.size() + 1);
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    const std::int32_t at = kept[i];
+    const auto [at, likelihood] = kept[i];
     const auto children = tree.children(at);
     if (children.empty()) continue;
     std::vector<token_id> path;
@@ -36,16 +49,21 @@ verdict verify_by_threshold(const draft& proposal, const verification_context& c
       path.push_back(tree.tokens()[static_cast<std::size_t>(node)]);
     const auto index = static_cast<std::size_t>(at + 1);
     seen[index] = rows(at);
-    const auto least = threshold(seen[index], context.row_below(path));
-    hopeless[index] = !least;
+    const auto bound = threshold(seen[index], context.row_below(path));
+    hopeless[index] = !bound;
     for (const std::int32_t child : children) {
       const auto token = static_cast<std::size_t>(tree.tokens()[static_cast<std::size_t>(child)].value);
       PACELINE_CHECK(token < seen[index].size(), "a draft token outside the vocabulary");
-      if (!least || !(static_cast<double>(seen[index][token]) >= *least)) continue;
-      kept.push_back(child);
-      if (depth_of(child) > depth_of(deepest)) deepest = child;
+      const auto score = static_cast<double>(seen[index][token]);
+      if (!bound || !(score >= bound->least)) continue;
+      kept.push_back({child, likelihood + (bound->log_total ? score - *bound->log_total : 0)});
+      const auto rank = [&](const kept_node& one) {
+        return std::pair(depth_of(one.node), one.log_likelihood);
+      };
+      if (rank(kept.back()) > rank(best)) best = kept.back();
     }
   }
+  const std::int32_t deepest = best.node;
   verdict result;
   result.accepted_path = tree.path_to(deepest);
   std::vector<token_id> path;
@@ -81,11 +99,11 @@ verdict verify_typical(const draft& proposal, const verification_context& contex
                        double epsilon, double delta) {
   return verify_by_threshold(
       proposal, context, rows,
-      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<double> {
+      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<row_bound> {
         if (!context.sampling->process(row, at)) return std::nullopt;
-        const double total = sampling::total_weight(row);
-        return std::min(portable_log(epsilon), portable_log(delta) - entropy(row, total)) +
-               portable_log(total);
+        const double total = sampling::total_weight(row), log_total = portable_log(total);
+        const double bound = std::min(portable_log(epsilon), portable_log(delta) - entropy(row, total));
+        return row_bound{bound + log_total, log_total};
       });
 }
 
@@ -93,9 +111,9 @@ verdict verify_leniently(const draft& proposal, const verification_context& cont
                          double lenience) {
   return verify_by_threshold(
       proposal, context, rows,
-      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<double> {
+      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<row_bound> {
         if (!context.sampling->rank(row, at)) return std::nullopt;
-        return portable_log(lenience);
+        return row_bound{portable_log(lenience), std::nullopt};
       });
 }
 

@@ -77,8 +77,8 @@ verdict verify_block(const draft& proposal, const verification_context& context,
                      dice& dice);
 
 /// Rule `typical` (Cai et al., "Medusa", section 2.3.1): keeps the deepest path on which the target gives
-/// every draft token a probability of at least min(epsilon, delta * e^-entropy); the first among equally deep
-/// ones. Then it samples a token from the target. At temperature 0 this is the argmax.
+/// every draft token a probability of at least min(epsilon, delta * e^-entropy); the likeliest among equally
+/// deep ones. Then it samples a token from the target. At temperature 0 this is the argmax.
 verdict verify_typical(const draft& proposal, const verification_context& context, const target_row& rows,
                        double epsilon, double delta);
 

@@ -14,7 +14,7 @@ std::string fixed_text(double number, int precision);
 /// `precision` digits after the first one, then an exponent of at least two digits.
 std::string scientific_text(double number, int precision);
 
-/// Appends str(v) and repr(v). Fail if the result exceeds the memory budget.
+/// Append Python's str(v) or repr(v) to `out`; fail if the memory budget is exceeded.
 void append_str(runtime& rt, std::string& out, const value& v);
 void append_repr(runtime& rt, std::string& out, const value& v);
 std::string str(runtime& rt, const value& v);

@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -50,6 +51,29 @@ class eagle_loader_test : public ::testing::Test {
     return loaded ? "was accepted" : loaded.error().message();
   }
   tiny_head eagle3() { return tiny_head::eagle3(hidden, hidden, vocab, 100); }
+
+  /// Logits of the last of `num_rows` rows with made-up tokens and features.
+  std::vector<float> logits_at(const model::draft_head& head, std::uint32_t num_rows) {
+    const auto target_kv = target_->get().make_kv_storage(8, 4, head.taps());
+    const auto& features = *target_kv->features();
+    for (std::size_t i = 0; i < 32 * features.width(); ++i)
+      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    const auto kv = head.make_kv_storage(8, 4);
+    paged_sequences paged(4, 8, 3);
+    paged.add_sequence(24);
+    auto rows = paged.chain_rows(0, 0, num_rows);
+    std::vector<std::uint32_t> cells;
+    for (auto& row : rows) {
+      row.token = token_id{static_cast<std::int32_t>(row.position.value * 5 % vocab)};
+      cells.push_back(row.position.value);
+    }
+    std::vector<float> logits(head.info().vocab_size);
+    target_->run([&](device::ops& ops) {
+      head.forward(ops, paged.batch(rows), {target_kv->features(), cells}, kv.get(),
+                   {std::vector{num_rows - 1}, logits});
+    });
+    return logits;
+  }
 
   std::vector<std::byte> bytes_;
   std::optional<model::gguf_file> file_;
@@ -169,12 +193,78 @@ TEST_F(eagle_loader_test, refuses_sizes_that_contradict_each_other) {
   EXPECT_THAT(problem(head), HasSubstr("'head_dim' is above 512"));
 }
 
-TEST_F(eagle_loader_test, refuses_layers_with_a_window) {
+TEST_F(eagle_loader_test, layers_with_a_window_need_its_size) {
   auto head = eagle3();
   head.config["layer_types"] = {"full_attention"};
   EXPECT_EQ(problem(head), "was accepted");
   head.config["layer_types"] = {"sliding_attention"};
-  EXPECT_THAT(problem(head), AllOf(HasSubstr("layer_types[0]"), HasSubstr("is 'sliding_attention'")));
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is missing"));
+  head.config["sliding_window"] = 0;
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' must be above 0"));
+  head.config["sliding_window"] = 7;
+  EXPECT_EQ(problem(head), "was accepted");
+  const auto logits_of = [&](std::uint32_t window) {
+    head.config["sliding_window"] = window;
+    return logits_at(**load(head, eagle_version::eagle3), 20);
+  };
+  EXPECT_EQ(logits_of(20), logits_of(64));
+  EXPECT_NE(logits_of(19), logits_of(20))
+      << "the row at position 19 sees position 0 if 20 positions are visible";
+}
+
+TEST_F(eagle_loader_test, reads_rotary_settings_as_trainers_write_them) {
+  auto head = eagle3();
+  head.config.erase("rope_theta");
+  const auto outputs = [&] {
+    const auto loaded = load(head, eagle_version::eagle3);
+    EXPECT_TRUE(loaded) << loaded.error().message();
+    return loaded ? logits_at(**loaded, 9) : std::vector<float>();
+  };
+  head.config["rope_theta"] = 300.0;
+  const std::vector<float> wanted = outputs();
+  head.config["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {2, 1, 1}}};
+  EXPECT_EQ(outputs(), wanted);
+  head.config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 4.0}};
+  EXPECT_EQ(outputs(), wanted) << "as long as the text is shorter than max_position_embeddings";
+  head.config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 4.0}};
+  EXPECT_NE(outputs(), wanted);
+  head.config.erase("rope_scaling");
+  head.config.erase("rope_theta");
+  head.config["rope_parameters"] = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 5e5}}},
+                                    {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 300.0}}}};
+  EXPECT_EQ(outputs(), wanted);
+}
+
+TEST_F(eagle_loader_test, a_list_without_layers_stands_for_the_usual_ones) {
+  auto head = eagle3();
+  head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", boost::json::array()}};
+  EXPECT_THAT((*load(head, eagle_version::eagle3))->taps(),
+              ElementsAre(layer_index{1}, layer_index{3}, layer_index{4}));
+}
+
+TEST_F(eagle_loader_test, an_own_embedding_is_also_the_lm_head_where_they_are_tied) {
+  auto head = eagle3();
+  head.tensors.erase("lm_head.weight");
+  head.tensors.erase("d2t");
+  head.config.erase("draft_vocab_size");
+  const auto borrowed = load(head, eagle_version::eagle3);
+  ASSERT_TRUE(borrowed) << borrowed.error().message();
+  head.add("embed_tokens.weight",
+           {100, hidden}); // fewer tokens than the target has, so that they can be told apart
+  head.config["vocab_size"] = 100;
+  head.config["tie_word_embeddings"] = true;
+  const auto tied = load(head, eagle_version::eagle3);
+  ASSERT_TRUE(tied) << tied.error().message();
+  EXPECT_EQ((*borrowed)->info().vocab_size, vocab);
+  EXPECT_EQ((*tied)->info().vocab_size, 100U);
+}
+
+TEST_F(eagle_loader_test, a_layer_that_reads_two_vectors_is_the_first_one) {
+  auto head = eagle3();
+  for (const auto& [name, one] : std::map(head.tensors))
+    if (name.starts_with("midlayer.")) head.tensors["layers.1." + name.substr(9)] = one;
+  EXPECT_THAT(problem(head),
+              HasSubstr("'layers.1.hidden_norm.weight' belongs to a layer that reads two vectors"));
 }
 
 TEST_F(eagle_loader_test, refuses_norms_that_the_config_promises_and_the_file_lacks) {

@@ -8,7 +8,9 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace paceline::test {
 namespace {
@@ -173,6 +175,39 @@ TEST_F(gguf_head_test, keeps_quantised_matrices_as_stored) {
                              target_->device(), target_->device());
   ASSERT_TRUE(on_load) << on_load.error().message();
   expect_equal(all_logits(**quantised), all_logits(**on_load));
+}
+
+TEST_F(gguf_head_test, an_override_is_checked_like_the_files_own_value) {
+  const std::shared_ptr<const model::transformer> target(std::shared_ptr<void>(), &target_->get());
+  model::head_load_options options{kv_type::f32, {}};
+  options.overrides.rope_theta = 0.5;
+  const auto loaded = model::load_draft_head("eagle3", write(file_of(eagle3())), target, options,
+                                             target_->device(), target_->device());
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message(), ::testing::AllOf(HasSubstr("head.gguf"), HasSubstr("theta")));
+}
+
+TEST_F(gguf_head_test, refuses_to_quantise_what_is_not_finite) {
+  auto head = eagle3();
+  head.tensors.at("fc.weight").values[5] = std::numeric_limits<float>::quiet_NaN();
+  head.write(folder_.path());
+  const std::shared_ptr<const model::transformer> target(std::shared_ptr<void>(), &target_->get());
+  const auto loaded =
+      model::load_draft_head("eagle3", folder_.path(), target, {kv_type::f32, {}, tensor_type::q4_0},
+                             target_->device(), target_->device());
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message(), HasSubstr("'fc.weight' has values that are not finite"));
+}
+
+TEST_F(gguf_head_test, quantises_values_that_are_too_small_for_a_scale) {
+  const std::vector<float> tiny(32, 1e-40F);
+  for (const auto type : {tensor_type::q8_0, tensor_type::q4_0}) {
+    const auto blocks = model::quantise(tiny, type);
+    std::uint16_t scale = 1;
+    std::memcpy(&scale, blocks.data(), sizeof(scale));
+    EXPECT_EQ(scale, 0) << "so that every value is 0";
+    EXPECT_EQ(blocks[2], static_cast<std::byte>(type == tensor_type::q8_0 ? 0 : 0x88));
+  }
 }
 
 TEST_F(gguf_head_test, uses_an_embedding_and_an_lm_head_of_all_tokens) {

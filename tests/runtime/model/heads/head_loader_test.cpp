@@ -103,11 +103,41 @@ TEST_F(head_loader_test, a_hydra_head_is_of_the_architecture_that_its_config_say
   head.config["grounded_heads"] = false;
   EXPECT_THAT(problem("hydra", head), HasSubstr("key 'grounded_heads' is false"));
   head = hydra();
-  head.config["hidden_state_offset"] = 1;
-  EXPECT_THAT(problem("hydra", head), HasSubstr("key 'hidden_state_offset' must be 0"));
+  head.config["hidden_state_offset"] = 8;
+  EXPECT_THAT(problem("hydra", head), HasSubstr("key 'hidden_state_offset' is 8, the target has 8 layers"));
   head = hydra_prefix();
   head.tensors.erase("prefix_embeding_layer.norm.weight");
   EXPECT_THAT(problem("hydra", head), HasSubstr("'prefix_embeding_layer.norm.weight' is missing"));
+}
+
+TEST_F(head_loader_test, a_hydra_head_may_read_an_earlier_state) {
+  auto head = hydra();
+  EXPECT_EQ((*load("hydra", head))->taps()[0], layer_index{8}) << "after the final norm";
+  head.config["hidden_state_offset"] = 1;
+  EXPECT_EQ((*load("hydra", head))->taps()[0], layer_index{6}) << "the one before the last layer's";
+  head.config["hidden_state_offset"] = 3;
+  EXPECT_EQ((*load("hydra", head))->taps()[0], layer_index{4});
+}
+
+TEST_F(head_loader_test, a_hydra_file_may_hold_what_its_module_shares_with_the_base_model) {
+  auto head = hydra_prefix();
+  head.add("input_embed_fn.weight", {vocab, hidden});
+  head.add("prefix_embeding_layer.layers.0.self_attn.rotary_emb.inv_freq", {8});
+  EXPECT_EQ(problem("hydra", head), "was accepted");
+}
+
+TEST_F(head_loader_test, a_token_map_counts_where_the_vocabulary_is_truncated) {
+  auto head = medusa_vllm();
+  head.tensors["token_map"] = {{3}, {}, {200, 5, 17}};
+  head.config["vocab_size"] = vocab;
+  head.config["truncated_vocab_size"] = vocab;
+  const auto whole = load("medusa", head);
+  ASSERT_TRUE(whole) << whole.error().message();
+  EXPECT_TRUE((*whole)->target_ids().empty());
+  head.config["truncated_vocab_size"] = 3;
+  const auto truncated = load("medusa", head);
+  ASSERT_TRUE(truncated) << truncated.error().message();
+  EXPECT_EQ((*truncated)->target_ids().size(), 3U);
 }
 
 TEST_F(head_loader_test, biases_are_of_all_heads_or_of_none) {

@@ -47,7 +47,7 @@ class drafted_request {
   drafted_request(drafter& by, const sampling_params& params, std::size_t prompt_length, std::uint32_t vocab,
                   std::uint32_t num_blocks = 200)
       : pipeline(params, {}), drafter_(&by), session_(by.open(request_id{1})),
-        kv_(by.own_model()->make_kv_storage(num_blocks, block_size)) {
+        kv_(by.own_model() ? by.own_model()->make_kv_storage(num_blocks, block_size) : nullptr) {
     for (std::size_t i = 0; i < prompt_length; ++i)
       tokens.push_back(token_id{static_cast<std::int32_t>((i * i + 3) % vocab)});
     prompt_length_ = static_cast<std::uint32_t>(prompt_length);

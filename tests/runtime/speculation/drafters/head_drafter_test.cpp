@@ -79,6 +79,20 @@ TEST_F(head_drafter_test, needs_no_cells_for_the_text) {
     }
 }
 
+TEST_F(head_drafter_test, a_text_of_one_token_has_no_row_to_draft_from) {
+  // So it is if the first round of a prompt of one token was lost.
+  for (const auto& [kind, files] : {std::pair{"medusa", test::tiny_head::medusa(hidden, vocab)},
+                                    {"hydra", test::tiny_head::hydra(hidden, vocab)}}) {
+    const auto drafter = make(kind, files, config::tree_kind::chain);
+    test_support::drafted_request request(*drafter, {.seed = 3}, 1, vocab);
+    const std::vector<block_id> blocks{block_id{0}};
+    for (const std::uint32_t num_computed : {0U, 1U}) {
+      request.in_target = {target_kv_.get(), blocks, num_computed};
+      target_->run([&](device::ops& ops) { EXPECT_TRUE(request.propose_on(ops).tree.empty()) << kind; });
+    }
+  }
+}
+
 TEST_F(head_drafter_test, caches_the_text_for_a_layer_over_it) {
   const auto drafter =
       make("hydra", test::tiny_head::hydra_prefix(hidden, vocab, ffn), config::tree_kind::chain);

@@ -73,20 +73,20 @@ TEST(verify_typical, sees_the_processed_distribution) {
   EXPECT_FALSE(result.bonus);
 }
 
-TEST(verify_typical, takes_the_deepest_path_and_of_equals_the_first) {
+TEST(verify_typical, takes_the_deepest_path_and_of_equals_the_likeliest) {
   draft proposal;
   proposal.tree.add(token_id{1}, token_tree::root); // 0: likely, nothing good below
   proposal.tree.add(token_id{2}, token_tree::root); // 1: less likely, deeper
   proposal.tree.add(token_id{0}, 0);                // 2: not typical
-  proposal.tree.add(token_id{1}, 1);                // 3
-  proposal.tree.add(token_id{2}, 1);                // 4: as deep
+  proposal.tree.add(token_id{2}, 1);                // 3: as deep as the next one, less likely
+  proposal.tree.add(token_id{1}, 1);                // 4
   proposal.tree.add(token_id{1}, 2);                // 5: typical below what is not
   const auto flat = logs({0.02, 0.6, 0.38});
   decision decide;
   for (std::int32_t node = -1; node < 6; ++node) decide.rows[node] = flat;
-  decide.rows[3] = logs({1, 0, 0});
+  decide.rows[4] = logs({1, 0, 0});
   const auto result = decide({.rule = verification_rule::typical}, proposal);
-  EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{1, 4}));
   EXPECT_EQ(result.next, token_id{0});
   EXPECT_TRUE(result.bonus);
 }
