@@ -76,10 +76,15 @@ class hash_kv final : public kv_storage {
   const cell& at(std::uint64_t index) const { return cells_[checked(index)]; }
 
  private:
+  /// Called for every cell that a pass reads, so the message is made elsewhere.
   std::uint64_t checked(std::uint64_t index) const {
-    PACELINE_CHECK(index < cells_.size(),
-                   "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
+    if (index >= cells_.size()) [[unlikely]]
+      refuse(index);
     return index;
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::uint64_t index) const {
+    fail_check("index < cells_.size()", __FILE__, __LINE__,
+               "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
   }
 
   std::uint32_t num_blocks_;
