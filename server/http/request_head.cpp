@@ -1,5 +1,7 @@
 #include "server/http/request_head.hpp"
 
+#include "server/http/field_characters.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -8,20 +10,12 @@ namespace paceline::server {
 
 namespace {
 
-bool is_token_char(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         (c != 0 && std::strchr("!#$%&'*+-.^_`|~", c) != nullptr);
-}
-
 bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
 
 bool is_field_value(std::string_view text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-  });
+  return std::all_of(text.begin(), text.end(), is_value_char);
 }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
