@@ -12,6 +12,8 @@ namespace {
 
 using wire::api_error;
 
+constexpr std::uint64_t max_ignored_body_bytes = 64U
+                                                 << 10U; ///< that an endpoint without a body reads and drops
 constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-fields, retry-after";
 
 /// The client's x-request-id if it is valid, else a generated one.
@@ -45,16 +47,21 @@ header_list cors_headers(std::string_view origin) {
           {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
 }
 
-/// Checks of the body's headers before it is read.
+/// Checks of the body's headers before it is read. The decoder of a chunked body counts its bytes.
 std::optional<api_error> judge_body(const request_head& head, endpoint target, std::uint64_t max_bytes) {
   const auto length = head.content_length.value_or(0);
   if (!takes_body(target)) {
-    if (length > 64U << 10U)
+    if (length > max_bytes)
       return api_error{413, "invalid_request_error", "body_too_large", "this endpoint takes no body", "", 0};
     return std::nullopt;
   }
-  if (!head.content_length)
-    return api_error{411, "invalid_request_error", "length_required", "Content-Length is required", "", 0};
+  if (!head.content_length && !head.is_chunked)
+    return api_error{411,
+                     "invalid_request_error",
+                     "length_required",
+                     "Content-Length or Transfer-Encoding: chunked is required",
+                     "",
+                     0};
   if (length > max_bytes)
     return api_error{413,
                      "invalid_request_error",
@@ -131,7 +138,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto settings = edge_.settings.get();
   const auto origin = head.header("origin");
   const auto request_id = request_id_of(head);
-  const bool has_body = head.content_length.value_or(0) > 0 || head.expects_continue;
+  const bool has_body = head.has_body();
   header_list base{{"x-request-id", request_id}};
   const auto refuse = [&](const api_error& failure, header_list extra = {}) {
     auto headers = base;
@@ -168,7 +175,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     return refuse({426, "invalid_request_error", "upgrade_required",
                    "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
                   {{"Upgrade", "websocket"}});
-  if (const auto failure = judge_body(head, target, edge_.options.max_body_bytes)) return refuse(*failure);
+  request.max_body_bytes = takes_body(target) ? edge_.options.max_body_bytes : max_ignored_body_bytes;
+  if (const auto failure = judge_body(head, target, request.max_body_bytes)) return refuse(*failure);
   request.head = std::move(head);
   return request;
 }

@@ -107,6 +107,17 @@ refusal read_request_line(std::string_view line, const head_limits& limits, requ
   return read_target(target, head, authority);
 }
 
+/// Only the exact spelling is accepted, blanks and case included: proxies disagree about all others, and so
+/// about the end of the request.
+refusal read_transfer_encoding(std::string_view line, request_head& head) {
+  static constexpr std::string_view rule =
+      "the only Transfer-Encoding of a request is \"chunked\", once, and without Content-Length";
+  const auto value = line.substr(line.find(':') + 1);
+  if ((value != " chunked" && value != "chunked") || head.is_chunked) return refuse(400, std::string(rule));
+  head.is_chunked = true;
+  return std::nullopt;
+}
+
 refusal read_header(std::string_view line, request_head& head) {
   if (line.front() == ' ' || line.front() == '\t') return refuse(400, "folded header lines are not accepted");
   const auto colon = line.find(':');
@@ -116,6 +127,7 @@ refusal read_header(std::string_view line, request_head& head) {
   if (!is_token(name)) return refuse(400, "a header name is not a token");
   if (!is_field_value(value)) return refuse(400, "a header value has a control character");
   head.headers.emplace_back(lower(name), std::string(value));
+  if (head.headers.back().first == "transfer-encoding") return read_transfer_encoding(line, head);
   return std::nullopt;
 }
 
@@ -124,8 +136,6 @@ refusal judge_headers(request_head& head, const std::string& authority) {
   std::size_t num_hosts = 0;
   std::size_t num_lengths = 0;
   for (const auto& [name, value] : head.headers) {
-    if (name == "transfer-encoding")
-      return refuse(501, "Transfer-Encoding is not accepted: send Content-Length");
     if (name == "host") {
       ++num_hosts;
       head.host = lower(value);
@@ -143,6 +153,9 @@ refusal judge_headers(request_head& head, const std::string& authority) {
   if (num_hosts != 1) return refuse(400, "exactly one Host header is required");
   if (!is_host(head.host)) return refuse(400, "the Host header is not a host name");
   if (num_lengths > 1) return refuse(400, "Content-Length must not be repeated");
+  if (head.is_chunked && num_lengths > 0)
+    return refuse(400, "Transfer-Encoding and Content-Length must not come together");
+  if (head.is_chunked && head.http_1_0) return refuse(400, "HTTP/1.0 has no Transfer-Encoding");
   if (!authority.empty() && authority != head.host)
     return refuse(400, "the request target names another host than Host");
   const auto connection = head.header("connection");
