@@ -1,5 +1,6 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 namespace paceline::wire {
 
@@ -24,29 +25,7 @@ void read_template_arguments(field_reader& outer, chat_prompt& out) {
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
-void read_response_format(field_reader& outer) {
-  const auto fields = outer.object("response_format");
-  if (!fields) return;
-  field_reader reader(*fields, outer.path_of("response_format"));
-  std::string type;
-  if (!reader.text("type", type, 1, 64) && !reader.failure()) reader.fail("type", "is required");
-  if (!reader.failure() && type != "text")
-    reader.fail(unsupported("response_format", "response_format: only {\"type\": \"text\"} is offered"));
-  if (reader.failure()) outer.fail(*reader.failure());
-}
-
-void refuse_chat_fields(field_reader& reader) {
-  reader.refuse("audio", "only text is offered");
-  reader.refuse("web_search_options", "web search is not offered");
-  reader.refuse("functions", "use tools");
-  reader.refuse("function_call", "use tool_choice");
-  reader.refuse("reasoning_effort", "use chat_template_kwargs.enable_thinking");
-  reader.refuse("verbosity", "this option is not offered");
-  reader.refuse("chat_template", "the model's own template is used");
-  reader.refuse("documents", "documents are not offered");
-  bool continued = false;
-  if (reader.boolean("continue_final_message", continued) && continued)
-    reader.fail(unsupported("continue_final_message", "continue_final_message: is not offered"));
+void read_modalities(field_reader& reader) {
   const auto modalities = reader.array("modalities", 0, 8);
   if (!modalities) return;
   for (const auto kind : *modalities)
@@ -74,7 +53,9 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   reader.boolean("logprobs", logprobs);
   if (reader.integer("top_logprobs", num_top, 0, 20) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
-  refuse_chat_fields(reader);
+  read_modalities(reader);
+  reader.refuse("reasoning_effort", "use chat_template_kwargs.enable_thinking");
+  refuse_unsupported_chat(reader);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;
   request.fields.sampling.num_logprobs = request.num_logprobs;

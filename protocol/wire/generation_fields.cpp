@@ -2,6 +2,7 @@
 
 #include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -193,24 +194,6 @@ void read_streaming(field_reader& outer, generation_fields& out) {
   add_ignored(reader.ignored(), out);
 }
 
-/// Fields that other servers support and this one does not: ignoring them would change the answer silently.
-void refuse_unsupported(field_reader& reader) {
-  for (const auto* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                           "guided_decoding_backend", "structured_outputs", "grammar", "json_schema"})
-    reader.refuse(name, "structured output is not offered");
-  for (const auto* name : {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma",
-                           "dynatemp_range", "bad_words", "allowed_token_ids", "logits_processors"})
-    reader.refuse(name, "this sampling option is not offered");
-  reader.refuse("truncate_prompt_tokens", "prompts are never truncated");
-  reader.refuse("prompt_embeds", "prompts are text or token ids");
-  reader.refuse("prompt_logprobs", "use echo with logprobs on /v1/completions");
-  reader.refuse("lora", "adapters are not offered");
-  bool spaces = true;
-  if (reader.boolean("spaces_between_special_tokens", spaces) && !spaces)
-    reader.fail(
-        unsupported("spaces_between_special_tokens", "spaces_between_special_tokens: only true is offered"));
-}
-
 api_error context_exceeded(std::string param, std::string message) {
   return {400, "invalid_request_error", "context_length_exceeded", std::move(message), std::move(param), 0};
 }
@@ -297,7 +280,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.boolean("skip_special_tokens", out.skip_special_tokens);
   reader.boolean("return_token_ids", out.return_token_ids);
   read_streaming(reader, out);
-  refuse_unsupported(reader);
+  refuse_unsupported_generation(reader);
   // Bookkeeping fields of OpenAI's own service, which have no effect here.
   reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});

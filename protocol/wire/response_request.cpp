@@ -83,7 +83,9 @@ void read_text_options(field_reader& outer) {
     else if (type != "text")
       reader.fail(unsupported("text.format", "text.format: only {\"type\": \"text\"} is offered"));
   }
-  reader.refuse("verbosity", "this option is not offered");
+  std::string verbosity = "medium";
+  if (reader.text("verbosity", verbosity, 1, 64) && verbosity != "medium")
+    reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
