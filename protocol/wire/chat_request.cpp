@@ -6,8 +6,6 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::int64_t max_int32 = 2147483647;
-
 /// Reads the template arguments that a client may set. The list is closed, because the other variables are
 /// the server's.
 void read_template_arguments(field_reader& outer, chat_prompt& out) {
@@ -46,8 +44,8 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_response_format(reader);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
-  reader.integer("max_tokens", request.fields.max_tokens, 1, max_int32);
-  reader.integer("max_completion_tokens", request.fields.max_tokens, 1, max_int32);
+  for (const auto* name : {"n_predict", "max_tokens", "max_completion_tokens"}) // llama-server's name first
+    read_max_tokens(reader, name, 1, request.fields);
   bool logprobs = false;
   std::uint32_t num_top = 0;
   reader.boolean("logprobs", logprobs);

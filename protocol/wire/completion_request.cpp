@@ -77,7 +77,8 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
   reader.boolean("echo", request.echo);
-  reader.integer("max_tokens", request.fields.max_tokens, request.echo ? 0 : 1, max_int32);
+  for (const auto* name : {"n_predict", "max_tokens"}) // llama-server's name first
+    read_max_tokens(reader, name, request.echo ? 0 : 1, request.fields);
   reader.integer("logprobs", request.num_logprobs, 0, 5);
   read_response_format(reader);
   refuse_unsupported_completion(reader);

@@ -14,15 +14,15 @@ namespace {
 
 constexpr std::int64_t max_int32 = 2147483647;
 
-/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more.
+/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more. An empty one stops nothing.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
   const auto field = reader.find("stop");
   if (!field) return;
   const auto add = [&](json_view value, const std::string& name) {
     auto text = value.string();
     if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
-    if (text->empty() || text->size() > 1024) return reader.fail(name, "must have 1 to 1024 bytes");
-    out.push_back(*std::move(text));
+    if (text->size() > 1024) return reader.fail(name, "must have at most 1024 bytes");
+    if (!text->empty()) out.push_back(*std::move(text));
   };
   if (!field->is_array()) return add(*field, "stop");
   const auto list = reader.array("stop", 0, 16);
@@ -206,7 +206,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.text("model", out.model, 0, 256);
   reader.integer("n", out.num_choices, 1, limits.max_choices);
   read_sampling(reader, out.sampling);
-  reader.unsigned64("seed", out.seed);
+  read_seed(reader, out.seed);
   read_stop(reader, out.stop);
   std::int32_t first = 0;
   if (reader.integer("first_target", first, 0, max_int32)) out.first_target = token_id{first};
@@ -226,6 +226,18 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   // Bookkeeping fields of OpenAI's own service, which have no effect here.
   reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});
+}
+
+void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least,
+                     generation_fields& out) {
+  std::int64_t count = 0;
+  if (!reader.integer(name, count, -1, max_int32)) return;
+  out.no_token_limit = count == -1;
+  out.max_tokens.reset();
+  if (out.no_token_limit) return;
+  if (count < least)
+    return reader.fail(name, "must be at least " + std::to_string(least) + ", or -1 for no limit");
+  out.max_tokens = static_cast<std::uint32_t>(count);
 }
 
 void read_reply_options(field_reader& reader, generation_fields& out) {
@@ -292,7 +304,8 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
                                               " tokens and max_tokens is " +
                                               std::to_string(*fields.max_tokens) + "; the context holds " +
                                               std::to_string(context));
-  const auto max_tokens = fields.max_tokens.value_or(std::min(room, default_max_tokens.value_or(room)));
+  const auto unasked = fields.no_token_limit ? room : std::min(room, default_max_tokens.value_or(room));
+  const auto max_tokens = fields.max_tokens.value_or(unasked);
   if (fields.stop.min_tokens > max_tokens)
     return invalid_value("min_tokens", "min_tokens: is " + std::to_string(fields.stop.min_tokens) +
                                            ", above the largest output of " + std::to_string(max_tokens));
@@ -301,6 +314,10 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.model = model.name;
   request.prompt = std::move(prompt);
   request.sampling = fields.sampling;
+  if (request.sampling.top_p == 0) { // the smallest set that reaches it has one token, as in llama-server
+    request.sampling.top_p = 1;
+    request.sampling.top_k = 1;
+  }
   request.stop = fields.stop;
   request.stop.max_tokens = max_tokens;
   request.stop.eos_ids = model.eos_ids;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::wire {
@@ -28,8 +29,9 @@ struct request_limits {
 struct generation_fields {
   std::string model; ///< empty = the first configured
   std::optional<std::uint32_t> max_tokens;
+  bool no_token_limit = false;   ///< up to the end of the context, whatever the endpoint's default
   std::uint32_t num_choices = 1; ///< OpenAI's n
-  sampling_params sampling;      ///< without seed and choice_index
+  sampling_params sampling;      ///< without seed and choice_index; top_p may be 0
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
@@ -66,6 +68,10 @@ struct model_limits {
 
 /// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
+
+/// Reads max_tokens under one of its names: at least `least`, or -1 for no limit. A later name has
+/// precedence.
+void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least, generation_fields& out);
 
 /// Reads Paceline's own reply options, `token_ids` and `trace`. `reader` reads the object "paceline".
 void read_reply_options(field_reader& reader, generation_fields& out);

@@ -171,7 +171,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (out.fields.beams.width > 0)
     reader.fail(unsupported("use_beam_search",
                             "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
-  reader.integer("max_output_tokens", out.fields.max_tokens, 1, max_int32);
+  read_max_tokens(reader, "max_output_tokens", 1, out.fields);
   reader.boolean("store", out.store);
   reader.boolean("generate", out.generate);
   read_text_options(reader);

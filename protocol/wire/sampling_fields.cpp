@@ -40,8 +40,10 @@ void keep_last_biases(field_reader& reader, std::vector<written_bias>& written, 
   out.logit_bias = std::move(biases);
 }
 
-/// {"id": bias}: ids are decimal text, as JSON keys are.
+/// {"id": bias}: ids are decimal text, as JSON keys are. llama-server's clients send an empty list for none.
 void read_logit_bias(field_reader& reader, sampling_params& out) {
+  const auto given = reader.find("logit_bias");
+  if (!given || (given->is_array() && given->elements().empty())) return;
   const auto bias = reader.object("logit_bias");
   if (!bias) return;
   std::vector<written_bias> written;
@@ -61,17 +63,39 @@ void read_logit_bias(field_reader& reader, sampling_params& out) {
   keep_last_biases(reader, written, out);
 }
 
+void read_penalties(field_reader& reader, sampling_params& out) {
+  constexpr float_range range{0.01F, 100};
+  const bool has_own = reader.number("repetition_penalty", out.repetition_penalty, range);
+  float alias = 1; // llama-server's name
+  if (reader.number("repeat_penalty", alias, range)) {
+    if (has_own && alias != out.repetition_penalty)
+      reader.fail("repeat_penalty", "is another name of repetition_penalty, and has another value");
+    out.repetition_penalty = alias;
+  }
+  reader.number("presence_penalty", out.presence_penalty, {-2, 2});
+  reader.number("frequency_penalty", out.frequency_penalty, {-2, 2});
+  const bool penalises =
+      out.repetition_penalty != 1 || out.presence_penalty != 0 || out.frequency_penalty != 0;
+  std::int64_t window = -1;
+  if (reader.integer("repeat_last_n", window, -1, max_int32) && window != -1 && penalises)
+    reader.fail(unsupported("repeat_last_n",
+                            "repeat_last_n: penalties count all tokens; with one only -1 is accepted"));
+}
+
 } // namespace
 
 void read_sampling(field_reader& reader, sampling_params& out) {
   reader.number("temperature", out.temperature, {0, 2});
-  reader.number("top_p", out.top_p, {0, 1, true});
+  reader.number("top_p", out.top_p, {0, 1});
   reader.number("min_p", out.min_p, {0, 1});
   reader.integer("top_k", out.top_k, -1, max_int32);
-  reader.number("repetition_penalty", out.repetition_penalty, {0.01F, 100});
-  reader.number("presence_penalty", out.presence_penalty, {-2, 2});
-  reader.number("frequency_penalty", out.frequency_penalty, {-2, 2});
+  read_penalties(reader, out);
   read_logit_bias(reader, out);
+}
+
+void read_seed(field_reader& reader, std::optional<std::uint64_t>& out) {
+  const auto value = reader.find("seed");
+  if (!value || value->int64() != -1) reader.unsigned64("seed", out);
 }
 
 } // namespace paceline::wire

@@ -47,17 +47,20 @@ const std::vector<std::string> edge_values = {"-1",
 
 /// Which of `edge_values` each numeric field takes. Everything else must be a 400 naming the field.
 const std::map<std::string, std::set<std::string>> accepted_values = {
-    {"max_tokens", {"1", "2", "2147483647", "100", "101", "65"}},
+    {"max_tokens", {"-1", "1", "2", "2147483647", "100", "101", "65"}},
+    {"n_predict", {"-1", "1", "2", "2147483647", "100", "101", "65"}},
     {"n", {"1", "2", "100", "101", "65"}},
     {"temperature", {"0", "1", "2", "1.9", "1.0", "0.5"}},
-    {"top_p", {"1", "1.0", "0.5"}},
+    {"top_p", {"0", "1", "1.0", "0.5"}},
     {"min_p", {"0", "1", "1.0", "0.5"}},
     {"top_k", {"-1", "0", "1", "2", "2147483647", "100", "101", "65"}},
     {"repetition_penalty", {"1", "2", "1.9", "1.0", "0.5", "100", "65"}},
+    {"repeat_penalty", {"1", "2", "1.9", "1.0", "0.5", "100", "65"}},
     {"presence_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
     {"frequency_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
     {"seed",
-     {"0", "1", "2", "2147483647", "2147483648", "4294967297", "9223372036854775808", "100", "101", "65"}},
+     {"-1", "0", "1", "2", "2147483647", "2147483648", "4294967297", "9223372036854775808", "100", "101",
+      "65"}},
     {"logprobs", {"0", "1", "2"}},
     {"min_tokens", {"0", "1", "2", "2147483647", "100", "101", "65"}},
     {"first_target", {"0", "1", "2", "2147483647", "100", "101", "65"}},
@@ -73,7 +76,7 @@ const std::map<std::string, std::set<std::string>> accepted_values = {
     {"model", {"\"1\""}},
     {"stop", {"\"1\"", "[]"}},
     {"stop_token_ids", {"[]"}},
-    {"logit_bias", {"{}"}},
+    {"logit_bias", {"{}", "[]"}},
     {"speculation", {"{}"}},
 };
 
@@ -96,13 +99,40 @@ TEST(generation_fields, nan_text_is_not_json) {
 }
 
 TEST(generation_fields, a_number_that_becomes_zero_as_a_float_is_out_of_an_open_range) {
-  EXPECT_EQ(parse(R"("top_p":1e-300)").failure().param, "top_p");
+  EXPECT_EQ(parse(R"("speculation":{"rule":"lenient","lenience":1e-300})").failure().param,
+            "speculation.lenience");
   EXPECT_TRUE(parse(R"("temperature":1e-300)"));
 }
 
 TEST(generation_fields, a_seed_keeps_all_64_bits) {
   EXPECT_EQ(parse(R"("seed":18446744073709551615)")->fields.seed, 18446744073709551615U);
   EXPECT_EQ(parse(R"("seed":9007199254740993)")->fields.seed, 9007199254740993U);
+}
+
+TEST(generation_fields, a_seed_of_minus_one_is_any_seed) {
+  EXPECT_FALSE(parse(R"("seed":-1)")->fields.seed);
+  EXPECT_EQ(parse(R"("seed":-2)").failure().param, "seed");
+}
+
+TEST(generation_fields, llama_servers_names_are_understood) {
+  const auto request = parse(R"("repeat_penalty":1.5,"n_predict":7)");
+  ASSERT_TRUE(request) << request.failure().message;
+  EXPECT_EQ(request->fields.sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(request->fields.max_tokens, 7U);
+  EXPECT_TRUE(request->fields.ignored_fields.empty());
+  EXPECT_EQ(parse(R"("n_predict":7,"max_tokens":9)")->fields.max_tokens, 9U);
+  EXPECT_EQ(parse(R"("max_tokens":9,"n_predict":7)")->fields.max_tokens, 9U) << "in any order";
+  EXPECT_TRUE(parse(R"("repeat_penalty":1.5,"repetition_penalty":1.5)"));
+  EXPECT_EQ(parse(R"("repeat_penalty":1.5,"repetition_penalty":1.2)").failure().param, "repeat_penalty");
+}
+
+TEST(generation_fields, a_window_of_penalties_matters_only_with_one) {
+  for (const auto* passes : {R"("repeat_last_n":64)", R"("repeat_last_n":64,"repeat_penalty":1)",
+                             R"("repeat_last_n":-1,"repeat_penalty":1.1)"})
+    EXPECT_TRUE(parse(passes)) << passes;
+  for (const auto* refused : {R"("repeat_last_n":64,"repeat_penalty":1.1)",
+                              R"("repeat_last_n":0,"frequency_penalty":0.5)", R"("repeat_last_n":-2)"})
+    EXPECT_EQ(parse(refused).failure().param, "repeat_last_n") << refused;
 }
 
 TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
@@ -170,13 +200,15 @@ TEST(generation_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
   EXPECT_EQ(parse(R"("logit_bias":{"4":1,"04":1})").failure().param, "logit_bias");
 }
 
-TEST(generation_fields, at_most_four_stop_strings_none_empty) {
+TEST(generation_fields, up_to_16_stop_strings_and_empty_ones_stop_nothing) {
   EXPECT_EQ(parse(R"("stop":["a","b"])")->fields.stop.stop_strings, (std::vector<std::string>{"a", "b"}));
   std::string words = R"("a")";
   for (int i = 1; i < 16; ++i) words += R"(,"a")";
   EXPECT_EQ(parse(R"("stop":[)" + words + "]")->fields.stop.stop_strings.size(), 16U);
   EXPECT_EQ(parse(R"("stop":[)" + words + R"(,"b"])").failure().param, "stop");
-  EXPECT_EQ(parse(R"("stop":[""])").failure().param, "stop[0]");
+  EXPECT_EQ(parse(R"("stop":["","b"])")->fields.stop.stop_strings, std::vector<std::string>{"b"});
+  for (const auto* none : {R"("stop":"")", R"("stop":null)", R"("stop":[])", R"("stop":[""])"})
+    EXPECT_TRUE(parse(none)->fields.stop.stop_strings.empty()) << none;
   EXPECT_EQ(parse(R"("stop":["a",1])").failure().param, "stop[1]");
 }
 
@@ -290,6 +322,26 @@ TEST(resolve, fills_what_the_model_decides) {
   EXPECT_EQ(request->stop.eos_ids, model.eos_ids);
   EXPECT_EQ(resolve({}, model, tokens(4), std::nullopt)->stop.max_tokens, 28U);
   EXPECT_EQ(resolve({}, model, tokens(20), 16)->stop.max_tokens, 12U);
+}
+
+TEST(resolve, no_limit_of_tokens_is_the_rest_of_the_context) {
+  const auto most = [](const std::string& members) {
+    return resolve(parse(members)->fields, model, tokens(4), 16)->stop.max_tokens;
+  };
+  EXPECT_EQ(most(""), 16U);
+  EXPECT_EQ(most(R"("max_tokens":-1)"), 28U);
+  EXPECT_EQ(most(R"("n_predict":-1)"), 28U);
+  EXPECT_EQ(most(R"("n_predict":-1,"max_tokens":5)"), 5U);
+  EXPECT_EQ(most(R"("n_predict":5,"max_tokens":-1)"), 28U);
+}
+
+TEST(resolve, a_top_p_of_0_keeps_the_most_likely_token) {
+  const auto request = resolve(parse(R"("top_p":0,"top_k":40)")->fields, model, tokens(4), 16);
+  EXPECT_EQ(request->sampling.top_k, 1);
+  EXPECT_EQ(request->sampling.top_p, 1.0F);
+  EXPECT_EQ(
+      resolve(parse(R"("top_p":0,"use_beam_search":true)")->fields, model, tokens(4), 16).failure().param,
+      "top_p");
 }
 
 TEST(resolve, the_models_rule_holds_where_the_request_names_none) {
