@@ -299,13 +299,11 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
                                           " tokens; the context of " + std::to_string(context) +
                                           " leaves no room for an answer");
   const auto room = static_cast<std::uint32_t>(context - prompt.size());
-  if (fields.max_tokens && *fields.max_tokens > room)
-    return context_exceeded("max_tokens", "the prompt has " + std::to_string(prompt.size()) +
-                                              " tokens and max_tokens is " +
-                                              std::to_string(*fields.max_tokens) + "; the context holds " +
-                                              std::to_string(context));
+  if (fields.max_tokens && *fields.max_tokens > context)
+    return context_exceeded("max_tokens", "max_tokens is " + std::to_string(*fields.max_tokens) +
+                                              "; the context holds " + std::to_string(context));
   const auto unasked = fields.no_token_limit ? room : std::min(room, default_max_tokens.value_or(room));
-  const auto max_tokens = fields.max_tokens.value_or(unasked);
+  const auto max_tokens = std::min(room, fields.max_tokens.value_or(unasked));
   if (fields.stop.min_tokens > max_tokens)
     return invalid_value("min_tokens", "min_tokens: is " + std::to_string(fields.stop.min_tokens) +
                                            ", above the largest output of " + std::to_string(max_tokens));

@@ -79,9 +79,9 @@ void read_reply_options(field_reader& reader, generation_fields& out);
 void read_paceline_object(field_reader& outer, generation_fields& out);
 
 /// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
-/// `default_max_tokens`, or the rest of the context if that is less or no default is given. Error:
-/// context_length_exceeded if the prompt leaves no room or an explicit max_tokens does not fit; nothing is
-/// truncated.
+/// `default_max_tokens`, or the rest of the context if that is less or no default is given. A max_tokens that
+/// the context holds is cut to what the prompt leaves. Error: context_length_exceeded if the prompt leaves no
+/// room or max_tokens is above the context; a prompt is never truncated.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);

@@ -97,6 +97,16 @@ def test_a_prompt_fills_the_context_but_for_the_generated_token(daemon):
     assert daemon.post("/v1/completions", body)[2]["error"]["code"] == "context_length_exceeded"
 
 
+def test_a_max_tokens_of_the_whole_context_is_cut_to_what_fits(daemon):
+    """Generation tasks ask for the model's `max_model_len`."""
+    body = {"prompt": "x" * 4000, "max_tokens": 4096, "ignore_eos": True}
+    status, _, reply = daemon.post("/v1/completions", body)
+    assert status == 200, reply
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"]["prompt_tokens"] + reply["usage"]["completion_tokens"] == 4096
+    assert daemon.post("/v1/completions", body | {"max_tokens": 4097})[2]["error"]["code"] == "context_length_exceeded"
+
+
 def test_the_daemon_is_the_tokenizer_too(daemon):
     """`tokenizer_backend=remote`: special tokens by name, their ids and all texts over HTTP."""
     status, _, text = daemon.get("/tokenizer_info")

@@ -104,37 +104,6 @@ TEST(generation_fields, a_number_that_becomes_zero_as_a_float_is_out_of_an_open_
   EXPECT_TRUE(parse(R"("temperature":1e-300)"));
 }
 
-TEST(generation_fields, a_seed_keeps_all_64_bits) {
-  EXPECT_EQ(parse(R"("seed":18446744073709551615)")->fields.seed, 18446744073709551615U);
-  EXPECT_EQ(parse(R"("seed":9007199254740993)")->fields.seed, 9007199254740993U);
-}
-
-TEST(generation_fields, a_seed_of_minus_one_is_any_seed) {
-  EXPECT_FALSE(parse(R"("seed":-1)")->fields.seed);
-  EXPECT_EQ(parse(R"("seed":-2)").failure().param, "seed");
-}
-
-TEST(generation_fields, llama_servers_names_are_understood) {
-  const auto request = parse(R"("repeat_penalty":1.5,"n_predict":7)");
-  ASSERT_TRUE(request) << request.failure().message;
-  EXPECT_EQ(request->fields.sampling.repetition_penalty, 1.5F);
-  EXPECT_EQ(request->fields.max_tokens, 7U);
-  EXPECT_TRUE(request->fields.ignored_fields.empty());
-  EXPECT_EQ(parse(R"("n_predict":7,"max_tokens":9)")->fields.max_tokens, 9U);
-  EXPECT_EQ(parse(R"("max_tokens":9,"n_predict":7)")->fields.max_tokens, 9U) << "in any order";
-  EXPECT_TRUE(parse(R"("repeat_penalty":1.5,"repetition_penalty":1.5)"));
-  EXPECT_EQ(parse(R"("repeat_penalty":1.5,"repetition_penalty":1.2)").failure().param, "repeat_penalty");
-}
-
-TEST(generation_fields, a_window_of_penalties_matters_only_with_one) {
-  for (const auto* passes : {R"("repeat_last_n":64)", R"("repeat_last_n":64,"repeat_penalty":1)",
-                             R"("repeat_last_n":-1,"repeat_penalty":1.1)"})
-    EXPECT_TRUE(parse(passes)) << passes;
-  for (const auto* refused : {R"("repeat_last_n":64,"repeat_penalty":1.1)",
-                              R"("repeat_last_n":0,"frequency_penalty":0.5)", R"("repeat_last_n":-2)"})
-    EXPECT_EQ(parse(refused).failure().param, "repeat_last_n") << refused;
-}
-
 TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   const auto request =
       parse(R"("speculation":{"drafter":"ngram","draft_length":5,"rule":"rejection","x":1})");
@@ -182,22 +151,6 @@ TEST(generation_fields, lossy_rules_and_their_parameters_are_asked_for_together)
   EXPECT_EQ(refused(R"("lenience":0.5)"), "speculation.lenience") << "without its rule it would do nothing";
   EXPECT_EQ(refused(R"("rule":"typical","lenience":0.5)"), "speculation.lenience");
   EXPECT_EQ(refused(R"("rule":"lenient","delta":0.5)"), "speculation.delta");
-}
-
-TEST(generation_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
-  const auto request = parse(R"("logit_bias":{"30":-100,"4":5.5})");
-  ASSERT_TRUE(request);
-  const auto& bias = request->fields.sampling.logit_bias;
-  ASSERT_EQ(bias.size(), 2U);
-  EXPECT_EQ(bias[0], (std::pair{token_id{4}, 5.5F}));
-  EXPECT_EQ(bias[1], (std::pair{token_id{30}, -100.0F}));
-  EXPECT_EQ(parse(R"("logit_bias":{"4":101})").failure().param, "logit_bias.4");
-  for (const auto* key : {"-1", "x", "1.5", " 1", "4294967296", ""})
-    EXPECT_EQ(
-        parse(member("logit_bias", std::string("{").append(member(key, "1")).append("}"))).failure().param,
-        "logit_bias")
-        << key;
-  EXPECT_EQ(parse(R"("logit_bias":{"4":1,"04":1})").failure().param, "logit_bias");
 }
 
 TEST(generation_fields, up_to_16_stop_strings_and_empty_ones_stop_nothing) {
@@ -362,9 +315,21 @@ TEST(resolve, never_cuts_a_prompt_and_says_both_numbers) {
   EXPECT_NE(too_long.failure().message.find("33"), std::string::npos);
   EXPECT_NE(too_long.failure().message.find("32"), std::string::npos);
   EXPECT_EQ(resolve({}, model, tokens(32), 16).failure().code, "context_length_exceeded");
-  const auto asks_too_much = resolve(parse(R"("max_tokens":29)")->fields, model, tokens(4), 16);
+  const auto asks_too_much = resolve(parse(R"("max_tokens":33)")->fields, model, tokens(4), 16);
   EXPECT_EQ(asks_too_much.failure().param, "max_tokens");
-  EXPECT_TRUE(resolve(parse(R"("max_tokens":28)")->fields, model, tokens(4), 16));
+  EXPECT_EQ(asks_too_much.failure().message, "max_tokens is 33; the context holds 32");
+}
+
+TEST(resolve, a_max_tokens_of_the_whole_context_is_cut_to_what_the_prompt_leaves) {
+  const auto most = [](const std::string& members) {
+    return resolve(parse(members)->fields, model, tokens(4), 16)->stop.max_tokens;
+  };
+  EXPECT_EQ(most(R"("max_tokens":28)"), 28U);
+  EXPECT_EQ(most(R"("max_tokens":29)"), 28U);
+  EXPECT_EQ(most(R"("max_tokens":32)"), 28U);
+  EXPECT_EQ(
+      resolve(parse(R"("max_tokens":32,"min_tokens":29)")->fields, model, tokens(4), 16).failure().param,
+      "min_tokens");
 }
 
 TEST(resolve, checks_token_ids_against_the_vocabulary) {
