@@ -59,6 +59,8 @@ class model_view {
   virtual bool has_chat_template() const noexcept = 0;
   /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
+  /// True if the template begins or controls reasoning.
+  virtual bool template_reasons() const noexcept = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 

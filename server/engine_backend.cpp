@@ -46,6 +46,7 @@ class engine_model final : public model_view {
     limits_.drafters = served.drafters();
     limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
+    reasons_ = has_chat_template() && shows_reasoning();
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
@@ -79,6 +80,7 @@ class engine_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
   bool template_takes_tools() const noexcept override { return takes_tools_; }
+  bool template_reasons() const noexcept override { return reasons_; }
 
   expected<std::string> render_chat(json::object asked) const override {
     tokenizer::chat_request request;
@@ -123,10 +125,30 @@ class engine_model final : public model_view {
     return text && text->find(probe) != std::string::npos;
   }
 
+  /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
+  /// have for reasoning.
+  bool shows_reasoning() const {
+    const auto rendered = [this](json::object asked) {
+      asked["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
+      asked["add_generation_prompt"] = true;
+      const auto text = render_chat(std::move(asked));
+      return text ? *text : std::string();
+    };
+    const auto thinking = [&](bool on) {
+      return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});
+    };
+    const auto effort = [&](const char* level) {
+      return rendered(json::object{{"reasoning_effort", level}});
+    };
+    return rendered(json::object()).find("<think>") != std::string::npos ||
+           thinking(true) != thinking(false) || effort("high") != effort("low");
+  }
+
   const served_model& served_;
   tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
   bool takes_tools_ = false;
+  bool reasons_ = false;
 };
 
 class engine_backend final : public backend {

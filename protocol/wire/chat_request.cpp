@@ -52,7 +52,8 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   if (reader.integer("top_logprobs", num_top, 0, 20) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
   read_modalities(reader);
-  reader.refuse("reasoning_effort", "use chat_template_kwargs.enable_thinking");
+  std::string effort;
+  if (reader.text("reasoning_effort", effort, 1, 64)) request.fields.reasoning = "reasoning_effort";
   refuse_unsupported_chat(reader);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;

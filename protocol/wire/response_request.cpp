@@ -119,6 +119,14 @@ void read_options(field_reader& outer, response_request& out) {
   add_ignored(reader.ignored(), out.fields);
 }
 
+/// What of it can be refused depends on the model.
+void read_reasoning(field_reader& reader, std::string& out) {
+  const auto reasoning = reader.object("reasoning");
+  if (!reasoning) return;
+  for (const auto option : reasoning->members())
+    if (!option.value.is_null()) out = "reasoning";
+}
+
 void refuse_response_fields(field_reader& reader) {
   bool background = false;
   if (reader.boolean("background", background) && background)
@@ -130,11 +138,6 @@ void refuse_response_fields(field_reader& reader) {
   std::string truncation = "disabled";
   if (reader.text("truncation", truncation, 1, 64) && truncation != "disabled")
     reader.fail(unsupported("truncation", "truncation: prompts are never truncated"));
-  const auto reasoning = reader.object("reasoning");
-  if (!reasoning) return;
-  for (const auto option : reasoning->members())
-    if (!option.value.is_null())
-      return reader.fail(unsupported("reasoning", "reasoning: this option is not offered"));
 }
 
 void read_metadata(field_reader& outer, std::string& out) {
@@ -182,6 +185,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (logprobs) out.num_logprobs = num_top;
   out.fields.sampling.num_logprobs = out.num_logprobs;
   read_options(reader, out);
+  read_reasoning(reader, out.fields.reasoning);
   refuse_response_fields(reader);
   if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
     reader.fail("input", "is required");

@@ -43,6 +43,14 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
+/// A model that does not reason has nothing to switch, so options for it have no effect and pass.
+std::optional<api_error> judge_reasoning(const model_view& model, const wire::generation_fields& fields) {
+  if (fields.reasoning.empty() || !model.template_reasons()) return std::nullopt;
+  return wire::unsupported(fields.reasoning, fields.reasoning +
+                                                 ": use chat_template_kwargs.enable_thinking of "
+                                                 "/v1/chat/completions");
+}
+
 /// Stops beyond the context: a longer text is refused whatever follows.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   const auto context = model.limits().context_length;
@@ -180,6 +188,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
+  if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
   auto tokens = encode_chat(**model, request->prompt, "messages");
@@ -197,6 +206,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
+  if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);
   prepared_response out;
   out.model = *model;
   out.conversation = std::move(history);

@@ -74,6 +74,7 @@ class byte_model final : public model_view {
   void set_context_length(std::uint32_t length) { limits_.context_length = length; }
   bool has_template = true;
   bool takes_tools = false;
+  bool reasons = false;
   mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -107,6 +108,7 @@ class byte_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }
+  bool template_reasons() const noexcept override { return reasons; }
   expected<std::string> render_chat(boost::json::object variables) const override {
     std::string text;
     for (const auto& turn : variables.at("messages").as_array()) {

@@ -35,7 +35,7 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":"x","conversation":"c")", "conversation"},
       {R"("input":"x","truncation":"auto")", "truncation"},
       {R"("input":"x","text":{"format":{"type":"json_object"}})", "text.format"},
-      {R"("input":"x","reasoning":{"effort":"low"})", "reasoning"},
+      {R"("input":"x","reasoning":"low")", "reasoning"},
       {R"("input":"x","max_output_tokens":0)", "max_output_tokens"},
       {R"("input":"x","n":2)", "n"},
       {R"("input":"x","include":["file_search_call.results"])", "include"},

@@ -33,6 +33,21 @@ TEST(preparation, chat_needs_a_template_and_tools_a_place_in_it) {
   EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().code, "unsupported_parameter");
 }
 
+TEST(preparation, options_for_reasoning_pass_where_there_is_none) {
+  scripted_edge edge;
+  const auto* chat = R"({"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low"})";
+  const auto response = [&](const char* body) {
+    return prepare_response(edge.context, {}, *wire::parse_response_request(body, {}), {});
+  };
+  const auto* effort = R"({"input":"x","reasoning":{"effort":"low","summary":null}})";
+  EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
+  EXPECT_TRUE(response(effort));
+  edge.engine.bytes.reasons = true;
+  EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().param, "reasoning_effort");
+  EXPECT_EQ(response(effort).failure().param, "reasoning");
+  EXPECT_TRUE(response(R"({"input":"x","reasoning":{"effort":null}})"));
+}
+
 TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens) {
   scripted_edge edge;
   EXPECT_EQ(prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}]})")

@@ -1,0 +1,80 @@
+"""What clients of other servers send: each case was seen to fail with a client that nobody here wrote."""
+import openai
+import pytest
+
+
+@pytest.fixture
+def client(daemon):
+    with openai.OpenAI(base_url=daemon.url + "/v1", api_key="none", max_retries=0) as one:
+        yield one
+
+
+MESSAGES = [{"role": "user", "content": "hello"}]
+# The defaults of llama-server's sampling, as front ends written for it send them with every request.
+LLAMA_SERVER = {
+    "n_predict": 8,
+    "repeat_penalty": 1.0,
+    "repeat_last_n": 64,
+    "top_k": 40,
+    "min_p": 0.05,
+    "typical_p": 1.0,
+    "mirostat": 0,
+    "mirostat_tau": 5.0,
+    "mirostat_eta": 0.1,
+    "dry_multiplier": 0.0,
+    "dry_base": 1.75,
+    "xtc_probability": 0.0,
+    "xtc_threshold": 0.1,
+    "dynatemp_range": 0.0,
+    "top_n_sigma": -1.0,
+    "logit_bias": [],
+    "stop": "",
+    "seed": -1,
+    "grammar": "",
+    "cache_prompt": True,
+    "n_probs": 0,
+}
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+def test_llama_servers_defaults_pass(daemon, path):
+    status, headers, reply = daemon.post(path, LLAMA_SERVER | ({"prompt": "x"} if path == "/v1/completions" else {"messages": MESSAGES}))
+    assert status == 200, reply
+    assert reply["usage"]["completion_tokens"] <= 8, "n_predict"
+    assert headers["x-paceline-ignored-fields"] is None
+
+
+def test_its_penalty_is_the_same_under_both_names(daemon):
+    def text(**fields):
+        body = {"prompt": "abcabcabc", "max_tokens": 60, "seed": 3, "temperature": 0.5, "ignore_eos": True}
+        return daemon.post("/v1/completions", body | fields)[2]["choices"][0]["text"]
+
+    assert text(repeat_penalty=1.8) == text(repetition_penalty=1.8) != text()
+
+
+def test_a_top_p_of_0_is_greedy(daemon):
+    def text(**fields):
+        return daemon.post("/v1/completions", {"prompt": "x", "max_tokens": 20, "ignore_eos": True} | fields)[2]["choices"][0]["text"]
+
+    assert text(top_p=0, seed=1) == text(top_p=0, seed=2) == text(temperature=0) != text(seed=1)
+
+
+def test_no_limit_of_tokens_is_the_rest_of_the_context(daemon):
+    for field in ("max_tokens", "n_predict"):
+        reply = daemon.post("/v1/completions", {"prompt": "x" * 4000, field: -1, "ignore_eos": True})[2]
+        assert reply["usage"]["prompt_tokens"] + reply["usage"]["completion_tokens"] == 4096
+
+
+def test_options_for_reasoning_pass_where_there_is_none(client):
+    reply = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=4, reasoning_effort="low", verbosity="medium")
+    assert reply.choices[0].finish_reason in ("stop", "length")
+    assert client.responses.create(model="hash", input="hello", max_output_tokens=16, reasoning={"effort": "low"}).status
+
+
+def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
+    template = tmp_path / "thinking.jinja"
+    template.write_text("{{ messages[-1].content }}{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
+    daemon = start_daemon(**{"models.0.chat_template": template})
+    status, _, reply = daemon.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4, "reasoning_effort": "low"})
+    assert status == 400 and reply["error"]["param"] == "reasoning_effort"
+    assert daemon.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4, "chat_template_kwargs": {"enable_thinking": False}})[0] == 200
