@@ -220,8 +220,9 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
     if (!reader.text("response_id", frame.response_id, 1, 128) && !reader.failure())
       reader.fail("response_id", "is required");
   } else if (type) {
-    bool stream = true;
-    if (reader.boolean("stream", stream)) reader.fail("stream", "does not belong in a WebSocket frame");
+    bool stream = true; // openai-agents says so in every frame
+    if (reader.boolean("stream", stream) && !stream)
+      reader.fail(unsupported("stream", "stream: responses over WebSocket are always streamed"));
     read_response_request(reader, limits, frame.create);
     frame.create.fields.stream = true;
   }

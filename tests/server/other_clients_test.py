@@ -1,6 +1,9 @@
 """What clients of other servers send: each case was seen to fail with a client that nobody here wrote."""
+import json
+
 import openai
 import pytest
+from websockets.sync.client import connect
 
 
 @pytest.fixture
@@ -69,6 +72,33 @@ def test_options_for_reasoning_pass_where_there_is_none(client):
     reply = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=4, reasoning_effort="low", verbosity="medium")
     assert reply.choices[0].finish_reason in ("stop", "length")
     assert client.responses.create(model="hash", input="hello", max_output_tokens=16, reasoning={"effort": "low"}).status
+
+
+def test_a_frame_of_openai_agents_says_that_it_is_streamed(daemon):
+    """Its Responses model sends the fields of an HTTP request in the frame, with those that it leaves unset as null."""
+    frame = {
+        "type": "response.create",
+        "model": "hash",
+        "input": [{"role": "user", "content": "hello"}],
+        "instructions": "be brief",
+        "include": [],
+        "tools": [],
+        "parallel_tool_calls": None,
+        "temperature": None,
+        "max_output_tokens": 16,
+        "store": None,
+        "reasoning": None,
+        "metadata": None,
+        "stream": True,
+    }
+    with connect(daemon.url.replace("http", "ws") + "/v1/responses", compression=None) as ws:
+        ws.send(json.dumps(frame))
+        events = [json.loads(ws.recv(timeout=60))]
+        while events[-1]["type"] not in ("response.completed", "response.incomplete", "error"):
+            events.append(json.loads(ws.recv(timeout=60)))
+        assert events[0]["type"] == "response.created" and events[-1]["type"] != "error", events[-1]
+        ws.send(json.dumps(frame | {"stream": False}))
+        assert json.loads(ws.recv(timeout=60))["error"]["param"] == "stream"
 
 
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
