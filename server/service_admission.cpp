@@ -25,9 +25,10 @@ std::string request_id_of(const request_head& head) {
   return presentable ? std::string(given) : fresh_id("req_");
 }
 
-std::string join(const std::vector<std::string_view>& words) {
+template <class Words>
+std::string join(const Words& words) {
   std::string out;
-  for (const auto word : words) out.append(out.empty() ? "" : ", ").append(word);
+  for (const auto& word : words) out.append(out.empty() ? "" : ", ").append(word);
   return out;
 }
 
@@ -101,14 +102,16 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
   return std::move(place);
 }
 
-/// The reply to OPTIONS on a path that takes `methods`.
-http_reply options_reply(const std::vector<std::string_view>& methods, header_list headers) {
+/// The reply to OPTIONS on a path that takes `methods`. `requested`: the headers that a page wants to send.
+http_reply options_reply(const std::vector<std::string_view>& methods, std::string_view requested,
+                         header_list headers) {
   http_reply reply;
   reply.status = 204;
   reply.headers = std::move(headers);
   reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
   reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
-  reply.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
+  reply.headers.emplace_back("Access-Control-Allow-Headers", join(permitted_headers(requested)));
+  reply.headers.emplace_back("Vary", "Access-Control-Request-Headers");
   reply.headers.emplace_back("Access-Control-Max-Age", "600");
   return reply;
 }
@@ -159,7 +162,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   if (head.method == "OPTIONS") {
     const auto methods = methods_of(head.path);
     if (methods.empty()) return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
-    return answered_request{options_reply(methods, base), has_body};
+    return answered_request{
+        options_reply(methods, head.header("access-control-request-headers"), std::move(base)), has_body};
   }
   auto found = route_of(head, edge_.metrics_options.enabled);
   if (auto* nowhere = std::get_if<head_failure>(&found))

@@ -1,6 +1,7 @@
 #include "server/http/access.hpp"
 
 #include "config/host_names.hpp"
+#include "server/http/field_characters.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -120,6 +121,26 @@ bool host_allowed(std::string_view host, const host_rules& rules) {
   if (config::is_loopback_address(rules.bound_host) || !rules.allowed.empty()) return false;
   return rules.has_keys || host.empty() || is_ip_literal(host) ||
          same_host_name(without_port(host), rules.bound_host);
+}
+
+std::vector<std::string> permitted_headers(std::string_view requested) {
+  static constexpr std::string_view always[] = {"authorization",       "content-type",   "openai-beta",
+                                                "openai-organization", "openai-project", "user-agent",
+                                                "x-request-id"};
+  static constexpr std::string_view prefix = "x-stainless-"; // about the client: its language, its retries
+  std::vector<std::string> names(std::begin(always), std::end(always));
+  while (!requested.empty()) {
+    const auto end = std::min(requested.find(','), requested.size());
+    std::string name;
+    for (const char c : requested.substr(0, end))
+      if (c != ' ' && c != '\t') name += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    requested.remove_prefix(std::min(end + 1, requested.size()));
+    const bool is_stainless = name.size() > prefix.size() && name.compare(0, prefix.size(), prefix) == 0 &&
+                              std::all_of(name.begin(), name.end(), is_token_char);
+    if (is_stainless && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  }
+  return names;
 }
 
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed) {

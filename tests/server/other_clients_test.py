@@ -1,6 +1,7 @@
 """What clients of other servers send: each case was seen to fail with a client that nobody here wrote."""
 import json
 
+import httpx2
 import openai
 import pytest
 from websockets.sync.client import connect
@@ -99,6 +100,19 @@ def test_a_frame_of_openai_agents_says_that_it_is_streamed(daemon):
         assert events[0]["type"] == "response.created" and events[-1]["type"] != "error", events[-1]
         ws.send(json.dumps(frame | {"stream": False}))
         assert json.loads(ws.recv(timeout=60))["error"]["param"] == "stream"
+
+
+def test_a_browsers_preflight_for_openais_client_passes(daemon):
+    """Its fetch is refused by the browser if one of the headers is missing in the reply."""
+    wanted = (
+        "authorization,content-type,openai-organization,openai-project,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,"
+        "x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout"
+    )
+    headers = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": wanted}
+    reply = httpx2.request("OPTIONS", daemon.url + "/v1/chat/completions", headers=headers)
+    assert reply.status_code == 204 and reply.headers["access-control-allow-origin"] == "http://localhost:5173"
+    allowed = {name.strip() for name in reply.headers["access-control-allow-headers"].split(",")}
+    assert allowed >= set(wanted.split(","))
 
 
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):

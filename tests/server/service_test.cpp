@@ -118,6 +118,18 @@ TEST(service, answers_preflights_of_allowed_pages) {
   EXPECT_EQ(s.admit("OPTIONS /nothing"), 404);
 }
 
+TEST(service, preflights_allow_what_openais_browser_client_sends) {
+  served s;
+  EXPECT_EQ(s.admit("OPTIONS /v1/chat/completions",
+                    "Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n"
+                    "Access-Control-Request-Headers: authorization,content-type,openai-organization,"
+                    "X-Stainless-Lang, x-stainless-timeout,x-evil\r\n"),
+            204);
+  EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Headers"),
+            "authorization, content-type, openai-beta, openai-organization, openai-project, user-agent, "
+            "x-request-id, x-stainless-lang, x-stainless-timeout");
+}
+
 TEST(service, keys_guard_all_but_health) {
   served s({"secret"});
   EXPECT_EQ(s.admit("GET /v1/models"), 401);

@@ -126,6 +126,15 @@ TEST(access, hosts_and_origins_follow_the_table) {
   }
 }
 
+TEST(access, headers_of_a_preflight_are_permitted_by_name) {
+  const auto always = permitted_headers("");
+  EXPECT_EQ(permitted_headers("content-type, x-evil,,  ,cookie"), always);
+  EXPECT_EQ(permitted_headers("x-stainless-").size(), always.size());
+  EXPECT_EQ(permitted_headers("x-stainless-a b: c").size(), always.size()) << "not a name";
+  EXPECT_EQ(permitted_headers("X-Stainless-OS,x-stainless-os").size(), always.size() + 1);
+  EXPECT_EQ(permitted_headers("x-stainless-os").back(), "x-stainless-os");
+}
+
 TEST(access, names_of_hosts_compare_without_case) {
   const std::vector<std::string> listed{"Box.LAN"};
   EXPECT_TRUE(host_allowed("box.lan:8000", {"127.0.0.1", true, listed}));
