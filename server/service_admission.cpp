@@ -102,6 +102,14 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
   return std::move(place);
 }
 
+/// Load balancers check health and the page with HTTP/1.0 and without a Host. No browser sends such a
+/// request, and these paths tell nothing.
+bool answers_without_host(const request_head& head) {
+  const auto found = find_route("GET", head.path);
+  const auto* place = std::get_if<route>(&found);
+  return place != nullptr && is_open(place->target, false);
+}
+
 /// The reply to OPTIONS on a path that takes `methods`. `requested`: the headers that a page wants to send.
 http_reply options_reply(const std::vector<std::string_view>& methods, std::string_view requested,
                          header_list headers) {
@@ -151,7 +159,11 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
                     {{"status", failure.status}, {"code", failure.code}, {"request_id", request_id}});
     return answered_request{error_reply(failure, std::move(headers)), has_body};
   };
-  if (!host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
+  if (head.host.empty() && !answers_without_host(head))
+    return refuse(
+        {400, "invalid_request_error", "malformed_request", "a Host header is required on this path", "", 0});
+  if (!head.host.empty() &&
+      !host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
     return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
   if (!origin_allowed(origin, head.host, settings->allowed_origins))
     return refuse({403, "permission_error", "origin_not_allowed",

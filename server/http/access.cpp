@@ -119,8 +119,7 @@ bool host_allowed(std::string_view host, const host_rules& rules) {
   });
   if (listed || is_loopback_host(host)) return true;
   if (config::is_loopback_address(rules.bound_host) || !rules.allowed.empty()) return false;
-  return rules.has_keys || host.empty() || is_ip_literal(host) ||
-         same_host_name(without_port(host), rules.bound_host);
+  return rules.has_keys || is_ip_literal(host) || same_host_name(without_port(host), rules.bound_host);
 }
 
 std::vector<std::string> permitted_headers(std::string_view requested) {

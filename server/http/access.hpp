@@ -71,8 +71,7 @@ struct host_rules {
 /// Guards against DNS rebinding, where the name of a web page resolves to this server. Listed hosts and
 /// loopback names pass, because DNS cannot make a page's name one of the latter. A server bound to loopback
 /// accepts nothing else. One bound to an open address also accepts, if no hosts are listed: with keys any
-/// Host, because the page does not have the key; without keys IP literals, the bound address, and a request
-/// without a Host, which no browser sends.
+/// Host, because the page does not have the key; without keys IP literals and the bound address.
 bool host_allowed(std::string_view host, const host_rules& rules);
 
 /// The header names of a preflight's list that pages may send: those that the server reads, and those that

@@ -150,8 +150,9 @@ refusal judge_headers(request_head& head, const std::string& authority) {
       head.expects_continue = true;
     }
   }
-  if (num_hosts != 1) return refuse(400, "exactly one Host header is required");
-  if (!is_host(head.host)) return refuse(400, "the Host header is not a host name");
+  if (num_hosts > 1 || (num_hosts == 0 && !head.http_1_0))
+    return refuse(400, "exactly one Host header is required");
+  if (num_hosts == 1 && !is_host(head.host)) return refuse(400, "the Host header is not a host name");
   if (num_lengths > 1) return refuse(400, "Content-Length must not be repeated");
   if (head.is_chunked && num_lengths > 0)
     return refuse(400, "Transfer-Encoding and Content-Length must not come together");

@@ -59,10 +59,10 @@ struct head_complete {
   std::size_t num_bytes = 0;
 };
 
-/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon,
-/// Transfer-Encoding other than one "chunked" of HTTP/1.1 without Content-Length, zero or several Host
-/// headers, repeated or listed Content-Length, an absolute target of another host, more headers or bytes than
-/// `limits`. `bytes` must start at a request line.
+/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon, a
+/// Transfer-Encoding other than one "chunked" of HTTP/1.1 without Content-Length, several Host headers or, in
+/// HTTP/1.1, none, repeated or listed Content-Length, an absolute target of another host, more headers or
+/// bytes than `limits`. `bytes` must start at a request line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
 

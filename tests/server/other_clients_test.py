@@ -6,6 +6,8 @@ import openai
 import pytest
 from websockets.sync.client import connect
 
+from daemon import is_closed, read_reply
+
 
 @pytest.fixture
 def client(daemon):
@@ -113,6 +115,28 @@ def test_a_browsers_preflight_for_openais_client_passes(daemon):
     assert reply.status_code == 204 and reply.headers["access-control-allow-origin"] == "http://localhost:5173"
     allowed = {name.strip() for name in reply.headers["access-control-allow-headers"].split(",")}
     assert allowed >= set(wanted.split(","))
+
+
+@pytest.mark.parametrize("line", ["OPTIONS / HTTP/1.0", "GET /livez HTTP/1.0", "HEAD /readyz HTTP/1.0", "GET / HTTP/1.0"])
+def test_checks_of_load_balancers_have_no_host(daemon, line):
+    """HAProxy's `option httpchk` sends the first one as it stands."""
+    with daemon.connect() as connection:
+        connection.sendall(line.encode() + b"\r\n\r\n")
+        status, headers, _ = read_reply(connection) if not line.startswith("HEAD") else read_head(connection)
+        assert status in (200, 204) and headers["connection"] == "close"
+        assert is_closed(connection)
+
+
+def read_head(connection):
+    """A reply to HEAD, whose Content-Length no body follows."""
+    lines = connection.recv(65536).decode().split("\r\n")
+    return int(lines[0].split()[1]), {key.lower(): value for key, value in (line.split(": ", 1) for line in lines[1:] if line)}, b""
+
+
+def test_all_else_needs_a_host(daemon):
+    with daemon.connect() as connection:
+        connection.sendall(b"GET /v1/models HTTP/1.0\r\n\r\n")
+        assert read_reply(connection)[0] == 400
 
 
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):

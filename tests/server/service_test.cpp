@@ -109,6 +109,22 @@ TEST(service, foreign_hosts_and_pages_are_refused) {
   EXPECT_TRUE(std::holds_alternative<answered_request>(s.requests.admit(foreign)));
 }
 
+TEST(service, only_checks_of_health_need_no_host) {
+  served s;
+  const auto status = [&](const std::string& line) {
+    const auto parsed = parse_request_head(line + " HTTP/1.0\r\n\r\n", {});
+    const auto decision = s.requests.admit(std::get<head_complete>(parsed).head);
+    const auto* answered = std::get_if<answered_request>(&decision);
+    return answered != nullptr ? answered->reply.status : 0;
+  };
+  for (const auto* line : {"GET /livez", "HEAD /readyz", "GET /health", "GET /"})
+    EXPECT_EQ(status(line), 0) << line;
+  EXPECT_EQ(status("OPTIONS /"), 204) << "HAProxy's own check";
+  for (const auto* line :
+       {"GET /v1/models", "GET /metrics", "POST /v1/completions", "GET /nothing", "OPTIONS /v1/completions"})
+    EXPECT_EQ(status(line), 400) << line;
+}
+
 TEST(service, answers_preflights_of_allowed_pages) {
   served s;
   EXPECT_EQ(s.admit("OPTIONS /v1/completions", "Origin: http://localhost:3000\r\n"), 204);
