@@ -91,7 +91,7 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
   auto found = find_route(head.method, head.path);
   if (const auto* missing = std::get_if<no_route>(&found)) {
     if (missing->allowed_methods.empty())
-      return head_failure{{404, "not_found_error", "not_found", "no such path", "", 0}, {}};
+      return head_failure{{404, "not_found_error", "not_found", why_missing(head.path), "", 0}, {}};
     return head_failure{
         {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
         {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}}};
@@ -164,7 +164,9 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
         {400, "invalid_request_error", "malformed_request", "a Host header is required on this path", "", 0});
   if (!head.host.empty() &&
       !host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
-    return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
+    return refuse({403, "permission_error", "host_not_allowed",
+                   "the Host \"" + head.host + "\" is not served; server.allowed_hosts lists those that are",
+                   "", 0});
   if (!origin_allowed(origin, head.host, settings->allowed_origins))
     return refuse({403, "permission_error", "origin_not_allowed",
                    "pages of this origin may not use this server", "", 0});

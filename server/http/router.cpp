@@ -82,6 +82,19 @@ std::vector<std::string_view> methods_of(std::string_view path) {
   return methods;
 }
 
+std::string why_missing(const std::string& path) {
+  static constexpr std::string_view version = "/v1";
+  if (path == "/v1/embeddings" || path == "/embeddings")
+    return "embeddings are not offered: this server generates text";
+  // A client's base URL without /v1, or with it although the client adds it.
+  if (const auto meant = std::string(version) + path; !methods_of(meant).empty())
+    return "no such path; did you mean " + meant + "?";
+  if (const auto meant = path.substr(std::min(path.size(), version.size()));
+      path.compare(0, version.size(), version) == 0 && !methods_of(meant).empty())
+    return "no such path; did you mean " + meant + "?";
+  return "no such path";
+}
+
 std::string_view to_string(endpoint target) noexcept {
   switch (target) {
   case endpoint::models:

@@ -139,6 +139,25 @@ def test_all_else_needs_a_host(daemon):
         assert read_reply(connection)[0] == 400
 
 
+def test_a_base_url_without_v1_gets_a_hint(daemon):
+    with openai.OpenAI(base_url=daemon.url, api_key="none", max_retries=0) as wrong, pytest.raises(openai.NotFoundError) as failure:
+        wrong.chat.completions.create(model="hash", messages=MESSAGES)
+    assert "/v1/chat/completions" in failure.value.message
+
+
+def test_embeddings_are_refused_by_name(client):
+    with pytest.raises(openai.NotFoundError, match="embeddings are not offered"):
+        client.embeddings.create(model="hash", input="x")
+
+
+def test_a_refused_host_is_told_which_option_lists_hosts(daemon):
+    with daemon.connect() as connection:
+        connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: box.lan:8000\r\n\r\n")
+        status, _, body = read_reply(connection)
+        message = json.loads(body)["error"]["message"]
+        assert status == 403 and "box.lan:8000" in message and "server.allowed_hosts" in message
+
+
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
     template = tmp_path / "thinking.jinja"
     template.write_text("{{ messages[-1].content }}{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")

@@ -38,6 +38,15 @@ TEST(router, tells_a_wrong_method_from_a_wrong_path) {
             (std::vector<std::string_view>{"POST"}));
 }
 
+TEST(router, says_which_path_was_meant) {
+  EXPECT_EQ(why_missing("/chat/completions"), "no such path; did you mean /v1/chat/completions?");
+  EXPECT_EQ(why_missing("/v1/v1/completions"), "no such path; did you mean /v1/completions?");
+  EXPECT_EQ(why_missing("/v1/livez"), "no such path; did you mean /livez?");
+  EXPECT_NE(why_missing("/v1/embeddings").find("embeddings"), std::string::npos);
+  for (const auto* path : {"/nothing", "/v1/nothing", "/v1", "", "/x/v1/completions"})
+    EXPECT_EQ(why_missing(path), "no such path") << path;
+}
+
 TEST(router, only_health_is_open_to_everybody) {
   EXPECT_TRUE(is_open(endpoint::live, false) && is_open(endpoint::ready, false));
   EXPECT_TRUE(is_open(endpoint::metrics, true));
