@@ -96,7 +96,7 @@ std::string write_stream_head(const header_list& headers, bool chunked, bool kee
   auto out = status_line(200);
   append_headers(out, headers);
   out.append(
-      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n");
   return end_open_head(std::move(out), chunked, keep_alive);
 }
 

@@ -158,6 +158,13 @@ def test_a_refused_host_is_told_which_option_lists_hosts(daemon):
         assert status == 403 and "box.lan:8000" in message and "server.allowed_hosts" in message
 
 
+@pytest.mark.parametrize("path, body", [("/v1/chat/completions", {"messages": MESSAGES}), ("/v1/completions", {"prompt": "x"}), ("/v1/responses", {"input": "x"})])
+def test_streams_tell_proxies_not_to_buffer(daemon, path, body):
+    with httpx2.stream("POST", daemon.url + path, json=body | {"stream": True, "seed": 1}) as reply:
+        assert reply.headers["x-accel-buffering"] == "no" and reply.headers["cache-control"] == "no-store"
+        reply.read()
+
+
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
     template = tmp_path / "thinking.jinja"
     template.write_text("{{ messages[-1].content }}{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
