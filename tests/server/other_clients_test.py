@@ -165,6 +165,18 @@ def test_streams_tell_proxies_not_to_buffer(daemon, path, body):
         reply.read()
 
 
+def test_the_scores_of_a_chat_are_those_of_its_text(client):
+    """Token 257 ends a turn of this model. Clients join the tokens and compare them with the text."""
+    bias = {str(i): -100 for i in range(128, 300)} | {"257": 100}  # ASCII, so that every token is text
+    fields = dict(model="hash", messages=MESSAGES, max_tokens=20, seed=1, logprobs=True, extra_body={"min_tokens": 3, "logit_bias": bias})
+    choice = client.chat.completions.create(**fields).choices[0]
+    assert choice.finish_reason == "stop"
+    assert len(choice.logprobs.content) == 3
+    assert "".join(entry.token for entry in choice.logprobs.content) == choice.message.content
+    streamed = [chunk.choices[0].logprobs for chunk in client.chat.completions.create(**fields, stream=True) if chunk.choices]
+    assert [entry.token for part in streamed if part for entry in part.content] == [entry.token for entry in choice.logprobs.content]
+
+
 def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
     template = tmp_path / "thinking.jinja"
     template.write_text("{{ messages[-1].content }}{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
