@@ -40,6 +40,8 @@ class model_view {
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
+  /// When it was loaded, in seconds since 1970.
+  virtual std::int64_t created() const noexcept = 0;
   /// Requests that may run or wait at the same time; further ones are refused.
   virtual std::size_t max_requests() const noexcept = 0;
 

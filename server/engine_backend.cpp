@@ -5,6 +5,7 @@
 #include "runtime/tokenizer/incremental_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "server/backend.hpp"
+#include "server/edge_context.hpp"
 
 #include <boost/json/value.hpp>
 
@@ -38,7 +39,7 @@ class vocabulary_decoder final : public text_decoder {
 class engine_model final : public model_view {
  public:
   explicit engine_model(const served_model& served)
-      : served_(served), spellings_(spellings_of(served.vocabulary())) {
+      : served_(served), created_(unix_time()), spellings_(spellings_of(served.vocabulary())) {
     limits_.name = served.name();
     limits_.vocab_size = served.info().vocab_size;
     limits_.context_length = served.context_length();
@@ -50,6 +51,7 @@ class engine_model final : public model_view {
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
+  std::int64_t created() const noexcept override { return created_; }
 
   std::size_t max_requests() const noexcept override { return served_.max_requests(); }
 
@@ -145,6 +147,7 @@ class engine_model final : public model_view {
   }
 
   const served_model& served_;
+  const std::int64_t created_;
   tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
   bool takes_tools_ = false;

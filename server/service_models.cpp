@@ -17,7 +17,7 @@ void write_model(wire::json_writer& out, const model_view& model) {
   out.begin_object()
       .field("id", limits.name)
       .field("object", "model")
-      .field("created", 0)
+      .field("created", model.created())
       .field("owned_by", "paceline");
   out.field("max_model_len", limits.context_length).key("aliases").begin_array();
   for (const auto& alias : model.aliases()) out.value(alias);

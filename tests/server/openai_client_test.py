@@ -1,5 +1,6 @@
 """The reference client against the daemon, over HTTP and over WebSocket."""
 import json
+import time
 
 import openai
 import pytest
@@ -18,6 +19,7 @@ MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content
 def test_lists_models(client):
     models = client.models.list().data
     assert [model.id for model in models] == ["hash"]
+    assert abs(time.time() - models[0].created) < 3600, "when it was loaded"
     assert client.models.retrieve("other-name").id == "hash"
 
 

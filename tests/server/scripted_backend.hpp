@@ -79,6 +79,7 @@ class byte_model final : public model_view {
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
+  std::int64_t created() const noexcept override { return 1'763'718'000; }
   std::size_t num_places = 1000;
   std::size_t max_requests() const noexcept override { return num_places; }
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,

@@ -164,6 +164,7 @@ TEST(service, lists_models) {
   EXPECT_EQ(s.ask("GET /v1/models"), 200);
   EXPECT_EQ(s.body().at("data").at(0).at("id"), "bytes");
   EXPECT_EQ(s.body().at("data").at(0).at("max_model_len").as_int64(), 64);
+  EXPECT_EQ(s.body().at("data").at(0).at("created").as_int64(), 1'763'718'000);
   EXPECT_EQ(s.ask("GET /v1/models/alias"), 200);
   EXPECT_EQ(s.ask("GET /v1/models/gpt"), 404);
 }
