@@ -107,6 +107,7 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
 void read_prediction(field_reader& outer, generation_fields& out) {
   const auto fields = outer.object("prediction");
   if (!fields) return;
+  out.has_prediction = true;
   field_reader reader(*fields, outer.path_of("prediction"));
   if (!reader.choice("type", {"content"}) && !reader.failure()) reader.fail("type", "is required");
   const auto content = reader.find("content");

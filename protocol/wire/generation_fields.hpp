@@ -38,6 +38,7 @@ struct generation_fields {
   speculation_params speculation; ///< without the rule
   beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;
+  bool has_prediction = false;
   std::string prediction_text;             ///< the client's own draft of the output, as text
   shared_list<token_id> prediction_tokens; ///< or as tokens
   std::string user;                        ///< the end user that the client names

@@ -59,6 +59,7 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
     choices_[i].whole.index = i;
     choices_[i].whole.prompt = i / request_.num_choices;
   }
+  totals_.used.has_prediction = so_far_.has_prediction = request_.has_prediction;
   if (request_.chat) ends_ = end_tokens(request_.sequences.front().stop);
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
   const auto refused =

@@ -99,6 +99,7 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   out.model = &model;
   out.stream = fields.stream;
   out.include_usage = fields.include_usage;
+  out.has_prediction = fields.has_prediction;
   out.shape = shape_of(fields, scores);
   out.num_choices = fields.num_choices;
   out.choices_a_sequence = fields.beams.width > 0 ? fields.num_choices : 1;

@@ -19,6 +19,7 @@ struct prepared_completion {
   bool stream = false;
   bool include_usage = false;
   bool echo = false;
+  bool has_prediction = false;
   wire::reply_shape shape;
   std::uint32_t num_choices = 1;        ///< for each prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence

@@ -91,6 +91,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   outcome.finish = last.finish;
   outcome.failure = std::move(failure);
   const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
+  outcome.used.has_prediction = prepared_.request.fields.has_prediction;
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;
