@@ -216,6 +216,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   read_prediction(reader, out);
   reader.text("user", out.user, 0, 512);
   reader.integer("priority", out.priority, -max_int32 - 1, max_int32);
+  reader.integer("deadline_ms", out.deadline_ms, 1, max_int32);
   if (reader.text("request_id", out.request_id, 1, 128) &&
       !std::all_of(out.request_id.begin(), out.request_id.end(), [](char c) { return c > ' ' && c < 0x7f; }))
     reader.fail("request_id", "must be printable ASCII without spaces");

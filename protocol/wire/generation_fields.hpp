@@ -43,8 +43,9 @@ struct generation_fields {
   shared_list<token_id> prediction_tokens; ///< or as tokens
   std::string user;                        ///< the end user that the client names
   std::int32_t priority = 0;
-  std::string request_id; ///< the client's own name for the request
-  std::string reasoning;  ///< the name of an option for reasoning that is given; empty: none
+  std::optional<std::uint32_t> deadline_ms; ///< for the whole generation
+  std::string request_id;                   ///< the client's own name for the request
+  std::string reasoning; ///< the name of an option for reasoning that is given; empty: none
   std::string cache_salt;
   bool skip_special_tokens = true;
   bool return_token_ids = false;

@@ -3,6 +3,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace paceline::server {
@@ -16,10 +18,13 @@ constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's default, for
 
 /// Sets what depends on neither the prompt nor the model: owner, tenant, time limit, index of the choice.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
-                    const std::string& user, std::uint64_t seed, std::uint32_t choice) {
+                    const wire::generation_fields& fields, std::uint64_t seed, std::uint32_t choice) {
+  const auto& user = fields.user;
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.settings.get()->request_timeout;
+  if (fields.deadline_ms)
+    request.timeout = std::min(request.timeout, std::chrono::milliseconds(*fields.deadline_ms));
   // The key alone: by its users or salts a key would get more turns than others.
   request.owner = who.tenant;
   // Prefixes are shared within one key only, because cache hits reveal what others have asked.
@@ -121,7 +126,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   for (std::uint32_t choice = 0; choice < out.num_choices; choice += out.choices_a_sequence) {
     out.sequences.push_back(*request);
     out.most_kept_bytes += wire::most_kept_bytes(fields, *request);
-    finish_request(out.sequences.back(), edge, who, fields.user, seed, choice);
+    finish_request(out.sequences.back(), edge, who, fields, seed, choice);
   }
   return std::nullopt;
 }
@@ -227,7 +232,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = encode_prediction(**model, fields)) return *std::move(failure);
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return std::move(sequence).failure();
-  finish_request(*sequence, edge, who, request.fields.user, request.fields.seed.value_or(fresh_seed()), 0);
+  finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
   out.sequence = *std::move(sequence);
   out.request = std::move(request);
   return out;

@@ -160,6 +160,15 @@ def test_many_clients_that_leave_at_odd_moments_leave_nothing_behind(slow_daemon
     assert reply[0] == 200
 
 
+def test_a_request_ends_at_its_own_deadline(slow_daemon):
+    body = {"prompt": "x", "max_tokens": 3000, "ignore_eos": True, "deadline_ms": 200}
+    status, _, reply = slow_daemon.post("/v1/completions", body)
+    assert status == 408 and reply["error"]["code"] == "deadline_exceeded"
+    assert slow_daemon.post("/v1/completions", body | {"max_tokens": 2, "deadline_ms": 60000})[0] == 200
+    assert slow_daemon.post("/v1/completions", body | {"deadline_ms": 0})[2]["error"]["param"] == "deadline_ms"
+    slow_daemon.wait_until_idle()
+
+
 def test_tokenize_and_back(daemon):
     status, _, reply = daemon.post("/tokenize", {"prompt": "héllo"})
     assert status == 200 and reply["count"] == len(reply["tokens"]) and reply["max_model_len"] == 4096

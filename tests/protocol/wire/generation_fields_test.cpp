@@ -65,6 +65,7 @@ const std::map<std::string, std::set<std::string>> accepted_values = {
     {"min_tokens", {"0", "1", "2", "2147483647", "100", "101", "65"}},
     {"first_target", {"0", "1", "2", "2147483647", "100", "101", "65"}},
     {"priority", {"-1", "0", "1", "2", "2147483647", "100", "101", "65"}},
+    {"deadline_ms", {"1", "2", "2147483647", "100", "101", "65"}},
     {"ignore_eos", {"true"}},
     {"echo", {"true"}},
     {"stream", {"true"}},

@@ -57,6 +57,19 @@ TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens
   EXPECT_EQ(prepare_completion(edge.context, {}, R"({"prompt":"a"})")->sequences[0].stop.max_tokens, 16U);
 }
 
+TEST(preparation, a_deadline_shortens_the_configured_one) {
+  scripted_edge edge;
+  auto settings = *edge.settings.get();
+  settings.request_timeout = std::chrono::seconds(30);
+  edge.settings.set(std::move(settings));
+  const auto time = [&](const std::string& members) {
+    return prepare_completion(edge.context, {}, R"({"prompt":"a")" + members + "}")->sequences[0].timeout;
+  };
+  EXPECT_EQ(time(""), std::chrono::seconds(30));
+  EXPECT_EQ(time(R"(,"deadline_ms":250)"), std::chrono::milliseconds(250));
+  EXPECT_EQ(time(R"(,"deadline_ms":31000)"), std::chrono::seconds(30));
+}
+
 TEST(preparation, keys_do_not_share_prefixes) {
   scripted_edge edge;
   const auto salt = [&](const char* tenant, const char* body) {
