@@ -82,7 +82,7 @@ class service {
   // service_models.cpp
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
-  http_reply describe_tokenizer(const std::string& model) const;
+  http_reply describe_tokenizer(const admitted_request& request) const;
   // service.cpp
   http_reply liveness() const;
   http_reply readiness() const;

@@ -16,6 +16,12 @@ struct row {
 constexpr row routes[] = {
     {"GET", "/v1/models", endpoint::models},
     {"GET", "/v1/models/*", endpoint::model},
+    // A base URL of its own for each model, for clients that name none.
+    {"POST", "/models/*/v1/completions", endpoint::completions},
+    {"POST", "/models/*/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/models/*/tokenize", endpoint::tokenize},
+    {"POST", "/models/*/detokenize", endpoint::detokenize},
+    {"GET", "/models/*/tokenizer_info", endpoint::tokenizer_info},
     {"POST", "/v1/completions", endpoint::completions},
     {"POST", "/v1/chat/completions", endpoint::chat_completions},
     {"POST", "/v1/responses", endpoint::create_response},

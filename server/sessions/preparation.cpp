@@ -163,12 +163,36 @@ parsed<const model_view*> find_model(const backend& runtime, std::string_view na
                    0};
 }
 
+parsed<const model_view*> find_model(const backend& runtime, std::string_view path_model,
+                                     std::string_view body_model) {
+  if (path_model.empty()) return find_model(runtime, body_model);
+  auto found = find_model(runtime, path_model);
+  if (!found || body_model.empty() || body_model == "default") return found;
+  const auto named = find_model(runtime, body_model);
+  if (!named) return named;
+  if (*named != *found)
+    return wire::invalid_value("model", "model: names another model than the path, which is below /models/" +
+                                            std::string(path_model));
+  return found;
+}
+
+parsed<const model_view*> find_tokenizer(const backend& runtime, std::string_view path_model,
+                                         std::string_view body_model) {
+  const auto all = runtime.models();
+  if (!path_model.empty() || !body_model.empty() || all.size() < 2)
+    return find_model(runtime, path_model, body_model);
+  std::string names;
+  for (const auto* model : all) names.append(names.empty() ? "" : ", ").append(model->limits().name);
+  return wire::invalid_value("model", "model: is required where several are served (" + names +
+                                          "), or use the endpoints below /models/NAME/");
+}
+
 parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
-                                               std::string_view body) {
+                                               std::string_view body, std::string_view path_model) {
   auto request = wire::parse_completion_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
-  const auto model = find_model(edge.runtime, request->fields.model);
+  const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.echo = request->echo;
@@ -188,11 +212,12 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   return out;
 }
 
-parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
+parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body,
+                                         std::string_view path_model) {
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
-  const auto model = find_model(edge.runtime, request->fields.model);
+  const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());

@@ -64,8 +64,8 @@ class byte_decoder final : public text_decoder {
 /// A model whose tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
 class byte_model final : public model_view {
  public:
-  byte_model() {
-    limits_.name = "bytes";
+  explicit byte_model(std::string name = "bytes") {
+    limits_.name = std::move(name);
     limits_.vocab_size = 300;
     limits_.context_length = 64;
     limits_.eos_ids = {token_id{257}};
@@ -136,13 +136,18 @@ class scripted_backend final : public backend {
     bool cancelled = false;
   };
   byte_model bytes;
+  std::unique_ptr<byte_model> other; ///< a second model "other", if there is one
   std::map<std::uint64_t, submission> submissions;
   bool alive = true;
 
   const model_view* model(std::string_view name) const noexcept override {
+    if (other && name == "other") return other.get();
     return name.empty() || name == "default" || name == "bytes" || name == "alias" ? &bytes : nullptr;
   }
-  std::vector<const model_view*> models() const override { return {&bytes}; }
+  std::vector<const model_view*> models() const override {
+    if (other) return {&bytes, other.get()};
+    return {&bytes};
+  }
   request_id submit(generation_request request, event_sink sink, flow_control flow) override {
     const request_id id{++last_id_};
     submissions[id.value] = {std::move(request), std::move(sink), flow.initial_credit.value_or(0),

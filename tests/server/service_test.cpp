@@ -197,6 +197,12 @@ TEST(service, tells_the_special_tokens) {
   EXPECT_EQ(s.body().at("eos_token"), "<257>");
   EXPECT_TRUE(s.body().at("pad_token").is_null());
   EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 404);
+  EXPECT_EQ(s.ask("GET /models/alias/tokenizer_info"), 200);
+  s.edge.engine.other = std::make_unique<byte_model>("other");
+  EXPECT_EQ(s.ask("GET /tokenizer_info"), 400);
+  EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 200);
+  EXPECT_EQ(s.ask("GET /models/other/tokenizer_info"), 200);
+  EXPECT_EQ(s.ask("GET /models/gpt/tokenizer_info"), 404);
 }
 
 TEST(service, completes_and_counts) {

@@ -20,6 +20,40 @@ TEST(preparation, an_unknown_model_is_404) {
         << name;
 }
 
+TEST(preparation, path_and_body_name_the_same_model) {
+  scripted_edge edge;
+  edge.engine.other = std::make_unique<byte_model>("other");
+  const auto model = [&](const char* path, const char* body) {
+    const auto found = find_model(edge.engine, path, body);
+    return found ? (*found)->limits().name : found.failure().code;
+  };
+  EXPECT_EQ(model("", ""), "bytes");
+  EXPECT_EQ(model("other", ""), "other");
+  EXPECT_EQ(model("other", "default"), "other");
+  EXPECT_EQ(model("other", "other"), "other");
+  EXPECT_EQ(model("bytes", "alias"), "bytes");
+  EXPECT_EQ(model("other", "bytes"), "invalid_value");
+  EXPECT_EQ(model("other", "gpt"), "model_not_found");
+  EXPECT_EQ(model("gpt", "other"), "model_not_found");
+  const auto* prompt = R"({"prompt":"a"})";
+  EXPECT_EQ(prepare_completion(edge.context, {}, prompt, "other")->model, edge.engine.other.get());
+  const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
+  EXPECT_EQ(prepare_chat(edge.context, {}, chat, "other")->model, edge.engine.other.get());
+}
+
+TEST(preparation, a_tokenizer_is_named_where_there_are_several) {
+  scripted_edge edge;
+  EXPECT_TRUE(find_tokenizer(edge.engine, "", "")) << "there is one only";
+  edge.engine.other = std::make_unique<byte_model>("other");
+  const auto refused = find_tokenizer(edge.engine, "", "");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().param, "model");
+  EXPECT_NE(refused.failure().message.find("bytes, other"), std::string::npos) << refused.failure().message;
+  EXPECT_EQ(*find_tokenizer(edge.engine, "other", ""), edge.engine.other.get());
+  EXPECT_EQ(*find_tokenizer(edge.engine, "", "other"), edge.engine.other.get());
+  EXPECT_EQ(*find_tokenizer(edge.engine, "", "default"), &edge.engine.bytes);
+}
+
 TEST(preparation, chat_needs_a_template_and_tools_a_place_in_it) {
   scripted_edge edge;
   const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
