@@ -48,6 +48,13 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
+/// Calls are not parsed: a client that offers its tools would take the JSON text of a call for an answer.
+std::optional<api_error> judge_tools(const std::string& tools) {
+  if (tools.empty()) return std::nullopt; // also with tool_choice "none"
+  return wire::unsupported(
+      "tools", "tools: calls are not parsed, so tools are accepted with tool_choice \"none\" only");
+}
+
 /// A model that does not reason has nothing to switch, so options for it have no effect and pass.
 std::optional<api_error> judge_reasoning(const model_view& model, const wire::generation_fields& fields) {
   if (fields.reasoning.empty() || !model.template_reasons()) return std::nullopt;
@@ -217,6 +224,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
+  if (auto failure = judge_tools(request->prompt.tools)) return *std::move(failure);
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
@@ -235,6 +243,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
+  if (auto failure = judge_tools(request.tools)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);

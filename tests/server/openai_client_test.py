@@ -134,11 +134,15 @@ def test_ignored_fields_are_listed(client):
     assert reply.headers["x-request-id"]
 
 
-def test_tools_reach_the_template(client):
+def test_tools_are_refused_unless_none_is_chosen(client, daemon):
+    """Calls are not parsed: the client would take the JSON text of one for an answer."""
     tools = [{"type": "function", "function": {"name": "look_up_weather", "parameters": {"type": "object", "properties": {}}}}]
-    with_tools = client.chat.completions.create(model="hash", messages=MESSAGES, tools=tools, max_tokens=2)
-    without = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=2)
-    assert with_tools.usage.prompt_tokens > without.usage.prompt_tokens
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="hash", messages=MESSAGES, tools=tools, max_tokens=2)
+    assert refused.value.param == "tools" and refused.value.code == "unsupported_parameter"
+    assert client.chat.completions.create(model="hash", messages=MESSAGES, tools=tools, tool_choice="none", max_tokens=2).choices
+    with_tools = daemon.post("/tokenize", {"messages": MESSAGES, "tools": tools})[2]["count"]
+    assert with_tools > daemon.post("/tokenize", {"messages": MESSAGES})[2]["count"], "they reach the template"
 
 
 def test_responses_whole_and_streamed_say_the_same(client):

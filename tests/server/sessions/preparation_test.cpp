@@ -54,17 +54,30 @@ TEST(preparation, a_tokenizer_is_named_where_there_are_several) {
   EXPECT_EQ(*find_tokenizer(edge.engine, "", "default"), &edge.engine.bytes);
 }
 
-TEST(preparation, chat_needs_a_template_and_tools_a_place_in_it) {
+TEST(preparation, chat_needs_a_template) {
   scripted_edge edge;
   const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
-  const auto* tools =
-      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]})";
   EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
-  EXPECT_EQ(prepare_chat(edge.context, {}, tools).failure().param, "tools");
-  edge.engine.bytes.takes_tools = true;
-  EXPECT_TRUE(prepare_chat(edge.context, {}, tools));
   edge.engine.bytes.has_template = false;
   EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().code, "unsupported_parameter");
+}
+
+TEST(preparation, tools_are_refused_unless_none_is_chosen) {
+  scripted_edge edge;
+  edge.engine.bytes.takes_tools = true;
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  const auto refused = [&](const std::string& members) {
+    const auto chat =
+        prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}])" + members + "}");
+    const auto response = prepare_response(
+        edge.context, {}, *wire::parse_response_request("{\"input\":\"x\"" + members + "}", {}), {});
+    EXPECT_EQ(bool(chat), bool(response)) << members;
+    return chat ? "" : chat.failure().param;
+  };
+  EXPECT_EQ(refused(tools), "tools");
+  EXPECT_EQ(refused(tools + R"(,"tool_choice":"auto")"), "tools");
+  EXPECT_EQ(refused(tools + R"(,"tool_choice":"none")"), "");
+  EXPECT_EQ(refused(R"(,"tools":[],"tool_choice":"auto")"), "");
 }
 
 TEST(preparation, options_for_reasoning_pass_where_there_is_none) {
