@@ -48,6 +48,31 @@ def test_a_wrong_choice_names_the_right_ones():
 
 
 @pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("rnu",), "unknown command rnu; did you mean run?"),
+        (("bench", "spce"), "unknown command spce; did you mean spec?"),
+        (("xyzzy",), "unknown command xyzzy"),
+        (("run", "--modle", "hash", "--prompt", "x"), "unknown flag --modle; did you mean --model?"),
+        (("run", "--modle=hash", "--prompt", "x"), "unknown flag --modle=hash; did you mean --model?"),
+        (("serve", "--prot", "1"), "unknown flag --prot; did you mean --port?"),
+        (("serve", "extra"), "unknown argument extra"),
+        (("--verison",), "unknown flag --verison; did you mean --version?"),
+    ],
+)
+def test_a_mistyped_word_is_named(arguments, message):
+    done = subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines()[0] == "paceline: " + message
+
+
+@pytest.mark.parametrize("arguments, missing", [((), "A subcommand is required"), (("run", "--prompt", "x"), "--model is required")])
+def test_what_is_missing_is_named(arguments, missing):
+    done = subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and missing in done.stderr
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         ("--rule", "lucky"),
