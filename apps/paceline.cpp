@@ -77,7 +77,8 @@ void add_check_config(CLI::App& app, int& code) {
 void add_run(CLI::App& app, int& code) {
   auto [c, o] = add_command<run_options>(app, "run", "Generate once, to standard output", &run, code);
   add_generation(*c, *o);
-  c->add_option("--prompt", o->prompt, "the text to continue")->required();
+  c->add_option("--prompt", o->prompt, "the text to continue; -: standard input, without its last line break")
+      ->required();
   c->add_flag("--chat", o->chat, "the prompt is a message: apply the model's chat template");
   c->add_flag("--json", o->json, "one JSON object: token ids, text, finish reason, timings, speculation");
   c->add_flag("--trace", o->trace,

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 
 namespace paceline::apps {
 
@@ -25,6 +26,15 @@ expected<std::vector<token_id>> prompt_tokens(const served_model& model, const r
                                               const json::array& messages) {
   if (!options.chat) return model.vocabulary().encode(options.prompt);
   return chat_prompt(model, messages);
+}
+
+/// The prompt, from standard input if it is "-". Editors and `echo` end a text with a line break that is not
+/// meant.
+std::string read_prompt(const std::string& given) {
+  if (given != "-") return given;
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 /// Rejects a parameter of a rule that was not selected, because it would have no effect: 0, or the exit code.
@@ -136,8 +146,10 @@ trace_view make_trace_view(const served_model& model) {
 
 } // namespace
 
-int run(const run_options& options) {
-  if (const int wrong = refuse_stray_parameters(options)) return wrong;
+int run(const run_options& given) {
+  if (const int wrong = refuse_stray_parameters(given)) return wrong;
+  auto options = given;
+  options.prompt = read_prompt(given.prompt);
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");

@@ -88,6 +88,15 @@ def test_rules_and_parameters_that_cannot_be_are_wrong_usage(flags):
     assert done.stdout == "" and done.stderr != ""
 
 
+@pytest.mark.parametrize("text", ["abcabcabc", "two\nlines", "ends with one\n"])
+def test_a_prompt_of_a_dash_is_standard_input(text):
+    flags = ["--model", "hash", "--max-tokens", "20", "--ignore-eos", "--json"]
+    given = subprocess.run([PACELINE, "run", *flags, "--prompt", text], capture_output=True, text=True, timeout=60)
+    piped = subprocess.run([PACELINE, "run", *flags, "--prompt", "-"], input=text + "\n", capture_output=True, text=True, timeout=60)
+    assert piped.returncode == 0, piped.stderr
+    assert json.loads(piped.stdout)["prompt_tokens"] == json.loads(given.stdout)["prompt_tokens"]
+
+
 def test_a_beam_search_reports_its_best_hypotheses():
     done = subprocess.run(
         [PACELINE, "run", "--model", "hash", "--prompt", "abcabcabc", "--max-tokens", "20", "--ignore-eos", "--json"]
