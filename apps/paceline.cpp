@@ -71,7 +71,8 @@ void add_serve(CLI::App& app, int& code) {
 void add_check_config(CLI::App& app, int& code) {
   auto [c, path] =
       add_command<std::string>(app, "check-config", "Check a configuration file", &check_config, code);
-  c->add_option("file", *path, "YAML file")->required();
+  c->add_option("file", *path, "YAML file; the models, templates and keys that it names are opened, too")
+      ->required();
 }
 
 void add_run(CLI::App& app, int& code) {

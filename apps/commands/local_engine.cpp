@@ -85,7 +85,12 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
   auto drafter = default_drafter(choice);
   if (!drafter) return std::move(drafter).error();
   auto options = options_for(choice, *drafter);
-  return quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
+  auto started = quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
+  if (!started) return started;
+  if (const auto own = (*started)->model("")->context_length(); own < choice.context_length)
+    std::fprintf(stderr, "paceline: --ctx-size %u is above the model's own %u, which is used\n",
+                 choice.context_length, own);
+  return started;
 }
 
 generated generate(engine& runtime, generation_request request,

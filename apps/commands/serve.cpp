@@ -114,6 +114,7 @@ class daemon {
     tell_drafters();
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
+    warn_of_contexts(**runtime);
     tell_pass_times(**runtime);
     const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
@@ -173,6 +174,15 @@ class daemon {
                    {"default", model.default_drafter},
                    {"why", model.drafters.empty() ? "none listed: those that need no model" : "listed"}});
     }
+  }
+
+  /// A model has no positions beyond those it was made for, whatever is configured.
+  void warn_of_contexts(const engine& runtime) {
+    for (const auto& asked : started_.config.engine.models)
+      if (const auto* model = runtime.model(asked.name); model->context_length() < asked.context_length)
+        log_->write(
+            log_level::warning, "the configured context is above the model's own, which is used",
+            {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
   }
 
   /// What a pass over one row takes, and over more beside it: why drafting pays here or does not.
@@ -281,14 +291,6 @@ class daemon {
 };
 
 } // namespace
-
-int check_config(const std::string& path) {
-  const auto loaded = config::load(path, config::process_environment(), {});
-  for (const auto& w : loaded.warnings) std::fprintf(stderr, "warning: %s\n", w.c_str());
-  if (!loaded.ok()) return report(loaded);
-  std::printf("%s: OK\n", path.c_str());
-  return exit_success;
-}
 
 int serve(const serve_options& options) {
   keep_standard_streams();
