@@ -56,6 +56,10 @@ class http_server {
   std::unique_ptr<parts> parts_;
 };
 
+/// What can be wrong about a start and is known before the models are loaded: the errors of
+/// http_server::start. A port may still be taken afterwards.
+expected<void> check_start(const config::server_options& options, const config::metrics_options& metrics);
+
 /// Starts the edge of `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
                                              config::metrics_options metrics = {},

@@ -89,6 +89,12 @@ exit_code start_code_for(const error& e) {
   return e.code() == errc::invalid_argument ? exit_config : code_for(e);
 }
 
+/// The exit code for an edge that cannot be started. A port in use may be free later; all other failures come
+/// from the configuration.
+exit_code edge_code_for(const error& e) {
+  return e.code() == errc::resource_exhausted ? exit_unavailable : exit_config;
+}
+
 using config::log_level;
 constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
 
@@ -112,15 +118,15 @@ class daemon {
     log_->write(log_level::info, "loading", {{"models", models_}});
     warn_of_fast_devices();
     tell_drafters();
+    const auto& chosen = started_.config;
+    if (const auto able = server::check_start(chosen.server, chosen.metrics); !able)
+      return give_up(able.error(), edge_code_for(able.error())); // a load may take minutes
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
     warn_of_contexts(**runtime);
     tell_pass_times(**runtime);
-    const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
-    if (!edge) // a port in use may be free later; all other failures come from the configuration
-      return give_up(edge.error(),
-                     edge.error().code() == errc::resource_exhausted ? exit_unavailable : exit_config);
+    if (!edge) return give_up(edge.error(), edge_code_for(edge.error()));
     announce(**edge);
     obey(**runtime, **edge);
     drain(**edge);

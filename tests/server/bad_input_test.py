@@ -169,6 +169,17 @@ def test_a_taken_port_is_69(files, daemon):
     assert status == UNAVAILABLE and f"{daemon.port}: the port is taken" in stderr
 
 
+def test_a_taken_port_and_missing_keys_are_told_before_the_models_are_loaded(files, daemon):
+    """The model that cannot be loaded stands for one that takes minutes."""
+    missing = "version: 1\nmodels: [{path: FILES/none.gguf}]\n"
+    for arguments, code, words in (
+        (["--port", str(daemon.port)], UNAVAILABLE, "the port is taken"),
+        (["--set", f"server.api_keys_file={files}/no_keys"], CONFIG, "no_keys"),
+    ):
+        status, stderr = start(files, missing, arguments)
+        assert status == code and words in stderr and "none.gguf" not in stderr, stderr
+
+
 BIG = "x" * 5000
 REQUESTS = [
     # path, body, status, field, code
