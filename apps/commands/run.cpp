@@ -1,6 +1,7 @@
 #include "apps/commands/local_engine.hpp"
 #include "apps/commands/trace_view.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/interrupt_watch.hpp"
 
 #include "engine/served_model.hpp"
 #include "protocol/wire/json_text.hpp"
@@ -178,7 +179,8 @@ int chat(const run_options& options) {
   auto runtime = start_local(options.choice, false);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
-  std::fprintf(stderr, "Write a message; an empty line or end of input ends the conversation.\n");
+  std::fprintf(stderr,
+               "Write a message; an empty line or end of input ends the conversation, Ctrl-C a reply.\n");
   auto turn = options;
   turn.chat = true;
   json::array messages;
@@ -186,9 +188,12 @@ int chat(const run_options& options) {
     messages.push_back(json::object{{"role", "user"}, {"content", line}});
     auto prompt = prompt_tokens(model, turn, messages);
     if (!prompt) return fail(prompt.error());
-    const auto g = generate(**runtime, make_request(turn, *prompt), print_text);
+    const interrupt_watch watch; // only while the model replies: at the prompt Ctrl-C ends the program
+    const auto g =
+        generate(**runtime, make_request(turn, *prompt), print_text, [&] { return watch.interrupted(); });
     print_now("\n");
-    if (g.last.failure) return fail(*g.last.failure);
+    if (g.last.finish == finish_reason::error)
+      return fail(g.last.failure.value_or(error{errc::internal, ""}));
     messages.push_back(json::object{{"role", "assistant"}, {"content", g.text}});
   }
   return exit_success;
