@@ -214,18 +214,19 @@ std::string http_server::address() const {
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-expected<void> http_server::reload(const config::server_options& options,
-                                   const config::metrics_options& metrics) {
+expected<key_changes> http_server::reload(const config::server_options& options,
+                                          const config::metrics_options& metrics) {
   auto& p = *parts_;
   auto settings = edge_settings::from(options, metrics, p.options.host, p.options.allow_unauthenticated);
   if (!settings) {
     count_refused_reload();
     return std::move(settings).error();
   }
+  const auto changes = settings->keys.since(p.settings.get()->keys);
   p.settings.set(*std::move(settings));
   ++p.metrics.reloads_applied;
   p.metrics.last_reload_refused = false;
-  return {};
+  return changes;
 }
 
 void http_server::count_refused_reload() noexcept {

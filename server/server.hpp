@@ -4,6 +4,7 @@
 #include "runtime/base/expected.hpp"
 #include "server/edge_limits.hpp"
 #include "server/event_log.hpp"
+#include "server/http/access.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -33,8 +34,8 @@ class http_server {
 
   /// Applies the options marked *reload*. Running requests keep the old values, and open connections stay
   /// open. On an error (unreadable keys, an open address without keys) nothing changes. Both results are
-  /// counted.
-  expected<void> reload(const config::server_options& options, const config::metrics_options& metrics);
+  /// counted. Returns what changed in the file of keys.
+  expected<key_changes> reload(const config::server_options& options, const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 

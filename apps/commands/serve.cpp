@@ -242,10 +242,13 @@ class daemon {
     manager_.reloading();
     auto fresh = config::load(options_.config, config::process_environment(), overrides_);
     std::string reasons;
+    server::key_changes keys;
     if (!fresh.ok()) {
       edge.count_refused_reload();
       for (const auto& e : fresh.errors) reasons += (reasons.empty() ? "" : "; ") + e;
-    } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); !taken) {
+    } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); taken) {
+      keys = *taken;
+    } else {
       reasons = taken.error().message();
     }
     if (!reasons.empty()) {
@@ -264,6 +267,9 @@ class daemon {
       if (!reloadable) later += (later.empty() ? "" : ",") + path;
     log_->write(log_level::info, "configuration read again",
                 {{"changed", changed}, {"after_restart", later}});
+    if (keys.any()) // the option has the same path as before: what it names has changed
+      log_->write(log_level::info, "keys changed",
+                  {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});
     running_ = std::move(fresh);
     manager_.ready("listening on " + edge.address());
   }

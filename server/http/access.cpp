@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <optional>
 
 namespace paceline::server {
@@ -76,6 +77,26 @@ expected<key_ring> key_ring::load(const std::string& path) {
   }
   if (ring.empty()) return error{errc::invalid_file, path + ": holds no key"};
   return ring;
+}
+
+key_changes key_ring::since(const key_ring& before) const {
+  const auto by_digest = [](const key_ring& ring) {
+    std::map<key_digest, std::int32_t> rights; // of a key that stands twice the last counts
+    for (const auto& one : ring.entries_) rights[one.digest] = one.rights.best_priority;
+    return rights;
+  };
+  const auto old = by_digest(before);
+  const auto fresh = by_digest(*this);
+  key_changes changes;
+  for (const auto& [digest, best_priority] : fresh) {
+    const auto known = old.find(digest);
+    if (known == old.end())
+      ++changes.added;
+    else if (known->second != best_priority)
+      ++changes.changed;
+  }
+  changes.removed = old.size() + changes.added - fresh.size();
+  return changes;
 }
 
 std::optional<key_rights> key_ring::find(std::string_view key) const noexcept {

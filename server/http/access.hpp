@@ -19,6 +19,16 @@ struct key_rights {
   std::int32_t best_priority = 0;
 };
 
+/// What a new file of keys changed.
+struct key_changes {
+  std::size_t added = 0;
+  std::size_t removed = 0;
+  std::size_t changed = 0; ///< with other rights
+
+  bool any() const noexcept { return added + removed + changed > 0; }
+  friend bool operator==(const key_changes&, const key_changes&) = default;
+};
+
 /// The API keys, kept as SHA-256 digests only.
 class key_ring {
  public:
@@ -32,6 +42,8 @@ class key_ring {
 
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
+
+  key_changes since(const key_ring& before) const;
 
   /// Rights of `key`; nullopt if it is unknown. The time taken reveals neither which key matched nor how much
   /// of one.

@@ -64,6 +64,19 @@ TEST_F(key_file, says_behind_a_key_how_far_forward_it_may_push) {
   }
 }
 
+TEST_F(key_file, tells_what_a_new_one_changed) {
+  const auto ring = [&](const char* text) {
+    write(text);
+    return *key_ring::load(path);
+  };
+  const auto before = ring("alpha\nbeta\ngamma best_priority=-1\n");
+  EXPECT_FALSE(before.since(before).any());
+  EXPECT_FALSE(ring("# in another order\ngamma best_priority=-1\nbeta\nalpha\n").since(before).any());
+  EXPECT_EQ(ring("alpha\ngamma best_priority=-2\ndelta\nepsilon\n").since(before), (key_changes{2, 1, 1}));
+  EXPECT_EQ(before.since({}), (key_changes{3, 0, 0}));
+  EXPECT_EQ(key_ring().since(before), (key_changes{0, 3, 0}));
+}
+
 TEST(bearer_key, is_read_in_any_case) {
   EXPECT_EQ(bearer_key("Bearer abc"), "abc");
   EXPECT_EQ(bearer_key("bearer  abc"), "abc");
