@@ -25,7 +25,7 @@ bool calls_no_function(json_view value) { return value.is_string("none") || valu
 constexpr std::string_view structured = "structured output is not offered";
 constexpr std::string_view sampling = "this sampling option is not offered";
 
-constexpr unsupported_field generation_fields[] = {
+constexpr unsupported_field of_all_endpoints[] = {
     {"guided_json", never, "", structured},
     {"guided_regex", never, "", structured},
     {"guided_choice", never, "", structured},
@@ -60,12 +60,12 @@ constexpr unsupported_field generation_fields[] = {
     {"spaces_between_special_tokens", is_true, "true", "special tokens are separated as the vocabulary does"},
 };
 
-constexpr unsupported_field completion_fields[] = {
+constexpr unsupported_field of_completions[] = {
     {"suffix", is_empty, "\"\"", "infilling is not offered"},
     {"add_special_tokens", is_true, "true", "prompts that are text begin as the vocabulary says"},
 };
 
-constexpr unsupported_field chat_fields[] = {
+constexpr unsupported_field of_chats[] = {
     {"audio", never, "", "only text is offered"},
     {"web_search_options", never, "", "web search is not offered"},
     {"functions", is_empty, "[]", "use tools"},
@@ -91,7 +91,7 @@ void refuse_unsupported(field_reader& reader, std::span<const unsupported_field>
 }
 
 void refuse_unsupported_generation(field_reader& reader) {
-  refuse_unsupported(reader, generation_fields);
+  refuse_unsupported(reader, of_all_endpoints);
   // Parameters of the options above, which have no effect without them.
   reader.accept({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
                  "dry_sequence_breakers", "xtc_threshold", "dynatemp_exponent"});
@@ -99,9 +99,9 @@ void refuse_unsupported_generation(field_reader& reader) {
   reader.accept({"n_keep", "n_discard", "id_slot", "cache_prompt", "timings_per_token"});
 }
 
-void refuse_unsupported_completion(field_reader& reader) { refuse_unsupported(reader, completion_fields); }
+void refuse_unsupported_completion(field_reader& reader) { refuse_unsupported(reader, of_completions); }
 
-void refuse_unsupported_chat(field_reader& reader) { refuse_unsupported(reader, chat_fields); }
+void refuse_unsupported_chat(field_reader& reader) { refuse_unsupported(reader, of_chats); }
 
 void read_response_format(field_reader& outer) {
   const auto fields = outer.object("response_format");
