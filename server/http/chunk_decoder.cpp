@@ -12,9 +12,10 @@ namespace {
 constexpr std::uint32_t max_digits = 16; // as many as 64 bits have
 
 std::optional<std::uint64_t> hexadecimal(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  const auto from = [c](char first) { return static_cast<std::uint64_t>(c - first); };
+  if (c >= '0' && c <= '9') return from('0');
+  if (c >= 'a' && c <= 'f') return from('a') + 10;
+  if (c >= 'A' && c <= 'F') return from('A') + 10;
   return std::nullopt;
 }
 
