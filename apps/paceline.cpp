@@ -3,12 +3,16 @@
 #include "apps/commands/model_flags.hpp"
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
+#include "config/node.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace paceline::apps;
 
@@ -67,13 +71,15 @@ void add_serve(CLI::App& app, int& code) {
 void add_check_config(CLI::App& app, int& code) {
   auto [c, path] =
       add_command<std::string>(app, "check-config", "Check a configuration file", &check_config, code);
-  c->add_option("file", *path, "YAML file")->required();
+  c->add_option("file", *path, "YAML file; the models, templates and keys that it names are opened, too")
+      ->required();
 }
 
 void add_run(CLI::App& app, int& code) {
   auto [c, o] = add_command<run_options>(app, "run", "Generate once, to standard output", &run, code);
   add_generation(*c, *o);
-  c->add_option("--prompt", o->prompt, "the text to continue")->required();
+  c->add_option("--prompt", o->prompt, "the text to continue; -: standard input, without its last line break")
+      ->required();
   c->add_flag("--chat", o->chat, "the prompt is a message: apply the model's chat template");
   c->add_flag("--json", o->json, "one JSON object: token ids, text, finish reason, timings, speculation");
   c->add_flag("--trace", o->trace,
@@ -121,6 +127,36 @@ void add_render(CLI::App& app, int& code) {
               "render as jinja2.Environment() does by default, not as chat templates are rendered");
 }
 
+/// The flags or the commands of `app`, as they are typed.
+std::vector<std::string> names_of(const CLI::App& app, bool flags) {
+  std::vector<std::string> names;
+  if (flags)
+    for (const auto* option : app.get_options())
+      for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  else
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(command->get_name());
+  return names;
+}
+
+/// "unknown flag --modle; did you mean --model?"; empty if no word is unknown. CLI11 itself says first what
+/// is missing because of the unknown word, such as a command or a required flag.
+std::string unknown_word(const CLI::App& app) {
+  const auto words = app.remaining(true);
+  if (words.empty()) return {};
+  const auto is_flag = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  const auto flag = std::find_if(words.begin(), words.end(), is_flag);
+  const auto& word = flag != words.end() ? *flag : words.front();
+  const auto* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const auto names = names_of(*command, flag != words.end());
+  if (names.empty()) return "unknown argument " + word; // of a command without commands of its own
+  const auto near = paceline::config::nearest_name(word.substr(0, word.find('=')), names);
+  auto message = (flag != words.end() ? "unknown flag " : "unknown command ") + word;
+  if (!near.empty()) message.append("; did you mean ").append(near).append("?");
+  return message;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -143,7 +179,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? exit_success : exit_usage;
+    if (e.get_exit_code() == 0) return app.exit(e);
+    const auto unknown = unknown_word(app);
+    if (unknown.empty()) return app.exit(e) == 0 ? exit_success : exit_usage;
+    std::fprintf(stderr, "paceline: %s\nRun with --help for more information.\n", unknown.c_str());
+    return exit_usage;
   }
   return code;
 }

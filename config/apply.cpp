@@ -4,6 +4,7 @@
 #include "config/scalar.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::config {
 
@@ -22,6 +23,8 @@ class applier {
  public:
   applier(std::string_view file_name, origins& from, std::vector<std::string>& errors)
       : file_(file_name), from_(from), errors_(errors) {}
+
+  std::set<std::string, std::less<>> wrong_sections;
 
   /// Applies `map`, which has options of `object`, from section `section` of `group`; `base` is the object's
   /// own path.
@@ -128,6 +131,8 @@ class applier {
   }
   void fail(const place& where, std::string_view path, std::string_view rule) {
     errors_.push_back(complain(where, file_, path, rule));
+    const auto section = section_of(path);
+    if (!wrong_sections.contains(section)) wrong_sections.emplace(section);
   }
 
   std::string_view file_;
@@ -137,9 +142,17 @@ class applier {
 
 } // namespace
 
-void apply(const node& root, std::string_view file_name, daemon_config& config, origins& from,
-           std::vector<std::string>& errors) {
-  applier(file_name, from, errors).apply_map(root, root_options(), &config, {}, {});
+std::set<std::string, std::less<>> apply(const node& root, std::string_view file_name, daemon_config& config,
+                                         origins& from, std::vector<std::string>& errors) {
+  applier applies(file_name, from, errors);
+  applies.apply_map(root, root_options(), &config, {}, {});
+  return std::move(applies.wrong_sections);
+}
+
+std::string_view section_of(std::string_view path) {
+  const auto first = std::min(path.find('.'), path.size());
+  if (path.substr(0, first) != "models" || first == path.size()) return path.substr(0, first);
+  return path.substr(0, path.find('.', first + 1));
 }
 
 } // namespace paceline::config

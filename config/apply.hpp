@@ -5,6 +5,7 @@
 #include "config/option.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,12 @@ namespace paceline::config {
 using origins = std::map<std::string, place, std::less<>>;
 
 /// Sets the options that `root` names in `config`. Unknown keys, wrong types and values out of range are
-/// errors.
-void apply(const node& root, std::string_view file_name, daemon_config& config, origins& from,
-           std::vector<std::string>& errors);
+/// errors. Returns the sections that have any (`section_of`).
+std::set<std::string, std::less<>> apply(const node& root, std::string_view file_name, daemon_config& config,
+                                         origins& from, std::vector<std::string>& errors);
+
+/// The part of the configuration that `path` belongs to: "server", "models.0", or "" for the file itself.
+/// Rules about several options never go beyond it.
+std::string_view section_of(std::string_view path);
 
 } // namespace paceline::config

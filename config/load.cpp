@@ -58,15 +58,17 @@ void shorten(std::vector<std::string>& errors, std::string_view name) {
   errors.push_back(std::string(name) + ": and " + std::to_string(rest) + " more errors");
 }
 
+/// `is_expanded`: all variables in the file's values were found.
 load_result evaluate(node root, std::string_view name, const environment& variables,
-                     const std::vector<assignment>& overrides, load_result result) {
+                     const std::vector<assignment>& overrides, bool is_expanded, load_result result) {
   if (root.type == node::kind::null) root.type = node::kind::map;
+  const auto num_errors = result.errors.size();
   overlay_variables(root, variables, result.errors, result.warnings);
   overlay_assignments(root, overrides, result.errors);
+  const bool is_complete = is_expanded && result.errors.size() == num_errors;
   origins from;
-  apply(root, name, result.config, from, result.errors);
-  // After a wrong value, these checks would only report consequences of it.
-  if (result.errors.empty()) validate(result.config, name, from, result.errors);
+  const auto wrong_sections = apply(root, name, result.config, from, result.errors);
+  if (is_complete) validate(result.config, name, from, wrong_sections, result.errors);
   if (result.errors.empty()) list_settings(root_options(), &result.config, {}, from, name, result.settings);
   shorten(result.errors, name);
   return result;
@@ -120,13 +122,14 @@ load_result load_text(std::string_view text, std::string_view name, const enviro
     return result;
   }
   expand_all(root, name, variables, result.errors);
+  const bool is_expanded = result.errors.empty();
   check_version(root, name, result.errors);
-  return evaluate(std::move(root), name, variables, overrides, std::move(result));
+  return evaluate(std::move(root), name, variables, overrides, is_expanded, std::move(result));
 }
 
 load_result load(const std::optional<std::string>& path, const environment& variables,
                  const std::vector<assignment>& overrides) {
-  if (!path) return evaluate({}, "configuration", variables, overrides, {});
+  if (!path) return evaluate({}, "configuration", variables, overrides, true, {});
   const auto text = read_file(*path);
   if (text) return load_text(*text, *path, variables, overrides);
   load_result result;

@@ -13,8 +13,9 @@ namespace {
 
 class validator {
  public:
-  validator(std::string_view file_name, const origins& from, std::vector<std::string>& errors)
-      : file_(file_name), from_(from), errors_(errors) {}
+  validator(std::string_view file_name, const origins& from,
+            const std::set<std::string, std::less<>>& wrong_sections, std::vector<std::string>& errors)
+      : file_(file_name), from_(from), wrong_sections_(wrong_sections), errors_(errors) {}
 
   void check(const daemon_config& c) {
     if (address_to_bind(c.server.host).empty())
@@ -116,6 +117,10 @@ class validator {
   }
 
   void fail(std::string_view path, std::string_view rule) {
+    const auto section = section_of(path);
+    const bool is_of_file = section == path; // may follow from a mistyped name of a section
+    if (wrong_sections_.contains(section) || (is_of_file && wrong_sections_.contains(std::string_view())))
+      return;
     const auto place = from_.find(path);
     if (place != from_.end())
       errors_.push_back(complain(place->second, file_, path, rule));
@@ -125,14 +130,15 @@ class validator {
 
   std::string_view file_;
   const origins& from_;
+  const std::set<std::string, std::less<>>& wrong_sections_;
   std::vector<std::string>& errors_;
 };
 
 } // namespace
 
 void validate(const daemon_config& config, std::string_view file_name, const origins& from,
-              std::vector<std::string>& errors) {
-  validator(file_name, from, errors).check(config);
+              const std::set<std::string, std::less<>>& wrong_sections, std::vector<std::string>& errors) {
+  validator(file_name, from, wrong_sections, errors).check(config);
 }
 
 } // namespace paceline::config

@@ -5,8 +5,8 @@
 namespace paceline::config {
 
 /// Checks rules that involve several options. Each violation adds an error at the place of the option that
-/// causes it.
+/// causes it. `wrong_sections` are left out: after a wrong value their errors may be consequences of it.
 void validate(const daemon_config& config, std::string_view file_name, const origins& from,
-              std::vector<std::string>& errors);
+              const std::set<std::string, std::less<>>& wrong_sections, std::vector<std::string>& errors);
 
 } // namespace paceline::config

@@ -40,6 +40,8 @@ class model_view {
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
+  /// When it was loaded, in seconds since 1970.
+  virtual std::int64_t created() const noexcept = 0;
   /// Requests that may run or wait at the same time; further ones are refused.
   virtual std::size_t max_requests() const noexcept = 0;
 
@@ -59,6 +61,8 @@ class model_view {
   virtual bool has_chat_template() const noexcept = 0;
   /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
+  /// True if the template begins or controls reasoning.
+  virtual bool template_reasons() const noexcept = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 

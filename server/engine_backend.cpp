@@ -5,6 +5,7 @@
 #include "runtime/tokenizer/incremental_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "server/backend.hpp"
+#include "server/edge_context.hpp"
 
 #include <boost/json/value.hpp>
 
@@ -38,7 +39,7 @@ class vocabulary_decoder final : public text_decoder {
 class engine_model final : public model_view {
  public:
   explicit engine_model(const served_model& served)
-      : served_(served), spellings_(spellings_of(served.vocabulary())) {
+      : served_(served), created_(unix_time()), spellings_(spellings_of(served.vocabulary())) {
     limits_.name = served.name();
     limits_.vocab_size = served.info().vocab_size;
     limits_.context_length = served.context_length();
@@ -46,9 +47,11 @@ class engine_model final : public model_view {
     limits_.drafters = served.drafters();
     limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
+    reasons_ = has_chat_template() && shows_reasoning();
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
+  std::int64_t created() const noexcept override { return created_; }
 
   std::size_t max_requests() const noexcept override { return served_.max_requests(); }
 
@@ -79,6 +82,7 @@ class engine_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
   bool template_takes_tools() const noexcept override { return takes_tools_; }
+  bool template_reasons() const noexcept override { return reasons_; }
 
   expected<std::string> render_chat(json::object asked) const override {
     tokenizer::chat_request request;
@@ -123,10 +127,31 @@ class engine_model final : public model_view {
     return text && text->find(probe) != std::string::npos;
   }
 
+  /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
+  /// have for reasoning.
+  bool shows_reasoning() const {
+    const auto rendered = [this](json::object asked) {
+      asked["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
+      asked["add_generation_prompt"] = true;
+      const auto text = render_chat(std::move(asked));
+      return text ? *text : std::string();
+    };
+    const auto thinking = [&](bool on) {
+      return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});
+    };
+    const auto effort = [&](const char* level) {
+      return rendered(json::object{{"reasoning_effort", level}});
+    };
+    return rendered(json::object()).find("<think>") != std::string::npos ||
+           thinking(true) != thinking(false) || effort("high") != effort("low");
+  }
+
   const served_model& served_;
+  const std::int64_t created_;
   tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
   bool takes_tools_ = false;
+  bool reasons_ = false;
 };
 
 class engine_backend final : public backend {

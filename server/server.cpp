@@ -43,6 +43,21 @@ error bind_error(const config::server_options& options, const error_code& failur
   return {errc::invalid_argument, where + ": cannot listen here: " + failure.message()};
 }
 
+/// Binds `acceptor` to the configured address.
+template <class Acceptor>
+std::optional<error> bind_to(Acceptor& acceptor, const config::server_options& options) {
+  error_code failure;
+  const auto address = asio::ip::make_address(config::address_to_bind(options.host), failure);
+  if (failure)
+    return error{errc::invalid_argument, "host: \"" + options.host + "\" must be localhost or an IP address"};
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol(), failure);
+  if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
+  if (!failure) acceptor.bind(endpoint, failure);
+  if (failure) return bind_error(options, failure);
+  return std::nullopt;
+}
+
 } // namespace
 
 /// Members in the order of their dependencies: destroyed in reverse.
@@ -111,15 +126,9 @@ struct http_server::parts {
 };
 
 std::optional<error> http_server::parts::listen() {
+  if (auto refused = bind_to(acceptor, options)) return refused;
   error_code failure;
-  const auto address = asio::ip::make_address(config::address_to_bind(options.host), failure);
-  if (failure)
-    return error{errc::invalid_argument, "host: \"" + options.host + "\" must be localhost or an IP address"};
-  const tcp::endpoint endpoint(address, options.port);
-  acceptor.open(endpoint.protocol(), failure);
-  if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
-  if (!failure) acceptor.bind(endpoint, failure);
-  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (failure) return bind_error(options, failure);
   port = acceptor.local_endpoint().port();
   asio::post(acceptor.get_executor(), [this] { accept(); });
@@ -205,18 +214,19 @@ std::string http_server::address() const {
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-expected<void> http_server::reload(const config::server_options& options,
-                                   const config::metrics_options& metrics) {
+expected<key_changes> http_server::reload(const config::server_options& options,
+                                          const config::metrics_options& metrics) {
   auto& p = *parts_;
   auto settings = edge_settings::from(options, metrics, p.options.host, p.options.allow_unauthenticated);
   if (!settings) {
     count_refused_reload();
     return std::move(settings).error();
   }
+  const auto changes = settings->keys.since(p.settings.get()->keys);
   p.settings.set(*std::move(settings));
   ++p.metrics.reloads_applied;
   p.metrics.last_reload_refused = false;
-  return {};
+  return changes;
 }
 
 void http_server::count_refused_reload() noexcept {
@@ -257,6 +267,15 @@ expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backen
   std::unique_ptr<http_server> server(new http_server(std::move(owned)));
   if (failure) return *std::move(failure);
   return server;
+}
+
+expected<void> check_start(const config::server_options& options, const config::metrics_options& metrics) {
+  auto settings = edge_settings::from(options, metrics, options.host, options.allow_unauthenticated);
+  if (!settings) return std::move(settings).error();
+  asio::io_context context;
+  tcp::acceptor probe(context);
+  if (auto refused = bind_to(probe, options)) return *std::move(refused);
+  return {};
 }
 
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,

@@ -4,6 +4,7 @@
 #include "runtime/base/expected.hpp"
 #include "server/edge_limits.hpp"
 #include "server/event_log.hpp"
+#include "server/http/access.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -33,8 +34,8 @@ class http_server {
 
   /// Applies the options marked *reload*. Running requests keep the old values, and open connections stay
   /// open. On an error (unreadable keys, an open address without keys) nothing changes. Both results are
-  /// counted.
-  expected<void> reload(const config::server_options& options, const config::metrics_options& metrics);
+  /// counted. Returns what changed in the file of keys.
+  expected<key_changes> reload(const config::server_options& options, const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 
@@ -55,6 +56,10 @@ class http_server {
   explicit http_server(std::unique_ptr<parts> owned);
   std::unique_ptr<parts> parts_;
 };
+
+/// What can be wrong about a start and is known before the models are loaded: the errors of
+/// http_server::start. A port may still be taken afterwards.
+expected<void> check_start(const config::server_options& options, const config::metrics_options& metrics);
 
 /// Starts the edge of `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,

@@ -151,7 +151,7 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
   case endpoint::model:
     return answer(describe_model(request.where.id));
   case endpoint::tokenizer_info:
-    return answer(describe_tokenizer(request.head.query_value("model").value_or("")));
+    return answer(describe_tokenizer(request));
   case endpoint::live:
     return answer(liveness());
   case endpoint::ready:
@@ -197,10 +197,11 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
   const bool chat = request.where.target == endpoint::chat_completions;
   const auto traits = traits_of(edge_, request.who, body.text.size());
-  auto prepare = [this, chat, who = request.who,
+  auto prepare = [this, chat, who = request.who, model = request.where.id,
                   body = std::move(body)]() -> wire::parsed<prepared_completion> {
     if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-    return chat ? prepare_chat(edge_, who, body.text) : prepare_completion(edge_, who, body.text);
+    return chat ? prepare_chat(edge_, who, body.text, model)
+                : prepare_completion(edge_, who, body.text, model);
   };
   return begin(session, std::move(executor), traits, std::move(prepare));
 }
@@ -237,11 +238,12 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
   const bool tokenizes = request.where.target == endpoint::tokenize;
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)]() mutable {
+      [this, session, executor, tokenizes, id = request.who.request_id, model = request.where.id,
+       body = std::move(body)]() mutable {
         const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
           if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-          return tokenizes ? tokenize_reply(edge_, std::move(body))
-                           : detokenize_reply(edge_, std::move(body));
+          return tokenizes ? tokenize_reply(edge_, std::move(body), model)
+                           : detokenize_reply(edge_, std::move(body), model);
         };
         auto made = make();
         // Shared, because tasks are copied.

@@ -11,6 +11,7 @@
 #include "server/sessions/websocket_session.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ struct admitted_request {
   route where;
   caller who;
   request_head head;
-  header_list cors; ///< headers for every reply to this origin
+  header_list cors;                 ///< headers for every reply to this origin
+  std::uint64_t max_body_bytes = 0; ///< that may arrive
 };
 
 /// A request that is answered from its head alone: an error or an OPTIONS.
@@ -80,7 +82,7 @@ class service {
   // service_models.cpp
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
-  http_reply describe_tokenizer(const std::string& model) const;
+  http_reply describe_tokenizer(const admitted_request& request) const;
   // service.cpp
   http_reply liveness() const;
   http_reply readiness() const;

@@ -12,6 +12,8 @@ namespace {
 
 using wire::api_error;
 
+constexpr std::uint64_t max_ignored_body_bytes = 64U
+                                                 << 10U; ///< that an endpoint without a body reads and drops
 constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-fields, retry-after";
 
 /// The client's x-request-id if it is valid, else a generated one.
@@ -23,9 +25,10 @@ std::string request_id_of(const request_head& head) {
   return presentable ? std::string(given) : fresh_id("req_");
 }
 
-std::string join(const std::vector<std::string_view>& words) {
+template <class Words>
+std::string join(const Words& words) {
   std::string out;
-  for (const auto word : words) out.append(out.empty() ? "" : ", ").append(word);
+  for (const auto& word : words) out.append(out.empty() ? "" : ", ").append(word);
   return out;
 }
 
@@ -45,16 +48,21 @@ header_list cors_headers(std::string_view origin) {
           {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
 }
 
-/// Checks of the body's headers before it is read.
+/// Checks of the body's headers before it is read. The decoder of a chunked body counts its bytes.
 std::optional<api_error> judge_body(const request_head& head, endpoint target, std::uint64_t max_bytes) {
   const auto length = head.content_length.value_or(0);
   if (!takes_body(target)) {
-    if (length > 64U << 10U)
+    if (length > max_bytes)
       return api_error{413, "invalid_request_error", "body_too_large", "this endpoint takes no body", "", 0};
     return std::nullopt;
   }
-  if (!head.content_length)
-    return api_error{411, "invalid_request_error", "length_required", "Content-Length is required", "", 0};
+  if (!head.content_length && !head.is_chunked)
+    return api_error{411,
+                     "invalid_request_error",
+                     "length_required",
+                     "Content-Length or Transfer-Encoding: chunked is required",
+                     "",
+                     0};
   if (length > max_bytes)
     return api_error{413,
                      "invalid_request_error",
@@ -83,7 +91,7 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
   auto found = find_route(head.method, head.path);
   if (const auto* missing = std::get_if<no_route>(&found)) {
     if (missing->allowed_methods.empty())
-      return head_failure{{404, "not_found_error", "not_found", "no such path", "", 0}, {}};
+      return head_failure{{404, "not_found_error", "not_found", why_missing(head.path), "", 0}, {}};
     return head_failure{
         {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
         {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}}};
@@ -94,14 +102,24 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
   return std::move(place);
 }
 
-/// The reply to OPTIONS on a path that takes `methods`.
-http_reply options_reply(const std::vector<std::string_view>& methods, header_list headers) {
+/// Load balancers check health and the page with HTTP/1.0 and without a Host. No browser sends such a
+/// request, and these paths tell nothing.
+bool answers_without_host(const request_head& head) {
+  const auto found = find_route("GET", head.path);
+  const auto* place = std::get_if<route>(&found);
+  return place != nullptr && is_open(place->target, false);
+}
+
+/// The reply to OPTIONS on a path that takes `methods`. `requested`: the headers that a page wants to send.
+http_reply options_reply(const std::vector<std::string_view>& methods, std::string_view requested,
+                         header_list headers) {
   http_reply reply;
   reply.status = 204;
   reply.headers = std::move(headers);
   reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
   reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
-  reply.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
+  reply.headers.emplace_back("Access-Control-Allow-Headers", join(permitted_headers(requested)));
+  reply.headers.emplace_back("Vary", "Access-Control-Request-Headers");
   reply.headers.emplace_back("Access-Control-Max-Age", "600");
   return reply;
 }
@@ -131,7 +149,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto settings = edge_.settings.get();
   const auto origin = head.header("origin");
   const auto request_id = request_id_of(head);
-  const bool has_body = head.content_length.value_or(0) > 0 || head.expects_continue;
+  const bool has_body = head.has_body();
   header_list base{{"x-request-id", request_id}};
   const auto refuse = [&](const api_error& failure, header_list extra = {}) {
     auto headers = base;
@@ -141,8 +159,14 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
                     {{"status", failure.status}, {"code", failure.code}, {"request_id", request_id}});
     return answered_request{error_reply(failure, std::move(headers)), has_body};
   };
-  if (!host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
-    return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
+  if (head.host.empty() && !answers_without_host(head))
+    return refuse(
+        {400, "invalid_request_error", "malformed_request", "a Host header is required on this path", "", 0});
+  if (!head.host.empty() &&
+      !host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
+    return refuse({403, "permission_error", "host_not_allowed",
+                   "the Host \"" + head.host + "\" is not served; server.allowed_hosts lists those that are",
+                   "", 0});
   if (!origin_allowed(origin, head.host, settings->allowed_origins))
     return refuse({403, "permission_error", "origin_not_allowed",
                    "pages of this origin may not use this server", "", 0});
@@ -152,7 +176,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   if (head.method == "OPTIONS") {
     const auto methods = methods_of(head.path);
     if (methods.empty()) return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
-    return answered_request{options_reply(methods, base), has_body};
+    return answered_request{
+        options_reply(methods, head.header("access-control-request-headers"), std::move(base)), has_body};
   }
   auto found = route_of(head, edge_.metrics_options.enabled);
   if (auto* nowhere = std::get_if<head_failure>(&found))
@@ -168,7 +193,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     return refuse({426, "invalid_request_error", "upgrade_required",
                    "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
                   {{"Upgrade", "websocket"}});
-  if (const auto failure = judge_body(head, target, edge_.options.max_body_bytes)) return refuse(*failure);
+  request.max_body_bytes = takes_body(target) ? edge_.options.max_body_bytes : max_ignored_body_bytes;
+  if (const auto failure = judge_body(head, target, request.max_body_bytes)) return refuse(*failure);
   request.head = std::move(head);
   return request;
 }

@@ -17,7 +17,7 @@ void write_model(wire::json_writer& out, const model_view& model) {
   out.begin_object()
       .field("id", limits.name)
       .field("object", "model")
-      .field("created", 0)
+      .field("created", model.created())
       .field("owned_by", "paceline");
   out.field("max_model_len", limits.context_length).key("aliases").begin_array();
   for (const auto& alias : model.aliases()) out.value(alias);
@@ -49,8 +49,9 @@ http_reply service::describe_model(const std::string& name) const {
 }
 
 /// vLLM's shape: evaluation tools read the special tokens and go on with /tokenize and /detokenize.
-http_reply service::describe_tokenizer(const std::string& name) const {
-  const auto found = find_model(edge_.runtime, name);
+http_reply service::describe_tokenizer(const admitted_request& request) const {
+  const auto found =
+      find_tokenizer(edge_.runtime, request.where.id, request.head.query_value("model").value_or(""));
   if (!found) return error_reply(found.failure());
   const auto& model = **found;
   wire::json_writer out;

@@ -85,31 +85,51 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
   auto drafter = default_drafter(choice);
   if (!drafter) return std::move(drafter).error();
   auto options = options_for(choice, *drafter);
-  return quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
+  auto started = quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
+  if (!started) return started;
+  if (const auto own = (*started)->model("")->context_length(); own < choice.context_length)
+    std::fprintf(stderr, "paceline: --ctx-size %u is above the model's own %u, which is used\n",
+                 choice.context_length, own);
+  return started;
 }
 
 generated generate(engine& runtime, generation_request request,
-                   const std::function<void(const token_event&)>& on_event) {
+                   const std::function<void(const token_event&)>& on_event,
+                   const std::function<bool()>& wants_end) {
+  constexpr std::chrono::milliseconds poll{50}; // a signal's handler cannot wake a thread that waits
   struct shared {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<token_event> events;
   };
   auto inbox = std::make_shared<shared>();
-  runtime.submit(std::move(request), [inbox](const token_event& event) {
+  const auto id = runtime.submit(std::move(request), [inbox](const token_event& event) {
     {
       std::lock_guard lock(inbox->mutex);
       inbox->events.push_back(event);
     }
     inbox->changed.notify_one();
   });
+  const auto has_event = [&] { return !inbox->events.empty(); };
   generated out;
+  bool is_cancelled = false;
   while (out.last.finish == finish_reason::none) {
+    if (wants_end && !is_cancelled && wants_end()) {
+      is_cancelled = true;
+      runtime.cancel(id); // ignored if it has just ended
+    }
     std::unique_lock lock(inbox->mutex);
-    inbox->changed.wait(lock, [&] { return !inbox->events.empty(); });
+    if (!wants_end)
+      inbox->changed.wait(lock, has_event);
+    else if (!inbox->changed.wait_for(lock, poll, has_event))
+      continue;
     auto event = std::move(inbox->events.front());
     inbox->events.pop_front();
     lock.unlock();
+    if (is_cancelled) {
+      out.last = std::move(event);
+      continue;
+    }
     if (!event.tokens.empty()) out.arrivals.push_back(std::chrono::steady_clock::now());
     out.tokens.insert(out.tokens.end(), event.tokens.begin(), event.tokens.end());
     out.text += event.text;

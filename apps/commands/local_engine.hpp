@@ -31,8 +31,11 @@ struct generated {
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
 /// Submits `request` and waits for its end; `on_event` receives the events as they arrive, on this thread.
+/// Once `wants_end` says so, which is asked at least twenty times a second, the request is cancelled, and
+/// what arrives later is dropped.
 generated generate(engine& runtime, generation_request request,
-                   const std::function<void(const token_event&)>& on_event);
+                   const std::function<void(const token_event&)>& on_event,
+                   const std::function<bool()>& wants_end = {});
 
 std::string_view name_of(finish_reason reason);
 

@@ -1,6 +1,7 @@
 #include "apps/commands/local_engine.hpp"
 #include "apps/commands/trace_view.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/interrupt_watch.hpp"
 
 #include "engine/served_model.hpp"
 #include "protocol/wire/json_text.hpp"
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 
 namespace paceline::apps {
 
@@ -25,6 +27,15 @@ expected<std::vector<token_id>> prompt_tokens(const served_model& model, const r
                                               const json::array& messages) {
   if (!options.chat) return model.vocabulary().encode(options.prompt);
   return chat_prompt(model, messages);
+}
+
+/// The prompt, from standard input if it is "-". Editors and `echo` end a text with a line break that is not
+/// meant.
+std::string read_prompt(const std::string& given) {
+  if (given != "-") return given;
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 /// Rejects a parameter of a rule that was not selected, because it would have no effect: 0, or the exit code.
@@ -136,8 +147,10 @@ trace_view make_trace_view(const served_model& model) {
 
 } // namespace
 
-int run(const run_options& options) {
-  if (const int wrong = refuse_stray_parameters(options)) return wrong;
+int run(const run_options& given) {
+  if (const int wrong = refuse_stray_parameters(given)) return wrong;
+  auto options = given;
+  options.prompt = read_prompt(given.prompt);
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
@@ -166,7 +179,8 @@ int chat(const run_options& options) {
   auto runtime = start_local(options.choice, false);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
-  std::fprintf(stderr, "Write a message; an empty line or end of input ends the conversation.\n");
+  std::fprintf(stderr,
+               "Write a message; an empty line or end of input ends the conversation, Ctrl-C a reply.\n");
   auto turn = options;
   turn.chat = true;
   json::array messages;
@@ -174,9 +188,12 @@ int chat(const run_options& options) {
     messages.push_back(json::object{{"role", "user"}, {"content", line}});
     auto prompt = prompt_tokens(model, turn, messages);
     if (!prompt) return fail(prompt.error());
-    const auto g = generate(**runtime, make_request(turn, *prompt), print_text);
+    const interrupt_watch watch; // only while the model replies: at the prompt Ctrl-C ends the program
+    const auto g =
+        generate(**runtime, make_request(turn, *prompt), print_text, [&] { return watch.interrupted(); });
     print_now("\n");
-    if (g.last.failure) return fail(*g.last.failure);
+    if (g.last.finish == finish_reason::error)
+      return fail(g.last.failure.value_or(error{errc::internal, ""}));
     messages.push_back(json::object{{"role", "assistant"}, {"content", g.text}});
   }
   return exit_success;

@@ -89,6 +89,12 @@ exit_code start_code_for(const error& e) {
   return e.code() == errc::invalid_argument ? exit_config : code_for(e);
 }
 
+/// The exit code for an edge that cannot be started. A port in use may be free later; all other failures come
+/// from the configuration.
+exit_code edge_code_for(const error& e) {
+  return e.code() == errc::resource_exhausted ? exit_unavailable : exit_config;
+}
+
 using config::log_level;
 constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
 
@@ -112,14 +118,15 @@ class daemon {
     log_->write(log_level::info, "loading", {{"models", models_}});
     warn_of_fast_devices();
     tell_drafters();
+    const auto& chosen = started_.config;
+    if (const auto able = server::check_start(chosen.server, chosen.metrics); !able)
+      return give_up(able.error(), edge_code_for(able.error())); // a load may take minutes
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
+    warn_of_contexts(**runtime);
     tell_pass_times(**runtime);
-    const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
-    if (!edge) // a port in use may be free later; all other failures come from the configuration
-      return give_up(edge.error(),
-                     edge.error().code() == errc::resource_exhausted ? exit_unavailable : exit_config);
+    if (!edge) return give_up(edge.error(), edge_code_for(edge.error()));
     announce(**edge);
     obey(**runtime, **edge);
     drain(**edge);
@@ -175,6 +182,15 @@ class daemon {
     }
   }
 
+  /// A model has no positions beyond those it was made for, whatever is configured.
+  void warn_of_contexts(const engine& runtime) {
+    for (const auto& asked : started_.config.engine.models)
+      if (const auto* model = runtime.model(asked.name); model->context_length() < asked.context_length)
+        log_->write(
+            log_level::warning, "the configured context is above the model's own, which is used",
+            {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
+  }
+
   /// What a pass over one row takes, and over more beside it: why drafting pays here or does not.
   void tell_pass_times(const engine& runtime) {
     for (const auto* model : runtime.models()) {
@@ -226,10 +242,13 @@ class daemon {
     manager_.reloading();
     auto fresh = config::load(options_.config, config::process_environment(), overrides_);
     std::string reasons;
+    server::key_changes keys;
     if (!fresh.ok()) {
       edge.count_refused_reload();
       for (const auto& e : fresh.errors) reasons += (reasons.empty() ? "" : "; ") + e;
-    } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); !taken) {
+    } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); taken) {
+      keys = *taken;
+    } else {
       reasons = taken.error().message();
     }
     if (!reasons.empty()) {
@@ -248,6 +267,9 @@ class daemon {
       if (!reloadable) later += (later.empty() ? "" : ",") + path;
     log_->write(log_level::info, "configuration read again",
                 {{"changed", changed}, {"after_restart", later}});
+    if (keys.any()) // the option has the same path as before: what it names has changed
+      log_->write(log_level::info, "keys changed",
+                  {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});
     running_ = std::move(fresh);
     manager_.ready("listening on " + edge.address());
   }
@@ -281,14 +303,6 @@ class daemon {
 };
 
 } // namespace
-
-int check_config(const std::string& path) {
-  const auto loaded = config::load(path, config::process_environment(), {});
-  for (const auto& w : loaded.warnings) std::fprintf(stderr, "warning: %s\n", w.c_str());
-  if (!loaded.ok()) return report(loaded);
-  std::printf("%s: OK\n", path.c_str());
-  return exit_success;
-}
 
 int serve(const serve_options& options) {
   keep_standard_streams();

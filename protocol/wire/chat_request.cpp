@@ -1,11 +1,10 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 namespace paceline::wire {
 
 namespace {
-
-constexpr std::int64_t max_int32 = 2147483647;
 
 /// Reads the template arguments that a client may set. The list is closed, because the other variables are
 /// the server's.
@@ -24,29 +23,7 @@ void read_template_arguments(field_reader& outer, chat_prompt& out) {
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
-void read_response_format(field_reader& outer) {
-  const auto fields = outer.object("response_format");
-  if (!fields) return;
-  field_reader reader(*fields, outer.path_of("response_format"));
-  std::string type;
-  if (!reader.text("type", type, 1, 64) && !reader.failure()) reader.fail("type", "is required");
-  if (!reader.failure() && type != "text")
-    reader.fail(unsupported("response_format", "response_format: only {\"type\": \"text\"} is offered"));
-  if (reader.failure()) outer.fail(*reader.failure());
-}
-
-void refuse_chat_fields(field_reader& reader) {
-  reader.refuse("audio", "only text is offered");
-  reader.refuse("web_search_options", "web search is not offered");
-  reader.refuse("functions", "use tools");
-  reader.refuse("function_call", "use tool_choice");
-  reader.refuse("reasoning_effort", "use chat_template_kwargs.enable_thinking");
-  reader.refuse("verbosity", "this option is not offered");
-  reader.refuse("chat_template", "the model's own template is used");
-  reader.refuse("documents", "documents are not offered");
-  bool continued = false;
-  if (reader.boolean("continue_final_message", continued) && continued)
-    reader.fail(unsupported("continue_final_message", "continue_final_message: is not offered"));
+void read_modalities(field_reader& reader) {
   const auto modalities = reader.array("modalities", 0, 8);
   if (!modalities) return;
   for (const auto kind : *modalities)
@@ -67,14 +44,17 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_response_format(reader);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
-  reader.integer("max_tokens", request.fields.max_tokens, 1, max_int32);
-  reader.integer("max_completion_tokens", request.fields.max_tokens, 1, max_int32);
+  for (const auto* name : {"n_predict", "max_tokens", "max_completion_tokens"}) // llama-server's name first
+    read_max_tokens(reader, name, 1, request.fields);
   bool logprobs = false;
   std::uint32_t num_top = 0;
   reader.boolean("logprobs", logprobs);
   if (reader.integer("top_logprobs", num_top, 0, 20) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
-  refuse_chat_fields(reader);
+  read_modalities(reader);
+  std::string effort;
+  if (reader.text("reasoning_effort", effort, 1, 64)) request.fields.reasoning = "reasoning_effort";
+  refuse_unsupported_chat(reader);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;
   request.fields.sampling.num_logprobs = request.num_logprobs;

@@ -1,5 +1,6 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 namespace paceline::wire {
 
@@ -76,10 +77,11 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
   reader.boolean("echo", request.echo);
-  reader.integer("max_tokens", request.fields.max_tokens, request.echo ? 0 : 1, max_int32);
+  for (const auto* name : {"n_predict", "max_tokens"}) // llama-server's name first
+    read_max_tokens(reader, name, request.echo ? 0 : 1, request.fields);
   reader.integer("logprobs", request.num_logprobs, 0, 5);
-  reader.refuse("suffix", "infilling is not offered");
-  reader.refuse("response_format", "structured output is not offered");
+  read_response_format(reader);
+  refuse_unsupported_completion(reader);
   std::uint32_t best_of = request.fields.num_choices;
   if (reader.integer("best_of", best_of, 1, limits.max_choices) && best_of != request.fields.num_choices)
     reader.fail(unsupported("best_of", "best_of: only the value of n is offered"));

@@ -2,9 +2,10 @@
 
 #include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/sampling_fields.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace paceline::wire {
@@ -13,72 +14,15 @@ namespace {
 
 constexpr std::int64_t max_int32 = 2147483647;
 
-void read_sampling(field_reader& reader, sampling_params& out) {
-  reader.number("temperature", out.temperature, {0, 2});
-  reader.number("top_p", out.top_p, {0, 1, true});
-  reader.number("min_p", out.min_p, {0, 1});
-  reader.integer("top_k", out.top_k, -1, max_int32);
-  reader.number("repetition_penalty", out.repetition_penalty, {0.01F, 100});
-  reader.number("presence_penalty", out.presence_penalty, {-2, 2});
-  reader.number("frequency_penalty", out.frequency_penalty, {-2, 2});
-}
-
-/// One entry of "logit_bias" as the client wrote it.
-struct written_bias {
-  token_id token;
-  float amount = 0;
-  std::uint32_t place = 0;      ///< index among the entries
-  std::uint32_t num_digits = 0; ///< of its name: two spellings of one id differ in it
-};
-
-/// If entries repeat a name, the last one counts; a token under two names is an error.
-void keep_last_biases(field_reader& reader, std::vector<written_bias>& written, sampling_params& out) {
-  std::sort(written.begin(), written.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.token, a.place) < std::pair(b.token, b.place);
-  });
-  std::vector<std::pair<token_id, float>> biases;
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    const bool repeated = i > 0 && written[i - 1].token == written[i].token;
-    if (!repeated)
-      biases.emplace_back(written[i].token, written[i].amount);
-    else if (written[i - 1].num_digits == written[i].num_digits)
-      biases.back().second = written[i].amount;
-    else
-      return reader.fail("logit_bias", "token " + to_string(written[i].token) + " is named twice");
-  }
-  out.logit_bias = std::move(biases);
-}
-
-/// {"id": bias}: ids are decimal text, as JSON keys are.
-void read_logit_bias(field_reader& reader, sampling_params& out) {
-  const auto bias = reader.object("logit_bias");
-  if (!bias) return;
-  std::vector<written_bias> written;
-  for (const auto member : bias->members()) {
-    const auto name = member.name();
-    std::int32_t id = -1;
-    const auto* end = name.data() + name.size();
-    const auto [stop, failure] = std::from_chars(name.data(), end, id);
-    if (failure != std::errc{} || stop != end || id < 0)
-      return reader.fail("logit_bias", "keys must be token ids, not \"" + name.substr(0, 32) + "\"");
-    if (member.value.is_null()) continue;
-    const auto amount = reader.to_number(member.value, "logit_bias." + name, {-100, 100});
-    if (!amount) return;
-    written.push_back({token_id{id}, *amount, static_cast<std::uint32_t>(written.size()),
-                       static_cast<std::uint32_t>(name.size())});
-  }
-  keep_last_biases(reader, written, out);
-}
-
-/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more.
+/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more. An empty one stops nothing.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
   const auto field = reader.find("stop");
   if (!field) return;
   const auto add = [&](json_view value, const std::string& name) {
     auto text = value.string();
     if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
-    if (text->empty() || text->size() > 1024) return reader.fail(name, "must have 1 to 1024 bytes");
-    out.push_back(*std::move(text));
+    if (text->size() > 1024) return reader.fail(name, "must have at most 1024 bytes");
+    if (!text->empty()) out.push_back(*std::move(text));
   };
   if (!field->is_array()) return add(*field, "stop");
   const auto list = reader.array("stop", 0, 16);
@@ -163,6 +107,7 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
 void read_prediction(field_reader& outer, generation_fields& out) {
   const auto fields = outer.object("prediction");
   if (!fields) return;
+  out.has_prediction = true;
   field_reader reader(*fields, outer.path_of("prediction"));
   if (!reader.choice("type", {"content"}) && !reader.failure()) reader.fail("type", "is required");
   const auto content = reader.find("content");
@@ -191,24 +136,6 @@ void read_streaming(field_reader& outer, generation_fields& out) {
   reader.accept({"include_obfuscation"});
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out);
-}
-
-/// Fields that other servers support and this one does not: ignoring them would change the answer silently.
-void refuse_unsupported(field_reader& reader) {
-  for (const auto* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                           "guided_decoding_backend", "structured_outputs", "grammar", "json_schema"})
-    reader.refuse(name, "structured output is not offered");
-  for (const auto* name : {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma",
-                           "dynatemp_range", "bad_words", "allowed_token_ids", "logits_processors"})
-    reader.refuse(name, "this sampling option is not offered");
-  reader.refuse("truncate_prompt_tokens", "prompts are never truncated");
-  reader.refuse("prompt_embeds", "prompts are text or token ids");
-  reader.refuse("prompt_logprobs", "use echo with logprobs on /v1/completions");
-  reader.refuse("lora", "adapters are not offered");
-  bool spaces = true;
-  if (reader.boolean("spaces_between_special_tokens", spaces) && !spaces)
-    reader.fail(
-        unsupported("spaces_between_special_tokens", "spaces_between_special_tokens: only true is offered"));
 }
 
 api_error context_exceeded(std::string param, std::string message) {
@@ -280,8 +207,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.text("model", out.model, 0, 256);
   reader.integer("n", out.num_choices, 1, limits.max_choices);
   read_sampling(reader, out.sampling);
-  read_logit_bias(reader, out.sampling);
-  reader.unsigned64("seed", out.seed);
+  read_seed(reader, out.seed);
   read_stop(reader, out.stop);
   std::int32_t first = 0;
   if (reader.integer("first_target", first, 0, max_int32)) out.first_target = token_id{first};
@@ -290,6 +216,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   read_prediction(reader, out);
   reader.text("user", out.user, 0, 512);
   reader.integer("priority", out.priority, -max_int32 - 1, max_int32);
+  reader.integer("deadline_ms", out.deadline_ms, 1, max_int32);
   if (reader.text("request_id", out.request_id, 1, 128) &&
       !std::all_of(out.request_id.begin(), out.request_id.end(), [](char c) { return c > ' ' && c < 0x7f; }))
     reader.fail("request_id", "must be printable ASCII without spaces");
@@ -297,10 +224,22 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.boolean("skip_special_tokens", out.skip_special_tokens);
   reader.boolean("return_token_ids", out.return_token_ids);
   read_streaming(reader, out);
-  refuse_unsupported(reader);
+  refuse_unsupported_generation(reader);
   // Bookkeeping fields of OpenAI's own service, which have no effect here.
   reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});
+}
+
+void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least,
+                     generation_fields& out) {
+  std::int64_t count = 0;
+  if (!reader.integer(name, count, -1, max_int32)) return;
+  out.no_token_limit = count == -1;
+  out.max_tokens.reset();
+  if (out.no_token_limit) return;
+  if (count < least)
+    return reader.fail(name, "must be at least " + std::to_string(least) + ", or -1 for no limit");
+  out.max_tokens = static_cast<std::uint32_t>(count);
 }
 
 void read_reply_options(field_reader& reader, generation_fields& out) {
@@ -362,12 +301,11 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
                                           " tokens; the context of " + std::to_string(context) +
                                           " leaves no room for an answer");
   const auto room = static_cast<std::uint32_t>(context - prompt.size());
-  if (fields.max_tokens && *fields.max_tokens > room)
-    return context_exceeded("max_tokens", "the prompt has " + std::to_string(prompt.size()) +
-                                              " tokens and max_tokens is " +
-                                              std::to_string(*fields.max_tokens) + "; the context holds " +
-                                              std::to_string(context));
-  const auto max_tokens = fields.max_tokens.value_or(std::min(room, default_max_tokens.value_or(room)));
+  if (fields.max_tokens && *fields.max_tokens > context)
+    return context_exceeded("max_tokens", "max_tokens is " + std::to_string(*fields.max_tokens) +
+                                              "; the context holds " + std::to_string(context));
+  const auto unasked = fields.no_token_limit ? room : std::min(room, default_max_tokens.value_or(room));
+  const auto max_tokens = std::min(room, fields.max_tokens.value_or(unasked));
   if (fields.stop.min_tokens > max_tokens)
     return invalid_value("min_tokens", "min_tokens: is " + std::to_string(fields.stop.min_tokens) +
                                            ", above the largest output of " + std::to_string(max_tokens));
@@ -376,6 +314,10 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.model = model.name;
   request.prompt = std::move(prompt);
   request.sampling = fields.sampling;
+  if (request.sampling.top_p == 0) { // the smallest set that reaches it has one token, as in llama-server
+    request.sampling.top_p = 1;
+    request.sampling.top_k = 1;
+  }
   request.stop = fields.stop;
   request.stop.max_tokens = max_tokens;
   request.stop.eos_ids = model.eos_ids;

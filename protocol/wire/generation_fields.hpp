@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::wire {
@@ -28,19 +29,23 @@ struct request_limits {
 struct generation_fields {
   std::string model; ///< empty = the first configured
   std::optional<std::uint32_t> max_tokens;
+  bool no_token_limit = false;   ///< up to the end of the context, whatever the endpoint's default
   std::uint32_t num_choices = 1; ///< OpenAI's n
-  sampling_params sampling;      ///< without seed and choice_index
+  sampling_params sampling;      ///< without seed and choice_index; top_p may be 0
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
   speculation_params speculation; ///< without the rule
   beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;
+  bool has_prediction = false;
   std::string prediction_text;             ///< the client's own draft of the output, as text
   shared_list<token_id> prediction_tokens; ///< or as tokens
   std::string user;                        ///< the end user that the client names
   std::int32_t priority = 0;
-  std::string request_id; ///< the client's own name for the request
+  std::optional<std::uint32_t> deadline_ms; ///< for the whole generation
+  std::string request_id;                   ///< the client's own name for the request
+  std::string reasoning; ///< the name of an option for reasoning that is given; empty: none
   std::string cache_salt;
   bool skip_special_tokens = true;
   bool return_token_ids = false;
@@ -67,15 +72,19 @@ struct model_limits {
 /// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
+/// Reads max_tokens under one of its names: at least `least`, or -1 for no limit. A later name has
+/// precedence.
+void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least, generation_fields& out);
+
 /// Reads Paceline's own reply options, `token_ids` and `trace`. `reader` reads the object "paceline".
 void read_reply_options(field_reader& reader, generation_fields& out);
 /// Reads the whole object "paceline" for endpoints without further options in it.
 void read_paceline_object(field_reader& outer, generation_fields& out);
 
 /// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
-/// `default_max_tokens`, or the rest of the context if that is less or no default is given. Error:
-/// context_length_exceeded if the prompt leaves no room or an explicit max_tokens does not fit; nothing is
-/// truncated.
+/// `default_max_tokens`, or the rest of the context if that is less or no default is given. A max_tokens that
+/// the context holds is cut to what the prompt leaves. Error: context_length_exceeded if the prompt leaves no
+/// room or max_tokens is above the context; a prompt is never truncated.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);

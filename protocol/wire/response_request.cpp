@@ -83,7 +83,9 @@ void read_text_options(field_reader& outer) {
     else if (type != "text")
       reader.fail(unsupported("text.format", "text.format: only {\"type\": \"text\"} is offered"));
   }
-  reader.refuse("verbosity", "this option is not offered");
+  std::string verbosity = "medium";
+  if (reader.text("verbosity", verbosity, 1, 64) && verbosity != "medium")
+    reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
@@ -117,6 +119,14 @@ void read_options(field_reader& outer, response_request& out) {
   add_ignored(reader.ignored(), out.fields);
 }
 
+/// What of it can be refused depends on the model.
+void read_reasoning(field_reader& reader, std::string& out) {
+  const auto reasoning = reader.object("reasoning");
+  if (!reasoning) return;
+  for (const auto option : reasoning->members())
+    if (!option.value.is_null()) out = "reasoning";
+}
+
 void refuse_response_fields(field_reader& reader) {
   bool background = false;
   if (reader.boolean("background", background) && background)
@@ -128,11 +138,6 @@ void refuse_response_fields(field_reader& reader) {
   std::string truncation = "disabled";
   if (reader.text("truncation", truncation, 1, 64) && truncation != "disabled")
     reader.fail(unsupported("truncation", "truncation: prompts are never truncated"));
-  const auto reasoning = reader.object("reasoning");
-  if (!reasoning) return;
-  for (const auto option : reasoning->members())
-    if (!option.value.is_null())
-      return reader.fail(unsupported("reasoning", "reasoning: this option is not offered"));
 }
 
 void read_metadata(field_reader& outer, std::string& out) {
@@ -169,7 +174,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (out.fields.beams.width > 0)
     reader.fail(unsupported("use_beam_search",
                             "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
-  reader.integer("max_output_tokens", out.fields.max_tokens, 1, max_int32);
+  read_max_tokens(reader, "max_output_tokens", 1, out.fields);
   reader.boolean("store", out.store);
   reader.boolean("generate", out.generate);
   read_text_options(reader);
@@ -180,6 +185,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (logprobs) out.num_logprobs = num_top;
   out.fields.sampling.num_logprobs = out.num_logprobs;
   read_options(reader, out);
+  read_reasoning(reader, out.fields.reasoning);
   refuse_response_fields(reader);
   if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
     reader.fail("input", "is required");
@@ -214,8 +220,9 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
     if (!reader.text("response_id", frame.response_id, 1, 128) && !reader.failure())
       reader.fail("response_id", "is required");
   } else if (type) {
-    bool stream = true;
-    if (reader.boolean("stream", stream)) reader.fail("stream", "does not belong in a WebSocket frame");
+    bool stream = true; // openai-agents says so in every frame
+    if (reader.boolean("stream", stream) && !stream)
+      reader.fail(unsupported("stream", "stream: responses over WebSocket are always streamed"));
     read_response_request(reader, limits, frame.create);
     frame.create.fields.stream = true;
   }

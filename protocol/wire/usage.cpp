@@ -31,6 +31,13 @@ void write_guarantee(json_writer& out, const usage& used) {
   if (used.guarantee != guarantee::tokens) out.field("guarantee", name_of(used.guarantee));
 }
 
+/// OpenAI defines these for Predicted Outputs only; drafting without one is told in "metrics".
+void write_predicted(json_writer& out, const usage& used) {
+  if (!used.has_prediction) return;
+  out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
+  out.field("rejected_prediction_tokens", used.rejected_draft_tokens);
+}
+
 void write_speculation(json_writer& out, const speculation_stats& stats) {
   const auto num_spec_tokens = stats.acceptance_histogram.empty() ? 0 : stats.acceptance_histogram.size() - 1;
   out.begin_object();
@@ -71,8 +78,7 @@ void write_usage(json_writer& out, const usage& used) {
   out.field("total_tokens", std::uint64_t{used.prompt_tokens} + used.completion_tokens);
   out.key("prompt_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
   out.key("completion_tokens_details").begin_object().field("reasoning_tokens", 0);
-  out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
-  out.field("rejected_prediction_tokens", used.rejected_draft_tokens);
+  write_predicted(out, used);
   write_guarantee(out, used);
   out.end_object();
   out.end_object();
@@ -83,8 +89,7 @@ void write_response_usage(json_writer& out, const usage& used) {
   out.key("input_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
   out.field("output_tokens", used.completion_tokens);
   out.key("output_tokens_details").begin_object().field("reasoning_tokens", 0);
-  out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
-  out.field("rejected_prediction_tokens", used.rejected_draft_tokens);
+  write_predicted(out, used);
   write_guarantee(out, used);
   out.end_object();
   out.field("total_tokens", std::uint64_t{used.prompt_tokens} + used.completion_tokens).end_object();

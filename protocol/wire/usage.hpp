@@ -23,6 +23,7 @@ struct usage {
   std::uint32_t accepted_draft_tokens = 0;
   std::uint32_t rejected_draft_tokens = 0;
   paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest guarantee of its choices
+  bool has_prediction = false; ///< the client sent one: the draft tokens are told
 };
 
 /// Adds the tokens of one finished choice. Set `count_prompt` for the first choice of each prompt.

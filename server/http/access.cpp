@@ -1,6 +1,7 @@
 #include "server/http/access.hpp"
 
 #include "config/host_names.hpp"
+#include "server/http/field_characters.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <optional>
 
 namespace paceline::server {
@@ -77,6 +79,26 @@ expected<key_ring> key_ring::load(const std::string& path) {
   return ring;
 }
 
+key_changes key_ring::since(const key_ring& before) const {
+  const auto by_digest = [](const key_ring& ring) {
+    std::map<key_digest, std::int32_t> rights; // of a key that stands twice the last counts
+    for (const auto& one : ring.entries_) rights[one.digest] = one.rights.best_priority;
+    return rights;
+  };
+  const auto old = by_digest(before);
+  const auto fresh = by_digest(*this);
+  key_changes changes;
+  for (const auto& [digest, best_priority] : fresh) {
+    const auto known = old.find(digest);
+    if (known == old.end())
+      ++changes.added;
+    else if (known->second != best_priority)
+      ++changes.changed;
+  }
+  changes.removed = old.size() + changes.added - fresh.size();
+  return changes;
+}
+
 std::optional<key_rights> key_ring::find(std::string_view key) const noexcept {
   const auto digest = digest_of(key);
   std::optional<key_rights> found;
@@ -118,8 +140,27 @@ bool host_allowed(std::string_view host, const host_rules& rules) {
   });
   if (listed || is_loopback_host(host)) return true;
   if (config::is_loopback_address(rules.bound_host) || !rules.allowed.empty()) return false;
-  return rules.has_keys || host.empty() || is_ip_literal(host) ||
-         same_host_name(without_port(host), rules.bound_host);
+  return rules.has_keys || is_ip_literal(host) || same_host_name(without_port(host), rules.bound_host);
+}
+
+std::vector<std::string> permitted_headers(std::string_view requested) {
+  static constexpr std::string_view always[] = {"authorization",       "content-type",   "openai-beta",
+                                                "openai-organization", "openai-project", "user-agent",
+                                                "x-request-id"};
+  static constexpr std::string_view prefix = "x-stainless-"; // about the client: its language, its retries
+  std::vector<std::string> names(std::begin(always), std::end(always));
+  while (!requested.empty()) {
+    const auto end = std::min(requested.find(','), requested.size());
+    std::string name;
+    for (const char c : requested.substr(0, end))
+      if (c != ' ' && c != '\t') name += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    requested.remove_prefix(std::min(end + 1, requested.size()));
+    const bool is_stainless = name.size() > prefix.size() && name.compare(0, prefix.size(), prefix) == 0 &&
+                              std::all_of(name.begin(), name.end(), is_token_char);
+    if (is_stainless && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  }
+  return names;
 }
 
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed) {

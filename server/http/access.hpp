@@ -19,6 +19,16 @@ struct key_rights {
   std::int32_t best_priority = 0;
 };
 
+/// What a new file of keys changed.
+struct key_changes {
+  std::size_t added = 0;
+  std::size_t removed = 0;
+  std::size_t changed = 0; ///< with other rights
+
+  bool any() const noexcept { return added + removed + changed > 0; }
+  friend bool operator==(const key_changes&, const key_changes&) = default;
+};
+
 /// The API keys, kept as SHA-256 digests only.
 class key_ring {
  public:
@@ -32,6 +42,8 @@ class key_ring {
 
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
+
+  key_changes since(const key_ring& before) const;
 
   /// Rights of `key`; nullopt if it is unknown. The time taken reveals neither which key matched nor how much
   /// of one.
@@ -71,9 +83,12 @@ struct host_rules {
 /// Guards against DNS rebinding, where the name of a web page resolves to this server. Listed hosts and
 /// loopback names pass, because DNS cannot make a page's name one of the latter. A server bound to loopback
 /// accepts nothing else. One bound to an open address also accepts, if no hosts are listed: with keys any
-/// Host, because the page does not have the key; without keys IP literals, the bound address, and a request
-/// without a Host, which no browser sends.
+/// Host, because the page does not have the key; without keys IP literals and the bound address.
 bool host_allowed(std::string_view host, const host_rules& rules);
+
+/// The header names of a preflight's list that pages may send: those that the server reads, and those that
+/// OpenAI's browser clients add. In lower case, without repetition.
+std::vector<std::string> permitted_headers(std::string_view requested);
 
 /// Guards against pages of other sites. An absent Origin passes (not a browser), as do the server's own
 /// (`host`) and those of this machine; others must be listed.

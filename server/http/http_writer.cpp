@@ -69,8 +69,6 @@ std::string_view reason_phrase(int status) noexcept {
     return "Request Header Fields Too Large";
   case 500:
     return "Internal Server Error";
-  case 501:
-    return "Not Implemented";
   case 503:
     return "Service Unavailable";
   case 505:
@@ -98,7 +96,7 @@ std::string write_stream_head(const header_list& headers, bool chunked, bool kee
   auto out = status_line(200);
   append_headers(out, headers);
   out.append(
-      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n");
   return end_open_head(std::move(out), chunked, keep_alive);
 }
 

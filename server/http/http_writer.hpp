@@ -16,7 +16,7 @@ std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only
 
 /// The head of an event stream. With `chunked` a client can tell the end of the stream from a lost
 /// connection, and the connection stays open; an HTTP/1.0 client gets plain bytes until the connection
-/// closes.
+/// closes. Its headers tell proxies neither to keep nor to collect events.
 std::string write_stream_head(const header_list& headers, bool chunked, bool keep_alive);
 /// The same for a JSON body in pieces.
 std::string write_pieces_head(const header_list& headers, bool chunked, bool keep_alive);

@@ -1,5 +1,7 @@
 #include "server/http/request_head.hpp"
 
+#include "server/http/field_characters.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -8,20 +10,12 @@ namespace paceline::server {
 
 namespace {
 
-bool is_token_char(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         (c != 0 && std::strchr("!#$%&'*+-.^_`|~", c) != nullptr);
-}
-
 bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
 
 bool is_field_value(std::string_view text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-  });
+  return std::all_of(text.begin(), text.end(), is_value_char);
 }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
@@ -113,6 +107,17 @@ refusal read_request_line(std::string_view line, const head_limits& limits, requ
   return read_target(target, head, authority);
 }
 
+/// Only the exact spelling is accepted, blanks and case included: proxies disagree about all others, and so
+/// about the end of the request.
+refusal read_transfer_encoding(std::string_view line, request_head& head) {
+  static constexpr std::string_view rule =
+      "the only Transfer-Encoding of a request is \"chunked\", once, and without Content-Length";
+  const auto value = line.substr(line.find(':') + 1);
+  if ((value != " chunked" && value != "chunked") || head.is_chunked) return refuse(400, std::string(rule));
+  head.is_chunked = true;
+  return std::nullopt;
+}
+
 refusal read_header(std::string_view line, request_head& head) {
   if (line.front() == ' ' || line.front() == '\t') return refuse(400, "folded header lines are not accepted");
   const auto colon = line.find(':');
@@ -122,6 +127,7 @@ refusal read_header(std::string_view line, request_head& head) {
   if (!is_token(name)) return refuse(400, "a header name is not a token");
   if (!is_field_value(value)) return refuse(400, "a header value has a control character");
   head.headers.emplace_back(lower(name), std::string(value));
+  if (head.headers.back().first == "transfer-encoding") return read_transfer_encoding(line, head);
   return std::nullopt;
 }
 
@@ -130,8 +136,6 @@ refusal judge_headers(request_head& head, const std::string& authority) {
   std::size_t num_hosts = 0;
   std::size_t num_lengths = 0;
   for (const auto& [name, value] : head.headers) {
-    if (name == "transfer-encoding")
-      return refuse(501, "Transfer-Encoding is not accepted: send Content-Length");
     if (name == "host") {
       ++num_hosts;
       head.host = lower(value);
@@ -146,9 +150,13 @@ refusal judge_headers(request_head& head, const std::string& authority) {
       head.expects_continue = true;
     }
   }
-  if (num_hosts != 1) return refuse(400, "exactly one Host header is required");
-  if (!is_host(head.host)) return refuse(400, "the Host header is not a host name");
+  if (num_hosts > 1 || (num_hosts == 0 && !head.http_1_0))
+    return refuse(400, "exactly one Host header is required");
+  if (num_hosts == 1 && !is_host(head.host)) return refuse(400, "the Host header is not a host name");
   if (num_lengths > 1) return refuse(400, "Content-Length must not be repeated");
+  if (head.is_chunked && num_lengths > 0)
+    return refuse(400, "Transfer-Encoding and Content-Length must not come together");
+  if (head.is_chunked && head.http_1_0) return refuse(400, "HTTP/1.0 has no Transfer-Encoding");
   if (!authority.empty() && authority != head.host)
     return refuse(400, "the request target names another host than Host");
   const auto connection = head.header("connection");

@@ -24,12 +24,19 @@ struct request_head {
   std::string query; ///< as sent, without '?'
   bool http_1_0 = false;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string host; ///< the one Host value
-  std::optional<std::uint64_t> content_length;
+  std::string host;                            ///< the one Host value
+  std::optional<std::uint64_t> content_length; ///< never together with `is_chunked`
+  bool is_chunked = false;                     ///< the body is chunked
   bool keep_alive = true;
   bool expects_continue = false;
   bool upgrades_to_websocket = false;
 
+  /// True if a body follows, or may follow.
+  bool has_body() const noexcept { return content_length.value_or(0) > 0 || is_chunked || expects_continue; }
+  /// True if the client sends its body once it was told to continue.
+  bool waits_for_continue() const noexcept {
+    return expects_continue && !http_1_0 && (is_chunked || content_length.value_or(0) > 0);
+  }
   /// The first header of that (lower-case) name; empty if there is none.
   std::string_view header(std::string_view name) const noexcept;
   /// Value of a query parameter, percent-decoded; none if absent.
@@ -52,10 +59,10 @@ struct head_complete {
   std::size_t num_bytes = 0;
 };
 
-/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon,
-/// Transfer-Encoding of any kind (501), zero or several Host headers, repeated or listed Content-Length, an
-/// absolute target of another host, more headers or bytes than `limits`. `bytes` must start at a request
-/// line.
+/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon, a
+/// Transfer-Encoding other than one "chunked" of HTTP/1.1 without Content-Length, several Host headers or, in
+/// HTTP/1.1, none, repeated or listed Content-Length, an absolute target of another host, more headers or
+/// bytes than `limits`. `bytes` must start at a request line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
 

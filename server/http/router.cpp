@@ -16,6 +16,12 @@ struct row {
 constexpr row routes[] = {
     {"GET", "/v1/models", endpoint::models},
     {"GET", "/v1/models/*", endpoint::model},
+    // A base URL of its own for each model, for clients that name none.
+    {"POST", "/models/*/v1/completions", endpoint::completions},
+    {"POST", "/models/*/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/models/*/tokenize", endpoint::tokenize},
+    {"POST", "/models/*/detokenize", endpoint::detokenize},
+    {"GET", "/models/*/tokenizer_info", endpoint::tokenizer_info},
     {"POST", "/v1/completions", endpoint::completions},
     {"POST", "/v1/chat/completions", endpoint::chat_completions},
     {"POST", "/v1/responses", endpoint::create_response},
@@ -80,6 +86,19 @@ std::vector<std::string_view> methods_of(std::string_view path) {
   std::sort(methods.begin(), methods.end());
   methods.erase(std::unique(methods.begin(), methods.end()), methods.end());
   return methods;
+}
+
+std::string why_missing(const std::string& path) {
+  static constexpr std::string_view version = "/v1";
+  if (path == "/v1/embeddings" || path == "/embeddings")
+    return "embeddings are not offered: this server generates text";
+  // A client's base URL without /v1, or with it although the client adds it.
+  if (const auto meant = std::string(version) + path; !methods_of(meant).empty())
+    return "no such path; did you mean " + meant + "?";
+  if (const auto meant = path.substr(std::min(path.size(), version.size()));
+      path.compare(0, version.size(), version) == 0 && !methods_of(meant).empty())
+    return "no such path; did you mean " + meant + "?";
+  return "no such path";
 }
 
 std::string_view to_string(endpoint target) noexcept {

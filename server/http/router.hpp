@@ -42,6 +42,9 @@ std::variant<route, no_route> find_route(std::string_view method, std::string_vi
 /// The methods of a path, for Allow headers; empty if there is no such path.
 std::vector<std::string_view> methods_of(std::string_view path);
 
+/// What to say about a path that is not served. Names the path that was probably meant, if there is one.
+std::string why_missing(const std::string& path);
+
 /// Label of an endpoint in metrics.
 std::string_view to_string(endpoint target) noexcept;
 

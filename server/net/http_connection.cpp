@@ -2,8 +2,8 @@
 #include "server/http/error_reply.hpp"
 #include "server/http/reply_framing.hpp"
 #include "server/http/shared_text.hpp"
+#include "server/net/body_intake.hpp"
 #include "server/net/connection.hpp"
-#include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
 #include "server/net/strand_timer.hpp"
 #include "server/net/write_watch.hpp"
@@ -151,7 +151,6 @@ class http_connection final : public connection,
     auto& complete = std::get<head_complete>(parsed);
     in_.erase(0, complete.num_bytes);
     framing_.belong_to(complete.head);
-    const bool expects_continue = complete.head.expects_continue && !framing_.http_1_0();
     auto decision = context_.requests.admit(complete.head);
     if (auto* answered = std::get_if<answered_request>(&decision)) {
       if (!answered->close) {
@@ -167,24 +166,21 @@ class http_connection final : public connection,
     request_ = std::get<admitted_request>(std::move(decision));
     out_.belong_to(request_.who.tenant);
     if (request_.where.target == endpoint::response_socket) return upgrade();
-    const auto body_bytes = request_.head.content_length.value_or(0);
-    begin_body(body_bytes);
-    if (expects_continue && in_.size() < body_bytes) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
+    begin_body();
+    if (request_.head.waits_for_continue() && in_.empty()) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
-  /// At least a KiB per second after an initial time, and never longer than a body may take.
-  void begin_body(std::uint64_t num_bytes) {
-    body_.emplace(context_.bodies, request_.who.tenant, num_bytes,
-                  [weak = weak_from_this(), strand = strand_] {
-                    asio::post(strand, [weak] {
-                      const auto self = weak.lock();
-                      if (self && self->body_ && self->body_->has_to_give_way()) self->give_way();
-                    });
-                  });
+  void begin_body() {
+    const auto give_way = [weak = weak_from_this(), strand = strand_] {
+      asio::post(strand, [weak] {
+        const auto self = weak.lock();
+        if (self && self->body_ && self->body_->has_to_give_way()) self->give_way();
+      });
+    };
+    const body_pace pace{options_.header_timeout, options_.body_timeout, limits_.min_bytes_per_second};
+    body_.emplace(request_.head, request_.max_body_bytes, pace, std::chrono::steady_clock::now(),
+                  context_.bodies, request_.who.tenant, give_way);
     state_ = state::body;
-    arm_deadline(
-        std::min(options_.body_timeout,
-                 options_.header_timeout + milliseconds(num_bytes * 1000 / limits_.min_bytes_per_second)));
   }
 
   void give_way() {
@@ -194,11 +190,14 @@ class http_connection final : public connection,
 
   void take_body() {
     std::string_view arrived = in_;
-    if (!body_->fill_from(arrived)) return give_way();
+    const auto outcome = body_->take(arrived);
+    if (outcome == body_intake::state::gives_way) return give_way();
+    if (outcome == body_intake::state::refused) return refuse(wire::api_error(body_->refusal()));
     in_.erase(0, in_.size() - arrived.size());
-    if (body_->missing() > 0) return;
+    if (outcome == body_intake::state::arriving)
+      return arm_deadline(body_->time_left(std::chrono::steady_clock::now()));
     request_body body;
-    if (!body_->take(body)) return give_way();
+    if (!body_->finish(body)) return give_way();
     body_.reset();
     ticket_->note_request();
     ticket_->begin_work();
@@ -214,10 +213,11 @@ class http_connection final : public connection,
   }
 
   void upgrade() {
-    if (!in_.empty() || reading_ || !out_.empty())
-      return refuse({400, "invalid_request_error", "malformed_request",
-                     "an upgrade request stands alone: nothing before it unanswered, nothing behind it", "",
-                     0});
+    if (!in_.empty() || reading_ || !out_.empty() || request_.head.has_body())
+      return refuse(
+          {400, "invalid_request_error", "malformed_request",
+           "an upgrade request stands alone: nothing before it unanswered, no body, nothing behind it", "",
+           0});
     state_ = state::closed; // as HTTP
     ticket_->note_request();
     deadline_.cancel();
@@ -296,7 +296,8 @@ class http_connection final : public connection,
     ticket_->note_activity();
     const bool begins_head = state_ == state::head && in_.empty();
     // Not through `in_`, because a body may have megabytes.
-    if (state_ == state::body && in_.empty() && !body_->fill_from(bytes)) return give_way();
+    if (state_ == state::body && in_.empty() && body_->take(bytes) == body_intake::state::gives_way)
+      return give_way();
     in_.append(bytes);
     if (begins_head) arm_deadline(options_.header_timeout);
     advance();
@@ -380,7 +381,7 @@ class http_connection final : public connection,
   std::uint64_t num_sends_ = 0;
 
   admitted_request request_;
-  std::optional<inbound_body> body_;
+  std::optional<body_intake> body_;
   std::shared_ptr<exchange> exchange_;
   bool answered_ = true;
   reply_framing framing_;

@@ -59,6 +59,8 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
     choices_[i].whole.index = i;
     choices_[i].whole.prompt = i / request_.num_choices;
   }
+  totals_.used.has_prediction = so_far_.has_prediction = request_.has_prediction;
+  if (request_.chat) ends_ = end_tokens(request_.sequences.front().stop);
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
   const auto refused =
       group_->start(*request_.model, std::move(request_.sequences), pacing_of(request_, edge_.limits));
@@ -132,10 +134,15 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
                               : wire::from_error(error{errc::internal, ""}));
   const auto first = sequence * request_.choices_a_sequence;
   auto num_tokens = group_->num_tokens(sequence);
-  if (event.hypotheses.empty())
-    tell(first, event);
-  else
+  if (!event.hypotheses.empty()) {
     num_tokens = tell_hypotheses(sequence, event);
+  } else if (request_.chat && request_.shape.scores) {
+    auto shown = event;
+    shown.logprobs = ends_.scores_of_text(event);
+    tell(first, shown);
+  } else {
+    tell(first, event);
+  }
   if (event.finish == finish_reason::none) return begin_early();
   add(totals_.used, event, group_->prompt_tokens(sequence), num_tokens, first % request_.num_choices == 0);
   if (choices_.size() == 1) totals_.metrics = group_->metrics_of(sequence, event);

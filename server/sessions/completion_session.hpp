@@ -3,6 +3,7 @@
 #include "protocol/wire/completion_replies.hpp"
 #include "protocol/wire/whole_reply.hpp"
 #include "server/http/reply_channel.hpp"
+#include "server/sessions/end_tokens.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
 #include "server/sessions/stream_chunk.hpp"
@@ -73,6 +74,7 @@ class completion_session final : public exchange,
   caller who_;
   time_point arrival_;
   prepared_completion request_;
+  end_tokens ends_; ///< of all choices of a chat
   wire::reply_identity identity_;
   std::shared_ptr<const stream_terms> terms_; ///< shared by all chunks
   std::shared_ptr<generation_group> group_;

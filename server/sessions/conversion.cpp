@@ -115,11 +115,11 @@ class token_text final : public wire::text_source {
 
 } // namespace
 
-parsed<made_text> tokenize_reply(const edge_context& edge, request_body body) {
+parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, std::string_view path_model) {
   auto request = wire::parse_tokenize_request(body.text, request_limits_of(edge));
   body = {};
   if (!request) return std::move(request).failure();
-  const auto found = find_model(edge.runtime, request->model);
+  const auto found = find_tokenizer(edge.runtime, path_model, request->model);
   if (!found) return found.failure();
   const auto& model = **found;
   if (!request->text) {
@@ -140,11 +140,11 @@ parsed<made_text> tokenize_reply(const edge_context& edge, request_body body) {
   return made_text(std::make_unique<token_list>(model, *tokens, request->with_pieces));
 }
 
-parsed<made_text> detokenize_reply(const edge_context& edge, request_body body) {
+parsed<made_text> detokenize_reply(const edge_context& edge, request_body body, std::string_view path_model) {
   auto request = wire::parse_detokenize_request(body.text, request_limits_of(edge));
   body = {};
   if (!request) return request.failure();
-  const auto model = find_model(edge.runtime, request->model);
+  const auto model = find_tokenizer(edge.runtime, path_model, request->model);
   if (!model) return model.failure();
   for (const auto token : request->tokens)
     if (static_cast<std::uint32_t>(token.value) >= (*model)->limits().vocab_size)

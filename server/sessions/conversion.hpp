@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 
 namespace paceline::server {
 
@@ -17,9 +18,11 @@ inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 // These functions take milliseconds and run on edge threads. Their results generate the text while it is
 // sent. They release `body` once it was read.
 
-/// Bodies of the replies of /tokenize and /detokenize.
-wire::parsed<std::unique_ptr<wire::text_source>> tokenize_reply(const edge_context& edge, request_body body);
-wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_context& edge,
-                                                                  request_body body);
+/// Bodies of the replies of /tokenize and /detokenize. `path_model`: the model that the path names; may be
+/// empty.
+wire::parsed<std::unique_ptr<wire::text_source>> tokenize_reply(const edge_context& edge, request_body body,
+                                                                std::string_view path_model = {});
+wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_context& edge, request_body body,
+                                                                  std::string_view path_model = {});
 
 } // namespace paceline::server

@@ -3,6 +3,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace paceline::server {
@@ -16,10 +18,13 @@ constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's default, for
 
 /// Sets what depends on neither the prompt nor the model: owner, tenant, time limit, index of the choice.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
-                    const std::string& user, std::uint64_t seed, std::uint32_t choice) {
+                    const wire::generation_fields& fields, std::uint64_t seed, std::uint32_t choice) {
+  const auto& user = fields.user;
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.settings.get()->request_timeout;
+  if (fields.deadline_ms)
+    request.timeout = std::min(request.timeout, std::chrono::milliseconds(*fields.deadline_ms));
   // The key alone: by its users or salts a key would get more turns than others.
   request.owner = who.tenant;
   // Prefixes are shared within one key only, because cache hits reveal what others have asked.
@@ -41,6 +46,21 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                        std::to_string(who.best_priority),
                    "priority",
                    0};
+}
+
+/// Calls are not parsed: a client that offers its tools would take the JSON text of a call for an answer.
+std::optional<api_error> judge_tools(const std::string& tools) {
+  if (tools.empty()) return std::nullopt; // also with tool_choice "none"
+  return wire::unsupported(
+      "tools", "tools: calls are not parsed, so tools are accepted with tool_choice \"none\" only");
+}
+
+/// A model that does not reason has nothing to switch, so options for it have no effect and pass.
+std::optional<api_error> judge_reasoning(const model_view& model, const wire::generation_fields& fields) {
+  if (fields.reasoning.empty() || !model.template_reasons()) return std::nullopt;
+  return wire::unsupported(fields.reasoning, fields.reasoning +
+                                                 ": use chat_template_kwargs.enable_thinking of "
+                                                 "/v1/chat/completions");
 }
 
 /// Stops beyond the context: a longer text is refused whatever follows.
@@ -91,6 +111,7 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   out.model = &model;
   out.stream = fields.stream;
   out.include_usage = fields.include_usage;
+  out.has_prediction = fields.has_prediction;
   out.shape = shape_of(fields, scores);
   out.num_choices = fields.num_choices;
   out.choices_a_sequence = fields.beams.width > 0 ? fields.num_choices : 1;
@@ -112,7 +133,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   for (std::uint32_t choice = 0; choice < out.num_choices; choice += out.choices_a_sequence) {
     out.sequences.push_back(*request);
     out.most_kept_bytes += wire::most_kept_bytes(fields, *request);
-    finish_request(out.sequences.back(), edge, who, fields.user, seed, choice);
+    finish_request(out.sequences.back(), edge, who, fields, seed, choice);
   }
   return std::nullopt;
 }
@@ -149,12 +170,36 @@ parsed<const model_view*> find_model(const backend& runtime, std::string_view na
                    0};
 }
 
+parsed<const model_view*> find_model(const backend& runtime, std::string_view path_model,
+                                     std::string_view body_model) {
+  if (path_model.empty()) return find_model(runtime, body_model);
+  auto found = find_model(runtime, path_model);
+  if (!found || body_model.empty() || body_model == "default") return found;
+  const auto named = find_model(runtime, body_model);
+  if (!named) return named;
+  if (*named != *found)
+    return wire::invalid_value("model", "model: names another model than the path, which is below /models/" +
+                                            std::string(path_model));
+  return found;
+}
+
+parsed<const model_view*> find_tokenizer(const backend& runtime, std::string_view path_model,
+                                         std::string_view body_model) {
+  const auto all = runtime.models();
+  if (!path_model.empty() || !body_model.empty() || all.size() < 2)
+    return find_model(runtime, path_model, body_model);
+  std::string names;
+  for (const auto* model : all) names.append(names.empty() ? "" : ", ").append(model->limits().name);
+  return wire::invalid_value("model", "model: is required where several are served (" + names +
+                                          "), or use the endpoints below /models/NAME/");
+}
+
 parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
-                                               std::string_view body) {
+                                               std::string_view body, std::string_view path_model) {
   auto request = wire::parse_completion_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
-  const auto model = find_model(edge.runtime, request->fields.model);
+  const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.echo = request->echo;
@@ -174,12 +219,15 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   return out;
 }
 
-parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
+parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body,
+                                         std::string_view path_model) {
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
-  const auto model = find_model(edge.runtime, request->fields.model);
+  if (auto failure = judge_tools(request->prompt.tools)) return *std::move(failure);
+  const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
+  if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
   auto tokens = encode_chat(**model, request->prompt, "messages");
@@ -195,8 +243,10 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
+  if (auto failure = judge_tools(request.tools)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
+  if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);
   prepared_response out;
   out.model = *model;
   out.conversation = std::move(history);
@@ -216,7 +266,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = encode_prediction(**model, fields)) return *std::move(failure);
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return std::move(sequence).failure();
-  finish_request(*sequence, edge, who, request.fields.user, request.fields.seed.value_or(fresh_seed()), 0);
+  finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
   out.sequence = *std::move(sequence);
   out.request = std::move(request);
   return out;

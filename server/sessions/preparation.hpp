@@ -19,6 +19,7 @@ struct prepared_completion {
   bool stream = false;
   bool include_usage = false;
   bool echo = false;
+  bool has_prediction = false;
   wire::reply_shape shape;
   std::uint32_t num_choices = 1;        ///< for each prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence
@@ -40,10 +41,11 @@ struct prepared_response {
 
 // These functions take milliseconds and run on edge threads. They are pure except for random seeds.
 
+/// `path_model`: the model that the request's path names; may be empty.
 wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
-                                                     std::string_view body);
+                                                     std::string_view body, std::string_view path_model = {});
 wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who,
-                                               std::string_view body);
+                                               std::string_view body, std::string_view path_model = {});
 /// `history`: the turns of the response that this one continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,
@@ -58,5 +60,12 @@ wire::request_limits request_limits_of(const edge_context& edge);
 
 /// The model of that name, or 404.
 wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view name);
+/// The model that the path or the body of a request names. An error if they name different ones.
+wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view path_model,
+                                           std::string_view body_model);
+/// The same for a tokenizer. An error if several models are served and none is named: the ids of another
+/// vocabulary look like a success.
+wire::parsed<const model_view*> find_tokenizer(const backend& runtime, std::string_view path_model,
+                                               std::string_view body_model);
 
 } // namespace paceline::server

@@ -23,6 +23,7 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
 void response_session::start() {
   tell(narrator_.open());
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), tenant_, arrival_);
+  ends_ = end_tokens(prepared_.sequence.stop);
   std::vector<generation_request> sequences;
   sequences.push_back(std::exchange(prepared_.sequence, {}));
   const auto refused = group_->start(*prepared_.model, std::move(sequences),
@@ -72,10 +73,10 @@ void response_session::on_event(std::size_t, const token_event& event) {
   if (finished_) return;
   if (event.trace) tell(narrator_.round(*event.trace));
   const bool positions = prepared_.request.options.resumable || prepared_.request.fields.return_token_ids;
-  const bool says_something =
-      !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
+  auto scores = ends_.scores_of_text(event);
+  const bool says_something = !event.text.empty() || !scores.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)
-    tell(narrator_.delta({event.text, event.tokens, event.logprobs}));
+    tell(narrator_.delta({event.text, event.tokens, std::move(scores)}));
   if (event.finish == finish_reason::none) return;
   std::optional<wire::api_error> failure;
   if (event.finish == finish_reason::error)
@@ -90,6 +91,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   outcome.finish = last.finish;
   outcome.failure = std::move(failure);
   const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
+  outcome.used.has_prediction = prepared_.request.fields.has_prediction;
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;

@@ -50,6 +50,11 @@ def test_a_head_is_loaded_for_the_target_that_is_named(head, target):
     assert not report["head"]["fits"] and "[8][8]" in report["problem"]
 
 
+def test_a_folder_of_gguf_files_names_them(target):
+    done = inspect(target.parent)
+    assert done.returncode == 69 and done.stderr.strip().endswith("name one of its GGUF files: tiny.gguf")
+
+
 def test_a_model_is_no_head(target):
     assert json.loads(inspect(target, "--json").stdout)["head"] is None
     done = inspect(target, "--model", target)

@@ -1,7 +1,9 @@
 """`paceline run`: the flags that choose how drafts are verified, and what the report says of it."""
 import json
 import os
+import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -48,6 +50,31 @@ def test_a_wrong_choice_names_the_right_ones():
 
 
 @pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("rnu",), "unknown command rnu; did you mean run?"),
+        (("bench", "spce"), "unknown command spce; did you mean spec?"),
+        (("xyzzy",), "unknown command xyzzy"),
+        (("run", "--modle", "hash", "--prompt", "x"), "unknown flag --modle; did you mean --model?"),
+        (("run", "--modle=hash", "--prompt", "x"), "unknown flag --modle=hash; did you mean --model?"),
+        (("serve", "--prot", "1"), "unknown flag --prot; did you mean --port?"),
+        (("serve", "extra"), "unknown argument extra"),
+        (("--verison",), "unknown flag --verison; did you mean --version?"),
+    ],
+)
+def test_a_mistyped_word_is_named(arguments, message):
+    done = subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines()[0] == "paceline: " + message
+
+
+@pytest.mark.parametrize("arguments, missing", [((), "A subcommand is required"), (("run", "--prompt", "x"), "--model is required")])
+def test_what_is_missing_is_named(arguments, missing):
+    done = subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and missing in done.stderr
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         ("--rule", "lucky"),
@@ -61,6 +88,50 @@ def test_rules_and_parameters_that_cannot_be_are_wrong_usage(flags):
     done = run(*flags)
     assert done.returncode == 2
     assert done.stdout == "" and done.stderr != ""
+
+
+@pytest.mark.parametrize("text", ["abcabcabc", "two\nlines", "ends with one\n"])
+def test_a_prompt_of_a_dash_is_standard_input(text):
+    flags = ["--model", "hash", "--max-tokens", "20", "--ignore-eos", "--json"]
+    given = subprocess.run([PACELINE, "run", *flags, "--prompt", text], capture_output=True, text=True, timeout=60)
+    piped = subprocess.run([PACELINE, "run", *flags, "--prompt", "-"], input=text + "\n", capture_output=True, text=True, timeout=60)
+    assert piped.returncode == 0, piped.stderr
+    assert json.loads(piped.stdout)["prompt_tokens"] == json.loads(given.stdout)["prompt_tokens"]
+
+
+def test_an_interrupt_stops_a_reply_and_keeps_the_conversation(tmp_path):
+    template = tmp_path / "chat.jinja"
+    template.write_text("{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>")
+    arguments = ["--model", "hash", "--chat-template", template, "--ctx-size", "2000000", "--max-tokens", "900000", "--ignore-eos"]
+    process = subprocess.Popen(
+        [PACELINE, "chat", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
+    replied = threading.Semaphore(0)
+
+    def read_replies():
+        while process.stdout.read(4096):
+            replied.release()
+
+    def wait_for_prompt():
+        told = b""
+        while not told.endswith(b"> "):
+            byte = process.stderr.read(1)
+            assert byte, f"it ended: {told}"
+            told += byte
+
+    reader = threading.Thread(target=read_replies)
+    reader.start()
+    wait_for_prompt()
+    for message in (b"a long story\n", b"another\n"):
+        while replied.acquire(timeout=0.5):
+            pass  # the rest of the reply before
+        process.stdin.write(message)
+        assert replied.acquire(timeout=60)
+        process.send_signal(signal.SIGINT)
+        wait_for_prompt()
+    process.stdin.write(b"\n")
+    assert process.wait(timeout=60) == 0
+    reader.join()
 
 
 def test_a_beam_search_reports_its_best_hypotheses():

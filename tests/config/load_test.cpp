@@ -197,6 +197,23 @@ TEST(load_test, all_errors_are_reported_at_once) {
   EXPECT_EQ(r.errors.size(), 6U);
 }
 
+TEST(load_test, rules_about_several_options_are_in_the_same_batch) {
+  const auto errors_of = [](const std::string& text) {
+    return load_text("version: 1\n" + text, "f", {}, {}).errors;
+  };
+  const auto both = errors_of("server: {host: 0.0.0.0}\nlogging: {level: loud}\n"
+                              "models: [{name: a, kind: hash, path: x}, {name: b, kind: hash, prot: 1}]\n");
+  ASSERT_EQ(both.size(), 4U);
+  EXPECT_NE(both[0].find("logging.level"), std::string::npos) << both[0];
+  EXPECT_NE(both[1].find("models.1: unknown key 'prot'"), std::string::npos) << both[1];
+  EXPECT_NE(both[2].find("f:2:16: server.host: listening beyond loopback"), std::string::npos) << both[2];
+  EXPECT_NE(both[3].find("models.0.path: a model of kind hash has no path"), std::string::npos) << both[3];
+  EXPECT_EQ(errors_of("server: {host: 0.0.0.0, api_keys_fiel: k}\nmodels: [{kind: hash}]\n").size(), 1U)
+      << "the keys are named, but for the spelling";
+  EXPECT_EQ(errors_of("modles: [{kind: hash}]\n").size(), 1U);
+  EXPECT_EQ(errors_of("models: [{pth: m}]\n").size(), 1U);
+}
+
 TEST(load_test, a_flood_of_errors_is_cut_short) {
   std::string text = "version: 1\n";
   for (int i = 0; i < 1000; ++i) text += "key" + std::to_string(i) + ": 1\n";

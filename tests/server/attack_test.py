@@ -139,12 +139,18 @@ def narrow_daemon(start_daemon):
     return start_daemon(**{"server.max_body": "1MiB", "server.body_memory": "4MiB"})
 
 
-def test_unfinished_bodies_share_one_budget_and_the_slowest_give_way(narrow_daemon):
+CHUNKED_HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_unfinished_bodies_share_one_budget_and_the_slowest_give_way(narrow_daemon, framing):
     daemon, size = narrow_daemon, MIB
     memory = Memory(daemon)
     attackers = [daemon.connect() for _ in range(40)]
+    chunk = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
+    unfinished = post_head(size) + b" " * (size - 1) if framing == "length" else CHUNKED_HEAD + chunk * (size // 0x4000)
     for connection in attackers:
-        send_until_closed(connection, post_head(size) + b" " * (size - 1))
+        send_until_closed(connection, unfinished)
     daemon.wait_for(lambda: daemon.metric("paceline_bodies_given_up_total") >= 36)
     assert memory.growth() < 16 * MIB
     body = json.dumps({"prompt": "x", "max_tokens": 2}).encode()
@@ -155,6 +161,21 @@ def test_unfinished_bodies_share_one_budget_and_the_slowest_give_way(narrow_daem
     assert json.loads(reply)["error"]["code"] == "overloaded"
     for connection in attackers:
         connection.close()
+
+
+def test_framing_costs_no_memory(narrow_daemon):
+    """A body of one-byte chunks has six times its bytes on the wire; extensions and trailers could be endless."""
+    memory = Memory(narrow_daemon)
+    body = json.dumps({"prompt": "x", "max_tokens": 2}).encode().ljust(256 << 10)
+    with narrow_daemon.connect() as connection:
+        connection.sendall(CHUNKED_HEAD + b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+        assert read_reply(connection)[0] == 200
+    for endless in (b"1;" + b"e" * MIB, (b"1;" + b"e" * 100 + b"\r\n \r\n") * 10000, b"0\r\nX: " + b"t" * MIB, b"0\r\n" + b"X: 1\r\n" * 100000):
+        with narrow_daemon.connect() as connection:
+            send_until_closed(connection, CHUNKED_HEAD + endless)
+            assert read_reply(connection)[0] == 400
+    assert memory.growth() < 4 * MIB
+    assert_served(narrow_daemon)
 
 
 def test_unfinished_messages_share_the_same_budget(narrow_daemon):

@@ -112,9 +112,72 @@ def test_a_file_full_of_wrong_keys_is_refused_in_proportion_to_its_length(tmp_pa
     assert "and 94950 more errors" in done.stderr
 
 
+def check(files, yaml):
+    config = files / "checked.yaml"
+    config.write_text(yaml.replace("FILES", str(files)))
+    done = subprocess.run([PROGRAM, "check-config", config], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+NAMED_FILES = """version: 1
+models:
+  - {path: FILES/none.gguf, chat_template: FILES/none.jinja}
+  - {name: half, path: FILES/half.gguf}
+  - {name: tiny, path: FILES/tiny.gguf, drafters: [{name: small, kind: model, path: FILES/gone.gguf}, {name: head, kind: medusa, path: FILES/head}]}
+server: {api_keys_file: FILES/no_keys}
+"""
+
+
+def test_a_check_opens_the_files_that_are_named(files):
+    status, stdout, lines = check(files, NAMED_FILES)
+    assert status == UNAVAILABLE and stdout == ""
+    for option, name, line in (
+        ("models.0.path", "none.gguf", 3),
+        ("models.0.chat_template", "none.jinja", 3),
+        ("models.1.path", "half.gguf", 4),
+        ("models.2.drafters.0.path", "gone.gguf", 5),
+        ("models.2.drafters.1.path", "head", 5),
+        ("server.api_keys_file", "no_keys", 6),
+    ):
+        assert any(f"checked.yaml:{line}:" in one and f": {option}: " in one and name in one for one in lines), (option, lines)
+    assert len(lines) == 6
+    assert check(files, "version: 1\nmodels: [{path: FILES/tiny.gguf}]\n")[0] == 0
+
+
+def test_a_check_reports_values_rules_and_files_in_one_batch(files):
+    status, _, lines = check(files, NAMED_FILES.replace("server: {", "logging: {level: loud}\nserver: {host: nowhere, "))
+    assert status == CONFIG and len(lines) == 8
+    assert any("logging.level" in one for one in lines) and any("server.host" in one for one in lines)
+
+
+def test_a_context_above_the_models_own_is_told(files, start_daemon):
+    yaml = "version: 1\nmodels: [{path: FILES/tiny.gguf, context_length: 100000}]\n"
+    status, _, lines = check(files, yaml)
+    assert status == 0 and len(lines) == 1 and "models.0.context_length: 100000 is above the model's own" in lines[0]
+    daemon = start_daemon(**{"models.0.kind": "file", "models.0.path": files / "tiny.gguf", "models.0.context_length": 100000})
+    served = json.loads(daemon.get("/v1/models")[2])["data"][0]["max_model_len"]
+    daemon.terminate()
+    log = daemon.process.communicate(timeout=30)[1]
+    assert f"configured=100000 used={served}" in log
+    run = [PROGRAM, "run", "--model", files / "tiny.gguf", "--prompt", "ab", "--max-tokens", "1", "--ctx-size", "100000"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and f"--ctx-size 100000 is above the model's own {served}" in done.stderr
+
+
 def test_a_taken_port_is_69(files, daemon):
     status, stderr = start(files, HASH, ["--port", str(daemon.port)])
     assert status == UNAVAILABLE and f"{daemon.port}: the port is taken" in stderr
+
+
+def test_a_taken_port_and_missing_keys_are_told_before_the_models_are_loaded(files, daemon):
+    """The model that cannot be loaded stands for one that takes minutes."""
+    missing = "version: 1\nmodels: [{path: FILES/none.gguf}]\n"
+    for arguments, code, words in (
+        (["--port", str(daemon.port)], UNAVAILABLE, "the port is taken"),
+        (["--set", f"server.api_keys_file={files}/no_keys"], CONFIG, "no_keys"),
+    ):
+        status, stderr = start(files, missing, arguments)
+        assert status == code and words in stderr and "none.gguf" not in stderr, stderr
 
 
 BIG = "x" * 5000

@@ -97,6 +97,36 @@ def test_a_prompt_fills_the_context_but_for_the_generated_token(daemon):
     assert daemon.post("/v1/completions", body)[2]["error"]["code"] == "context_length_exceeded"
 
 
+def test_of_several_models_each_has_a_base_url_of_its_own(start_daemon):
+    """lm-eval's remote tokenizer cuts `/v1/completions` off the base URL and names no model in any request."""
+    daemon = start_daemon(**{"models.1.name": "org/second", "models.1.kind": "hash", "models.1.context_length": 512})
+    base_url = daemon.url + "/models/org/second/v1/completions"
+    server = base_url.replace("/v1/completions", "").replace("/v1/chat/completions", "").rstrip("/").removeprefix(daemon.url)
+    assert json.loads(daemon.get(f"{server}/tokenizer_info")[2])["model_max_length"] == 512
+    status, _, reply = daemon.post(f"{server}/tokenize", {"prompt": "test", "add_special_tokens": False})
+    assert status == 200 and reply["max_model_len"] == 512
+    assert daemon.post(f"{server}/detokenize", {"tokens": reply["tokens"]})[2]["prompt"] == "test"
+    body = {"prompt": [reply["tokens"]], "max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0}
+    assert daemon.post(f"{server}/v1/completions", body)[2]["model"] == "org/second"
+    assert daemon.post(f"{server}/v1/completions", body | {"model": "org/second"})[0] == 200
+    assert daemon.post(f"{server}/v1/completions", body | {"model": "hash"})[2]["error"]["param"] == "model"
+    assert daemon.get("/models/third/tokenizer_info")[0] == 404
+    for refused in (daemon.post("/tokenize", {"prompt": "test"}), daemon.post("/detokenize", {"tokens": [1]})):
+        assert refused[0] == 400 and "hash, org/second" in refused[2]["error"]["message"]
+    assert daemon.get("/tokenizer_info")[0] == 400
+    assert daemon.post("/tokenize", {"prompt": "test", "model": "hash"})[2]["max_model_len"] == 4096
+
+
+def test_a_max_tokens_of_the_whole_context_is_cut_to_what_fits(daemon):
+    """Generation tasks ask for the model's `max_model_len`."""
+    body = {"prompt": "x" * 4000, "max_tokens": 4096, "ignore_eos": True}
+    status, _, reply = daemon.post("/v1/completions", body)
+    assert status == 200, reply
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"]["prompt_tokens"] + reply["usage"]["completion_tokens"] == 4096
+    assert daemon.post("/v1/completions", body | {"max_tokens": 4097})[2]["error"]["code"] == "context_length_exceeded"
+
+
 def test_the_daemon_is_the_tokenizer_too(daemon):
     """`tokenizer_backend=remote`: special tokens by name, their ids and all texts over HTTP."""
     status, _, text = daemon.get("/tokenizer_info")

@@ -14,11 +14,29 @@ def request_bytes(body=BODY, headers=(), line="POST /v1/completions HTTP/1.1"):
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 SMUGGLING = {
-    "te chunked": (501, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "te identity": (501, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
-    "te xchunked": (501, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
-    "cl te": (501, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "te identity": (400, POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+    "te xchunked": (400, POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
+    "te capitals": (400, POST + b"Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n"),
+    "te blank": (400, POST + b"Transfer-Encoding: chunked \r\n\r\n0\r\n\r\n"),
+    "te list": (400, POST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+    "two te": (400, POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "cl te": (400, POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "te cl": (400, POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
+    "te 1.0": (400, CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + b"0\r\n\r\n"),
+    "chunk bare lf": (400, CHUNKED + b"2\n{}\n0\n\n"),
+    "chunk sign": (400, CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n"),
+    "chunk 0x": (400, CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n"),
+    "chunk blank": (400, CHUNKED + b"2 \r\n{}\r\n0\r\n\r\n"),
+    "chunk overflow": (400, CHUNKED + b"10000000000000002\r\n{}\r\n0\r\n\r\n"),
+    "chunk too large": (413, CHUNKED + b"7fffffffffffffff\r\n{}\r\n0\r\n\r\n"),
+    "chunk runs on": (400, CHUNKED + b"2\r\n{}0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "chunk extension lf": (400, CHUNKED + b'2;a="\n"\r\n{}\r\n0\r\n\r\n'),
+    "chunk extensions": (400, CHUNKED + (b"1;" + b"e" * 300 + b"\r\n \r\n") * 20),
+    "trailers": (400, CHUNKED + b"0\r\n" + b"x: 1\r\n" * 1500 + b"\r\n"),
+    "trailer for a request": (400, CHUNKED + b"0\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     "two cl": (400, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}"),
     "cl list": (400, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2, 2\r\n\r\n{}"),
     "no host": (400, b"GET /livez HTTP/1.1\r\n\r\n"),
@@ -140,6 +158,15 @@ def test_many_clients_that_leave_at_odd_moments_leave_nothing_behind(slow_daemon
     slow_daemon.wait_until_idle()
     reply = slow_daemon.post("/v1/completions", {"prompt": "x", "max_tokens": 2})
     assert reply[0] == 200
+
+
+def test_a_request_ends_at_its_own_deadline(slow_daemon):
+    body = {"prompt": "x", "max_tokens": 3000, "ignore_eos": True, "deadline_ms": 200}
+    status, _, reply = slow_daemon.post("/v1/completions", body)
+    assert status == 408 and reply["error"]["code"] == "deadline_exceeded"
+    assert slow_daemon.post("/v1/completions", body | {"max_tokens": 2, "deadline_ms": 60000})[0] == 200
+    assert slow_daemon.post("/v1/completions", body | {"deadline_ms": 0})[2]["error"]["param"] == "deadline_ms"
+    slow_daemon.wait_until_idle()
 
 
 def test_tokenize_and_back(daemon):

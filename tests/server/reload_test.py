@@ -45,6 +45,21 @@ def test_the_log_names_what_changed_and_what_waits_for_a_restart(start_daemon):
     assert "changed=server.request_timeout" in line and "after_restart=server.max_lanes" in line
 
 
+def test_the_log_counts_keys_that_changed_and_names_none(start_daemon, tmp_path):
+    """The option that names the file is the same, so that nothing seemed to have changed."""
+    keys = tmp_path / "keys"
+    keys.write_text("alpha-secret\nbeta-secret\ngamma-secret\n")
+    daemon = start_daemon(sections=f"server: {{api_keys_file: {keys}}}\n")
+    keys.write_text("beta-secret\ngamma-secret best_priority=-3\ndelta-secret\nepsilon-secret\n")
+    daemon.reload()
+    daemon.reload()  # with the same keys: nothing to tell
+    daemon.terminate()
+    _, log = daemon.process.communicate(timeout=30)
+    [line] = [line for line in log.splitlines() if "keys changed" in line]
+    assert "added=2 removed=1 other_rights=1" in line
+    assert "secret" not in log
+
+
 def test_a_new_time_limit_holds_for_new_requests(start_daemon):
     daemon = start_daemon(**{"models.0.hash.pass_work": 2000000})
     long = BODY | {"max_tokens": 3000, "speculation": {"drafter": "none"}}

@@ -64,8 +64,8 @@ class byte_decoder final : public text_decoder {
 /// A model whose tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
 class byte_model final : public model_view {
  public:
-  byte_model() {
-    limits_.name = "bytes";
+  explicit byte_model(std::string name = "bytes") {
+    limits_.name = std::move(name);
     limits_.vocab_size = 300;
     limits_.context_length = 64;
     limits_.eos_ids = {token_id{257}};
@@ -74,10 +74,12 @@ class byte_model final : public model_view {
   void set_context_length(std::uint32_t length) { limits_.context_length = length; }
   bool has_template = true;
   bool takes_tools = false;
+  bool reasons = false;
   mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
+  std::int64_t created() const noexcept override { return 1'763'718'000; }
   std::size_t num_places = 1000;
   std::size_t max_requests() const noexcept override { return num_places; }
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,
@@ -107,6 +109,7 @@ class byte_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }
+  bool template_reasons() const noexcept override { return reasons; }
   expected<std::string> render_chat(boost::json::object variables) const override {
     std::string text;
     for (const auto& turn : variables.at("messages").as_array()) {
@@ -133,13 +136,18 @@ class scripted_backend final : public backend {
     bool cancelled = false;
   };
   byte_model bytes;
+  std::unique_ptr<byte_model> other; ///< a second model "other", if there is one
   std::map<std::uint64_t, submission> submissions;
   bool alive = true;
 
   const model_view* model(std::string_view name) const noexcept override {
+    if (other && name == "other") return other.get();
     return name.empty() || name == "default" || name == "bytes" || name == "alias" ? &bytes : nullptr;
   }
-  std::vector<const model_view*> models() const override { return {&bytes}; }
+  std::vector<const model_view*> models() const override {
+    if (other) return {&bytes, other.get()};
+    return {&bytes};
+  }
   request_id submit(generation_request request, event_sink sink, flow_control flow) override {
     const request_id id{++last_id_};
     submissions[id.value] = {std::move(request), std::move(sink), flow.initial_credit.value_or(0),

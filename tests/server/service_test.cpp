@@ -109,6 +109,22 @@ TEST(service, foreign_hosts_and_pages_are_refused) {
   EXPECT_TRUE(std::holds_alternative<answered_request>(s.requests.admit(foreign)));
 }
 
+TEST(service, only_checks_of_health_need_no_host) {
+  served s;
+  const auto status = [&](const std::string& line) {
+    const auto parsed = parse_request_head(line + " HTTP/1.0\r\n\r\n", {});
+    const auto decision = s.requests.admit(std::get<head_complete>(parsed).head);
+    const auto* answered = std::get_if<answered_request>(&decision);
+    return answered != nullptr ? answered->reply.status : 0;
+  };
+  for (const auto* line : {"GET /livez", "HEAD /readyz", "GET /health", "GET /"})
+    EXPECT_EQ(status(line), 0) << line;
+  EXPECT_EQ(status("OPTIONS /"), 204) << "HAProxy's own check";
+  for (const auto* line :
+       {"GET /v1/models", "GET /metrics", "POST /v1/completions", "GET /nothing", "OPTIONS /v1/completions"})
+    EXPECT_EQ(status(line), 400) << line;
+}
+
 TEST(service, answers_preflights_of_allowed_pages) {
   served s;
   EXPECT_EQ(s.admit("OPTIONS /v1/completions", "Origin: http://localhost:3000\r\n"), 204);
@@ -116,6 +132,18 @@ TEST(service, answers_preflights_of_allowed_pages) {
   EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Methods"), "POST");
   EXPECT_EQ(s.admit("OPTIONS /v1/completions", "Origin: https://evil.com\r\n"), 403);
   EXPECT_EQ(s.admit("OPTIONS /nothing"), 404);
+}
+
+TEST(service, preflights_allow_what_openais_browser_client_sends) {
+  served s;
+  EXPECT_EQ(s.admit("OPTIONS /v1/chat/completions",
+                    "Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n"
+                    "Access-Control-Request-Headers: authorization,content-type,openai-organization,"
+                    "X-Stainless-Lang, x-stainless-timeout,x-evil\r\n"),
+            204);
+  EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Headers"),
+            "authorization, content-type, openai-beta, openai-organization, openai-project, user-agent, "
+            "x-request-id, x-stainless-lang, x-stainless-timeout");
 }
 
 TEST(service, keys_guard_all_but_health) {
@@ -136,6 +164,7 @@ TEST(service, lists_models) {
   EXPECT_EQ(s.ask("GET /v1/models"), 200);
   EXPECT_EQ(s.body().at("data").at(0).at("id"), "bytes");
   EXPECT_EQ(s.body().at("data").at(0).at("max_model_len").as_int64(), 64);
+  EXPECT_EQ(s.body().at("data").at(0).at("created").as_int64(), 1'763'718'000);
   EXPECT_EQ(s.ask("GET /v1/models/alias"), 200);
   EXPECT_EQ(s.ask("GET /v1/models/gpt"), 404);
 }
@@ -168,6 +197,12 @@ TEST(service, tells_the_special_tokens) {
   EXPECT_EQ(s.body().at("eos_token"), "<257>");
   EXPECT_TRUE(s.body().at("pad_token").is_null());
   EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 404);
+  EXPECT_EQ(s.ask("GET /models/alias/tokenizer_info"), 200);
+  s.edge.engine.other = std::make_unique<byte_model>("other");
+  EXPECT_EQ(s.ask("GET /tokenizer_info"), 400);
+  EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 200);
+  EXPECT_EQ(s.ask("GET /models/other/tokenizer_info"), 200);
+  EXPECT_EQ(s.ask("GET /models/gpt/tokenizer_info"), 404);
 }
 
 TEST(service, completes_and_counts) {

@@ -12,8 +12,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace paceline::model {
 
@@ -125,13 +128,37 @@ expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, cons
   return ids;
 }
 
+/// The names of the GGUF files in a folder, separated by commas: the first few.
+std::string gguf_files_in(const fs::path& directory) {
+  constexpr std::size_t most = 8;
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator file(directory, failed), end; !failed && file != end; file.increment(failed))
+    if (file->path().extension() == ".gguf") names.push_back(file->path().filename().string());
+  std::sort(names.begin(), names.end());
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) list += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > most) list += ", and " + std::to_string(names.size() - most) + " more";
+  return list;
+}
+
+/// What a folder without a config.json is instead; nullopt if that is unknown.
+std::optional<error> something_else(const fs::path& directory) {
+  std::error_code ignored;
+  if (fs::exists(directory / "config.json", ignored)) return std::nullopt;
+  if (fs::exists(directory / "adapter_config.json", ignored))
+    return error{errc::unsupported, directory.string() + ": is a LoRA adapter, which is not supported"};
+  if (const auto names = gguf_files_in(directory); !names.empty())
+    return error{errc::not_found,
+                 directory.string() + ": has no config.json; name one of its GGUF files: " + names};
+  return std::nullopt;
+}
+
 } // namespace
 
 expected<hf_directory> hf_directory::open(const fs::path& directory) {
   const auto config_path = directory / "config.json";
-  std::error_code ignored;
-  if (!fs::exists(config_path, ignored) && fs::exists(directory / "adapter_config.json", ignored))
-    return error(errc::unsupported, directory.string() + ": is a LoRA adapter, which is not supported");
+  if (auto other = something_else(directory)) return *std::move(other);
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
   auto config = read_hf_config(*object, config_path.string());

@@ -11,7 +11,7 @@ const std::string chat_head =
 const std::string usage_text =
     R"("usage":{"prompt_tokens":5,"completion_tokens":12,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},)"
     R"("completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":8,"rejected_prediction_tokens":4}})";
-const reply_totals totals{{5, 12, 4, 8, 4}, std::nullopt};
+const reply_totals totals{{5, 12, 4, 8, 4, guarantee::tokens, true}, std::nullopt};
 
 TEST(completion_chunk, carries_token_ids_only_when_asked) {
   reply_choice choice;

@@ -35,7 +35,7 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":"x","conversation":"c")", "conversation"},
       {R"("input":"x","truncation":"auto")", "truncation"},
       {R"("input":"x","text":{"format":{"type":"json_object"}})", "text.format"},
-      {R"("input":"x","reasoning":{"effort":"low"})", "reasoning"},
+      {R"("input":"x","reasoning":"low")", "reasoning"},
       {R"("input":"x","max_output_tokens":0)", "max_output_tokens"},
       {R"("input":"x","n":2)", "n"},
       {R"("input":"x","include":["file_search_call.results"])", "include"},
@@ -80,9 +80,17 @@ TEST(client_frame, a_refused_frame_keeps_its_lane) {
   EXPECT_EQ(refused.failure.param, "temperature");
 }
 
+TEST(client_frame, may_say_that_it_is_streamed) {
+  const auto frame = parse_client_frame(R"({"type":"response.create","input":"x","stream":true})", {});
+  ASSERT_TRUE(std::holds_alternative<client_frame>(frame));
+  EXPECT_TRUE(std::get<client_frame>(frame).create.fields.stream);
+  const auto refused = parse_client_frame(R"({"type":"response.create","input":"x","stream":false})", {});
+  EXPECT_EQ(std::get<refused_frame>(refused).failure.param, "stream");
+}
+
 TEST(client_frame, refuses_other_frames) {
   for (const auto* text : {"{}", "x", R"({"type":"session.update"})", R"({"type":"response.cancel"})",
-                           R"({"type":"response.create","input":"x","stream":true})",
+                           R"({"type":"response.create","input":"x","stream":false})",
                            R"({"type":"response.create","input":"x","stream_id":""})"})
     EXPECT_TRUE(std::holds_alternative<refused_frame>(parse_client_frame(text, {}))) << text;
 }

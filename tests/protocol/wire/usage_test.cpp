@@ -67,6 +67,23 @@ TEST(usage, a_prompt_counts_once_over_its_choices) {
   EXPECT_EQ(total.rejected_draft_tokens, 2U);
 }
 
+TEST(usage, draft_tokens_are_told_to_clients_that_sent_a_prediction) {
+  usage total;
+  total.accepted_draft_tokens = 5;
+  total.rejected_draft_tokens = 2;
+  const auto text = [&](auto write) {
+    json_writer out;
+    write(out, total);
+    return out.take();
+  };
+  EXPECT_EQ(text(write_usage).find("prediction"), std::string::npos);
+  EXPECT_EQ(text(write_response_usage).find("prediction"), std::string::npos);
+  total.has_prediction = true;
+  const auto* told = R"("accepted_prediction_tokens":5,"rejected_prediction_tokens":2)";
+  EXPECT_NE(text(write_usage).find(told), std::string::npos);
+  EXPECT_NE(text(write_response_usage).find(told), std::string::npos);
+}
+
 TEST(usage, a_guarantee_below_the_same_tokens_is_named_whatever_the_choices_number) {
   token_event exact;
   exact.speculation = speculation_stats{2, 6, 5, {}};

@@ -19,7 +19,7 @@ std::string spell(token_id token) {
 reply_content content(std::size_t num_choices = 1) {
   reply_content made;
   made.identity = {"cmpl-1", 1763718000, "m", "fp"};
-  made.totals = {{5, 12, 4, 8, 4}, std::nullopt};
+  made.totals = {{5, 12, 4, 8, 4, guarantee::tokens, true}, std::nullopt};
   made.choices.resize(num_choices);
   for (std::size_t i = 0; i < num_choices; ++i) made.choices[i].index = static_cast<std::uint32_t>(i);
   return made;

@@ -64,6 +64,19 @@ TEST_F(key_file, says_behind_a_key_how_far_forward_it_may_push) {
   }
 }
 
+TEST_F(key_file, tells_what_a_new_one_changed) {
+  const auto ring = [&](const char* text) {
+    write(text);
+    return *key_ring::load(path);
+  };
+  const auto before = ring("alpha\nbeta\ngamma best_priority=-1\n");
+  EXPECT_FALSE(before.since(before).any());
+  EXPECT_FALSE(ring("# in another order\ngamma best_priority=-1\nbeta\nalpha\n").since(before).any());
+  EXPECT_EQ(ring("alpha\ngamma best_priority=-2\ndelta\nepsilon\n").since(before), (key_changes{2, 1, 1}));
+  EXPECT_EQ(before.since({}), (key_changes{3, 0, 0}));
+  EXPECT_EQ(key_ring().since(before), (key_changes{0, 3, 0}));
+}
+
 TEST(bearer_key, is_read_in_any_case) {
   EXPECT_EQ(bearer_key("Bearer abc"), "abc");
   EXPECT_EQ(bearer_key("bearer  abc"), "abc");
@@ -126,6 +139,15 @@ TEST(access, hosts_and_origins_follow_the_table) {
   }
 }
 
+TEST(access, headers_of_a_preflight_are_permitted_by_name) {
+  const auto always = permitted_headers("");
+  EXPECT_EQ(permitted_headers("content-type, x-evil,,  ,cookie"), always);
+  EXPECT_EQ(permitted_headers("x-stainless-").size(), always.size());
+  EXPECT_EQ(permitted_headers("x-stainless-a b: c").size(), always.size()) << "not a name";
+  EXPECT_EQ(permitted_headers("X-Stainless-OS,x-stainless-os").size(), always.size() + 1);
+  EXPECT_EQ(permitted_headers("x-stainless-os").back(), "x-stainless-os");
+}
+
 TEST(access, names_of_hosts_compare_without_case) {
   const std::vector<std::string> listed{"Box.LAN"};
   EXPECT_TRUE(host_allowed("box.lan:8000", {"127.0.0.1", true, listed}));
@@ -148,7 +170,7 @@ TEST(access, an_open_bind_without_keys_serves_no_name_that_a_page_could_have) {
   const std::vector<std::string> none;
   const host_rules open{"box.lan", false, none};
   EXPECT_FALSE(host_allowed("evil.com:8000", open));
-  for (const auto* host : {"10.0.0.1:8000", "[fe80::1]:8000", "localhost:8000", "Box.lan:8000", ""})
+  for (const auto* host : {"10.0.0.1:8000", "[fe80::1]:8000", "localhost:8000", "Box.lan:8000"})
     EXPECT_TRUE(host_allowed(host, open)) << host;
   EXPECT_TRUE(host_allowed("evil.com:8000", {"0.0.0.0", true, none}));
   const std::vector<std::string> listed{"api.example"};

@@ -32,7 +32,10 @@ TEST(http_writer, frames_chunks_and_events) {
   EXPECT_EQ(write_sse("", "{}"), "data: {}\n\n");
   EXPECT_EQ(write_sse("response.created", "{}"), "event: response.created\ndata: {}\n\n");
   EXPECT_EQ(write_chunk(std::string(26, 'a')), "1a\r\n" + std::string(26, 'a') + "\r\n");
-  EXPECT_NE(write_stream_head({}, true, true).find("Transfer-Encoding: chunked"), std::string::npos);
+  const auto stream = write_stream_head({}, true, true);
+  for (const auto* header :
+       {"Transfer-Encoding: chunked\r\n", "Cache-Control: no-store\r\n", "X-Accel-Buffering: no\r\n"})
+    EXPECT_NE(stream.find(header), std::string::npos) << header;
   EXPECT_EQ(write_stream_head({}, false, false).find("Transfer-Encoding"), std::string::npos);
 }
 

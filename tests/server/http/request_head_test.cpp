@@ -44,13 +44,31 @@ const std::string line = "GET / HTTP/1.1\r\n";
 /// How long the body is.
 std::vector<framing_case> length_cases() {
   return {
-      {"transfer-encoding chunked", post("Transfer-Encoding: chunked\r\n"), 501},
-      {"transfer-encoding identity", post("Transfer-Encoding: identity\r\n"), 501},
-      {"transfer-encoding unknown", post("Transfer-Encoding: xchunked\r\n"), 501},
-      {"transfer-encoding list", post("Transfer-Encoding: chunked, identity\r\n"), 501},
-      {"length and transfer-encoding", post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"), 501},
-      {"transfer-encoding and length", post("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n"), 501},
-      {"transfer-encoding in odd case", post("tRANSFER-eNCODING: chunked\r\n"), 501},
+      {"chunked", post("Transfer-Encoding: chunked\r\n"), 0},
+      {"chunked without a blank", post("Transfer-Encoding:chunked\r\n"), 0},
+      {"chunked under a name in odd case", post("tRANSFER-eNCODING: chunked\r\n"), 0},
+      {"chunked in capitals", post("Transfer-Encoding: Chunked\r\n"), 400},
+      {"chunked and a blank", post("Transfer-Encoding: chunked \r\n"), 400},
+      {"chunked and a tab", post("Transfer-Encoding: chunked\t\r\n"), 400},
+      {"two blanks and chunked", post("Transfer-Encoding:  chunked\r\n"), 400},
+      {"a tab and chunked", post("Transfer-Encoding:\tchunked\r\n"), 400},
+      {"chunked in quotes", post("Transfer-Encoding: \"chunked\"\r\n"), 400},
+      {"chunked with a parameter", post("Transfer-Encoding: chunked;q=1\r\n"), 400},
+      {"chunked and a comma", post("Transfer-Encoding: chunked,\r\n"), 400},
+      {"an empty coding", post("Transfer-Encoding:\r\n"), 400},
+      {"chunked twice in a list", post("Transfer-Encoding: chunked, chunked\r\n"), 400},
+      {"chunked in two headers", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400},
+      {"chunked and identity", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"), 400},
+      {"identity", post("Transfer-Encoding: identity\r\n"), 400},
+      {"gzip and chunked", post("Transfer-Encoding: gzip, chunked\r\n"), 400},
+      {"an unknown coding", post("Transfer-Encoding: xchunked\r\n"), 400},
+      {"chunked, then identity", post("Transfer-Encoding: chunked, identity\r\n"), 400},
+      {"length and chunked", post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"), 400},
+      {"chunked and length", post("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n"), 400},
+      {"chunked and length 0", post("Transfer-Encoding: chunked\r\nContent-Length: 0\r\n"), 400},
+      {"chunked before a folded coding", post("Transfer-Encoding: chunked\r\n identity\r\n"), 400},
+      {"a blank before the colon", post("Transfer-Encoding : chunked\r\n"), 400},
+      {"chunked in HTTP/1.0", "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
       {"two equal lengths", post("Content-Length: 1\r\nContent-Length: 1\r\n"), 400},
       {"two different lengths", post("Content-Length: 1\r\nContent-Length: 2\r\n"), 400},
       {"listed lengths", post("Content-Length: 1, 1\r\n"), 400},
@@ -77,7 +95,10 @@ std::vector<framing_case> request_line_cases() {
       {"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
       {"lower-case version", "GET / http/1.1\r\nHost: a\r\n\r\n", 400},
       {"HTTP/1.0 with host", "GET / HTTP/1.0\r\nHost: a\r\n\r\n", 0},
-      {"HTTP/1.0 without host", "GET / HTTP/1.0\r\n\r\n", 400},
+      {"HTTP/1.0 without host", "GET / HTTP/1.0\r\n\r\n", 0},
+      {"HTTP/1.0 with an empty host", "GET / HTTP/1.0\r\nHost:\r\n\r\n", 400},
+      {"HTTP/1.0 with two hosts", "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", 400},
+      {"HTTP/1.0 with only an absolute target", "GET http://a/ HTTP/1.0\r\n\r\n", 400},
       {"absolute target, same host", "GET http://A/x HTTP/1.1\r\nHost: a\r\n\r\n", 0},
       {"absolute target, other host", "GET http://b/x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
       {"absolute target, no path", "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n", 400},
@@ -146,6 +167,16 @@ TEST(request_head, decides_alike_whatever_the_pieces_the_bytes_arrive_in) {
       status = status_of(parse(std::string_view(item.bytes).substr(0, size)));
     EXPECT_EQ(status, item.status) << item.name;
   }
+}
+
+TEST(request_head, knows_whether_a_body_follows) {
+  const auto head = [](const std::string& text) { return std::get<head_complete>(parse(text)).head; };
+  EXPECT_TRUE(head(post("Transfer-Encoding: chunked\r\n")).has_body());
+  EXPECT_TRUE(head(post("Content-Length: 1\r\n")).has_body());
+  EXPECT_FALSE(head(post("Content-Length: 0\r\n")).has_body());
+  EXPECT_TRUE(head(post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n")).waits_for_continue());
+  EXPECT_FALSE(head(post("Transfer-Encoding: chunked\r\n")).waits_for_continue());
+  EXPECT_FALSE(head(post("Content-Length: 0\r\nExpect: 100-continue\r\n")).waits_for_continue());
 }
 
 TEST(request_head, leaves_the_body_and_the_next_request_alone) {

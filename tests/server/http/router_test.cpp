@@ -17,6 +17,11 @@ TEST(router, finds_every_endpoint) {
       {"POST", "/v1/responses/r1/cancel", endpoint::cancel_response, "r1"},
       {"POST", "/tokenize", endpoint::tokenize, ""},
       {"GET", "/tokenizer_info", endpoint::tokenizer_info, ""},
+      {"POST", "/models/org/name/tokenize", endpoint::tokenize, "org/name"},
+      {"POST", "/models/a/detokenize", endpoint::detokenize, "a"},
+      {"GET", "/models/a/tokenizer_info", endpoint::tokenizer_info, "a"},
+      {"POST", "/models/a/v1/completions", endpoint::completions, "a"},
+      {"POST", "/models/a/v1/chat/completions", endpoint::chat_completions, "a"},
       {"GET", "/healthz", endpoint::live, ""},
       {"HEAD", "/health", endpoint::ready, ""},
       {"GET", "/metrics", endpoint::metrics, ""}};
@@ -32,10 +37,20 @@ TEST(router, tells_a_wrong_method_from_a_wrong_path) {
   EXPECT_TRUE(std::get<no_route>(find_route("GET", "/nothing")).allowed_methods.empty());
   EXPECT_TRUE(std::get<no_route>(find_route("POST", "/v1/responses//cancel")).allowed_methods.empty());
   EXPECT_TRUE(std::get<no_route>(find_route("GET", "/v1/models/")).allowed_methods.empty());
+  EXPECT_TRUE(std::get<no_route>(find_route("POST", "/models//tokenize")).allowed_methods.empty());
   EXPECT_EQ(std::get<no_route>(find_route("DELETE", "/v1/responses")).allowed_methods,
             (std::vector<std::string_view>{"GET", "HEAD", "POST"}));
   EXPECT_EQ(std::get<no_route>(find_route("GET", "/v1/responses/r/cancel")).allowed_methods,
             (std::vector<std::string_view>{"POST"}));
+}
+
+TEST(router, says_which_path_was_meant) {
+  EXPECT_EQ(why_missing("/chat/completions"), "no such path; did you mean /v1/chat/completions?");
+  EXPECT_EQ(why_missing("/v1/v1/completions"), "no such path; did you mean /v1/completions?");
+  EXPECT_EQ(why_missing("/v1/livez"), "no such path; did you mean /livez?");
+  EXPECT_NE(why_missing("/v1/embeddings").find("embeddings"), std::string::npos);
+  for (const auto* path : {"/nothing", "/v1/nothing", "/v1", "", "/x/v1/completions"})
+    EXPECT_EQ(why_missing(path), "no such path") << path;
 }
 
 TEST(router, only_health_is_open_to_everybody) {

@@ -98,6 +98,45 @@ TEST(completion_session, echo_with_logprobs_scores_the_prompt_but_its_first_toke
   EXPECT_EQ(scores.at("top_logprobs").at(3).as_object().size(), 2U);
 }
 
+/// The last event of a request that token 257, the end of a turn, ends behind "b".
+token_event end_by_token() {
+  token_event event;
+  event.text = "b";
+  event.tokens = {token_id{'b'}, token_id{257}};
+  event.logprobs = {{token_id{'b'}, -1, {}}, {token_id{257}, -2, {}}};
+  event.finish = finish_reason::stop;
+  return event;
+}
+
+TEST(completion_session, a_chats_scores_are_those_of_its_text) {
+  for (const bool streams : {false, true}) {
+    conversation c;
+    c.chat(std::string(R"({"messages":[{"role":"user","content":"x"}],"logprobs":true,"stream":)") +
+           (streams ? "true}" : "false}"));
+    c.submitted().sink(end_by_token());
+    c.edge.executor->run();
+    const auto choice =
+        streams ? json::parse(c.channel->data().at(1)).at("choices").at(0) : c.reply().at("choices").at(0);
+    const auto& content = choice.at("logprobs").at("content").as_array();
+    ASSERT_EQ(content.size(), 1U) << streams;
+    EXPECT_EQ(content[0].at("token"), "b");
+  }
+  conversation ignoring;
+  ignoring.chat(R"({"messages":[{"role":"user","content":"x"}],"logprobs":true,"ignore_eos":true})");
+  ignoring.submitted().sink(end_by_token()); // of a stop string
+  ignoring.edge.executor->run();
+  EXPECT_EQ(ignoring.reply().at("choices").at(0).at("logprobs").at("content").as_array().size(), 2U);
+}
+
+TEST(completion_session, a_completions_scores_end_with_the_token_that_ended_it) {
+  conversation c;
+  c.complete(R"({"prompt":"x","logprobs":0})");
+  c.submitted().sink(end_by_token());
+  c.edge.executor->run();
+  EXPECT_EQ(c.reply().at("choices").at(0).at("logprobs").at("tokens").as_array().size(), 2U)
+      << "evaluation tools count on it";
+}
+
 TEST(completion_session, the_end_of_the_server_is_the_last_event) {
   conversation streamed;
   streamed.complete(R"({"prompt":"x","stream":true})");

@@ -32,6 +32,15 @@ TEST(conversion, tokenizes_both_ways) {
   EXPECT_EQ(detokenize_reply(edge.context, std::string(R"({"tokens":[300]})")).failure().param, "tokens");
 }
 
+TEST(conversion, tools_need_a_place_in_the_template) {
+  scripted_edge edge;
+  const std::string body =
+      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]})";
+  EXPECT_EQ(tokenize_reply(edge.context, body).failure().param, "tools");
+  edge.engine.bytes.takes_tools = true;
+  EXPECT_TRUE(tokenize_reply(edge.context, body));
+}
+
 TEST(conversion, counts_beyond_the_context_and_no_further_than_it_says) {
   scripted_edge edge;
   const auto ask = [&](std::size_t num_tokens) {

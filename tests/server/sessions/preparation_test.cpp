@@ -20,17 +20,79 @@ TEST(preparation, an_unknown_model_is_404) {
         << name;
 }
 
-TEST(preparation, chat_needs_a_template_and_tools_a_place_in_it) {
+TEST(preparation, path_and_body_name_the_same_model) {
+  scripted_edge edge;
+  edge.engine.other = std::make_unique<byte_model>("other");
+  const auto model = [&](const char* path, const char* body) {
+    const auto found = find_model(edge.engine, path, body);
+    return found ? (*found)->limits().name : found.failure().code;
+  };
+  EXPECT_EQ(model("", ""), "bytes");
+  EXPECT_EQ(model("other", ""), "other");
+  EXPECT_EQ(model("other", "default"), "other");
+  EXPECT_EQ(model("other", "other"), "other");
+  EXPECT_EQ(model("bytes", "alias"), "bytes");
+  EXPECT_EQ(model("other", "bytes"), "invalid_value");
+  EXPECT_EQ(model("other", "gpt"), "model_not_found");
+  EXPECT_EQ(model("gpt", "other"), "model_not_found");
+  const auto* prompt = R"({"prompt":"a"})";
+  EXPECT_EQ(prepare_completion(edge.context, {}, prompt, "other")->model, edge.engine.other.get());
+  const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
+  EXPECT_EQ(prepare_chat(edge.context, {}, chat, "other")->model, edge.engine.other.get());
+}
+
+TEST(preparation, a_tokenizer_is_named_where_there_are_several) {
+  scripted_edge edge;
+  EXPECT_TRUE(find_tokenizer(edge.engine, "", "")) << "there is one only";
+  edge.engine.other = std::make_unique<byte_model>("other");
+  const auto refused = find_tokenizer(edge.engine, "", "");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().param, "model");
+  EXPECT_NE(refused.failure().message.find("bytes, other"), std::string::npos) << refused.failure().message;
+  EXPECT_EQ(*find_tokenizer(edge.engine, "other", ""), edge.engine.other.get());
+  EXPECT_EQ(*find_tokenizer(edge.engine, "", "other"), edge.engine.other.get());
+  EXPECT_EQ(*find_tokenizer(edge.engine, "", "default"), &edge.engine.bytes);
+}
+
+TEST(preparation, chat_needs_a_template) {
   scripted_edge edge;
   const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
-  const auto* tools =
-      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]})";
   EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
-  EXPECT_EQ(prepare_chat(edge.context, {}, tools).failure().param, "tools");
-  edge.engine.bytes.takes_tools = true;
-  EXPECT_TRUE(prepare_chat(edge.context, {}, tools));
   edge.engine.bytes.has_template = false;
   EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().code, "unsupported_parameter");
+}
+
+TEST(preparation, tools_are_refused_unless_none_is_chosen) {
+  scripted_edge edge;
+  edge.engine.bytes.takes_tools = true;
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  const auto refused = [&](const std::string& members) {
+    const auto chat =
+        prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}])" + members + "}");
+    const auto response = prepare_response(
+        edge.context, {}, *wire::parse_response_request("{\"input\":\"x\"" + members + "}", {}), {});
+    EXPECT_EQ(bool(chat), bool(response)) << members;
+    return chat ? "" : chat.failure().param;
+  };
+  EXPECT_EQ(refused(tools), "tools");
+  EXPECT_EQ(refused(tools + R"(,"tool_choice":"auto")"), "tools");
+  EXPECT_EQ(refused(tools + R"(,"tool_choice":"none")"), "");
+  EXPECT_EQ(refused(R"(,"tools":[],"tool_choice":"auto")"), "");
+}
+
+TEST(preparation, options_for_reasoning_pass_where_there_is_none) {
+  scripted_edge edge;
+  const auto* chat = R"({"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low"})";
+  const auto response = [&](const char* body) {
+    return prepare_response(edge.context, {}, *wire::parse_response_request(body, {}), {});
+  };
+  const auto* effort = R"({"input":"x","reasoning":{"effort":"low","summary":null}})";
+  EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
+  EXPECT_TRUE(response(effort));
+  edge.engine.bytes.reasons = true;
+  EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().param, "reasoning_effort");
+  EXPECT_EQ(response(effort).failure().param, "reasoning");
+  EXPECT_TRUE(response(R"({"input":"x","reasoning":{"effort":null}})"));
 }
 
 TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens) {
@@ -40,6 +102,19 @@ TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens
                 .stop.max_tokens,
             64U - 7U);
   EXPECT_EQ(prepare_completion(edge.context, {}, R"({"prompt":"a"})")->sequences[0].stop.max_tokens, 16U);
+}
+
+TEST(preparation, a_deadline_shortens_the_configured_one) {
+  scripted_edge edge;
+  auto settings = *edge.settings.get();
+  settings.request_timeout = std::chrono::seconds(30);
+  edge.settings.set(std::move(settings));
+  const auto time = [&](const std::string& members) {
+    return prepare_completion(edge.context, {}, R"({"prompt":"a")" + members + "}")->sequences[0].timeout;
+  };
+  EXPECT_EQ(time(""), std::chrono::seconds(30));
+  EXPECT_EQ(time(R"(,"deadline_ms":250)"), std::chrono::milliseconds(250));
+  EXPECT_EQ(time(R"(,"deadline_ms":31000)"), std::chrono::seconds(30));
 }
 
 TEST(preparation, keys_do_not_share_prefixes) {

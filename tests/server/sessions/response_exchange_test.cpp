@@ -46,6 +46,20 @@ TEST(response_exchange, answers_with_one_object) {
   EXPECT_EQ(object.at("output").at(0).at("content").at(0).at("text"), "ab");
 }
 
+TEST(response_exchange, its_scores_are_those_of_the_text) {
+  post p;
+  p.start(R"(,"include":["message.output_text.logprobs"])");
+  token_event event;
+  event.text = "b";
+  event.tokens = {token_id{'b'}, token_id{257}};
+  event.logprobs = {{token_id{'b'}, -1, {}}, {token_id{257}, -2, {}}};
+  event.finish = finish_reason::stop;
+  p.edge.engine.submissions.at(1).sink(event);
+  p.edge.executor->run();
+  const auto object = json::parse(p.channel->replied.value().body);
+  EXPECT_EQ(object.at("output").at(0).at("content").at(0).at("logprobs").as_array().size(), 1U);
+}
+
 TEST(response_exchange, streams_events_with_their_names) {
   post p;
   p.start(R"(,"stream":true)");

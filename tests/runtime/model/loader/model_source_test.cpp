@@ -51,6 +51,18 @@ TEST_F(model_sources, a_hugging_face_directory_gives_config_weights_and_tokenize
   EXPECT_THAT(source->eos_ids, testing::ElementsAre(token_id{1}));
 }
 
+TEST_F(model_sources, a_folder_of_gguf_files_names_them) {
+  std::filesystem::create_directories(path_);
+  for (const auto* name : {"b.gguf", "a.gguf", "notes.txt"}) test::write_text(path_ / name, "");
+  const auto source = open_model(path_);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code(), errc::not_found);
+  EXPECT_THAT(source.error().message(),
+              testing::EndsWith("has no config.json; name one of its GGUF files: a.gguf, b.gguf"));
+  for (int i = 0; i < 9; ++i) test::write_text(path_ / ("c" + std::to_string(i) + ".gguf"), "");
+  EXPECT_THAT(open_model(path_).error().message(), testing::EndsWith("c5.gguf, and 3 more"));
+}
+
 TEST_F(model_sources, what_is_not_there_is_not_found) {
   EXPECT_EQ(open_model(path_).error().code(), errc::not_found);
   std::filesystem::create_directories(path_);

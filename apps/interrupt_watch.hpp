@@ -1,0 +1,22 @@
+#pragma once
+
+#include <csignal>
+
+namespace paceline::apps {
+
+/// While it exists, SIGINT is noted and does not end the process. There may be one at a time.
+class interrupt_watch {
+ public:
+  interrupt_watch();
+  ~interrupt_watch();
+  interrupt_watch(const interrupt_watch&) = delete;
+  interrupt_watch& operator=(const interrupt_watch&) = delete;
+
+  /// True once SIGINT has arrived.
+  bool interrupted() const noexcept;
+
+ private:
+  struct sigaction before_ {};
+};
+
+} // namespace paceline::apps

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "runtime/base/request.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace paceline::wire {
+
+class field_reader;
+
+/// Reads how logits become a token: temperature, truncations, penalties, biases. A top_p of 0 is kept.
+void read_sampling(field_reader& reader, sampling_params& out);
+/// Reads `seed`; -1, which asks llama-server for any seed, counts as absent.
+void read_seed(field_reader& reader, std::optional<std::uint64_t>& out);
+
+} // namespace paceline::wire
