@@ -127,7 +127,7 @@ class memory_ledger {
   std::uint64_t drafter_lease(request_id request) const { return at(request).drafter_lease; }
   /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass;
   /// nothing once a pass in it is known to have been made.
-  std::uint32_t drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
+  std::uint32_t num_drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
   const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
     return at(request).drafter_copies;
   }

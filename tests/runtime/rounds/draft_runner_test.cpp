@@ -3,6 +3,7 @@
 
 #include "runtime/rounds/admit.hpp"
 #include "runtime/rounds/request_progress.hpp"
+#include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/runtime/rounds/rounds.hpp"
 #include "tests/support/test_drafters.hpp"
 
@@ -22,11 +23,11 @@ namespace {
 constexpr drafter_index own_drafter{1};
 
 /// A request whose prompt is computed.
-admitted_request request_number(std::uint64_t id, time_point now) {
+admitted_request request_number(std::uint64_t id, time_point now, std::uint32_t prompt_length = 4) {
   generation_request request;
-  request.prompt.assign(4, token_id{3});
+  request.prompt.assign(prompt_length, token_id{3});
   request.stop.max_tokens = 20;
-  auto made = admit(request_id{id}, std::move(request), 64, nullptr, now);
+  auto made = admit(request_id{id}, std::move(request), 2048, nullptr, now);
   made.progress->restart_at(0, 0, 0);
   made.progress->set_kv_length(made.log->length() - 1);
   return made;
@@ -168,6 +169,44 @@ TEST_F(new_lease, is_entered_by_the_second_round_if_the_first_never_runs) {
   ++plan.round.value;
   run();
   EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2}));
+}
+
+/// Two requests, with a drafting model of their own: a short one, and one whose prompt takes three programs.
+TEST(draft_runner_test, its_time_is_not_representative_until_a_long_prompt_is_read) {
+  test::virtual_clock time;
+  const auto own = std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 2048});
+  speculation::model_drafter drafter(test::options_of("model", "model"), {.model = own},
+                                     own->info().vocab_size);
+  const auto kv = own->make_kv_storage(200, 16);
+  draft_runner runner(drafter, own_drafter, kv.get(), 16, 2048, time);
+  round_plan plan{round_id{1}, group_id{0}, {}};
+  for (const std::uint32_t prompt_length : {4U, 2 * speculation::model_drafter::max_catch_up + 50}) {
+    const auto number = static_cast<std::uint32_t>(plan.items.size());
+    const auto request = request_number(number + 1, time.now(), prompt_length);
+    auto& item = plan.items.emplace_back(plan_of(request, round_id{1}, group_id{0}).items.front());
+    item.ahead = ahead_mode::off;
+    item.drafter_lease = number + 1;
+    item.blocks.clear();
+    for (std::uint32_t b = 0; b < 100; ++b) item.blocks.emplace_back(100 * number + b);
+    item.drafter_blocks = item.blocks;
+  }
+  std::vector<bool> catching_up, has_draft;
+  for (; plan.round.value <= 5; ++plan.round.value) {
+    test::no_ops ops;
+    draft_batch batch;
+    runner.run(ops, plan, batch);
+    catching_up.push_back(batch.catching_up);
+    has_draft.push_back(!batch.drafts[1].tree.empty());
+    EXPECT_FALSE(batch.drafts[0].tree.empty()) << "the other request waits for nothing";
+    for (const auto& item : plan.items) {
+      auto& progress = *item.request.progress;
+      progress.begin_round(time.now());
+      progress.commit(token_id{5}, std::nullopt);
+      progress.set_kv_length(item.request.log->length() - 1);
+    }
+  }
+  EXPECT_EQ(has_draft, (std::vector<bool>{false, false, true, true, true}));
+  EXPECT_EQ(catching_up, (std::vector<bool>{true, true, true, false, false}));
 }
 
 } // namespace

@@ -329,7 +329,7 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   first.num_cached = 7;
   first.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
   ledger.take(first, commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 7U) << "from the prefix cache";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 7U) << "from the prefix cache";
   EXPECT_EQ(ledger.drafter_copies(oldest).size(), 1U);
   ledger.note_drafter_cells(oldest, 7, commands);
   ledger.note_drafter_cells(oldest, 0, commands);
@@ -343,7 +343,7 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   EXPECT_TRUE(ledger.drafter_copies(oldest).empty()) << "they were made, and their source may be reused";
   ledger.note_drafter_cells(oldest, 11, commands);
   EXPECT_FALSE(said<commit_command>()) << "no further block is full";
-  EXPECT_EQ(ledger.drafter_cells(oldest), 11U);
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 11U);
   ledger.note_drafter_cells(oldest, 12, commands);
   told = said<commit_command>();
   ASSERT_TRUE(told);
@@ -353,9 +353,9 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   const auto more = said<reserve_command>();
   EXPECT_FALSE(more->opens);
   ledger.take(grant(oldest, drafters_pool, more->ticket, 12), commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a longer lease has the same cells";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 12U) << "a longer lease has the same cells";
   ledger.preempted(oldest, commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 0U);
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 0U);
 }
 
 TEST_F(memory_ledger_test, a_pool_of_a_drafter_that_shares_nothing_is_told_of_no_cells) {
@@ -364,7 +364,7 @@ TEST_F(memory_ledger_test, a_pool_of_a_drafter_that_shares_nothing_is_told_of_no
   ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
   ledger.note_drafter_cells(oldest, 12, commands);
   EXPECT_FALSE(said<commit_command>());
-  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a new session takes them over";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 12U) << "a new session takes them over";
 }
 
 TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_is_asked_again) {
