@@ -98,19 +98,28 @@ void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, dra
     keep_draft(plan.items[owners[t]], owners[t], std::move(tasks[t].result), batch);
 }
 
+std::vector<speculation::draft> draft_runner::drafts_of_hypotheses(device::ops& ops, const plan_item& item) {
+  const auto& log = item.request.log;
+  if (drafter_->traits().text_begin)
+    return draft_in_own_cells(ops, item, *drafter_, sessions_.of(log).cells, *sessions_.session(log), *kv_,
+                              target_block_size_, target_kv_);
+  const auto open = [&](std::span<const std::vector<token_id>> outputs) {
+    if (!drafter_->own_model())
+      return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
+    return std::vector(outputs.size(), sessions_.session(log));
+  };
+  return draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_, target_kv_);
+}
+
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
     const auto& log = item.request.log;
     if (!drafts_for(item) || !log->is_computed() || !log->beams()) continue;
-    const auto open = [&](std::span<const std::vector<token_id>> outputs) {
-      if (!drafter_->own_model())
-        return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
-      return std::vector(outputs.size(), sessions_.session(log));
-    };
-    auto drafts = draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_, target_kv_);
+    auto drafts = drafts_of_hypotheses(ops, item);
     if (drafts.empty()) continue;
-    batch.catching_up |= std::ranges::any_of(drafts, &speculation::draft::catching_up);
+    batch.catching_up |= std::ranges::any_of(drafts, &speculation::draft::catching_up) ||
+                         sessions_.of(log).cells.catching_up();
     batch.beams.resize(plan.items.size());
     batch.beams[i] = std::move(drafts);
   }

@@ -43,6 +43,7 @@ class draft_runner {
                   scheduling::draft_batch& batch);
   void draft_for_texts(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
   void draft_for_beams(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
+  std::vector<speculation::draft> drafts_of_hypotheses(device::ops& ops, const scheduling::plan_item& item);
 
   speculation::drafter* drafter_;
   drafter_index index_;

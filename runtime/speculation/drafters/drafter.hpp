@@ -105,9 +105,9 @@ struct draft_task {
   std::uint32_t max_rows = 0; ///< upper bound of nodes and probes together, at least max_nodes
   /// Upper bound of the probes' depth: the positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
-  /// Lease in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes positions;
-  /// empty if it has no pool. If the lease
-  /// is not the previous one, a new session is required.
+  /// Block table in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes
+  /// positions; empty if it has no pool. A new session is required unless the cells that the session has used
+  /// have the same contents as in its previous table.
   std::span<const block_id> blocks;
   /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
   /// compute them.

@@ -210,7 +210,8 @@ struct own_pool {
   bool caches_text = true;
   std::uint32_t block = 0; ///< of `own` those of any draft
   std::uint32_t max_tokens = 10;
-  bool is_refused = false; ///< what is asked for first
+  bool is_refused = false;                      ///< what is asked for first
+  std::optional<std::uint32_t> text_begin = {}; ///< hypotheses can share its cells
 };
 
 /// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
@@ -221,6 +222,7 @@ std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_poo
   if (pool.own > 0) options.drafters[1].own_positions = [own = pool.own](std::uint32_t) { return own; };
   options.drafters[1].caches_text = pool.caches_text;
   options.drafters[1].block_positions = pool.block;
+  options.drafters[1].text_begin = pool.text_begin;
   scheduler_state state(options);
   generation_request request;
   request.prompt.assign(8, token_id{1});
@@ -261,6 +263,17 @@ TEST(scheduler_state_test, beam_searches_lease_the_block_of_a_draft) {
             drafter_positions(2, ahead_mode::off) + 8 - 3);
   EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 12, .block = 8}),
             drafter_positions(2, ahead_mode::off) + 12 - 3);
+}
+
+TEST(scheduler_state_test, hypotheses_that_share_cells_lease_a_draft_and_a_block_each) {
+  const auto in_turn = drafter_positions(2, ahead_mode::off, {.own = 5});
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 5, .text_begin = 0}),
+            in_turn - (5 + 1) + 2 * (5 + small_options().block_size));
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 5, .is_refused = true, .text_begin = 0}),
+            drafter_positions(2, ahead_mode::off, {.own = 5, .is_refused = true}))
+      << "or what one needs";
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 5, .text_begin = 0}),
+            drafter_positions(0, ahead_mode::off, {.own = 5}));
 }
 
 TEST(scheduler_state_test, a_drafter_that_is_refused_a_tree_asks_for_a_chain_behind_its_block) {
