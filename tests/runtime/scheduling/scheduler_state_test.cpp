@@ -55,7 +55,7 @@ TEST(scheduler_state_test, rounds_name_the_drafters_lease_and_its_copies_until_c
   ASSERT_TRUE(asked);
   const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 8)}, false, start);
   ASSERT_FALSE(prompt.rounds.empty());
-  const auto wanted = last<reserve_command>(prompt);
+  const auto wanted = last<acquire_for_drafter_command>(prompt);
   ASSERT_TRUE(wanted && wanted->pool == pool_number{1});
   auto lease = grant(first_request, pool_number{1}, wanted->ticket, 8);
   lease.num_cached = 7;
@@ -232,11 +232,12 @@ std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_poo
       state.submit(admitted(first_request, std::move(request)), drafter_index{1}, 100, start));
   if (!asked) return 0;
   const auto running = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
-  auto wanted = last<reserve_command>(running);
+  auto wanted = last<acquire_for_drafter_command>(running);
   if (wanted && pool.is_refused) {
     state.on_leases({lease_event{first_request, wanted->pool, wanted->ticket, false, {}, 0, {}}}, false,
                     start);
-    wanted = last<reserve_command>(state.on_round_done(done(running.rounds.front(), 8, 9), start));
+    wanted =
+        last<acquire_for_drafter_command>(state.on_round_done(done(running.rounds.front(), 8, 9), start));
   }
   return wanted && wanted->pool == pool_number{1} ? wanted->num_positions : 0;
 }
@@ -294,7 +295,7 @@ TEST(scheduler_state_test, a_drafter_that_caches_no_text_drafts_in_a_lease_short
     const auto asked =
         last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
     const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
-    const auto wanted = last<reserve_command>(prompt);
+    const auto wanted = last<acquire_for_drafter_command>(prompt);
     ASSERT_TRUE(wanted);
     ASSERT_EQ(wanted->pool, pool_number{1});
     state.on_leases({grant(first_request, pool_number{1}, wanted->ticket, 1)}, false, start); // 4 cells
