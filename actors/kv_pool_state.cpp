@@ -41,6 +41,10 @@ void kv_pool_state::apply(model_number model, const acquire_command& command, an
   out.leases.push_back(acquire(model, command));
 }
 
+void kv_pool_state::apply(model_number model, const acquire_for_drafter_command& command, answers& out) {
+  out.leases.push_back(acquire_for_drafter(model, command));
+}
+
 void kv_pool_state::apply(model_number model, const reserve_command& command, answers& out) {
   out.leases.push_back(reserve(model, command));
 }
@@ -92,9 +96,9 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
 }
 
 lease_event kv_pool_state::reserve(model_number model, const reserve_command& command) {
-  auto* t = find(model, command.pool, command.request);
-  if (!t || command.opens) return open_for_drafter(model, command);
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
+  auto* t = find(model, command.pool, command.request);
+  if (!t) return answer;
   auto grown = manager_->reserve(t->key, command.num_positions);
   if (!grown) {
     note_refusal(model);
@@ -107,7 +111,8 @@ lease_event kv_pool_state::reserve(model_number model, const reserve_command& co
 
 /// A drafter's cells are a function of the request's tokens up to some place, so blocks are known by these
 /// tokens. Those before the drafter's text belong to every cell, like the salt.
-lease_event kv_pool_state::open_for_drafter(model_number model, const reserve_command& command) {
+lease_event kv_pool_state::acquire_for_drafter(model_number model,
+                                               const acquire_for_drafter_command& command) {
   acquire_command ask{command.request, command.pool, {}, {}, false, command.num_positions, command.ticket};
   const auto text = command.text_begin ? targets_text(model, command.request) : std::nullopt;
   const bool shares = text && text->tokens.size() > *command.text_begin;

@@ -43,6 +43,7 @@ class kv_pool_state {
   using table_key = std::tuple<model_number, pool_number, request_id>;
 
   void apply(model_number model, const scheduling::acquire_command& command, answers& out);
+  void apply(model_number model, const scheduling::acquire_for_drafter_command& command, answers& out);
   void apply(model_number model, const scheduling::reserve_command& command, answers& out);
   void apply(model_number model, const scheduling::commit_command& command, answers& out);
   void apply(model_number model, const scheduling::rollback_command& command, answers& out);
@@ -51,7 +52,8 @@ class kv_pool_state {
   void apply(model_number model, const scheduling::watermark_event& event, answers& out);
   scheduling::lease_event acquire(model_number model, const scheduling::acquire_command& command);
   scheduling::lease_event reserve(model_number model, const scheduling::reserve_command& command);
-  scheduling::lease_event open_for_drafter(model_number model, const scheduling::reserve_command& command);
+  scheduling::lease_event acquire_for_drafter(model_number model,
+                                              const scheduling::acquire_for_drafter_command& command);
   void commit(model_number model, const scheduling::commit_command& command);
   void commit_for_drafter(model_number model, const scheduling::commit_command& command);
   std::optional<kv::committed_text> targets_text(model_number model, request_id request);

@@ -36,6 +36,7 @@ bool generate(paceline::engine& engine, std::vector<paceline::token_id> prompt) 
   request.prompt = std::move(prompt);
   request.stop.max_tokens = 24;
   request.sampling.temperature = 0;
+  request.owner = "embed"; // a service sets its customer's name here: customers take turns while they wait
   std::promise<paceline::token_event> last;
   engine.submit(request, [&](const paceline::token_event& event) { // on an actor thread: do not block here
     std::fwrite(event.text.data(), 1, event.text.size(), stdout);

@@ -1,7 +1,7 @@
-// One interface, call by call in its order, with little else in each call; therefore longer than other files.
 #include "gpu/emulation/emulated_runtime.hpp"
 
 #include "gpu/emulation/blas_model.hpp"
+#include "gpu/emulation/outcomes.hpp"
 #include "gpu/emulation/thread_block.hpp"
 #include "gpu/kernels/kernel_table.hpp"
 #include "runtime/base/check.hpp"
@@ -15,24 +15,12 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-// Error numbers of the CUDA runtime.
-constexpr status invalid_value = 1;
-constexpr status out_of_memory = 2;
-constexpr status launch_failure = 719;
-constexpr status not_supported = 801;
-
 /// Pinned memory has unspecified contents, here NaN.
 void* make_memory(std::size_t num_bytes) {
   constexpr std::size_t alignment = 256;
   void* const made = std::aligned_alloc(alignment, (num_bytes + alignment - 1) / alignment * alignment);
   if (made != nullptr) std::memset(made, 0xff, num_bytes);
   return made;
-}
-
-/// Whether a GPU would accept it.
-bool can_launch(const launch_shape& shape) {
-  return shape.blocks_x != 0 && shape.blocks_y != 0 && shape.blocks_y <= 65535 && shape.threads <= 1024 &&
-         shape.shared_bytes <= 48 * 1024;
 }
 
 /// Limit of shared memory for a block of a cooperative launch, after asking for more: the lowest of the GPUs
@@ -45,9 +33,6 @@ struct owned_event {
   std::optional<std::chrono::steady_clock::time_point>
       reached; ///< includes all earlier commands, which are done at the call
 };
-
-/// The object behind a raw_graph.
-using owned_graph = std::shared_ptr<emulated_graph>;
 
 } // namespace
 
@@ -293,73 +278,6 @@ void emulated_runtime::enqueue(const kept_launch& launch, launch_start start, ra
   ++launches_of_[static_cast<std::size_t>(launch.kernel)];
   if (start == launch_start::early) ++num_early_;
   defer(stream, [seed, launch, start, line = line_of(stream)] { line->add(launch, seed, start); });
-}
-
-status emulated_runtime::make_graph(raw_graph& out) {
-  if (const status failure = called("cudaGraphCreate")) return failure;
-  out = new owned_graph(std::make_shared<emulated_graph>());
-  ++num_owned_;
-  return 0;
-}
-
-status emulated_runtime::end_graph(raw_graph graph) {
-  delete static_cast<owned_graph*>(graph);
-  --num_owned_;
-  return called("cudaGraphDestroy");
-}
-
-status emulated_runtime::add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) {
-  if (const status failure = called("cudaGraphAddMemcpyNode1D")) return failure;
-  if (copy.num_bytes == 0) return invalid_value;
-  out = const_cast<emulated_graph::node*>((*static_cast<owned_graph*>(graph))->add(copy, after));
-  return out != nullptr ? 0 : invalid_value;
-}
-
-status emulated_runtime::add_launch(raw_node& out, raw_graph graph, raw_node after,
-                                    const launch_command& launch) {
-  if (const status failure = called("cudaGraphAddKernelNode")) return failure;
-  if (!can_launch(launch.shape)) return invalid_value;
-  if (!can_start(launch.start)) return not_supported;
-  out = const_cast<emulated_graph::node*>(
-      (*static_cast<owned_graph*>(graph))->add(kept_launch(launch), after, launch.start));
-  return out != nullptr ? 0 : invalid_value;
-}
-
-status emulated_runtime::make_executable(raw_executable& out, raw_graph graph) {
-  if (const status failure = called("cudaGraphInstantiate")) return failure;
-  out = new emulated_executable(*static_cast<owned_graph*>(graph));
-  ++num_owned_;
-  return 0;
-}
-
-status emulated_runtime::end_executable(raw_executable graph) {
-  delete static_cast<emulated_executable*>(graph);
-  --num_owned_;
-  return called("cudaGraphExecDestroy");
-}
-
-status emulated_runtime::update_copy(raw_executable graph, raw_node node, const copy_command& copy) {
-  if (const status failure = called("cudaGraphExecMemcpyNodeSetParams1D")) return failure;
-  if (copy.num_bytes == 0) return invalid_value;
-  return static_cast<emulated_executable*>(graph)->update(node, copy) ? 0 : invalid_value;
-}
-
-status emulated_runtime::update_launch(raw_executable graph, raw_node node, const launch_command& launch) {
-  if (const status failure = called("cudaGraphExecKernelNodeSetParams")) return failure;
-  if (!can_launch(launch.shape)) return invalid_value;
-  return static_cast<emulated_executable*>(graph)->update(node, kept_launch(launch)) ? 0 : invalid_value;
-}
-
-/// Runs the commands in their current form, each at its own time: a device need not run a graph in one piece.
-status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
-  if (const status failure = called("cudaGraphLaunch")) return failure;
-  for (const auto& step : static_cast<const emulated_executable*>(graph)->steps()) {
-    if (const auto* const copy = std::get_if<copy_command>(&step.what))
-      enqueue(*copy, stream);
-    else
-      enqueue(std::get<kept_launch>(step.what), step.start, stream);
-  }
-  return 0;
 }
 
 status emulated_runtime::make_blas(raw_blas& out) {

@@ -144,11 +144,16 @@ struct generation_request {
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::string tenant = {};                   ///< drafters remember text of one tenant only
-  std::string owner = {};                ///< who waits: owners take turns in queues, whatever their tenants
-  shared_list<token_id> prediction = {}; ///< the client's own draft of the output
-  std::int32_t priority = 0;             ///< lower values run first
-  bool skip_special_tokens = true;       ///< in the text; tokens are always reported
-  bool trace = false;                    ///< report every round
+  /// Who waits: at equal priority the k-th waiting request of each owner comes before the (k+1)-th of any
+  /// other, whatever their tenants (docs/decisions/0548). A name of any form, compared byte by byte, that the
+  /// caller of `engine::submit` chooses; the server takes the API key's. Constant from `submit` on, like the
+  /// rest, so any thread may read it. Requests without a name have one owner, the empty one: if no request
+  /// has a name, they come in the order in which they were submitted.
+  std::string owner = {};
+  shared_list<token_id> prediction = {};                       ///< the client's own draft of the output
+  std::int32_t priority = 0;                                   ///< lower values run first
+  bool skip_special_tokens = true;                             ///< in the text; tokens are always reported
+  bool trace = false;                                          ///< report every round
   std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< from admission to the last token; finite
 };
 

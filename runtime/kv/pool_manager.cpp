@@ -120,6 +120,18 @@ expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks)
                    " blocks can never fit, the pool reaches " + std::to_string(reach));
 }
 
+/// An error if even the blocks that the request cannot share with others are missing. While the pool is full,
+/// a request that asks again and again is refused without a look-up of its text.
+expected<void> pool_manager::check_unshared(pool_id pool, const acquire_options& options) {
+  auto& p = state(pool);
+  const auto num_blocks = p.blocks_for(options.reserve_length);
+  if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
+  const std::uint64_t most_shared = options.use_cache ? (options.tokens.size() - 1) / p.config.block_size : 0;
+  const auto unshared = num_blocks - std::min(num_blocks, most_shared);
+  if (unshared > available_blocks(pool)) return pool_full(p, unshared);
+  return {};
+}
+
 expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, const acquire_options& options) {
   auto& p = state(pool);
   const auto num_tokens = options.tokens.size();
@@ -127,9 +139,10 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
     return invalid(p, request, "it needs a token, and no more prompt tokens than tokens");
   if (p.tables.contains(request)) return invalid(p, request, "it has a table already");
 
+  if (auto ok = check_unshared(pool, options); !ok) return std::move(ok).error();
   const auto size = p.config.block_size;
-  auto path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
-  if (!options.use_cache) path.clear();
+  std::vector<prefix_index::node_ref> path;
+  if (options.use_cache) path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
   // The last token is always computed. If the cached prefix includes it, its block is shared as a copy
   // without its last cell.
   const auto num_shared =

@@ -137,6 +137,7 @@ class pool_manager {
                                 std::uint32_t num);
   error pool_full(pool_state& pool, std::uint64_t num_wanted);
   expected<void> check_reach(pool_id pool, std::uint64_t num_blocks) const;
+  expected<void> check_unshared(pool_id pool, const acquire_options& options);
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }
 
   // Implemented in pool_memory.cpp:

@@ -40,6 +40,43 @@ hypothesis_text text_of(const committed_log& log, std::span<const token_id> outp
   return text;
 }
 
+/// The hypotheses of a search, to be drafted for.
+struct drafted_hypotheses {
+  const plan_item& item;
+  draft_bounds limit; ///< length 0: no drafts
+  const model::kv_storage* target_kv;
+  std::vector<std::vector<token_id>> outputs = {};
+  std::vector<hypothesis_text> texts = {};
+
+  drafted_hypotheses(const plan_item& of, std::uint32_t target_block_size, const model::kv_storage* target)
+      : item(of), target_kv(target) {
+    const auto& beams = *item.request.log->beams();
+    if (beams.may_draft()) limit = limit_below_hypotheses(item, beams, target_block_size);
+    if (limit.length == 0) return;
+    for (std::uint32_t i = 0; i < beams.num_hypotheses(); ++i) {
+      outputs.push_back(beams.output_of(i));
+      texts.push_back(text_of(*item.request.log, outputs.back()));
+    }
+  }
+
+  speculation::draft_task task(std::size_t i, speculation::drafter_session* session) const {
+    auto made = make_task(item, limit, session);
+    made.tokens = texts[i].tokens;
+    made.counts = &texts[i].counts;
+    made.target_cells = final_cells(item, target_kv);
+    if (made.target_cells.kv != nullptr)
+      made.target_cells.scattered = item.request.log->beams()->slots_of(static_cast<std::uint32_t>(i));
+    made.last_round = nullptr;
+    made.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());
+    return made;
+  }
+  speculation::draft taken(speculation::draft_task& task) const {
+    task.result.probes = {};
+    task.result.truncate(limit.nodes); // there are no cells for the rest
+    return std::move(task.result);
+  }
+};
+
 } // namespace
 
 std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item,
@@ -47,41 +84,52 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
                                                        const open_sessions& open, model::kv_storage* kv,
                                                        std::uint32_t target_block_size,
                                                        const model::kv_storage* target_kv) {
-  const auto& log = *item.request.log;
-  const auto& beams = *log.beams();
-  if (!beams.may_draft()) return {};
-  const auto limit = limit_below_hypotheses(item, beams, target_block_size);
-  if (limit.length == 0) return {};
-  std::vector<std::vector<token_id>> outputs;
-  for (std::uint32_t i = 0; i < beams.num_hypotheses(); ++i) outputs.push_back(beams.output_of(i));
-  const auto sessions = open(outputs);
-  std::vector<hypothesis_text> texts;
-  for (const auto& output : outputs) texts.push_back(text_of(log, output));
+  const drafted_hypotheses all(item, target_block_size, target_kv);
+  if (all.limit.length == 0) return {};
+  const auto sessions = open(all.outputs);
   std::vector<speculation::draft_task> tasks;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    auto task = make_task(item, limit, sessions[i]);
-    task.tokens = texts[i].tokens;
-    task.counts = &texts[i].counts;
-    if (drafter.own_model()) task.num_settled = log.terms().prompt_length(); // others have a session each
-    task.target_cells = final_cells(item, target_kv);
-    if (task.target_cells.kv != nullptr)
-      task.target_cells.scattered = beams.slots_of(static_cast<std::uint32_t>(i));
-    task.last_round = nullptr;
-    task.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());
-    tasks.push_back(std::move(task));
+  for (std::size_t i = 0; i < all.texts.size(); ++i) {
+    tasks.push_back(all.task(i, sessions[i]));
+    if (drafter.own_model()) // others have a session each
+      tasks.back().num_settled = item.request.terms->prompt_length();
   }
-  // A drafter with cells of its own has one lease per request, which its hypotheses use in turn.
+  // One lease and one session, which the hypotheses use in turn.
   if (drafter.own_model())
     for (auto& task : tasks) drafter.propose(ops, kv, {&task, 1});
   else
     drafter.propose(ops, kv, tasks);
   std::vector<speculation::draft> drafts;
-  for (auto& task : tasks) {
-    task.result.probes = {};
-    drafts.push_back(std::move(task.result));
-    drafts.back().truncate(limit.nodes); // there are no cells for the rest
-  }
+  for (auto& task : tasks) drafts.push_back(all.taken(task));
   return drafts;
+}
+
+std::vector<speculation::draft> draft_in_own_cells(device::ops& ops, const plan_item& item,
+                                                   speculation::drafter& drafter, hypothesis_cells& cells,
+                                                   const speculation::drafter_session& empty,
+                                                   model::kv_storage& kv, std::uint32_t target_block_size,
+                                                   const model::kv_storage* target_kv) {
+  const drafted_hypotheses all(item, target_block_size, target_kv);
+  if (all.limit.length == 0) return {};
+  const auto prompt_length = item.request.terms->prompt_length();
+  cells.begin_round(all.outputs, {.lease = text_blocks(item),
+                                  .block_size = kv.block_size(),
+                                  .num_prompt_cells = prompt_length - drafter.traits().text_begin.value(),
+                                  .num_draft_cells = drafter.own_positions(all.limit.length),
+                                  .num_read_twice = all.limit.length + 1});
+  std::vector<speculation::draft> drafts(all.texts.size());
+  for (;;) {
+    const auto opened = cells.open_next(ops, kv, empty);
+    if (opened.empty()) return drafts;
+    std::vector<speculation::draft_task> tasks;
+    for (const auto i : opened) {
+      tasks.push_back(all.task(i, cells.session(i)));
+      tasks.back().num_settled = prompt_length;
+      tasks.back().blocks = cells.blocks(i);
+      if (!cells.begins_lease(i)) tasks.back().num_drafter_cells = 0;
+    }
+    drafter.propose(ops, &kv, tasks);
+    for (std::size_t t = 0; t < opened.size(); ++t) drafts[opened[t]] = all.taken(tasks[t]);
+  }
 }
 
 } // namespace paceline::rounds

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/rounds/beam_search.hpp"
+#include "runtime/rounds/hypothesis_cells.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
@@ -21,12 +22,20 @@ scheduling::draft_bounds limit_below_hypotheses(const scheduling::plan_item& ite
                                                 std::uint32_t block_size);
 
 /// Drafts below each hypothesis of a beam search, best first, as far as the lease of the target has cells for
-/// them. None if it is not the time for drafts. `kv`: storage of the drafter's own pool. `target_kv`: as of
-/// `final_cells`. Call inside a program.
+/// them. None if it is not the time for drafts. `kv`: storage of the drafter's own pool, whose lease the
+/// hypotheses use in turn. `target_kv`: as of `final_cells`. Call inside a program.
 std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const scheduling::plan_item& item,
                                                        speculation::drafter& drafter,
                                                        const open_sessions& open, model::kv_storage* kv,
                                                        std::uint32_t target_block_size,
                                                        const model::kv_storage* target_kv = nullptr);
+
+/// The same by a drafter in whose lease each hypothesis has cells of its own. `empty`: a session of the
+/// request that has read nothing.
+std::vector<speculation::draft> draft_in_own_cells(device::ops& ops, const scheduling::plan_item& item,
+                                                   speculation::drafter& drafter, hypothesis_cells& cells,
+                                                   const speculation::drafter_session& empty,
+                                                   model::kv_storage& kv, std::uint32_t target_block_size,
+                                                   const model::kv_storage* target_kv = nullptr);
 
 } // namespace paceline::rounds

@@ -4,6 +4,7 @@
 #include "runtime/rounds/beam_drafts.hpp"
 #include "runtime/rounds/draft_tasks.hpp"
 
+#include <algorithm>
 #include <exception>
 
 namespace paceline::rounds {
@@ -34,9 +35,15 @@ bool draft_runner::enter_lease(device::ops& ops, const plan_item& item) {
   return true;
 }
 
-/// Cells of tokens that are committed will not change.
-void draft_runner::report_cells(const plan_item& item, std::uint32_t& num_cells) {
-  if (drafter_->traits().text_begin) num_cells = sessions_.session(item.request.log)->num_cells().committed;
+/// What the drafter says for the text of `item`, number `index` in the plan. Cells of tokens that are
+/// committed will not change.
+void draft_runner::keep_draft(const plan_item& item, std::size_t index, speculation::draft&& made,
+                              draft_batch& batch) {
+  const auto& log = item.request.log;
+  if (!made.catching_up) sessions_.of(log).drafted_at = log->length();
+  batch.drafts[index] = std::move(made);
+  if (drafter_->traits().text_begin)
+    batch.num_drafter_cells[index] = sessions_.session(log)->num_cells().committed;
 }
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
@@ -44,7 +51,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   drop_ended();
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
-  batch.num_cells.assign(plan.items.size(), 0);
+  batch.num_drafter_cells.assign(plan.items.size(), 0);
   try {
     draft_for_texts(ops, plan, batch);
     draft_for_beams(ops, plan, batch);
@@ -75,12 +82,9 @@ void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, dra
     if (!log->is_computed() || log->beams()) continue;
     const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
-    auto& drafted_at = sessions_.of(log).drafted_at;
-    batch.catching_up |= is_new || log->length() > drafted_at + limit.length + 1;
-    drafted_at = log->length();
+    batch.catching_up |= is_new || log->length() > sessions_.of(log).drafted_at + limit.length + 1;
     if (auto ready = foreseen_.take(ops, plan, item, batch)) {
-      batch.drafts[i] = *std::move(ready);
-      report_cells(item, batch.num_cells[i]);
+      keep_draft(item, i, *std::move(ready), batch);
       continue;
     }
     tasks.push_back(make_task(item, limit, sessions_.session(log)));
@@ -90,10 +94,21 @@ void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, dra
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());
   if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    batch.drafts[owners[t]] = std::move(tasks[t].result);
-    report_cells(plan.items[owners[t]], batch.num_cells[owners[t]]);
-  }
+  for (std::size_t t = 0; t < tasks.size(); ++t)
+    keep_draft(plan.items[owners[t]], owners[t], std::move(tasks[t].result), batch);
+}
+
+std::vector<speculation::draft> draft_runner::drafts_of_hypotheses(device::ops& ops, const plan_item& item) {
+  const auto& log = item.request.log;
+  if (drafter_->traits().text_begin)
+    return draft_in_own_cells(ops, item, *drafter_, sessions_.of(log).cells, *sessions_.session(log), *kv_,
+                              target_block_size_, target_kv_);
+  const auto open = [&](std::span<const std::vector<token_id>> outputs) {
+    if (!drafter_->own_model())
+      return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
+    return std::vector(outputs.size(), sessions_.session(log));
+  };
+  return draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_, target_kv_);
 }
 
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
@@ -101,13 +116,10 @@ void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, dra
     const auto& item = plan.items[i];
     const auto& log = item.request.log;
     if (!drafts_for(item) || !log->is_computed() || !log->beams()) continue;
-    const auto open = [&](std::span<const std::vector<token_id>> outputs) {
-      if (!drafter_->own_model())
-        return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
-      return std::vector(outputs.size(), sessions_.session(log));
-    };
-    auto drafts = draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_, target_kv_);
+    auto drafts = drafts_of_hypotheses(ops, item);
     if (drafts.empty()) continue;
+    batch.catching_up |= std::ranges::any_of(drafts, &speculation::draft::catching_up) ||
+                         sessions_.of(log).cells.catching_up();
     batch.beams.resize(plan.items.size());
     batch.beams[i] = std::move(drafts);
   }

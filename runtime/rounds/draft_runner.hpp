@@ -39,9 +39,11 @@ class draft_runner {
   bool drafts_for(const scheduling::plan_item& item) const;
   bool enter_lease(device::ops& ops, const scheduling::plan_item& item);
   void fail(const scheduling::round_plan& plan, scheduling::draft_batch& batch, const std::string& why);
-  void report_cells(const scheduling::plan_item& item, std::uint32_t& num_cells);
+  void keep_draft(const scheduling::plan_item& item, std::size_t index, speculation::draft&& made,
+                  scheduling::draft_batch& batch);
   void draft_for_texts(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
   void draft_for_beams(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
+  std::vector<speculation::draft> drafts_of_hypotheses(device::ops& ops, const scheduling::plan_item& item);
 
   speculation::drafter* drafter_;
   drafter_index index_;

@@ -32,6 +32,8 @@ void draft_sessions::reset(request_id request) {
   if (found == entries_.end()) return;
   found->second.session.reset();
   found->second.hypotheses = {};
+  found->second.cells = {};
+  found->second.drafted_at = 0;
 }
 
 void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,

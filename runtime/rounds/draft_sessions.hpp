@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/rounds/hypothesis_cells.hpp"
 #include "runtime/rounds/hypothesis_sessions.hpp"
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
@@ -25,9 +26,11 @@ class draft_sessions {
   struct entry {
     std::shared_ptr<const scheduling::committed_log> log;
     std::unique_ptr<speculation::drafter_session> session; ///< created at first use, see `session`
-    hypothesis_sessions hypotheses;
-    std::uint32_t drafted_at = 0; ///< committed length at which it last drafted; 0 before
-    std::uint64_t lease = 0;      ///< number of the lease in which the session's cells lie
+    hypothesis_sessions hypotheses;                        ///< of a beam search, for a drafter without cells
+    hypothesis_cells cells; ///< of a beam search, for one whose cells hypotheses can share
+    /// Committed length at which the session had last caught up; 0 before, and after a reset.
+    std::uint32_t drafted_at = 0;
+    std::uint64_t lease = 0; ///< number of the lease in which the session's cells lie
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);

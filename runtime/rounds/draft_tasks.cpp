@@ -42,7 +42,7 @@ speculation::draft_task make_task(const plan_item& item, draft_bounds limit,
   task.tokens = log.tokens();
   task.counts = &log.counts();
   task.blocks = text_blocks(item);
-  task.num_own_cells = item.num_drafter_cells;
+  task.num_drafter_cells = item.num_drafter_cells;
   task.last_round = log.last_round();
   task.session = session;
   task.result.base_length = log.length();

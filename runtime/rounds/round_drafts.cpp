@@ -27,8 +27,8 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     for (const auto& batch : drafts) {
       if (!batch || position >= batch->drafts.size()) continue;
       if (!batch->drafts[position].tree.empty()) part.draft = std::move(batch->drafts[position]);
-      if (position < batch->num_cells.size())
-        part.num_drafter_cells = std::max(part.num_drafter_cells, batch->num_cells[position]);
+      if (position < batch->num_drafter_cells.size())
+        part.num_drafter_cells = std::max(part.num_drafter_cells, batch->num_drafter_cells[position]);
     }
   }
   for (auto index : in_line) propose_in_line(ops, index, parts);

@@ -26,7 +26,8 @@ void memory_ledger::acquire(acquire_command question, commands& out) {
 
 void memory_ledger::want(request_id request, look_ahead least, commands& out) {
   auto& a = at(request);
-  ask_for_more(a.target, {request, target_pool}, a.use.target, least, out);
+  if (const auto next = next_question(a.target, a.use.target, least))
+    out.emplace_back(reserve_command{request, target_pool, next->num_positions, next->ticket});
 }
 
 void memory_ledger::want_for_drafter(request_id request, pool_number pool,
@@ -35,8 +36,13 @@ void memory_ledger::want_for_drafter(request_id request, pool_number pool,
   auto& a = at(request);
   a.drafter_pool = pool;
   a.drafter_shares = text_begin.has_value();
-  const bool opens = a.drafter.blocks.empty();
-  ask_for_more(a.drafter, {request, pool, 0, 0, text_begin, opens}, a.use.drafter, least, out);
+  const auto next = next_question(a.drafter, a.use.drafter, least);
+  if (!next) return;
+  if (a.drafter.blocks.empty())
+    out.emplace_back(
+        acquire_for_drafter_command{request, pool, next->num_positions, next->ticket, text_begin});
+  else
+    out.emplace_back(reserve_command{request, pool, next->num_positions, next->ticket});
 }
 
 void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out) {
@@ -49,20 +55,21 @@ void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cel
   out.emplace_back(commit_command{request, *a.drafter_pool, 0, {}, num_cells});
 }
 
-/// Asks `question`, of as many positions as may be granted.
-void memory_ledger::ask_for_more(lease& l, reserve_command question, const look_ahead_positions& wanted,
-                                 look_ahead least, commands& out) {
-  if (l.asked) return;
+/// What to ask for a longer lease, of as many positions as may be granted; nothing if it is long enough, or
+/// an answer is due.
+std::optional<memory_ledger::new_question>
+memory_ledger::next_question(lease& l, const look_ahead_positions& wanted, look_ahead least) {
+  if (l.asked) return std::nullopt;
   for (auto kind : {look_ahead::tree, look_ahead::chain, look_ahead::plain}) {
     if (kind > largest_look_ahead() || kind < least) continue;
     const auto num_positions = wanted.at(kind);
-    if (positions(l) >= num_positions) return;
+    if (positions(l) >= num_positions) return std::nullopt;
     if (l.refused_at != 0 && num_positions >= l.refused_at) continue;
-    question.ticket = l.asked = next_ticket_++;
-    question.num_positions = l.asked_for = num_positions;
-    out.emplace_back(question);
-    return;
+    l.asked = next_ticket_++;
+    l.asked_for = num_positions;
+    return new_question{l.asked, num_positions};
   }
+  return std::nullopt;
 }
 
 memory_ledger::answer memory_ledger::take(const lease_event& event, commands& out) {

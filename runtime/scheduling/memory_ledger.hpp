@@ -75,7 +75,7 @@ class memory_ledger {
   void acquire(acquire_command question, commands& out);
   /// Asks the target's pool for as much as it may still have, from the positions of trees down to `least`.
   void want(request_id request, look_ahead least, commands& out);
-  /// The same in the pool of its drafter. `text_begin`: as in `reserve_command`.
+  /// The same in the pool of its drafter. `text_begin`: as in `acquire_for_drafter_command`.
   void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
                         look_ahead least, commands& out);
   /// The first `num_cells` cells of the drafter's lease are final. Tells the pool if it can share them.
@@ -127,7 +127,7 @@ class memory_ledger {
   std::uint64_t drafter_lease(request_id request) const { return at(request).drafter_lease; }
   /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass;
   /// nothing once a pass in it is known to have been made.
-  std::uint32_t drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
+  std::uint32_t num_drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
   const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
     return at(request).drafter_copies;
   }
@@ -169,13 +169,17 @@ class memory_ledger {
     bool way_made = false;
   };
 
+  struct new_question {
+    std::uint64_t ticket = 0;
+    std::uint32_t num_positions = 0;
+  };
+
   account& at(request_id request) { return accounts_.at(request); }
   const account& at(request_id request) const { return accounts_.at(request); }
   std::uint32_t positions(const lease& l) const {
     return static_cast<std::uint32_t>(l.blocks.size()) * block_size_;
   }
-  void ask_for_more(lease& l, reserve_command question, const look_ahead_positions& wanted, look_ahead least,
-                    commands& out);
+  std::optional<new_question> next_question(lease& l, const look_ahead_positions& wanted, look_ahead least);
   void take_grant(account& a, lease& l, const lease_event& event, commands& out);
   void take_refusal(account& a, lease& l, commands& out);
   bool tighten(commands& out);

@@ -11,10 +11,12 @@
 
 namespace paceline::scheduling {
 
-/// Commands to the pool manager. They are one-way; `acquire` and `reserve` are answered by a `lease_event`.
+/// Commands to the pool manager. They are one-way; those that ask for blocks are answered by a `lease_event`.
 /// `pool` is a pool of the sender's model.
 
-/// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`.
+/// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`. If the
+/// request has a lease already, the answer that gave it was lost and its blocks were never used: the lease is
+/// over.
 struct acquire_command {
   request_id request;
   pool_number pool = target_pool;
@@ -25,19 +27,23 @@ struct acquire_command {
   std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
 };
 
-/// Extends the lease to `num_positions` positions. In a drafter's pool the first one opens it: the text is
-/// then what the target's pool knows of the request, and its longest cached prefix is found.
+/// The same in a drafter's pool, where the text is what the target's pool knows of the request.
+struct acquire_for_drafter_command {
+  request_id request;
+  pool_number pool;
+  std::uint32_t num_positions = 0;
+  std::uint64_t ticket = 0;
+  /// Where the drafter's text begins in the request's (`speculation::drafter_traits::text_begin`); nullopt:
+  /// nothing is shared.
+  std::optional<std::uint32_t> text_begin = {};
+};
+
+/// Extends a lease to `num_positions` positions.
 struct reserve_command {
   request_id request;
   pool_number pool = target_pool;
   std::uint32_t num_positions = 0;
   std::uint64_t ticket = 0;
-  /// Of a drafter's pool: where the drafter's text begins in the request's
-  /// (`speculation::drafter_traits::text_begin`); nullopt: nothing is shared.
-  std::optional<std::uint32_t> text_begin = {};
-  /// Of a drafter's pool: the sender holds nothing there. If a table is open, the answer that opened it was
-  /// lost and its blocks were never used: it is opened again.
-  bool opens = false;
 };
 
 /// Tokens that a round committed, and the number of positions whose KV is final: full blocks of them may be
@@ -79,11 +85,12 @@ struct watermark_event {
   std::uint64_t sequence = 0;
 };
 
-using pool_command = std::variant<acquire_command, reserve_command, commit_command, rollback_command,
-                                  release_command, retain_command, watermark_event>;
+using pool_command =
+    std::variant<acquire_command, acquire_for_drafter_command, reserve_command, commit_command,
+                 rollback_command, release_command, retain_command, watermark_event>;
 
-/// Answer to acquire and reserve. "Pool full" is an ordinary answer: `granted` is false, and the old lease
-/// remains valid.
+/// Answer to a command that asks for blocks. "Pool full" is an ordinary answer: `granted` is false, and the
+/// old lease remains valid.
 struct lease_event {
   request_id request;
   pool_number pool = target_pool;

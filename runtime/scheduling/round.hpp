@@ -64,8 +64,9 @@ struct draft_batch {
   std::vector<std::vector<speculation::draft>>
       beams;                    ///< [plan item][hypothesis], for beam searches; empty if there are none
   std::optional<error> failure; ///< the drafter failed: the drafts are empty, and the round runs without them
-  /// For each plan item: leading cells of the drafter's lease that hold committed tokens; 0: not reported.
-  std::vector<std::uint32_t> num_cells;
+  /// For each plan item: leading cells of the drafter's lease that hold committed tokens, which makes them
+  /// final; 0: not reported.
+  std::vector<std::uint32_t> num_drafter_cells;
   std::optional<pool_number> pool; ///< the drafter's pool, if it has one
   std::uint64_t submission = 0;    ///< number of its program on its stream
 };
@@ -90,7 +91,7 @@ struct item_result {
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed;     ///< by this round
   std::uint32_t num_cells = 0;         ///< for a beam search: cells that its next round needs without drafts
-  std::uint32_t num_drafter_cells = 0; ///< as reported by its worker (`draft_batch::num_cells`)
+  std::uint32_t num_drafter_cells = 0; ///< as reported by its worker (`draft_batch`)
   worker_advice advice = {};           ///< of requests with drafter "auto"
 };
 

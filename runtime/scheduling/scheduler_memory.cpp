@@ -141,6 +141,11 @@ std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahe
   if (!slot_of(*r.worker).caches_text) return bounded(r, std::uint64_t{cells} + 1, nodes, block);
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
+  if (r.beam_width != 0 && slot_of(*r.worker).text_begin && kind == look_ahead::tree) {
+    // Every hypothesis drafts behind its own text, and has the block to itself where that leaves the others'.
+    const auto more = r.beam_width * (cells + options_.block_size);
+    return bounded(r, upper + more, 0, more);
+  }
   return bounded(r, upper + cells + 1, nodes, block);
 }
 

@@ -173,7 +173,7 @@ void scheduler_state::want_for_drafter(const record& r, decisions& out) {
 
 void scheduler_state::give_drafter_lease(request_id request, plan_item& item) {
   item.drafter_blocks = ledger_.drafter_blocks(request);
-  item.num_drafter_cells = ledger_.drafter_cells(request);
+  item.num_drafter_cells = ledger_.num_drafter_cells(request);
   item.drafter_lease = ledger_.drafter_lease(request);
   item.drafter_copies = ledger_.drafter_copies(request);
 }

@@ -82,7 +82,8 @@ class drafters_pool_test : public testing::Test {
                       std::optional<std::uint32_t> text_begin = 1) {
     const auto length = static_cast<std::uint32_t>(prompt.size());
     say(acquire_command{request_id{request}, target_pool, std::move(prompt), salt, true, length, 1});
-    const auto opened = say(reserve_command{request_id{request}, drafters, length, 1, text_begin});
+    const auto opened =
+        say(acquire_for_drafter_command{request_id{request}, drafters, length, 1, text_begin});
     EXPECT_TRUE(opened.granted);
     return opened.num_cached;
   }
@@ -138,20 +139,20 @@ TEST_F(drafters_pool_test, gives_a_whole_answer_again_if_the_first_was_lost) {
   commit(1, 13);
   end(1);
   say(acquire_command{request_id{2}, target_pool, text(13), {}, true, 13, 1});
-  const reserve_command first{request_id{2}, drafters, 16, 1, 1, true};
+  const acquire_for_drafter_command first{request_id{2}, drafters, 16, 1, 1};
   const auto lost = say(first), again = say(first);
   EXPECT_EQ(again.num_cached, 11U) << "or the drafter would write to blocks that others read";
   EXPECT_EQ(again.copies.size(), 1U);
   EXPECT_EQ(again.blocks.size(), lost.blocks.size());
   EXPECT_EQ(manager.usage(ids[1]).num_requests, 1U);
-  const auto longer = say(reserve_command{request_id{2}, drafters, 20, 2, 1, false});
+  const auto longer = say(reserve_command{request_id{2}, drafters, 20, 2});
   EXPECT_EQ(longer.num_cached, 0U) << "it has its cells";
   EXPECT_EQ(longer.blocks.size(), 5U);
 }
 
 TEST_F(drafters_pool_test, learns_later_tokens_from_the_targets_pool) {
   EXPECT_EQ(begin(1, text(6)), 0U);
-  say(reserve_command{request_id{1}, drafters, 20, 2, 1});
+  say(reserve_command{request_id{1}, drafters, 20, 2});
   commit(1, 9);
   EXPECT_EQ(num_cached(), 0U) << "cells of tokens that nobody knows";
   say(commit_command{request_id{1}, target_pool, 6, {token_id{6}, token_id{7}, token_id{8}, token_id{9}}, 6});

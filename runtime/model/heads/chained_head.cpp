@@ -4,8 +4,8 @@
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
+#include "runtime/model/heads/head_cells.hpp"
 #include "runtime/model/heads/head_ops.hpp"
-#include "runtime/model/kv_cells.hpp"
 #include "runtime/model/pass_rows.hpp"
 
 #include <algorithm>
@@ -16,8 +16,6 @@
 namespace paceline::model {
 
 namespace {
-
-constexpr std::array own_taps{layer_index{0}};
 
 kv_shape shape_of(const chained_config& config, const chained_weights& weights, kv_type type) {
   return {weights.prefix ? 1U : 0U, config.layer.num_kv_heads, config.layer.head_dim, type};
@@ -186,7 +184,7 @@ std::unique_ptr<kv_storage> chained_head::make_kv_storage(std::uint32_t num_bloc
                                                           std::span<const layer_index> taps) const {
   PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
   return std::make_unique<kv_cells>(shape_of(config_, *weights_, kv_type_), num_blocks, block_size, memory_,
-                                    feature_shape{own_taps, kept_size()});
+                                    kept_vector(kept_size()));
 }
 
 void chained_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,

@@ -5,8 +5,8 @@
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
+#include "runtime/model/heads/head_cells.hpp"
 #include "runtime/model/heads/head_ops.hpp"
-#include "runtime/model/kv_cells.hpp"
 #include "runtime/model/pass_rows.hpp"
 
 #include <algorithm>
@@ -14,17 +14,6 @@
 #include <utility>
 
 namespace paceline::model {
-
-namespace {
-
-/// The one vector that a slot leaves beside its cell.
-constexpr std::array own_taps{layer_index{0}};
-
-kv_shape shape_of(const model_config& layer, kv_type type) {
-  return {layer.num_layers, layer.num_kv_heads, layer.head_dim, type};
-}
-
-} // namespace
 
 /// A pass over rows of texts, behind some of which is a block.
 class dflash_head::block_pass {
@@ -46,7 +35,6 @@ class dflash_head::block_pass {
       make_logits();
     }
     ops_.deliver();
-    make_confidences(outputs_.confidences);
   }
 
  private:
@@ -202,8 +190,8 @@ class dflash_head::block_pass {
     float* const logits = ops_.place_for(outputs_.logits);
     product(ops_, {picked_, picked}, wanted, head_.lm_head(), nullptr, {logits, vocab});
     if (!outputs_.confidences.empty())
-      product(ops_, {picked_, picked}, wanted, *weights_.markov.confidence, weights_.markov.confidence_bias,
-              {ops_.place_for(outputs_.confidences), 1});
+      make_confidences(ops_, weights_.markov, {picked_, picked}, wanted,
+                       ops_.place_for(outputs_.confidences));
     if (config_.markov == markov_kind::none) return;
     const auto firsts = static_cast<std::uint32_t>(first_slots_.size());
     const std::uint32_t rank = config_.markov_rank;
@@ -294,10 +282,8 @@ std::uint32_t dflash_head::num_embedded() const noexcept {
 std::unique_ptr<kv_storage> dflash_head::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                                          std::span<const layer_index> taps) const {
   PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
-  const feature_shape kept{kept_size() != 0 ? std::span<const layer_index>(own_taps)
-                                            : std::span<const layer_index>(),
-                           kept_size()};
-  return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_, kept);
+  return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_,
+                                    kept_vector(kept_size()));
 }
 
 void dflash_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,

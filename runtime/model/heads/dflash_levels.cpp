@@ -38,9 +38,10 @@ class dflash_head::level_pass {
     ops_.gather({terms_, rank, markov_.term().at, markov_.width(), outputs_.logit_rows.data(), wanted, rank});
     product(ops_, {terms_, rank}, wanted, *head_.weights_->markov.logits, nullptr,
             {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
-    if (!outputs_.confidences.empty()) markov_.confidence(ops_, ops_.place_for(outputs_.confidences));
+    if (!outputs_.confidences.empty())
+      make_confidences(ops_, head_.weights_->markov, markov_.hidden(), count,
+                       ops_.place_for(outputs_.confidences));
     ops_.deliver();
-    make_confidences(outputs_.confidences);
   }
 
  private:

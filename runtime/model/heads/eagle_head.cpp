@@ -5,25 +5,14 @@
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
 #include "runtime/device/ops.hpp"
+#include "runtime/model/heads/head_cells.hpp"
 #include "runtime/model/heads/head_ops.hpp"
-#include "runtime/model/kv_cells.hpp"
 #include "runtime/model/pass_rows.hpp"
 
 #include <array>
 #include <utility>
 
 namespace paceline::model {
-
-namespace {
-
-/// The one vector that a row leaves beside its cell.
-constexpr std::array own_taps{layer_index{0}};
-
-kv_shape shape_of(const model_config& layer, kv_type type) {
-  return {layer.num_layers, layer.num_kv_heads, layer.head_dim, type};
-}
-
-} // namespace
 
 /// One forward pass. The intermediate values of all rows are in one piece of the stream's scratch memory.
 class eagle_head::pass {
@@ -216,9 +205,8 @@ eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weigh
 std::unique_ptr<kv_storage> eagle_head::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                                         std::span<const layer_index> taps) const {
   PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
-  const std::span<const layer_index> own = feeds_back() ? own_taps : std::span<const layer_index>();
   return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_,
-                                    feature_shape{own, config_.layer.hidden_size});
+                                    kept_vector(feeds_back() ? config_.layer.hidden_size : 0));
 }
 
 head_traits eagle_head::traits() const noexcept {

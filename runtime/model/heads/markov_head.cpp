@@ -4,8 +4,6 @@
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_glu.hpp"
 
-#include <cmath>
-
 namespace paceline::model {
 
 using device::activation;
@@ -51,12 +49,10 @@ void markov_rows::mix_rnn(device::ops& ops) const {
   ops.add({state().at, width(), candidate, width(), num_rows_, rank_});
 }
 
-void markov_rows::confidence(device::ops& ops, float* out) const {
-  product(ops, hidden(), num_rows_, *weights_.confidence, weights_.confidence_bias, {out, 1});
-}
-
-void make_confidences(std::span<float> values) {
-  for (float& value : values) value = 1 / (1 + std::exp(-value));
+void make_confidences(device::ops& ops, const markov_weights& weights, const value_rows& states,
+                      std::uint32_t num_rows, float* out) {
+  product(ops, states, num_rows, *weights.confidence, weights.confidence_bias, {out, 1});
+  activate(ops, {out, num_rows}, num_rows, 1, activation::sigmoid);
 }
 
 } // namespace paceline::model

@@ -58,8 +58,6 @@ class markov_rows {
 
   void begin_states(device::ops& ops) const;
   void run(device::ops& ops, std::span<const token_id> tokens) const;
-  /// Values of which the confidence is the sigmoid, adjacent.
-  void confidence(device::ops& ops, float* out) const;
 
  private:
   value_rows part(std::size_t offset) const noexcept { return {at_ + offset, width()}; }
@@ -75,7 +73,8 @@ class markov_rows {
   std::uint32_t num_rows_ = 0;
 };
 
-/// Confidences from what `markov_rows::confidence` gave, on the host.
-void make_confidences(std::span<float> values);
+/// Writes the confidences of rows [z ; e], adjacent.
+void make_confidences(device::ops& ops, const markov_weights& weights, const value_rows& states,
+                      std::uint32_t num_rows, float* out);
 
 } // namespace paceline::model

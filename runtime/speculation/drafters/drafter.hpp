@@ -105,13 +105,13 @@ struct draft_task {
   std::uint32_t max_rows = 0; ///< upper bound of nodes and probes together, at least max_nodes
   /// Upper bound of the probes' depth: the positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
-  /// Lease in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes positions;
-  /// empty if it has no pool. If the lease
-  /// is not the previous one, a new session is required.
+  /// Block table in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes
+  /// positions; empty if it has no pool. A new session is required unless the cells that the session has used
+  /// have the same contents as in its previous table.
   std::span<const block_id> blocks;
   /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
   /// compute them.
-  std::uint32_t num_own_cells = 0;
+  std::uint32_t num_drafter_cells = 0;
   /// The target's cells of leading `tokens`, for a drafter that reads them or the features beside them.
   /// Nobody writes them, or gives their blocks to another request, before `propose` returns.
   speculation::target_cells target_cells = {};
@@ -183,8 +183,8 @@ class drafter {
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
   /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
   /// amount (a new request, a restart, rounds drafted by another drafter). It catches up by at most
-  /// `max_catch_up` tokens a call and returns an empty tree until it has caught up. Cells copied from the
-  /// target (`draft_task::target_cells`) have a limit of their own.
+  /// `max_catch_up` tokens a call. Until it has caught up its tree is empty, and `draft::catching_up` says
+  /// so. Cells copied from the target (`draft_task::target_cells`) have a limit of their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have

@@ -253,7 +253,7 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
     const auto computed = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
     if (lane.session->next_slot().value == 0)
       lane.session->take_over(
-          computed.first(std::min<std::size_t>(lane.task->num_own_cells, computed.size())));
+          computed.first(std::min<std::size_t>(lane.task->num_drafter_cells, computed.size())));
     if (network_.head)
       lane.session->forget_draft(); // accepted tokens are computed from the target's features
     if (lane.task->num_settled > 0)
@@ -291,6 +291,7 @@ void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lan
   std::size_t budget = max_catch_up;
   for (const std::size_t i : order) {
     const std::size_t count = std::min(missing[i], budget);
+    if (count < missing[i]) lanes[i].task->result.catching_up = true;
     if (count == 0) continue;
     budget -= count;
     feed_context(lanes[i], i, count, next);

@@ -60,7 +60,8 @@ class ngram_drafter final : public host_drafter<ngram_session> {
   }
 
   void draft_one(const draft_task& task, ngram_session& session, draft& result) override {
-    if (!session.index.extend(task.settled(), max_catch_up)) return;
+    result.catching_up = !session.index.extend(task.settled(), max_catch_up);
+    if (result.catching_up) return;
     const std::uint32_t length = chain_length(task);
     if (num_candidates_ == 1) {
       if (const auto next = session.index.continuation(task.tokens)) {

@@ -49,7 +49,9 @@ void take_target_cells(device::ops& ops, model::kv_storage& kv, std::span<draft_
     const std::size_t missing = num_missing(*lane), count = std::min(missing, budget);
     if (count > 0) copy_cells(ops, kv, *lane, count);
     budget -= count;
-    if (count < missing) lane->bounds = {};
+    if (count == missing) continue;
+    lane->bounds = {};
+    lane->task->result.catching_up = true;
   }
 }
 

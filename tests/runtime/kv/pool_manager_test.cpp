@@ -111,6 +111,30 @@ TEST_F(pool_manager_test, released_blocks_wait_for_their_stream) {
   EXPECT_EQ(manager.usage(pool).num_free, 8U);
 }
 
+/// Requests ask again whenever blocks have become free.
+TEST(pool_manager, a_full_pool_refuses_without_looking_for_a_prefix) {
+  std::uint32_t num_hashed = 0;
+  pool_manager manager(800, [&, hash = make_block_hasher()](const block_content& content) {
+    ++num_hashed;
+    return hash(content);
+  });
+  const auto pool = *manager.add_pool(small_pool(8));
+  const auto prompt = tokens(10, 9);
+  const auto first = manager.acquire(pool, request_id{1}, {prompt, 9, {}, 28});
+  ASSERT_TRUE(first && manager.commit(first->lease.key, {}, 9));
+  const auto hashed_for = [&](std::uint32_t num_slots, bool granted, bool use_cache = true) {
+    num_hashed = 0;
+    const auto answer = manager.acquire(pool, request_id{2}, {prompt, 9, {}, num_slots, use_cache});
+    EXPECT_EQ(answer.has_value(), granted);
+    if (answer) EXPECT_TRUE(manager.release(answer->lease.key, {}));
+    return num_hashed;
+  };
+  EXPECT_EQ(hashed_for(16, false), 0U) << "two blocks of four, if it shares two; one is left";
+  EXPECT_EQ(hashed_for(12, true), 2U) << "it shares two";
+  EXPECT_EQ(hashed_for(4, true, false), 0U) << "nor does a request that shares nothing look for it";
+  EXPECT_EQ(hashed_for(40, false), 0U) << "it can never fit";
+}
+
 TEST_F(pool_manager_test, committed_prefix_is_shared_but_never_its_last_token) {
   const auto prompt = tokens(10, 8);
   const auto a = start(1, prompt, 8);

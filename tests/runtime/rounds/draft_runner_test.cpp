@@ -3,11 +3,14 @@
 
 #include "runtime/rounds/admit.hpp"
 #include "runtime/rounds/request_progress.hpp"
+#include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/runtime/rounds/rounds.hpp"
+#include "tests/runtime/speculation/drafters/drafted_request.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -22,11 +25,11 @@ namespace {
 constexpr drafter_index own_drafter{1};
 
 /// A request whose prompt is computed.
-admitted_request request_number(std::uint64_t id, time_point now) {
+admitted_request request_number(std::uint64_t id, time_point now, std::uint32_t prompt_length = 4) {
   generation_request request;
-  request.prompt.assign(4, token_id{3});
+  request.prompt.assign(prompt_length, token_id{3});
   request.stop.max_tokens = 20;
-  auto made = admit(request_id{id}, std::move(request), 64, nullptr, now);
+  auto made = admit(request_id{id}, std::move(request), 2048, nullptr, now);
   made.progress->restart_at(0, 0, 0);
   made.progress->set_kv_length(made.log->length() - 1);
   return made;
@@ -168,6 +171,114 @@ TEST_F(new_lease, is_entered_by_the_second_round_if_the_first_never_runs) {
   ++plan.round.value;
   run();
   EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2}));
+}
+
+/// Two requests, with a drafting model of their own: a short one, and one whose prompt takes three programs.
+TEST(draft_runner_test, its_time_is_not_representative_until_a_long_prompt_is_read) {
+  test::virtual_clock time;
+  const auto own = std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 2048});
+  speculation::model_drafter drafter(test::options_of("model", "model"), {.model = own},
+                                     own->info().vocab_size);
+  const auto kv = own->make_kv_storage(200, 16);
+  draft_runner runner(drafter, own_drafter, kv.get(), 16, 2048, time);
+  round_plan plan{round_id{1}, group_id{0}, {}};
+  for (const std::uint32_t prompt_length : {4U, 2 * speculation::model_drafter::max_catch_up + 50}) {
+    const auto number = static_cast<std::uint32_t>(plan.items.size());
+    const auto request = request_number(number + 1, time.now(), prompt_length);
+    auto& item = plan.items.emplace_back(plan_of(request, round_id{1}, group_id{0}).items.front());
+    item.ahead = ahead_mode::off;
+    item.drafter_lease = number + 1;
+    item.blocks.clear();
+    for (std::uint32_t b = 0; b < 100; ++b) item.blocks.emplace_back(100 * number + b);
+    item.drafter_blocks = item.blocks;
+  }
+  std::vector<bool> catching_up, has_draft;
+  for (; plan.round.value <= 5; ++plan.round.value) {
+    test::no_ops ops;
+    draft_batch batch;
+    runner.run(ops, plan, batch);
+    catching_up.push_back(batch.catching_up);
+    has_draft.push_back(!batch.drafts[1].tree.empty());
+    EXPECT_FALSE(batch.drafts[0].tree.empty()) << "the other request waits for nothing";
+    for (const auto& item : plan.items) {
+      auto& progress = *item.request.progress;
+      progress.begin_round(time.now());
+      progress.commit(token_id{5}, std::nullopt);
+      progress.set_kv_length(item.request.log->length() - 1);
+    }
+  }
+  EXPECT_EQ(has_draft, (std::vector<bool>{false, false, true, true, true}));
+  EXPECT_EQ(catching_up, (std::vector<bool>{true, true, true, false, false}));
+}
+
+/// A beam search whose two hypotheses part at their first token, and go on for longer than a program reads.
+class far_hypotheses : public testing::Test {
+ protected:
+  static constexpr std::uint32_t num_steps = speculation::model_drafter::max_catch_up + 90;
+
+  far_hypotheses() {
+    generation_request request;
+    request.prompt.assign(4, token_id{3});
+    request.stop.max_tokens = num_steps + 40;
+    request.beams = {.width = 2, .num_best = 1, .length_penalty = 1};
+    auto& item = plan.items.emplace_back();
+    item.request = admit(request_id{1}, std::move(request), 2048, nullptr, time.now());
+    item.request.progress->restart_at(0, 0, 0);
+    item.request.progress->set_kv_length(3);
+    for (std::uint32_t b = 0; b < 110; ++b) item.blocks.emplace_back(b);
+    item.drafter_blocks = item.blocks;
+    item.drafter_lease = 1;
+    item.drafter = own_drafter;
+    item.worker = own_drafter;
+    item.draft_length = item.worker_length = 2;
+    item.max_nodes = 4;
+    beams().set_prompt_computed();
+    step();
+    while (beams().output_of(0).size() < num_steps) step();
+  }
+  beam_search& beams() { return *plan.items[0].request.progress->beams(); }
+  /// Behind the prompt come token 5 and token 6, each of which goes on by itself only.
+  void step() {
+    beams().plan_rows(110 * 16);
+    beams().advance(plan.items[0].request.progress->context_of_beams(), [&](std::uint32_t node) {
+      std::ranges::fill(row, -100.0F);
+      if (node == beam_search::root)
+        row[5] = row[6] = 0;
+      else
+        row[static_cast<std::size_t>(beams().token_of(node).value)] = 0;
+      return std::span(row);
+    });
+  }
+
+  test::virtual_clock time;
+  std::vector<float> row = std::vector<float>(300);
+  round_plan plan{round_id{1}, group_id{0}, {}};
+};
+
+TEST_F(far_hypotheses, are_both_drafted_for_once_they_are_read) {
+  const auto own = std::make_shared<speculation::test_support::counted_model>(
+      model::hash_model_config{.context_length = 2048});
+  speculation::model_drafter drafter(test::options_of("model", "model"), {.model = own},
+                                     own->info().vocab_size);
+  const auto kv = own->make_kv_storage(110, 16);
+  draft_runner runner(drafter, own_drafter, kv.get(), 16, 2048, time);
+  std::vector<std::size_t> num_drafts;
+  std::vector<bool> catching_up;
+  for (; plan.round.value <= 5; ++plan.round.value) {
+    test::no_ops ops;
+    draft_batch batch;
+    own->rows_of_passes.clear();
+    runner.run(ops, plan, batch);
+    ASSERT_FALSE(batch.failure) << batch.failure->message();
+    ASSERT_EQ(batch.beams.size(), 1U);
+    num_drafts.push_back(static_cast<std::size_t>(
+        std::ranges::count_if(batch.beams[0], [](const auto& one) { return !one.tree.empty(); })));
+    catching_up.push_back(batch.catching_up);
+    step();
+  }
+  EXPECT_EQ(num_drafts, (std::vector<std::size_t>{0, 2, 2, 2, 2}));
+  EXPECT_EQ(catching_up, (std::vector<bool>{true, true, false, false, false}));
+  EXPECT_EQ(own->rows_of_passes, (std::vector<std::size_t>{2, 2})) << "a pass a level for both";
 }
 
 } // namespace

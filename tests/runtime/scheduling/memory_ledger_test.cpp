@@ -280,7 +280,7 @@ TEST_F(memory_ledger_test, who_was_preempted_waits_for_blocks_if_others_lack_the
 TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   begin(oldest, 8, 8);
   ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
-  auto asked = said<reserve_command>();
+  auto asked = said<acquire_for_drafter_command>();
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->pool, drafters_pool);
   EXPECT_EQ(ledger.take(refusal(oldest, asked->ticket, drafters_pool), commands), answer::refused);
@@ -288,7 +288,7 @@ TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   EXPECT_TRUE(ledger.admits());
   EXPECT_EQ(ledger.make_way_for(oldest), std::nullopt);
   ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
-  asked = said<reserve_command>();
+  asked = said<acquire_for_drafter_command>();
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->num_positions, 8U + 8) << "less";
   ledger.take(grant(oldest, drafters_pool, asked->ticket, 4), commands);
@@ -302,13 +302,15 @@ TEST_F(memory_ledger_test, a_drafters_lease_has_a_number_of_its_own_until_it_is_
   EXPECT_EQ(ledger.drafter_lease(oldest), 0U) << "it has none";
   const auto open = [&] {
     ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
-    ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
+    ledger.take(grant(oldest, drafters_pool, said<acquire_for_drafter_command>()->ticket, 4), commands);
     return ledger.drafter_lease(oldest);
   };
   const auto first = open();
   EXPECT_NE(first, 0U);
   ledger.tell(oldest, use_at(20));
-  EXPECT_EQ(open(), first) << "the lease became longer";
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
+  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
+  EXPECT_EQ(ledger.drafter_lease(oldest), first) << "the lease became longer";
   ledger.preempted(oldest, commands);
   const auto ticket = ask_for_first_lease(oldest);
   ledger.take(grant(oldest, target_pool, ticket, 8), commands);
@@ -322,14 +324,14 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   ledger.note_drafter_cells(oldest, 3, commands);
   EXPECT_FALSE(said<commit_command>()) << "it has no cells there";
   ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
-  const auto asked = said<reserve_command>();
+  const auto asked = said<acquire_for_drafter_command>();
+  ASSERT_TRUE(asked);
   EXPECT_EQ(asked->text_begin, 1U);
-  EXPECT_TRUE(asked->opens);
   auto first = grant(oldest, drafters_pool, asked->ticket, 4);
   first.num_cached = 7;
   first.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
   ledger.take(first, commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 7U) << "from the prefix cache";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 7U) << "from the prefix cache";
   EXPECT_EQ(ledger.drafter_copies(oldest).size(), 1U);
   ledger.note_drafter_cells(oldest, 7, commands);
   ledger.note_drafter_cells(oldest, 0, commands);
@@ -343,7 +345,7 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   EXPECT_TRUE(ledger.drafter_copies(oldest).empty()) << "they were made, and their source may be reused";
   ledger.note_drafter_cells(oldest, 11, commands);
   EXPECT_FALSE(said<commit_command>()) << "no further block is full";
-  EXPECT_EQ(ledger.drafter_cells(oldest), 11U);
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 11U);
   ledger.note_drafter_cells(oldest, 12, commands);
   told = said<commit_command>();
   ASSERT_TRUE(told);
@@ -351,20 +353,20 @@ TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_
   ledger.tell(oldest, use_at(40));
   ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
   const auto more = said<reserve_command>();
-  EXPECT_FALSE(more->opens);
+  ASSERT_TRUE(more);
   ledger.take(grant(oldest, drafters_pool, more->ticket, 12), commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a longer lease has the same cells";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 12U) << "a longer lease has the same cells";
   ledger.preempted(oldest, commands);
-  EXPECT_EQ(ledger.drafter_cells(oldest), 0U);
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 0U);
 }
 
 TEST_F(memory_ledger_test, a_pool_of_a_drafter_that_shares_nothing_is_told_of_no_cells) {
   begin(oldest, 8, 8);
   ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
-  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
+  ledger.take(grant(oldest, drafters_pool, said<acquire_for_drafter_command>()->ticket, 4), commands);
   ledger.note_drafter_cells(oldest, 12, commands);
   EXPECT_FALSE(said<commit_command>());
-  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a new session takes them over";
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 12U) << "a new session takes them over";
 }
 
 TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_is_asked_again) {

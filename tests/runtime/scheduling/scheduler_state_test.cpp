@@ -55,7 +55,7 @@ TEST(scheduler_state_test, rounds_name_the_drafters_lease_and_its_copies_until_c
   ASSERT_TRUE(asked);
   const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 8)}, false, start);
   ASSERT_FALSE(prompt.rounds.empty());
-  const auto wanted = last<reserve_command>(prompt);
+  const auto wanted = last<acquire_for_drafter_command>(prompt);
   ASSERT_TRUE(wanted && wanted->pool == pool_number{1});
   auto lease = grant(first_request, pool_number{1}, wanted->ticket, 8);
   lease.num_cached = 7;
@@ -210,7 +210,8 @@ struct own_pool {
   bool caches_text = true;
   std::uint32_t block = 0; ///< of `own` those of any draft
   std::uint32_t max_tokens = 10;
-  bool is_refused = false; ///< what is asked for first
+  bool is_refused = false;                      ///< what is asked for first
+  std::optional<std::uint32_t> text_begin = {}; ///< hypotheses can share its cells
 };
 
 /// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
@@ -221,6 +222,7 @@ std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_poo
   if (pool.own > 0) options.drafters[1].own_positions = [own = pool.own](std::uint32_t) { return own; };
   options.drafters[1].caches_text = pool.caches_text;
   options.drafters[1].block_positions = pool.block;
+  options.drafters[1].text_begin = pool.text_begin;
   scheduler_state state(options);
   generation_request request;
   request.prompt.assign(8, token_id{1});
@@ -230,11 +232,12 @@ std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, own_poo
       state.submit(admitted(first_request, std::move(request)), drafter_index{1}, 100, start));
   if (!asked) return 0;
   const auto running = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
-  auto wanted = last<reserve_command>(running);
+  auto wanted = last<acquire_for_drafter_command>(running);
   if (wanted && pool.is_refused) {
     state.on_leases({lease_event{first_request, wanted->pool, wanted->ticket, false, {}, 0, {}}}, false,
                     start);
-    wanted = last<reserve_command>(state.on_round_done(done(running.rounds.front(), 8, 9), start));
+    wanted =
+        last<acquire_for_drafter_command>(state.on_round_done(done(running.rounds.front(), 8, 9), start));
   }
   return wanted && wanted->pool == pool_number{1} ? wanted->num_positions : 0;
 }
@@ -263,6 +266,17 @@ TEST(scheduler_state_test, beam_searches_lease_the_block_of_a_draft) {
             drafter_positions(2, ahead_mode::off) + 12 - 3);
 }
 
+TEST(scheduler_state_test, hypotheses_that_share_cells_lease_a_draft_and_a_block_each) {
+  const auto in_turn = drafter_positions(2, ahead_mode::off, {.own = 5});
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 5, .text_begin = 0}),
+            in_turn - (5 + 1) + 2 * (5 + small_options().block_size));
+  EXPECT_EQ(drafter_positions(2, ahead_mode::off, {.own = 5, .is_refused = true, .text_begin = 0}),
+            drafter_positions(2, ahead_mode::off, {.own = 5, .is_refused = true}))
+      << "or what one needs";
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 5, .text_begin = 0}),
+            drafter_positions(0, ahead_mode::off, {.own = 5}));
+}
+
 TEST(scheduler_state_test, a_drafter_that_is_refused_a_tree_asks_for_a_chain_behind_its_block) {
   EXPECT_EQ(drafter_positions(0, ahead_mode::off, {.own = 20, .block = 8, .is_refused = true}),
             drafter_positions(0, ahead_mode::off, {.own = 12, .is_refused = true}) + 8);
@@ -281,7 +295,7 @@ TEST(scheduler_state_test, a_drafter_that_caches_no_text_drafts_in_a_lease_short
     const auto asked =
         last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
     const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start);
-    const auto wanted = last<reserve_command>(prompt);
+    const auto wanted = last<acquire_for_drafter_command>(prompt);
     ASSERT_TRUE(wanted);
     ASSERT_EQ(wanted->pool, pool_number{1});
     state.on_leases({grant(first_request, pool_number{1}, wanted->ticket, 1)}, false, start); // 4 cells

@@ -150,9 +150,12 @@ TEST_F(model_drafter_test, learns_a_long_prompt_over_several_calls_while_others_
   request newcomer = make_request(700);
   auto drafts = propose({&newcomer, &running});
   EXPECT_TRUE(drafts[0].tree.empty());
+  EXPECT_TRUE(drafts[0].catching_up);
   EXPECT_EQ(tokens_of(drafts[1]), expected_draft(running));
+  EXPECT_FALSE(drafts[1].catching_up);
   EXPECT_EQ(own->rows_of_passes.front(), std::size_t{model_drafter::max_catch_up});
   drafts = propose({&newcomer, &running});
+  EXPECT_FALSE(drafts[0].catching_up);
   EXPECT_EQ(tokens_of(drafts[0]), expected_draft(newcomer));
   EXPECT_EQ(tokens_of(drafts[1]), expected_draft(running));
   EXPECT_EQ(own->rows_of_passes, (sizes{700 - 511 + 1, 2, 2, 2}));

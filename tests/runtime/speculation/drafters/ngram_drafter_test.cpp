@@ -78,6 +78,14 @@ TEST(ngram_drafter, learns_a_growing_text_and_catches_up_with_a_long_one_over_se
   EXPECT_EQ(propose(*drafter, fresh.get(), text, 2), (ids{4000, 4001}));
 }
 
+TEST(ngram_drafter, says_that_its_draft_is_empty_because_it_is_still_reading) {
+  const auto drafter = make(2, 3);
+  test::drafted_request request(*drafter);
+  std::vector<bool> reading;
+  for (int call = 0; call < 3; ++call) reading.push_back(request.propose(ids(9000, 7), 2).catching_up);
+  EXPECT_EQ(reading, (std::vector<bool>{true, true, false}));
+}
+
 std::vector<test::ids> candidates(const test::ids& text, std::uint32_t length, std::uint32_t number,
                                   std::uint32_t max_nodes = 64,
                                   verification_rule rule = verification_rule::coupled) {

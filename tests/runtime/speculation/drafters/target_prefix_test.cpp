@@ -179,6 +179,7 @@ TEST(target_prefix, very_long_prompts_are_copied_in_several_calls) {
     sessions.push_back(drafter->open(request_id{r + 1}));
   }
   std::vector<std::uint32_t> drafted;
+  std::vector<bool> catching_up;
   sampling::token_counts counts;
   for (int call = 0; call < 2; ++call) {
     std::vector<draft_task> tasks(2);
@@ -193,9 +194,13 @@ TEST(target_prefix, very_long_prompts_are_copied_in_several_calls) {
       tasks[r].target_cells = pools[r].after(ops, texts[r]);
     }
     drafter->propose(ops, kv.get(), tasks);
-    for (const auto& task : tasks) drafted.push_back(task.result.tree.size());
+    for (const auto& task : tasks) {
+      drafted.push_back(task.result.tree.size());
+      catching_up.push_back(task.result.catching_up);
+    }
   }
   EXPECT_EQ(drafted, (std::vector<std::uint32_t>{0, 1, 1, 1}));
+  EXPECT_EQ(catching_up, (std::vector<bool>{true, false, false, false}));
   EXPECT_EQ(counted->rows_of_passes, (std::vector<std::size_t>{1, 2}))
       << "and nothing was computed in its stead";
 }
