@@ -36,8 +36,7 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
   std::vector<config::assignment> out;
   if (options.model) {
     if (*options.model == "hash") {
-      out.emplace_back("models.0.kind", "hash");
-      out.emplace_back("models.0.name", "hash");
+      out = {{"models.0.kind", "hash"}, {"models.0.name", "hash"}};
     } else {
       out.emplace_back("models.0.path", *options.model);
       out.emplace_back("models.0.name", std::filesystem::path(*options.model).stem().string());
