@@ -129,20 +129,24 @@ class Drafting:
         growth, candidates = self.begin(base), Candidates()
         node_of, level = {(): ROOT}, [()]
         for depth in range(max(len(path) for path in template)):
-            frontier = [path for path in level if num_children(template, path)]
+            frontier = [path for path in level if num_ranks(template, path)]
             nodes = [node_of[path] for path in frontier]
             rows = growth.run(candidates, nodes, depth) if depth > 0 else [growth.logits]
             level = []
             for path, node, row in zip(frontier, nodes, rows):
-                count, borders = num_children(template, path), borders_in(template, path)
+                count, borders = num_ranks(template, path), borders_in(template, path)
                 children = candidates.add_children(self.head, node, row, count, borders)
                 level += [(*path, rank) for rank in range(count)]
                 node_of |= zip(level[-count:], children)
-        return Draft(candidates.tokens, candidates.parents, candidates.margin)
+        kept = [node for path, node in node_of.items() if path in template]  # parents first
+        number = {ROOT: ROOT} | {node: place for place, node in enumerate(kept)}
+        return Draft([candidates.tokens[node] for node in kept], [number[candidates.parents[node]] for node in kept],
+                     candidates.margin)
 
 
-def num_children(template, path):
-    return sum(len(one) == len(path) + 1 and one[:len(path)] == path for one in template)
+def num_ranks(template, path):
+    """One more than the highest rank below `path`. Published lists leave ranks out."""
+    return max((one[-1] + 1 for one in template if len(one) == len(path) + 1 and one[:len(path)] == path), default=0)
 
 
 def borders_in(template, path):
@@ -151,4 +155,4 @@ def borders_in(template, path):
         root = (*path, rank)
         return {one[len(root):] for one in template if one[:len(root)] == root}
 
-    return [rank for rank in range(num_children(template, path)) if below(rank) != below(rank + 1)]
+    return [rank for rank in range(num_ranks(template, path)) if below(rank) != below(rank + 1)]
