@@ -205,7 +205,7 @@ TEST_F(gguf_head_test, quantises_values_that_are_too_small_for_a_scale) {
     const auto blocks = model::quantise(tiny, type);
     std::uint16_t scale = 1;
     std::memcpy(&scale, blocks.data(), sizeof(scale));
-    EXPECT_EQ(scale, 0) << "so that every value is 0";
+    EXPECT_EQ(scale & 0x7fffU, 0U) << "so that every value is 0";
     EXPECT_EQ(blocks[2], static_cast<std::byte>(type == tensor_type::q8_0 ? 0 : 0x88));
   }
 }
