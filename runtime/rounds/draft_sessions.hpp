@@ -36,7 +36,7 @@ class draft_sessions {
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
   /// The request's session if it has one in this lease, else null.
   speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
-  /// Drops the request's sessions: the drafter starts over.
+  /// Drops the request's sessions: the drafter starts over, and its lease has to be entered again.
   void reset(request_id request);
   /// Continues with this session, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,

@@ -108,6 +108,8 @@ TEST(draft_sessions_test, a_session_is_found_in_its_lease_until_it_is_reset) {
   EXPECT_EQ(sessions.find(one.id(), 4), nullptr) << "its cells lie elsewhere";
   sessions.reset(one.id());
   EXPECT_EQ(sessions.find(one.id(), 3), nullptr);
+  sessions.session(one.log);
+  EXPECT_EQ(sessions.find(one.id(), 3), nullptr) << "it has not entered the lease";
 }
 
 TEST(draft_sessions_test, an_adopted_session_takes_the_place_of_the_other) {
