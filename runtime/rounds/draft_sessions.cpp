@@ -53,6 +53,11 @@ void draft_sessions::drop_ended() {
   }
 }
 
+void draft_sessions::drop_all() {
+  drop_ended();
+  entries_.clear();
+}
+
 void draft_sessions::end(entry& ended) noexcept {
   const auto& terms = ended.log->terms();
   if (ended.session) ended.session->end({ended.log->tokens(), terms.prompt_length(), terms.request().tenant});

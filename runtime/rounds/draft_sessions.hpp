@@ -43,6 +43,8 @@ class draft_sessions {
              std::unique_ptr<speculation::drafter_session> session);
   /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
+  /// Drops all sessions. Those of requests that go on are not told their end: their tokens may not be read.
+  void drop_all();
 
   std::size_t size() const noexcept { return entries_.size(); }
 

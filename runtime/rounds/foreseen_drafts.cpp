@@ -58,6 +58,8 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
   }
 }
 
+void foreseen_drafts::drop_all() { pending_.clear(); }
+
 void foreseen_drafts::drop_ended() {
   for (auto& [group, all] : pending_)
     std::erase_if(all, [](const pending& one) { return one.log->is_over(); });
