@@ -28,7 +28,7 @@ enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const schedu
 }
 
 device::fence draft_worker_state::programs_done() {
-  return stream_->submit("end", {}, [runner = runner_](device::ops&) { runner->drop_ended(); });
+  return stream_->submit("end", {}, [runner = runner_](device::ops&) { runner->drop_all(); });
 }
 
 } // namespace paceline::actors

@@ -36,8 +36,8 @@ class draft_worker_state {
                             const device::fence& after);
 
   drafter_index drafter() const noexcept { return drafter_; }
-  /// Called when the worker is lost for good. The fence passes once none of its programs reads a request any
-  /// more.
+  /// Called when the worker is lost for good: releases all requests. The fence passes once none of its
+  /// programs reads a request any more.
   device::fence programs_done();
 
  private:

@@ -24,8 +24,8 @@ bool draft_runner::drafts_for(const plan_item& item) const {
   return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
 }
 
-/// Makes the item's lease that of its session, and returns whether it was not. If this fails, the next round
-/// tries again: no session takes over cells that were never copied.
+/// Makes the item's lease that of its session, and returns whether it was not. If the program fails, the next
+/// one does this again: no session takes over cells that were never copied.
 bool draft_runner::enter_lease(device::ops& ops, const plan_item& item) {
   auto& lease = sessions_.of(item.request.log).lease;
   if (lease == item.drafter_lease) return false;
@@ -62,13 +62,14 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   foreseen_.remember(plan, batch.drafts);
 }
 
-/// Drafts that exist remain. The state of the other sessions is unknown: they start over.
+/// Drafts that exist remain, but not what the program did for cells: a device may drop copies that it had not
+/// begun. So no cells are reported, and all sessions start over and enter their leases again.
 void draft_runner::fail(const round_plan& plan, draft_batch& batch, const std::string& why) {
   batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + why};
   batch.beams.clear();
-  for (std::size_t i = 0; i < plan.items.size(); ++i)
-    if (drafts_for(plan.items[i]) && batch.drafts[i].tree.empty())
-      sessions_.reset(plan.items[i].request.id());
+  batch.num_drafter_cells.assign(plan.items.size(), 0);
+  for (const auto& item : plan.items)
+    if (drafts_for(item)) sessions_.reset(item.request.id());
 }
 
 void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, draft_batch& batch) {

@@ -29,6 +29,11 @@ class draft_runner {
     sessions_.drop_ended();
     foreseen_.drop_ended();
   }
+  /// Releases all requests, for when the drafter will not be asked again.
+  void drop_all() {
+    sessions_.drop_all();
+    foreseen_.drop_all();
+  }
   /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
   /// `run`, on its stream.
   void run_ahead(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict) {

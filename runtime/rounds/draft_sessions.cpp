@@ -34,6 +34,7 @@ void draft_sessions::reset(request_id request) {
   found->second.hypotheses = {};
   found->second.cells = {};
   found->second.drafted_at = 0;
+  found->second.lease = 0;
 }
 
 void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,
@@ -50,6 +51,11 @@ void draft_sessions::drop_ended() {
     end(it->second);
     it = entries_.erase(it);
   }
+}
+
+void draft_sessions::drop_all() {
+  drop_ended();
+  entries_.clear();
 }
 
 void draft_sessions::end(entry& ended) noexcept {

@@ -36,13 +36,15 @@ class draft_sessions {
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
   /// The request's session if it has one in this lease, else null.
   speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
-  /// Drops the request's sessions: the drafter starts over.
+  /// Drops the request's sessions: the drafter starts over, and its lease has to be entered again.
   void reset(request_id request);
   /// Continues with this session, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
   /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
+  /// Drops all sessions. Those of requests that go on are not told their end: their tokens may not be read.
+  void drop_all();
 
   std::size_t size() const noexcept { return entries_.size(); }
 

@@ -46,6 +46,8 @@ class foreseen_drafts {
   void remember(const scheduling::round_plan& plan, std::span<const speculation::draft> drafts);
   /// Forgets requests that are over. Their group may have no further round.
   void drop_ended();
+  /// Forgets all requests: the drafter will not be asked again.
+  void drop_all();
   /// Called before the verdict, which passes the fence `verdict`: makes drafts for the next round, `next`.
   /// Stops if the verdict comes first. If the drafter fails there are no drafts; the failure is reported when
   /// it is asked again after the verdict.

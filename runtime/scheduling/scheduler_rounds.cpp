@@ -36,11 +36,13 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
     r.upper_length += part.growth;
     ledger_.tell(id, use_of(r));
+    part.asks_worker = item->worker.has_value();
+    if (follows_choice_of_overlap(r, *item)) composed.overlap = overlap_.mode();
     plan.items.push_back(std::move(*item));
     composed.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
-  composed.overlap = overlap_.mode();
+  plan.resting_workers = resting_workers();
   ++next_round_;
   rounds_in_flight_.emplace(plan.round, std::move(composed));
   out.rounds.push_back(std::move(plan));
@@ -152,16 +154,15 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
     }
     length = r.advice.drafter == r.worker ? std::min(length, r.advice.length) : 0;
   }
-  if (!r.worker || length == 0 || rests(*r.worker)) return 0;
+  if (!r.worker || rests(*r.worker)) return 0;
+  length = std::min(length, levels_in_own_context(r));
+  if (length == 0) return 0;
   const auto pool = pool_of(r);
   if (!pool) return length;
   want_for_drafter(r, out);
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
-  const auto positions = num_blocks * options_.block_size;
-  // Enough until its end, whatever the rounds in flight commit.
-  if (positions >= max_positions(r)) return length;
-  return std::min(length, drafter_levels(r, positions));
+  return std::min(length, levels_in_lease(r, num_blocks * options_.block_size));
 }
 
 /// Asks for memory in the pool of the request's worker, which has one.
@@ -222,11 +223,18 @@ group_id scheduler_state::choose_group(const record& r) const {
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
-/// The overlap mode of `r` in a round planned now. Two groups overlap with each other.
+/// The overlap mode of `r`, whose worker drafts for it, in a round planned now. Two groups overlap with each
+/// other.
 ahead_mode scheduler_state::overlap_of(const record& r) const {
-  if (both_groups()) return ahead_mode::off;
+  if (both_groups() || !slot_of(*r.worker).drafts_in_advance) return ahead_mode::off;
   const auto asked = r.request.terms->request().speculation.overlap;
   return asked ? ahead_mode_of(*asked) : overlap_.mode();
+}
+
+/// True if it matters to `item` of `r` which mode the engine chooses.
+bool scheduler_state::follows_choice_of_overlap(const record& r, const plan_item& item) const {
+  return item.worker && r.beam_width == 0 && slot_of(*item.worker).drafts_in_advance &&
+         !r.request.terms->request().speculation.overlap;
 }
 
 /// True if two groups would be faster by the times measured so far. Drafting for half of the requests is

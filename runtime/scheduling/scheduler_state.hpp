@@ -42,6 +42,9 @@ struct drafter_slot {
   /// Of `own_positions` those that a draft takes whatever its length, none of which is ever committed.
   std::uint32_t block_positions = 0;
   bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
+  /// Longest text that it drafts for, in cells of its pool; 0: any.
+  std::uint32_t max_text = 0;
+  bool drafts_in_advance = true; ///< it can draft before a verdict
 };
 
 struct scheduler_options {
@@ -140,7 +143,7 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// Drafter that drafts for it on its own stream; for "auto" the first one advised.
+    /// Drafter that drafts for it on its own stream; for "auto" the first one advised that can.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< upper bound for each round
@@ -185,11 +188,13 @@ class scheduler_state {
       std::uint32_t growth = 0;
       std::uint32_t num_nodes = 0;  ///< upper bound of its draft nodes
       std::uint32_t num_scores = 0; ///< scores of its prompt that it reports for the first time
+      bool asks_worker = false;     ///< the request's worker drafts for it, in the request's lease
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
     };
     std::vector<part> parts;
-    ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
+    /// The engine's choice when it was composed, if a draft of it is made in that mode.
+    std::optional<ahead_mode> overlap;
     time_point since; ///< when it was composed, or when the group's previous round was reported
     bool overdue = false;
   };
@@ -221,7 +226,10 @@ class scheduler_state {
   std::uint32_t max_positions(const record& r) const;
   std::uint32_t positions_ahead(const record& r, look_ahead kind) const;
   std::uint32_t drafter_positions_ahead(const record& r, look_ahead kind) const;
-  std::uint32_t drafter_levels(const record& r, std::uint32_t positions) const;
+  std::uint32_t levels_behind(const record& r, std::uint32_t text, std::uint32_t positions) const;
+  std::uint32_t levels_in_lease(const record& r, std::uint32_t positions) const;
+  std::uint32_t levels_in_own_context(const record& r) const;
+  bool has_outgrown_drafter(const record& r) const;
   std::uint32_t own_positions(const record& r, std::uint32_t draft_length) const;
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
                         std::uint32_t num_more = 0) const;
@@ -251,6 +259,7 @@ class scheduler_state {
   group_id choose_group(const record& r) const;
   bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
   ahead_mode overlap_of(const record& r) const;
+  bool follows_choice_of_overlap(const record& r, const plan_item& item) const;
   bool groups_pay(const record& r) const;
 
   // scheduler_beams.cpp
@@ -260,6 +269,10 @@ class scheduler_state {
   // scheduler_losses.cpp
   void note_drafters(const round_result& result, time_point now);
   bool rests(drafter_index drafter) const;
+  std::vector<drafter_index> resting_workers() const;
+  bool asks_worker(const record& r) const;
+  bool can_do_without_worker(const record& r) const;
+  void leave_worker(request_id request, decisions& out);
 
   // scheduler_results.cpp
   void settle_length(record& r);

@@ -2,6 +2,7 @@
 #include "actors/draft_worker_state.hpp"
 
 #include "runtime/rounds/admit.hpp"
+#include "runtime/rounds/request_progress.hpp"
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 #include "tests/support/simulated_device.hpp"
@@ -93,6 +94,18 @@ TEST_F(draft_worker_state_test, of_a_lost_worker_the_programs_under_way_end_firs
   before->pass({});
   run_all();
   EXPECT_TRUE(done.passed());
+}
+
+TEST_F(draft_worker_state_test, of_a_lost_worker_nothing_keeps_a_request_that_goes_on) {
+  admitted.progress->restart_at(0, 0, 0);
+  admitted.progress->set_kv_length(admitted.log->length() - 1); // its prompt is computed
+  const auto num_owners = admitted.log.use_count();
+  state.on_request(plan_of(own_drafter, ahead_mode::ahead), {});
+  run_all();
+  EXPECT_EQ(admitted.log.use_count(), num_owners + 2) << "its session, and the draft to go on from";
+  state.programs_done();
+  run_all();
+  EXPECT_EQ(admitted.log.use_count(), num_owners);
 }
 
 } // namespace

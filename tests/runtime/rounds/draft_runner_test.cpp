@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -121,6 +123,11 @@ class new_lease : public testing::Test {
       enter(item, one.id().value);
     }
   }
+  void commit(const admitted_request& request, std::initializer_list<std::int32_t> tokens) const {
+    request.progress->begin_round(time.now());
+    for (const auto token : tokens) request.progress->commit(token_id{token}, std::nullopt);
+    request.progress->set_kv_length(request.log->length() - 1);
+  }
   static void enter(plan_item& item, std::uint64_t lease) {
     item.drafter_lease = lease;
     item.drafter_blocks = {block_id{0}, block_id{1}};
@@ -139,8 +146,10 @@ class new_lease : public testing::Test {
   admitted_request first = request_number(1, time.now()), other = request_number(2, time.now());
   counted_copies kv;
   std::vector<std::size_t> copied;
+  bool fail_next_draft = false;
   std::unique_ptr<speculation::drafter> drafter =
       test::make_scripted_drafter("seven", [this](const auto&, std::span<const token_id> path) {
+        if (std::exchange(fail_next_draft, false)) throw std::runtime_error("lost");
         if (path.empty()) copied.push_back(kv.num_copies);
         return token_id{7};
       });
@@ -165,6 +174,30 @@ TEST_F(new_lease, is_entered_by_the_next_round_if_this_one_fails_to) {
   EXPECT_TRUE(copied.empty()) << "cells of the prefix cache are missing";
   EXPECT_FALSE(run().failure.has_value());
   EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2})) << "the other request's too";
+}
+
+/// A device may begin copies together with the pass behind them.
+TEST_F(new_lease, is_entered_again_if_the_program_fails_behind_the_copies) {
+  fail_next_draft = true;
+  EXPECT_TRUE(run().failure.has_value());
+  EXPECT_FALSE(run().failure.has_value());
+  EXPECT_EQ(copied, (std::vector<std::size_t>{4, 4})) << "the first ones may not have been made";
+  run();
+  EXPECT_EQ(copied, (std::vector<std::size_t>{4, 4}));
+}
+
+TEST_F(new_lease, is_entered_again_for_a_draft_that_was_ready_if_the_program_fails) {
+  run();
+  test::no_ops ops;
+  runner.run_ahead(ops, plan, device::fence(std::make_shared<device::fence::state>()));
+  commit(first, {7, 7, 7, 7});
+  commit(other, {7, 5});
+  fail_next_draft = true;
+  const auto failed = run();
+  EXPECT_TRUE(failed.failure.has_value());
+  EXPECT_FALSE(failed.drafts.at(0).tree.empty()) << "it was made before";
+  EXPECT_FALSE(run().failure.has_value());
+  EXPECT_EQ(copied, (std::vector<std::size_t>{4, 4})) << "its cells may not have been moved to their places";
 }
 
 TEST_F(new_lease, is_entered_by_the_second_round_if_the_first_never_runs) {

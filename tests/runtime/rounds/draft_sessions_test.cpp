@@ -84,6 +84,19 @@ TEST(draft_sessions_test, sessions_of_requests_that_are_over_are_told_their_toke
   EXPECT_EQ(sessions.size(), 1U);
 }
 
+TEST(draft_sessions_test, all_are_dropped_at_once_and_only_those_of_ended_requests_are_told_so) {
+  remembering_drafter drafter;
+  draft_sessions sessions(drafter);
+  auto one = request_number(1), other = request_number(2);
+  sessions.session(one.log), sessions.session(other.log);
+  one = {};
+  sessions.drop_all();
+  EXPECT_EQ(drafter.num_open, 0);
+  EXPECT_EQ(sessions.size(), 0U);
+  EXPECT_EQ(drafter.ended, std::vector<text>{tokens({1, 1})}) << "the other one's tokens are being written";
+  EXPECT_EQ(other.log.use_count(), 2) << "of the test and of the request's progress";
+}
+
 TEST(draft_sessions_test, a_session_that_is_reset_starts_over_but_its_place_is_kept) {
   remembering_drafter drafter;
   draft_sessions sessions(drafter);
@@ -108,6 +121,8 @@ TEST(draft_sessions_test, a_session_is_found_in_its_lease_until_it_is_reset) {
   EXPECT_EQ(sessions.find(one.id(), 4), nullptr) << "its cells lie elsewhere";
   sessions.reset(one.id());
   EXPECT_EQ(sessions.find(one.id(), 3), nullptr);
+  sessions.session(one.log);
+  EXPECT_EQ(sessions.find(one.id(), 3), nullptr) << "it has not entered the lease";
 }
 
 TEST(draft_sessions_test, an_adopted_session_takes_the_place_of_the_other) {
