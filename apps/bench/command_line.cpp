@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -82,9 +81,13 @@ void add_cost(CLI::App& parent, int& code, const std::string& command_line) {
       "--draft-head", o->draft_heads,
       "also time this trained head: a draft, the capture of states, verification, and the speed-up at "
       "its family's published acceptance; may be repeated");
-  c->add_option("--draft-weights", o->draft_weights, "quantise its matrices when it is loaded")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, device::tensor_type>{
-          {"q8_0", device::tensor_type::q8_0}, {"q4_0", device::tensor_type::q4_0}}));
+  c->add_option_function<std::string>(
+       "--draft-weights",
+       [options = o](const std::string& name) {
+         options->draft_weights = name == "q8_0" ? device::tensor_type::q8_0 : device::tensor_type::q4_0;
+       },
+       "quantise its matrices when it is loaded")
+      ->check(CLI::IsMember({"q8_0", "q4_0"}));
   c->add_option("--acceptance-length", o->acceptance_length,
                 "tokens a round for that speed-up, instead of the published ones")
       ->check(CLI::Range(1.0, 64.0));
