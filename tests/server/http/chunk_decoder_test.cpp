@@ -124,7 +124,9 @@ TEST(chunk_decoder, gives_every_body_its_bytes_or_its_refusal) {
     const auto made = decode(item.text);
     EXPECT_EQ(made.status, item.status) << item.name;
     EXPECT_EQ(made.body, item.body) << item.name;
-    if (item.status == accepted) EXPECT_EQ(made.num_read, item.text.size()) << item.name;
+    if (item.status == accepted) {
+      EXPECT_EQ(made.num_read, item.text.size()) << item.name;
+    }
   }
 }
 
@@ -139,7 +141,9 @@ TEST(chunk_decoder, decides_alike_whatever_the_pieces_the_bytes_arrive_in) {
     for (std::size_t cut = 0; cut < item.text.size(); ++cut) {
       const auto begun = decode(std::string_view(item.text).substr(0, cut));
       EXPECT_NE(begun.status, accepted) << item.name << " cut after " << cut;
-      if (item.status == accepted) EXPECT_EQ(begun.status, incomplete) << item.name << " cut after " << cut;
+      if (item.status == accepted) {
+        EXPECT_EQ(begun.status, incomplete) << item.name << " cut after " << cut;
+      }
     }
   }
 }
@@ -290,8 +294,9 @@ TEST(chunk_decoder, agrees_with_the_rules_on_mutated_bodies) {
     ASSERT_LE(made.body.size(), limits.max_body_bytes);
     // The decoder need not see the end of a line to refuse it.
     const bool refused_early = expected.status == incomplete && made.status >= 400;
-    if (!refused_early)
+    if (!refused_early) {
       ASSERT_EQ(made.status, expected.status) << "seed " << seed << ", text " << testing::PrintToString(text);
+    }
     if (expected.status == accepted) {
       ASSERT_EQ(made, expected) << "seed " << seed << ", text " << testing::PrintToString(text);
       ++num_accepted;
