@@ -34,6 +34,7 @@ int report(const config::load_result& loaded) {
 /// Flags as overrides of the configuration; they have the highest precedence.
 expected<std::vector<config::assignment>> overrides_of(const serve_options& options) {
   std::vector<config::assignment> out;
+  out.reserve(16 + options.set.size()); // without, GCC 12 warns of a write beyond an empty vector
   if (options.model) {
     if (*options.model == "hash") {
       out = {{"models.0.kind", "hash"}, {"models.0.name", "hash"}};
