@@ -21,6 +21,23 @@ void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t 
   }
 }
 
+expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
+                                                  std::uint32_t num_target_layers) {
+  const auto ids = metadata.find_numbers(key);
+  if (!ids) return ids.error();
+  if (!*ids || (*ids)->size() == 0 || !(*ids)->is_integer())
+    return metadata.key_error(key, "must name layers of the target");
+  std::vector<layer_index> taps;
+  for (std::size_t i = 0; i < (*ids)->size(); ++i) {
+    const auto id = (*ids)->as_uint(i);
+    if (!id || *id < 1 || *id > num_target_layers)
+      return metadata.key_error(key, "must hold 1 to " + std::to_string(num_target_layers) +
+                                         ": the target has " + std::to_string(num_target_layers) + " layers");
+    taps.push_back(layer_index{static_cast<std::uint32_t>(*id - 1)});
+  }
+  return taps;
+}
+
 void read_layer_sizes(const json_node& layer, model_config& sizes) {
   if (layer["hidden_act"].string_or("silu") != "silu")
     layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
