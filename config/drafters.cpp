@@ -9,6 +9,11 @@ namespace paceline::config {
 
 namespace {
 
+/// Levels of a drafter that computes or looks up one after another.
+constexpr std::uint32_t usual_length = 5;
+/// As many as a configuration may name: with the newest token's row a round has 64 rows.
+constexpr std::uint32_t most_levels = 63;
+
 /// Levels per round of the client's own draft: such drafts are right for long stretches or not at all.
 constexpr std::uint32_t prediction_length = 16;
 
@@ -37,7 +42,15 @@ bool drafts_with_head(const std::string& kind) {
 
 bool drafts_with_inputs(const std::string& kind) { return kind == "pass" || kind == "ppd"; }
 
-drafter_options with_kind_defaults(drafter_options options) {
+bool drafts_all_levels(const std::string& kind) {
+  constexpr std::string_view kinds[] = {"medusa", "blockwise", "hydra", "mlp_speculator", "dart", "dflash",
+                                        "dspark", "pass",      "ppd"};
+  return std::ranges::find(kinds, kind) != std::end(kinds);
+}
+
+drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_levels) {
+  if (options.draft_length == 0)
+    options.draft_length = drafts_all_levels(options.kind) ? std::min(num_levels, most_levels) : usual_length;
   const bool grows_trees = options.kind == "eagle2" || options.kind == "eagle3";
   const bool has_template = options.kind == "medusa" || options.kind == "hydra";
   constexpr std::uint32_t published_dart_nodes = 60;

@@ -43,7 +43,7 @@ struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
   std::string kind = "none"; ///< a key of the drafter registry
   std::string path;          ///< kinds model, cascade: GGUF file or Hugging Face directory; heads: directory
-  std::uint32_t draft_length = 5; ///< tokens per round if the request names no number
+  std::uint32_t draft_length = 0; ///< tokens per round if the request names no number; 0: by kind
   paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
   float entropy_smoothing = 0.5F; ///< rule entropy: weight of earlier rounds, below 1
   std::uint32_t max_tree_nodes =

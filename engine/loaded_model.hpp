@@ -31,12 +31,16 @@ class loaded_model final : public served_model {
   const std::vector<token_id>& eos_ids() const noexcept override { return eos_ids_; }
   std::uint32_t context_length() const noexcept override { return context_length_; }
   const std::vector<std::string>& drafters() const noexcept override { return drafters_; }
+  const std::vector<std::uint32_t>& draft_lengths() const noexcept override { return draft_lengths_; }
   verification_rule default_rule() const noexcept override { return default_rule_; }
   std::uint32_t max_requests() const noexcept override { return max_requests_; }
   const std::vector<pass_time>& pass_times() const noexcept override { return pass_times_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
-  void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
+  void set_drafters(std::vector<std::string> names, std::vector<std::uint32_t> draft_lengths) {
+    drafters_ = std::move(names);
+    draft_lengths_ = std::move(draft_lengths);
+  }
   void set_pass_times(std::vector<pass_time> times) { pass_times_ = std::move(times); }
 
  private:
@@ -53,6 +57,7 @@ class loaded_model final : public served_model {
   std::vector<token_id> eos_ids_;
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;
+  std::vector<std::uint32_t> draft_lengths_;
   verification_rule default_rule_ = verification_rule::coupled;
   std::uint32_t max_requests_ = 0;
   std::vector<pass_time> pass_times_;

@@ -88,7 +88,9 @@ model_unit::load(const config::model_options& options, device_set& devices,
   unit->drafters.emplace_back();
   unit->drafters.back().options.name = "auto";
   unit->drafters.back().options.draft_length = options.auto_draft_length;
-  unit->target->set_drafters(std::move(names));
+  std::vector<std::uint32_t> lengths;
+  for (const auto& d : unit->drafters) lengths.push_back(d.options.draft_length);
+  unit->target->set_drafters(std::move(names), std::move(lengths));
   if (auto found = unit->find_drafter("default"); !found)
     return std::move(found).error().within("model " + options.name);
   return unit;
@@ -131,6 +133,8 @@ model_unit::load_drafter(const config::drafter_options& wanted, device_set& devi
   auto drafter = registry.make(parts);
   if (!drafter) return std::move(drafter).error();
   made.drafter = *std::move(drafter);
+  if (made.options.draft_length == 0) // a head's levels were not known before
+    made.options.draft_length = made.drafter->traits().default_draft_length;
   return made;
 }
 

@@ -37,6 +37,9 @@ class served_model {
   virtual std::uint32_t context_length() const noexcept = 0;
   /// Names of the drafters a request may choose, "none" first.
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
+  /// Of each of them, what it drafts in a round for requests that name no draft length: levels, for "auto" at
+  /// most so many.
+  virtual const std::vector<std::uint32_t>& draft_lengths() const noexcept = 0;
   /// The configured verification rule. The caller puts it into requests that name none; `submit` applies no
   /// default.
   virtual verification_rule default_rule() const noexcept = 0;

@@ -67,7 +67,7 @@ expected<std::vector<std::unique_ptr<lone_head>>> lone_head::open_all(const lone
   for (shape& one : published_shapes(*kind)) {
     one.options.name = one.options.kind = *kind;
     one.options.path = path;
-    one.options = config::with_kind_defaults(std::move(one.options));
+    one.options = config::with_kind_defaults(std::move(one.options), (*head)->traits().max_levels);
     one.options.draft_length = std::min(one.options.draft_length, (*head)->traits().max_levels);
     auto drafter = speculation::drafter_registry::with_built_in().make(
         {.options = one.options, .own_head = *head, .target_vocab_size = target.info().vocab_size});

@@ -1,10 +1,12 @@
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
 
+#include "config/drafters.hpp"
 #include "engine/device_set.hpp"
 #include "engine/model_files.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_report.hpp"
+#include "runtime/model/heads/lookahead_inputs.hpp"
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 #include "runtime/model/loader/model_report.hpp"
 #include "runtime/model/loader/model_source.hpp"
@@ -77,6 +79,12 @@ expected<model::model_report> inspect_for_target(const inspect_options& options)
   auto target = model::load_transformer(source->config, source->weights, (*device)->weights(),
                                         (*device)->buffers(), load);
   if (!target) return std::move(target).error();
+  if (config::drafts_with_inputs(report->head.kind)) {
+    model::add_fit(
+        *report, options.model,
+        model::load_lookahead_inputs(report->head.kind, options.path, (*target)->info().hidden_size));
+    return report;
+  }
   model::add_fit(*report, options.model,
                  model::load_draft_head(report->head.kind, options.path, *std::move(target),
                                         {.kv_type = options.kv_dtype, .overrides = {}}, (*device)->weights(),

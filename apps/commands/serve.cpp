@@ -35,29 +35,33 @@ int report(const config::load_result& loaded) {
 expected<std::vector<config::assignment>> overrides_of(const serve_options& options) {
   std::vector<config::assignment> out;
   out.reserve(16 + options.set.size()); // without, GCC 12 warns of a write beyond an empty vector
+  const auto set = [&](std::string path, std::string value) {
+    out.emplace_back(std::move(path), std::move(value));
+  };
   if (options.model) {
     if (*options.model == "hash") {
-      out = {{"models.0.kind", "hash"}, {"models.0.name", "hash"}};
+      set("models.0.kind", "hash");
+      set("models.0.name", "hash");
     } else {
-      out.emplace_back("models.0.path", *options.model);
-      out.emplace_back("models.0.name", std::filesystem::path(*options.model).stem().string());
+      set("models.0.path", *options.model);
+      set("models.0.name", std::filesystem::path(*options.model).stem().string());
     }
   }
   if (options.draft_head) {
     auto kind = model::kind_of_head(*options.draft_head);
     if (!kind) return std::move(kind).error();
-    out.emplace_back("models.0.drafters.0.name", *kind);
-    out.emplace_back("models.0.drafters.0.kind", *kind);
-    out.emplace_back("models.0.drafters.0.path", *options.draft_head);
+    set("models.0.drafters.0.name", *kind);
+    set("models.0.drafters.0.kind", *kind);
+    set("models.0.drafters.0.path", *options.draft_head);
     for (const std::string in_line : {"ngram", "suffix"}) { // what `auto` has beside it
       const std::string at = in_line == "ngram" ? "1" : "2";
-      out.emplace_back("models.0.drafters." + at + ".name", in_line);
-      out.emplace_back("models.0.drafters." + at + ".kind", in_line);
+      set("models.0.drafters." + at + ".name", in_line);
+      set("models.0.drafters." + at + ".kind", in_line);
     }
   }
-  if (options.host) out.emplace_back("server.host", *options.host);
-  if (options.port) out.emplace_back("server.port", std::to_string(*options.port));
-  if (options.threads) out.emplace_back("engine.threads", *options.threads);
+  if (options.host) set("server.host", *options.host);
+  if (options.port) set("server.port", std::to_string(*options.port));
+  if (options.threads) set("engine.threads", *options.threads);
   for (const auto& text : options.set) {
     auto parsed = config::parse_assignment(text);
     if (!parsed) return error{errc::invalid_argument, "--set: \"" + text + "\" has no ="};
@@ -124,6 +128,7 @@ class daemon {
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
     warn_of_contexts(**runtime);
+    tell_draft_lengths(**runtime);
     tell_pass_times(**runtime);
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
     if (!edge) return give_up(edge.error(), edge_code_for(edge.error()));
@@ -189,6 +194,17 @@ class daemon {
         log_->write(
             log_level::warning, "the configured context is above the model's own, which is used",
             {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
+  }
+
+  /// How many levels each drafter drafts: where the configuration does not say it, the loaded heads do.
+  void tell_draft_lengths(const engine& runtime) {
+    for (const auto* model : runtime.models()) {
+      std::string lengths;
+      for (std::size_t i = 1; i < model->drafters().size(); ++i) // behind "none"
+        lengths += (lengths.empty() ? "" : " ") + model->drafters()[i] + ":" +
+                   std::to_string(model->draft_lengths()[i]);
+      log_->write(log_level::info, "draft lengths", {{"model", model->name()}, {"levels", lengths}});
+    }
   }
 
   /// What a pass over one row takes, and over more beside it: why drafting pays here or does not.

@@ -45,6 +45,7 @@ def test_a_head_is_shown_with_kind_and_types(head):
 def test_a_head_is_loaded_for_the_target_that_is_named(head, target):
     report = json.loads(inspect(head[0], "--model", target, "--json").stdout)
     assert report["head"]["fits"] and report["head"]["drafted_tokens"] == 8 and report["problem"] is None
+    assert report["head"]["default_draft_length"] == 1
     save_file({"blocks.0.layers.0.weight": torch.zeros(8, 8)}, head[0] / "model.safetensors")
     report = json.loads(inspect(head[0], "--model", target, "--json").stdout)
     assert not report["head"]["fits"] and "[8][8]" in report["problem"]
@@ -53,6 +54,17 @@ def test_a_head_is_loaded_for_the_target_that_is_named(head, target):
 def test_a_folder_of_gguf_files_names_them(target):
     done = inspect(target.parent)
     assert done.returncode == 69 and done.stderr.strip().endswith("name one of its GGUF files: tiny.gguf")
+
+
+def test_inputs_of_rows_are_read_for_the_target_that_is_named(head, target, tmp_path):
+    folder, hidden = tmp_path / "rows", json.loads(inspect(target, "--json").stdout)["config"]["hidden_size"]
+    folder.mkdir()
+    save_file({"lookahead.weight": torch.zeros(4, hidden)}, folder / "model.safetensors")
+    found = json.loads(inspect(folder, "--model", target, "--json").stdout)["head"]
+    assert (found["kind"], found["levels"], found["fits"], found["default_draft_length"]) == ("pass", 4, True, 4)
+    save_file({"lookahead.weight": torch.zeros(4, hidden + 1)}, folder / "model.safetensors")
+    report = json.loads(inspect(folder, "--model", target, "--json").stdout)
+    assert not report["head"]["fits"] and "lookahead.weight" in report["problem"]
 
 
 def test_a_model_is_no_head(target):

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 namespace paceline::config {
 namespace {
@@ -47,6 +48,26 @@ TEST(with_kind_defaults, gives_each_kind_the_tree_that_it_is_known_for) {
   EXPECT_EQ(tree_of("eagle2"), tree_kind::dynamic);
   EXPECT_TRUE(with_kind_defaults(named("d", "ppd")).tree_paths.empty()) << "the directory may have lists";
   EXPECT_TRUE(drafts_with_head("ppd") && drafts_with_inputs("ppd") && !drafts_with_inputs("medusa"));
+}
+
+TEST(with_kind_defaults, drafts_all_levels_of_a_head_that_gives_them_and_else_five) {
+  const auto length_of = [](const char* kind, std::uint32_t num_levels, std::uint32_t named_length = 0) {
+    auto options = named("d", kind);
+    options.draft_length = named_length;
+    return with_kind_defaults(std::move(options), num_levels).draft_length;
+  };
+  for (const char* const kind :
+       {"medusa", "blockwise", "hydra", "mlp_speculator", "dart", "dflash", "dspark", "pass", "ppd"}) {
+    EXPECT_EQ(length_of(kind, 0), 0U) << kind << ": its head is not loaded";
+    EXPECT_EQ(length_of(kind, 15), 15U) << kind;
+    EXPECT_EQ(length_of(kind, 64), 63U) << kind << ": no configuration can say more";
+    EXPECT_EQ(length_of(kind, 15, 3), 3U) << kind;
+  }
+  for (const char* const kind : {"eagle", "eagle2", "eagle3", "mtp", "ngram", "model"}) {
+    EXPECT_EQ(length_of(kind, 64), 5U) << kind;
+    EXPECT_EQ(length_of(kind, 64, 3), 3U) << kind;
+  }
+  EXPECT_EQ(drafters_of({}).back().draft_length, 16U) << "of predictions";
 }
 
 } // namespace

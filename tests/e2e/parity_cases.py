@@ -22,6 +22,7 @@ class Case:
     tree_paths: tuple = ()     # of static trees; empty: the published general one
     with_auto: bool = False    # of chains
     says_tree: bool = True     # else the tree is the kind's own
+    says_length: bool = True   # else the levels are those that the head gives
     options: dict = dataclasses.field(default_factory=dict)  # further ones of the drafter
 
     @property
@@ -35,7 +36,7 @@ class Case:
 
     @property
     def drafter_options(self):
-        options = {"draft_length": self.draft_length} | self.options
+        options = ({"draft_length": self.draft_length} if self.says_length else {}) | self.options
         if not self.says_tree:
             return options
         if self.tree == "dynamic":
@@ -63,7 +64,7 @@ class Case:
         if self.tree == "static":
             return len(self.template(levels, max(self.max_tree_nodes, levels)))
         if self.tree == "dart":
-            children = min(dart.CHILDREN, max(self.max_tree_nodes, levels))
+            children = min(dart.CHILDREN, made_heads.KINDS[self.head].fields.get("draft_vocab_size", dart.CHILDREN))
             most = children + (levels - 1) * children * min(children, dart.EXPANDED)
             return min(max(self.max_tree_nodes, levels), most)
         return min(max(self.max_tree_nodes, levels), self.tree_top_k + (levels - 1) * self.tree_top_k ** 2)
@@ -102,6 +103,8 @@ EAGLE_CASES = {
     "qwen3-speculators-two-layers": Case("qwen3", "speculators-two-layers"),
     "qwen3-speculators-window": Case("qwen3", "speculators-window"),
     "qwen3-deepspec": Case("qwen3", "deepspec"),
+    "llama-reference-gguf": Case("llama", "reference-gguf", tree_top_k=3, max_tree_nodes=12),
+    "gemma3-reference-gguf-normed": Case("gemma3_text", "reference-gguf-normed", "chain", 4),
 }
 MASK_CASES = {
     "llama-peagle": Case("llama", "peagle", "chain", 5, with_auto=True),
@@ -112,6 +115,7 @@ MASK_CASES = {
     "llama-dart": Case("llama", "dart", "dart", 7, max_tree_nodes=60, says_tree=False),
     "qwen3-dart": Case("qwen3", "dart", "dart", 4, max_tree_nodes=16),
     "qwen2-dart-chain": Case("qwen2", "dart", "chain", 5, with_auto=True),
+    "llama-dart-few": Case("llama", "dart-few", "dart", 6, max_tree_nodes=40, says_length=False),
     "gemma3-dart-full": Case("gemma3_text", "dart-full", "dart", 9, max_tree_nodes=30),
 }
 PARALLEL_CASES = {
@@ -127,7 +131,7 @@ PARALLEL_CASES = {
     "qwen2-medusa-vllm-borrowed": static("qwen2", "medusa-vllm-borrowed", 3, tree_paths=tuple(SMALL_TREE)),
     "llama-medusa-vllm-scaled": Case("llama", "medusa-vllm-scaled"),
     "llama-blockwise": Case("llama", "blockwise", "chain", 4, says_tree=False, with_auto=True),
-    "gemma3-blockwise-own-head": Case("gemma3_text", "blockwise-own-head", "chain", 6),
+    "gemma3-blockwise-own-head": Case("gemma3_text", "blockwise-own-head", "chain", 6, says_length=False),
     "qwen3-blockwise-tree": static("qwen3", "blockwise", tree_paths=tuple(SMALL_TREE)),
 }
 CHAINED_CASES = {
@@ -162,7 +166,7 @@ MTP_CASES = {
 }
 BLOCK_CASES = {
     "qwen3-dflash": Case("qwen3", "dflash", "chain", 5, says_tree=False, with_auto=True),
-    "llama-dflash-usual-taps": Case("llama", "dflash-usual-taps", "chain", 4),
+    "llama-dflash-usual-taps": Case("llama", "dflash-usual-taps", "chain", 7, says_length=False),
     "llama-dflash-tree": Case("llama", "dflash", draft_length=3, tree_top_k=3, max_tree_nodes=12),
     "qwen2-dflash-window": Case("qwen2", "dflash-window", "chain", 5),
     "qwen3-dflash-window-whole": Case("qwen3", "dflash-window-whole", "chain", 5),
@@ -170,8 +174,11 @@ BLOCK_CASES = {
     "qwen3-dflash-speculators": Case("qwen3", "dflash-speculators", "chain", 5),
     "llama-dflash-speculators-anchor": static("llama", "dflash-speculators-anchor", 6, 20, tree_paths=tuple(GENERAL_TREE)),
     "gemma3-dflash-deepspec": Case("gemma3_text", "dflash-deepspec", "chain", 5),
+    "qwen3-dflash-gguf": Case("qwen3", "dflash-gguf", "chain", 5, with_auto=True),
+    "gemma3-dflash-gguf-window": Case("gemma3_text", "dflash-gguf-window", "chain", 5, says_length=False),
+    "llama-dflash-gguf-tree": Case("llama", "dflash-gguf", draft_length=3, tree_top_k=3, max_tree_nodes=12),
     "qwen3-dspark": Case("qwen3", "dspark", "chain", 5, says_tree=False, with_auto=True),
-    "gemma3-dspark": Case("gemma3_text", "dspark", "chain", 6),
+    "gemma3-dspark": Case("gemma3_text", "dspark", "chain", 6, says_length=False),
     "llama-dspark-same": Case("llama", "dspark-same", "chain", 5, options={"alignment": "same"}),
     "llama-dspark-tree": Case("llama", "dspark", tree_top_k=3, max_tree_nodes=14),
     "qwen3-dspark-deepspec": Case("qwen3", "dspark-deepspec", "chain", 6),
@@ -183,11 +190,15 @@ BLOCK_CASES = {
     "qwen3-dspark-confidence": Case("qwen3", "dspark-confidence", "chain", 5, options={"confidence_threshold": 0.25}),
     "qwen3-dspark-rnn-confidence": Case("qwen3", "dspark-deepspec-rnn", "chain", 6,
                                         options={"confidence_threshold": 0.25}),
+    "qwen3-dspark-gguf": Case("qwen3", "dspark-gguf", "chain", 6, says_length=False),
+    "gemma3-dspark-gguf-confidence": Case("gemma3_text", "dspark-gguf", "chain", 6,
+                                          options={"confidence_threshold": 0.25}),
+    "llama-dspark-gguf-map": Case("llama", "dspark-gguf-map", tree_top_k=3, max_tree_nodes=14),
     "qwen3-dspark-no-markov": Case("qwen3", "dspark-no-markov", "chain", 6, options={"confidence_threshold": 0.25}),
 }
 ROWS_CASES = {
     "llama-pass": Case("llama", "pass", "chain", 4, says_tree=False, with_auto=True),
-    "qwen2-pass-six": Case("qwen2", "pass-six", "chain", 6, says_tree=False),
+    "qwen2-pass-six": Case("qwen2", "pass-six", "chain", 6, says_tree=False, says_length=False),
     "gemma3-pass-short": Case("gemma3_text", "pass-six", "chain", 3, says_tree=False),
     "llama-ppd": static("llama", "ppd", says_tree=False),
     "qwen2-ppd-lists": static("qwen2", "ppd-lists", says_tree=False),

@@ -73,7 +73,7 @@ std::unique_ptr<speculation::drafter> opposed_drafter(const law_case& one) {
   parts.options.max_tree_nodes = 5;
   parts.own_model = std::make_shared<opposed_model>();
   parts.target_vocab_size = vocab_size;
-  return speculation::make_model_drafter(parts).value();
+  return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 
 std::vector<law_case> law_cases() {

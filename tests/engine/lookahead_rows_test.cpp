@@ -1,6 +1,7 @@
 // Look-ahead rows in whole engines, on the CPU and on an emulated GPU: several drafters with tables of their
 // own for one model, and replies that are those of plain decoding on the same device.
 #include "engine/probe.hpp"
+#include "engine/served_model.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/emulated_gpu.hpp"
 #include "tests/engine/generation.hpp"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 
 namespace paceline {
 namespace {
@@ -112,6 +114,32 @@ TEST_F(lookahead_rows, change_no_reply) {
     replies(options(device), requests({"first"}));
     EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
   }
+}
+
+TEST_F(lookahead_rows, are_as_many_as_there_are_inputs_where_no_length_is_named) {
+  auto asked = options("cpu");
+  asked.models[0].drafters[2].draft_length = 2;
+  testing::emulated_gpu<> gpu;
+  const auto engine =
+      engine_probe::start(asked, speculation::drafter_registry::with_built_in(), gpu.opener());
+  ASSERT_TRUE(engine) << engine.error().message();
+  const served_model& model = *(*engine)->models().front();
+  EXPECT_EQ(model.drafters(),
+            (std::vector<std::string>{"none", "first", "wide", "chain", "prediction", "auto"}));
+  EXPECT_EQ(model.draft_lengths(), (std::vector<std::uint32_t>{0, 4, 3, 2, 16, 16}));
+  auto request = make_request(12, 24, 1, 0.0F);
+  request.speculation.drafter = "first";
+  request.trace = true;
+  std::mutex mutex;
+  std::size_t longest = 0;
+  generation reply;
+  (*engine)->submit(request, [&, sink = reply.sink()](const token_event& event) {
+    if (std::lock_guard lock(mutex); event.trace)
+      longest = std::max(longest, event.trace->draft_tokens.size());
+    sink(event);
+  });
+  reply.wait();
+  EXPECT_EQ(longest, 4U);
 }
 
 TEST_F(lookahead_rows, survive_preemption) {

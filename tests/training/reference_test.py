@@ -6,10 +6,11 @@ from pathlib import Path
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
+pytest.importorskip("gguf")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from training.reference import made_heads, mutants, targets  # noqa: E402
-from training.reference.dart import Scored  # noqa: E402
+from training.reference.dart import CHILDREN, DartDrafting, Scored  # noqa: E402
 from training.reference.drafting import ROOT, Candidates, Drafting, Growth, best, paths_of  # noqa: E402
 from training.reference.layers import causal  # noqa: E402
 
@@ -69,8 +70,8 @@ def test_targets_are_those_of_transformers(model_type, tmp_path):
 @pytest.mark.parametrize("kind", made_heads.KINDS)
 def test_a_head_is_what_its_directory_says(kind, target, passed, tmp_path):
     head = made_heads.random_head(kind, target, 7)
-    made_heads.save(head, kind, tmp_path, target)
-    read = made_heads.load(kind, tmp_path, target)
+    made_heads.save(head, kind, tmp_path / "head", target)
+    read = made_heads.load(kind, tmp_path / "head", target)
     if kind in ("mtp-mimo-embedding-first", "mtp-speculators-hidden-first"):  # in no file
         assert read.shape == mutants.with_shape(head, hidden_first=not head.shape.hidden_first).shape
         read.shape = head.shape
@@ -146,6 +147,20 @@ def test_a_dart_tree_by_hand():
     assert draft.paths() == {(0,), (1,), (0, 0), (0, 1)}
     assert grown.scores[3] == pytest.approx(math.log(2 / 3) + 0.9 * 2 ** -0.7 * math.log(1 / 3))
     assert draft.margin == pytest.approx(-1.0986 + 1.3231, abs=1e-3)
+
+
+def test_a_dart_tree_of_few_nodes_or_tokens():
+    """Shares are among 25 tokens, or all there are; 1e-10 bounds the score of a token without one."""
+    row = torch.linspace(3, -3, 40)
+    grown = Scored()
+    grown.add_children(FixedHead, ROOT, row, CHILDREN)
+    assert len(grown.tokens) == 25 and sum(map(math.exp, grown.scores)) == pytest.approx(1)
+    few, many = (DartDrafting.scored(FixedDrafting({(): row.tolist()}), 2, 1, max_nodes) for max_nodes in (3, 30))
+    assert few.tokens == [0, 1, 2] and many.tokens == list(range(25))
+    sharp = Scored()
+    sharp.add_children(FixedHead, ROOT, torch.tensor([0.0, -90.0, -200.0]), CHILDREN)
+    assert sharp.parents == [ROOT] * 3 and sharp.scores[0] == 0
+    assert sharp.scores[1:] == pytest.approx([math.log(1e-10)] * 2)
 
 
 @pytest.mark.parametrize("kind", ["peagle-flat", "dart", "speculators-two-layers", "mtp-next", "hydra-prefix", "medusa", "mlp"])

@@ -15,8 +15,10 @@ class BlockConventions:
     context_through_norm: bool = False  # keys and values of the text pass the layer's norm first
     is_causal: bool = False             # slots see the slots before them only
     position_offset: int = 0            # added to the positions of the slots
+    mask_offset: int = 0                # added to the positions of all slots but the first
     slot_offset: int = 0                # added to the slot that gives a level's logits
     token_offset: int = 0               # DSpark: added to the place of the token before a slot
+    reads_draft_ids: bool = False       # DSpark: the token before a slot is numbered as in the draft vocabulary
     forgets_state: bool = False         # DSpark, rnn: every slot begins with the state of the first
 
 

@@ -12,6 +12,7 @@ from training.reference.mask_drafting import MaskConventions, MaskDrafting
 from training.reference.row_drafting import Rows
 
 CHILDREN, EXPANDED = 25, 20  # of a node; nodes of a level
+LEAST = 1e-10  # added to each share before its logarithm is taken
 
 
 class DartHead(EagleHead):
@@ -43,7 +44,8 @@ def level_weight(depth):
 
 @dataclasses.dataclass
 class Scored(Candidates):
-    """Scores are sums over the path of the level's weight times ln p, p among a row's best tokens.
+    """Scores are sums over the path of the level's weight times ln(p + 1e-10), p a share among a row's 25 best tokens, or
+    all of them if there are fewer. A node that has no share but this is never above its parent.
 
     A selection before the last one matters only if what it drops could be in the draft: its gap counts if the best that
     was dropped scores no less than the worst node of the draft.
@@ -55,13 +57,15 @@ class Scored(Candidates):
         self.logits[parent] = logits
         above, weight = (self.scores[parent] if parent != ROOT else 0.0), level_weight(len(self.path(parent)))
         order = torch.sort(logits.double(), descending=True, stable=True)
-        shares = (order.values - order.values[:count].logsumexp(-1)) * weight
-        if count < len(shares):
-            self.dropped.append((float(order.values[count - 1] - order.values[count]), above + float(shares[count])))
+        count = min(count, len(logits))
+        shares = (order.values - order.values[:count].logsumexp(-1)).exp()
+        scores = ((shares + LEAST).log() * weight).clamp(max=0)
+        if count < len(scores):
+            self.dropped.append((float(order.values[count - 1] - order.values[count]), above + float(scores[count])))
         first = len(self.tokens)
         self.tokens += head.target_ids(order.indices[:count]).tolist()
         self.parents += [parent] * count
-        self.scores += (above + shares[:count]).tolist()
+        self.scores += (above + scores[:count]).tolist()
         return list(range(first, len(self.tokens)))
 
     def expanded(self, level):
@@ -84,11 +88,10 @@ class DartDrafting(MaskDrafting):
     def scored(self, base, num_levels, max_nodes):
         """DART's tree."""
         growth, candidates = self.begin(base), Scored()
-        count = min(CHILDREN, max_nodes)
-        level = candidates.add_children(self.head, ROOT, growth.logits, count)
+        level = candidates.add_children(self.head, ROOT, growth.logits, CHILDREN)
         for depth in range(1, num_levels):
             frontier = candidates.expanded(level)
             logits = growth.run(candidates, frontier, depth)
             level = [child for node, row in zip(frontier, logits)
-                     for child in candidates.add_children(self.head, node, row, count)]
+                     for child in candidates.add_children(self.head, node, row, CHILDREN)]
         return candidates.draft(max_nodes)

@@ -5,7 +5,7 @@ c_i = hidden_norm(fc(tapped states)), which every layer turns into keys and valu
 Slot j predicts the token at position p + j, or with `predicts_next` (DSpark, `sample_from_anchor`) at p + j + 1.
 
 Layouts: `z-lab` (dflash_config), `speculators` (nested, with a draft vocabulary), `deepspec` (flat, embedding and LM
-head of its own). dspark.py has the Markov head behind it.
+head of its own), `gguf` (gguf_heads.py). dspark.py has the Markov head behind it.
 """
 import dataclasses
 
@@ -32,7 +32,7 @@ class DFlashShape(LayerShape):
     own_embedding: bool = False  # otherwise the target's
     own_lm_head: bool = False
     says_taps: bool = True       # else they are what the config implies
-    window: int = 0              # of the last layer; z-lab: positions up to the slot, speculators: of the text
+    window: int = 0              # of the last layer; z-lab and gguf: positions up to the slot, speculators: of the text
     window_is_causal: bool = True  # in that layer slots see the slots before them only
     is_fused: bool = False       # the file has queries, keys and values in one matrix
     markov_kind: str = ""        # of DSpark: vanilla, gated, rnn
@@ -117,6 +117,7 @@ class DFlashHead(nn.Module):
         tokens = torch.tensor([anchor] + [self.shape.mask_token] * (size - 1))
         hidden = self.embed_tokens(tokens) if self.shape.own_embedding else self.borrowed_embedding[tokens]
         positions = position + torch.arange(size) + self.conventions.position_offset
+        positions[1:] += self.conventions.mask_offset
         for number, (layer, before) in enumerate(zip(self.layers, past)):
             hidden, _ = layer(hidden, positions, self.visible(number, position), before)
         return self.norm(hidden)

@@ -63,6 +63,8 @@ class DSparkHead(DFlashHead):
         state = self.markov_head.first_state()
         for level in range(len(before)):
             token = before[max(level + self.conventions.token_offset, 0)]
+            if self.conventions.reads_draft_ids:
+                token = int(torch.searchsorted(self.target_ids(torch.arange(self.shape.num_drafted)), token))
             if self.conventions.forgets_state:
                 state = self.markov_head.first_state()
             term, state = self.markov_head(state, token, hidden[self.slot_of(level)])

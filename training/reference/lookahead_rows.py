@@ -32,6 +32,7 @@ class RowsConventions:
     """What a row sees and where it stands. Other values than these are mutants."""
 
     first_draft_position: int = 0  # added to the position of every row
+    row_gap: int = 0               # added to the position of every row but the first of a group
     level_offset: int = 0          # added to the row that gives a level
     text_offset: int = 0           # added to the length of the text before the rows
     sees_group: bool = True        # rows see the rows before them
@@ -72,6 +73,7 @@ class RowsHead(nn.Module):
             tokens, positions = [*tokens, (tokens[-1] + 1) % self.shape.vocab_size], [*positions, count - 1]
         first = count + conventions.first_draft_position
         positions = torch.tensor(positions + list(range(first, first + len(inputs))))
+        positions[len(tokens) + 1:] += conventions.row_gap
         visible = causal(len(positions))
         if not conventions.sees_group:
             visible[len(tokens):, len(tokens):] = torch.eye(len(inputs), dtype=torch.bool)

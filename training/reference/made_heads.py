@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from training.reference import blockwise, dflash, dspark, head_files, hydra, medusa, mlp_speculator, mtp, pass_lookahead, ppd
+from training.reference import (blockwise, dflash, dspark, gguf_heads, head_files, hydra, medusa, mlp_speculator, mtp,
+                                pass_lookahead, ppd)
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
 from training.reference.lookahead_rows import RowsHead, RowsShape
@@ -17,7 +18,7 @@ class Kind:
 
     family: str
     fields: dict = dataclasses.field(default_factory=dict)  # what its shape has that is not the default
-    dialect: str = "eagle"  # of EAGLE heads
+    dialect: str = "eagle"  # of EAGLE heads; `gguf` of any head that is a GGUF file
 
 
 # Nodes (path, prompt tokens) where 1, 2 or 3 levels are known: the published lists have this form, and leave out siblings.
@@ -46,6 +47,8 @@ KINDS = {
                                    "speculators"),
     "speculators-window": Kind("eagle3", {"draft_vocab_size": 200, "num_layers": 2, "windows": (12, 0)}, "speculators"),
     "deepspec": Kind("eagle3", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}, "deepspec"),
+    "reference-gguf": Kind("eagle3", {"draft_vocab_size": 200, "norm_before_residual": True, "taps": (0, 2, 5)}, "gguf"),
+    "reference-gguf-normed": Kind("eagle3", {"own_embedding": True, "norm_before_fc": True}, "gguf"),
     "peagle": Kind("eagle3", {"num_layers": 4, "own_embedding": True, "draft_vocab_size": 200, "num_masks": 7,
                               "mask_token": 11}, "speculators"),
     "peagle-flat": Kind("eagle3", {"num_layers": 2, "own_embedding": True, "qkv_bias": True, "num_masks": 5,
@@ -55,6 +58,7 @@ KINDS = {
     "peagle-window": Kind("eagle3", {"num_layers": 2, "own_embedding": True, "num_masks": 5, "mask_token": 9,
                                      "windows": (10, 10)}, "speculators"),
     "dart": Kind("dart", {"draft_vocab_size": 200, "num_masks": 6}, "reference"),
+    "dart-few": Kind("dart", {"draft_vocab_size": 12, "num_masks": 5}, "reference"),
     "dart-full": Kind("dart", {"num_masks": 4, "qkv_bias": True, "own_embedding": True}, "reference"),
     "medusa": Kind("medusa", {"layout": "reference", "num_heads": 5, "num_lm_heads": 5}),
     "medusa-two-layers": Kind("medusa", {"layout": "reference", "num_layers": 2, "prefix": "medusa_head."}),
@@ -98,6 +102,8 @@ KINDS = {
     "dflash-speculators-anchor": Kind("dflash", {"layout": "speculators", "predicts_next": True, "window": 10,
                                                   "window_is_causal": False} | _OWN),
     "dflash-deepspec": Kind("dflash", {"layout": "deepspec", "predicts_next": True, "block_size": 5} | _OWN),
+    "dflash-gguf": Kind("dflash", {"layout": "gguf", "num_layers": 3}, "gguf"),
+    "dflash-gguf-window": Kind("dflash", {"layout": "gguf", "window": 9, "window_is_causal": False} | _OWN, "gguf"),
     "dspark": Kind("dspark", {"layout": "z-lab", "predicts_next": True} | _VANILLA),
     "dspark-same": Kind("dspark", {"layout": "z-lab"} | _VANILLA),
     "dspark-confidence": Kind("dspark", {"layout": "z-lab", "predicts_next": True, "has_confidence": True,
@@ -110,6 +116,9 @@ KINDS = {
                                            "confidence_reads_token": True} | _OWN),
     "dspark-speculators": Kind("dspark", {"layout": "speculators", "draft_vocab_size": 200, "predicts_next": True,
                                           "markov_kind": "rnn", "markov_rank": 16, "window": 8} | _OWN),
+    "dspark-gguf": Kind("dspark", {"layout": "gguf", "predicts_next": True, "has_confidence": True,
+                                   "confidence_reads_token": True} | _VANILLA, "gguf"),
+    "dspark-gguf-map": Kind("dspark", {"layout": "gguf", "draft_vocab_size": 200} | _VANILLA | _OWN, "gguf"),
     "dspark-no-markov": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "has_confidence": True} | _OWN),
 }
 
@@ -205,8 +214,10 @@ _FILES = {"medusa": medusa, "blockwise": blockwise, "hydra": hydra, "mtp": mtp, 
 
 
 def save(head, kind, directory, target):
-    """Writes the head's directory."""
+    """Writes the head's directory, or its file."""
     family = KINDS[kind].family
+    if KINDS[kind].dialect == "gguf":
+        return gguf_heads.save(head, directory)
     if family in _FILES:
         return _FILES[family].save(head, directory, target)
     return head_files.save(head, directory, KINDS[kind].dialect, target.shape.num_hidden_layers)
@@ -214,4 +225,6 @@ def save(head, kind, directory, target):
 
 def load(kind, directory, target):
     family = KINDS[kind].family
+    if KINDS[kind].dialect == "gguf":
+        return gguf_heads.load(directory, target)
     return _FILES[family].load(directory, target) if family in _FILES else head_files.load(directory, family, target)

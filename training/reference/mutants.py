@@ -42,6 +42,13 @@ def with_alignment_swapped(head):
     return with_conventions(head, slot_offset=-1 if head.shape.predicts_next else 1)
 
 
+def with_draft_ids_in_markov(head):
+    """W1 is read at the token's number in the draft vocabulary."""
+    if not head.shape.draft_vocab_size:
+        return None
+    return with_markov_mistake(head, "", reads_draft_ids=True)
+
+
 def without_markov(head):
     if not head.shape.markov_kind:
         return None
@@ -248,6 +255,7 @@ MUTANTS = {
     "tokens": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, token_offset=-1)),
     "path": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, reads_best_path=True)),
     "prefix": (HydraHead, without_prefix),
+    "row_gap": (RowsHead, lambda head: with_conventions(head, row_gap=1)),
     "level": (RowsHead, lambda head: with_conventions(head, level_offset=1)),
     "text": (RowsHead, lambda head: with_conventions(head, text_offset=-1)),
     "group": (RowsHead, lambda head: with_conventions(head, sees_group=False)),
@@ -258,10 +266,12 @@ MUTANTS = {
     "context_norm": (DFlashHead, lambda head: with_conventions(head, context_through_norm=True)),
     "causal_block": (DFlashHead, lambda head: with_conventions(head, is_causal=True)),
     "block_position": (DFlashHead, lambda head: with_conventions(head, position_offset=1)),
+    "mask_position": (DFlashHead, lambda head: with_conventions(head, mask_offset=1)),
     "alignment": (DFlashHead, with_alignment_swapped),
     "window": (DFlashHead, with_wider_window),
     "markov": (DSparkHead, without_markov),
     "markov_token": (DSparkHead, lambda head: with_markov_mistake(head, "", token_offset=-1)),
+    "markov_ids": (DSparkHead, with_draft_ids_in_markov),
     "markov_state": (DSparkHead, lambda head: with_markov_mistake(head, "rnn", forgets_state=True)),
     "markov_inputs": (DSparkHead, with_gate_halves_swapped),
     "markov_parts": (DSparkHead, with_rnn_parts_swapped),

@@ -69,23 +69,24 @@ std::vector<layer_index> usual_taps(std::uint32_t num_layers, std::uint32_t num_
   return taps;
 }
 
-void read_taps(const dflash_fields& fields, dflash_config& config, const head_target& target,
+void read_taps(const dflash_fields& fields, dflash_config& config, const std::optional<head_target>& target,
                const head_overrides& overrides) {
   const json_node counted = fields.root["num_target_layers"];
-  if (counted && counted.uint() != target.num_layers)
+  if (target && counted && counted.uint() != target->num_layers)
     counted.refuse("is " + std::to_string(counted.uint()) + ", the target has " +
-                   std::to_string(target.num_layers) + " layers");
+                   std::to_string(target->num_layers) + " layers");
+  const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
   if (!overrides.taps.empty())
     config.taps = overrides.taps;
   else if (const json_node ids = fields["target_layer_ids"])
-    read_tap_ids(ids, id_convention::output_of, target.num_layers, config.taps);
+    read_tap_ids(ids, id_convention::output_of, num_layers, config.taps);
   else if (const json_node aux = fields.root["aux_hidden_state_layer_ids"])
-    read_tap_ids(aux, id_convention::input_of, target.num_layers, config.taps);
-  else
-    config.taps = usual_taps(config.layer.num_layers, target.num_layers);
-  if (config.taps.empty())
+    read_tap_ids(aux, id_convention::input_of, num_layers, config.taps);
+  else if (target)
+    config.taps = usual_taps(config.layer.num_layers, num_layers);
+  if (target && config.taps.empty())
     fields["target_layer_ids"].refuse("must name layers of the target, which has " +
-                                      std::to_string(target.num_layers));
+                                      std::to_string(num_layers));
 }
 
 /// DSpark's slots predict the token behind them unless the config says otherwise: DeepSpec, SpecForge and
@@ -104,20 +105,17 @@ void read_block(const dflash_fields& fields, dflash_config& config, const head_o
     fields["markov_head_type"].refuse("is 'rnn', whose state begins at a slot that gives no token: "
                                       "sample_from_anchor must be true",
                                       errc::unsupported);
-  const std::uint32_t least = config.predicts_next ? 1 : 2;
-  if (config.block_size < least || config.num_levels() > head_traits::token_limit)
-    fields["block_size"].refuse("is " + std::to_string(config.block_size) + ", must be " +
-                                std::to_string(least) + " to " + std::to_string(head_traits::token_limit));
+  if (const std::string rule = rule_of_block(config); !rule.empty()) fields["block_size"].refuse(rule);
   config.mask_token = token_id{static_cast<std::int32_t>(fields["mask_token_id"].uint_below(1U << 31))};
 }
 
 /// z-lab's heads call the target's embedding, its factor included; SpecForge's (projector_type) read its
 /// rows.
 void read_embedding_scale(const dflash_fields& fields, dflash_config& config, const dflash_tensors& tensors,
-                          const head_target& target) {
-  const bool calls_targets = !tensors.has_embedding && fields.nested && !fields["projector_type"];
+                          const std::optional<head_target>& target) {
+  const bool calls_targets = target && !tensors.has_embedding && fields.nested && !fields["projector_type"];
   config.embedding_scale = static_cast<float>(
-      fields["input_embedding_scale"].setting_or(calls_targets ? target.embedding_scale : 1));
+      fields["input_embedding_scale"].setting_or(calls_targets ? target->embedding_scale : 1));
 }
 
 /// Which layers have a window.
@@ -152,10 +150,8 @@ void read_window(const dflash_fields& fields, dflash_config& config) {
   window.is_causal =
       fields.of_speculators ? !fields.root["sliding_window_non_causal"].flag_or(false) : causal.flag_or(true);
   window.size = fields.layer["sliding_window"].uint();
-  const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
-  if (window.size < least || window.size > 1U << 30)
-    fields.layer["sliding_window"].refuse("is " + std::to_string(window.size) + ", must be at least " +
-                                          std::to_string(least));
+  if (const std::string rule = rule_of_window(config); !rule.empty())
+    fields.layer["sliding_window"].refuse(rule);
 }
 
 void read_markov(const dflash_fields& fields, dflash_config& config, const dflash_tensors& tensors) {
@@ -180,15 +176,16 @@ void read_markov(const dflash_fields& fields, dflash_config& config, const dflas
                                  ": a head with a Markov head is of kind dspark");
 }
 
-void check_sizes(const dflash_fields& fields, const dflash_config& config, const head_target& target) {
+void check_sizes(const dflash_fields& fields, const dflash_config& config,
+                 const std::optional<head_target>& target) {
   const auto must_be_targets = [&](const json_node& field, std::uint32_t value) {
-    if (value != target.hidden_size)
+    if (target && value != target->hidden_size)
       field.refuse("is " + std::to_string(value) + ", the target's hidden size is " +
-                   std::to_string(target.hidden_size));
+                   std::to_string(target->hidden_size));
   };
   must_be_targets(fields.layer["hidden_size"], config.layer.hidden_size);
   must_be_targets(fields.root["target_hidden_size"],
-                  fields.root["target_hidden_size"].uint_or(target.hidden_size));
+                  fields.root["target_hidden_size"].uint_or(config.layer.hidden_size));
   if (config.layer.vocab_size > config.vocab_size)
     fields["draft_vocab_size"].refuse("is " + std::to_string(config.layer.vocab_size) + ", vocab_size is " +
                                       std::to_string(config.vocab_size));
@@ -196,9 +193,24 @@ void check_sizes(const dflash_fields& fields, const dflash_config& config, const
 
 } // namespace
 
+std::string rule_of_block(const dflash_config& config) {
+  const std::uint32_t least = config.predicts_next ? 1 : 2;
+  if (config.block_size >= least && config.num_levels() <= head_traits::token_limit) return "";
+  return "is " + std::to_string(config.block_size) + ", must be " + std::to_string(least) + " to " +
+         std::to_string(head_traits::token_limit);
+}
+
+std::string rule_of_window(const dflash_config& config) {
+  const block_window& window = config.window;
+  const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
+  if (window.size >= least && window.size <= 1U << 30) return "";
+  return "is " + std::to_string(window.size) + ", must be at least " + std::to_string(least);
+}
+
 expected<dflash_config> read_dflash_config(const boost::json::object& object, const std::string& file,
                                            const std::string& name, const dflash_tensors& tensors,
-                                           const head_target& target, const head_overrides& overrides) {
+                                           const std::optional<head_target>& target,
+                                           const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
   const dflash_fields fields = fields_of(root);
@@ -209,7 +221,7 @@ expected<dflash_config> read_dflash_config(const boost::json::object& object, co
   config.layer.num_layers = tensors.num_layers;
   config.layer.local_layers.assign(tensors.num_layers, false);
   read_layer_rope(fields.layer, overrides.rope_theta, config.layer);
-  config.vocab_size = fields.layer["vocab_size"].uint_or(target.vocab_size);
+  config.vocab_size = fields.layer["vocab_size"].uint_or(target ? target->vocab_size : 0);
   config.layer.vocab_size = root["draft_vocab_size"].uint_or(config.vocab_size);
   read_markov(fields, config, tensors);
   read_block(fields, config, overrides);

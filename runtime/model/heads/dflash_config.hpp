@@ -4,11 +4,13 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/model/heads/eagle_config.hpp"
 #include "runtime/model/heads/markov_head.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <boost/json/object.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,12 +58,24 @@ struct dflash_tensors {
   bool has_embedding = false;         ///< of its own
 };
 
+/// What is wrong with the size of the block, or of the window of layers that have one; empty: nothing.
+std::string rule_of_block(const dflash_config& config);
+std::string rule_of_window(const dflash_config& config);
+
 /// Reads config.json of a head of kind `name`, called `file` in errors. Understands the layouts of z-lab and
 /// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). Errors name
 /// file, field and, where the target disagrees, both values; fields of other networks under the same name
-/// (DFlash2, Domino) are refused.
+/// (DFlash2, Domino) are refused. Without a target nothing is compared with it, and there are no taps where
+/// the config leaves them to it.
 expected<dflash_config> read_dflash_config(const boost::json::object& config, const std::string& file,
                                            const std::string& name, const dflash_tensors& tensors,
-                                           const head_target& target, const head_overrides& overrides);
+                                           const std::optional<head_target>& target,
+                                           const head_overrides& overrides);
+
+/// The same of a GGUF file of llama.cpp's architecture "dflash".
+expected<dflash_config> read_dflash_config(const gguf_file& file, const std::string& name,
+                                           const dflash_tensors& tensors,
+                                           const std::optional<head_target>& target,
+                                           const head_overrides& overrides);
 
 } // namespace paceline::model

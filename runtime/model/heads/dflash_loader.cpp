@@ -19,6 +19,16 @@ std::string without_prefix(std::string_view name) {
   return std::string(name);
 }
 
+/// The name in directories, of a tensor of a GGUF file.
+std::string name_of_gguf_tensor(std::string_view name) {
+  if (name == "enc.output_norm.weight") return "hidden_norm.weight";
+  if (name.starts_with("markov_w")) return "markov_head." + std::string(name);
+  constexpr std::string_view confidence = "conf_proj.";
+  if (name.starts_with(confidence))
+    return "confidence_head.proj." + std::string(name.substr(confidence.size()));
+  return name_in_directories(name);
+}
+
 void take_layers(head_tensors& tensors, const dflash_config& config, dflash_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   weights.layers.resize(config.layer.num_layers);
@@ -61,7 +71,7 @@ void take_outer(head_tensors& tensors, const dflash_config& config, const head_t
     tensors.ignore(unused);
 }
 
-void take_markov(head_tensors& tensors, const dflash_config& config, std::uint32_t num_drafted,
+void take_markov(head_tensors& tensors, const dflash_config& config, std::uint32_t num_drafted, bool is_gguf,
                  markov_weights& markov) {
   const std::uint64_t width = config.layer.hidden_size, rank = config.markov_rank;
   markov.kind = config.markov;
@@ -81,46 +91,87 @@ void take_markov(head_tensors& tensors, const dflash_config& config, std::uint32
   if (!config.has_confidence) return;
   markov.confidence =
       tensors.matrix("confidence_head.proj.weight", 1, width + (config.confidence_reads_token ? rank : 0));
-  tensors.vector("confidence_head.proj.bias", 1, markov.confidence_bias);
+  tensors.vector("confidence_head.proj.bias", 1, markov.confidence_bias, !is_gguf);
+}
+
+/// Where a head is loaded to.
+struct head_memory {
+  device::weight_memory& weights;
+  device::buffer_memory& buffers;
+};
+
+head_target facts_of(const transformer& target) {
+  const model_info& of = target.info();
+  return {of.num_layers, of.hidden_size, of.vocab_size, target.config().embedding_scale};
+}
+
+/// Takes the head's tensors, those of a config that was read.
+expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, dflash_config config,
+                                                      std::shared_ptr<const transformer> target,
+                                                      const head_load_options& options, head_memory memory,
+                                                      bool is_gguf) {
+  auto weights = std::make_unique<dflash_weights>();
+  const std::uint32_t width = config.layer.hidden_size;
+  weights->fc = tensors.matrix("fc.weight", width, config.taps.size() * std::uint64_t{width});
+  tensors.vector("hidden_norm.weight", width, weights->context_norm);
+  tensors.vector("norm.weight", width, weights->output_norm);
+  take_layers(tensors, config, *weights);
+  take_outer(tensors, config, facts_of(*target), *weights);
+  const bool has_lm_head = weights->lm_head != nullptr;
+  take_markov(tensors, config, has_lm_head ? config.layer.vocab_size : target->info().vocab_size, is_gguf,
+              weights->markov);
+  auto ids = take_target_ids(tensors, config.layer.vocab_size, config.vocab_size, has_lm_head, is_gguf);
+  auto vectors = tensors.upload(memory.buffers);
+  if (!vectors) return std::move(vectors).error();
+  weights->vectors = *std::move(vectors);
+  return std::shared_ptr<const draft_head>(
+      std::make_shared<dflash_head>(std::move(config), std::move(weights), std::move(target), std::move(ids),
+                                    options.kv_type, memory.buffers));
+}
+
+expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem::path& path,
+                                                           const std::string& kind,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           head_memory memory) {
+  const auto file = gguf_file::open(path);
+  if (!file) return file.error();
+  auto tensors =
+      head_tensors::of(tensors_of(*file), path, name_of_gguf_tensor, memory.weights, options.format);
+  if (!tensors) return std::move(tensors).error();
+  auto config = read_dflash_config(*file, kind, shown_by(*tensors), facts_of(*target), options.overrides);
+  if (!config) return std::move(config).error();
+  return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
+}
+
+expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,
+                                                           const std::string& kind,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           head_memory memory) {
+  const auto config_path = directory / "config.json";
+  auto object = read_json_file(config_path);
+  if (!object) return std::move(object).error();
+  auto tensors = head_tensors::open(directory, without_prefix, memory.weights, options.format);
+  if (!tensors) return std::move(tensors).error();
+  if (tensors->num_layers() == 0)
+    return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");
+  auto config = read_dflash_config(*object, config_path.string(), kind, shown_by(*tensors), facts_of(*target),
+                                   options.overrides);
+  if (!config) return std::move(config).error();
+  return take_head(*tensors, *std::move(config), std::move(target), options, memory, false);
 }
 
 } // namespace
 
 expected<std::shared_ptr<const draft_head>>
-load_dflash_head(const std::filesystem::path& directory, const std::string& kind,
+load_dflash_head(const std::filesystem::path& path, const std::string& kind,
                  std::shared_ptr<const transformer> target, const head_load_options& options,
-                 device::weight_memory& memory, device::buffer_memory& buffers) {
-  const auto config_path = directory / "config.json";
-  auto object = read_json_file(config_path);
-  if (!object) return std::move(object).error();
-  auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
-  if (!tensors) return std::move(tensors).error();
-  if (tensors->num_layers() == 0)
-    return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");
-  const model_info& of = target->info();
-  const head_target facts{of.num_layers, of.hidden_size, of.vocab_size, target->config().embedding_scale};
-  auto config =
-      read_dflash_config(*object, config_path.string(), kind, shown_by(*tensors), facts, options.overrides);
-  if (!config) return std::move(config).error();
-  try {
-    auto weights = std::make_unique<dflash_weights>();
-    const std::uint32_t width = config->layer.hidden_size;
-    weights->fc = tensors->matrix("fc.weight", width, config->taps.size() * std::uint64_t{width});
-    tensors->vector("hidden_norm.weight", width, weights->context_norm);
-    tensors->vector("norm.weight", width, weights->output_norm);
-    take_layers(*tensors, *config, *weights);
-    take_outer(*tensors, *config, facts, *weights);
-    const bool has_lm_head = weights->lm_head != nullptr;
-    take_markov(*tensors, *config, has_lm_head ? config->layer.vocab_size : of.vocab_size, weights->markov);
-    auto ids = take_target_ids(*tensors, config->layer.vocab_size, config->vocab_size, has_lm_head);
-    auto vectors = tensors->upload(buffers);
-    if (!vectors) return std::move(vectors).error();
-    weights->vectors = *std::move(vectors);
-    return std::shared_ptr<const draft_head>(std::make_shared<dflash_head>(
-        *std::move(config), std::move(weights), std::move(target), std::move(ids), options.kv_type, buffers));
-  } catch (const std::bad_alloc&) {
-    return error(errc::resource_exhausted, directory.string() + ": not enough memory");
-  }
+                 device::weight_memory& memory, device::buffer_memory& buffers) try {
+  if (is_gguf_head(path)) return load_gguf_head(path, kind, std::move(target), options, {memory, buffers});
+  return load_directory(path, kind, std::move(target), options, {memory, buffers});
+} catch (const std::bad_alloc&) {
+  return error(errc::resource_exhausted, path.string() + ": not enough memory");
 }
 
 } // namespace paceline::model

@@ -15,9 +15,6 @@ namespace paceline::model {
 
 namespace {
 
-/// More than any target has.
-constexpr std::uint32_t most_layers = 4096;
-
 /// Inputs of layers 2, N/2 and N - 3: what EAGLE-3 was published with.
 std::vector<layer_index> default_taps(std::uint32_t num_layers) {
   if (num_layers < 5) return {};
@@ -27,7 +24,7 @@ std::vector<layer_index> default_taps(std::uint32_t num_layers) {
 void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
   const auto names_layers = [](const json_node& ids) { return ids && ids.size() > 0; }; // else the default
-  const std::uint32_t num_layers = target ? target->num_layers : most_layers;
+  const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
   if (config.version == eagle_version::eagle)
     config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
   else if (const json_node ids = fields["target_layer_ids"])

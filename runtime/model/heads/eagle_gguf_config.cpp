@@ -1,7 +1,8 @@
 #include "runtime/model/heads/eagle_config.hpp"
-#include "runtime/model/loader/gguf_model.hpp"
 
 #include "runtime/device/op_kv.hpp"
+#include "runtime/model/heads/layer_fields.hpp"
+#include "runtime/model/loader/gguf_model.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,25 +14,11 @@ namespace paceline::model {
 
 namespace {
 
-constexpr const char* target_layers = "eagle3.target_layers";
-constexpr const char* older_target_layers = "eagle3.extract_layers";
-
-/// The layers that read a tapped vector, counted from 0; the layer before has written it.
-expected<std::vector<layer_index>> read_taps(const gguf_metadata& metadata, std::uint32_t num_layers) {
-  const char* const key = metadata.find(target_layers) ? target_layers : older_target_layers;
-  const auto ids = metadata.find_numbers(key);
-  if (!ids) return ids.error();
-  if (!*ids || (*ids)->size() == 0 || !(*ids)->is_integer())
-    return metadata.key_error(key, "must name layers of the target");
-  std::vector<layer_index> taps;
-  for (std::size_t i = 0; i < (*ids)->size(); ++i) {
-    const auto id = (*ids)->as_uint(i);
-    if (!id || *id < 1 || *id > num_layers)
-      return metadata.key_error(key, "must hold 1 to " + std::to_string(num_layers) + ": the target has " +
-                                         std::to_string(num_layers) + " layers");
-    taps.push_back(layer_index{static_cast<std::uint32_t>(*id - 1)});
-  }
-  return taps;
+/// The array that names the layers which read a tapped vector.
+std::string key_of_taps(const gguf_metadata& metadata) {
+  constexpr const char* key = "eagle3.target_layers";
+  constexpr const char* older_key = "eagle3.extract_layers";
+  return metadata.find(key) ? key : older_key;
 }
 
 expected<void> check_sizes(const gguf_file& file, const eagle_config& config) {
@@ -84,8 +71,8 @@ expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optio
   const auto normed_input = metadata.find_bool("eagle3.norm_before_fc");
   if (!normed_input) return normed_input.error();
   config.has_input_norm = normed_input->value_or(false);
-  constexpr std::uint32_t most_layers = 4096; // more than any target has
-  auto taps = overrides.taps.empty() ? read_taps(metadata, target ? target->num_layers : most_layers)
+  auto taps = overrides.taps.empty() ? read_gguf_taps(metadata, key_of_taps(metadata),
+                                                      target ? target->num_layers : most_target_layers)
                                      : expected<std::vector<layer_index>>(overrides.taps);
   if (!taps) return std::move(taps).error();
   config.taps = *std::move(taps);

@@ -10,15 +10,19 @@ namespace paceline::model {
 
 namespace {
 
-/// llama.cpp names an architecture after the kind.
+/// llama.cpp's architecture "dflash" is DSpark's, too, with further tensors.
 expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
   const auto name = file->metadata().require_string("general.architecture");
   if (!name) return name.error();
   if (*name == "eagle3") return std::string(*name);
+  if (*name == "dflash")
+    return std::string(
+        file->find_tensor("markov_w1.weight") || file->find_tensor("conf_proj.weight") ? "dspark" : "dflash");
   return file->metadata().key_error("general.architecture",
-                                    "is " + quote(*name) + "; draft heads are 'eagle3'", errc::unsupported);
+                                    "is " + quote(*name) + "; draft heads are 'eagle3' and 'dflash'",
+                                    errc::unsupported);
 }
 
 } // namespace

@@ -23,9 +23,9 @@ struct head_load_options {
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
 /// "hydra", "mlp_speculator", "dart", "dflash", "dspark") from a directory in a published layout, or from a
-/// GGUF file whose architecture is the kind ("eagle3"), for the target that it was trained for. What does not
-/// fit the target is refused by file, field or tensor, and both values; so is a tensor that has no meaning.
-/// `buffers` must outlive the head. docs/drafters.md describes the layouts.
+/// GGUF file of llama.cpp ("eagle3", "dflash", "dspark"), for the target that it was trained for. What does
+/// not fit the target is refused by file, field or tensor, and both values; so is a tensor that has no
+/// meaning. `buffers` must outlive the head. docs/drafters.md describes the layouts.
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& path,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
@@ -63,9 +63,10 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
                   device::weight_memory& weights, device::buffer_memory& buffers);
 
 /// DFlash (kind "dflash") and DSpark, which has a Markov head behind it: z-lab and SpecForge, DeepSpec with
-/// embedding and LM head of its own, speculators. docs/drafters.md says how the layouts are told apart.
+/// embedding and LM head of its own, speculators, and GGUF files of llama.cpp's architecture "dflash".
+/// docs/drafters.md says how the layouts are told apart.
 expected<std::shared_ptr<const draft_head>>
-load_dflash_head(const std::filesystem::path& directory, const std::string& kind,
+load_dflash_head(const std::filesystem::path& path, const std::string& kind,
                  std::shared_ptr<const transformer> target, const head_load_options& options,
                  device::weight_memory& memory, device::buffer_memory& buffers);
 

@@ -1,11 +1,14 @@
 #include "runtime/model/heads/head_report.hpp"
 
+#include "config/drafters.hpp"
+#include "runtime/model/heads/dflash_config.hpp"
 #include "runtime/model/heads/eagle_config.hpp"
 #include "runtime/model/heads/head_files.hpp"
 #include "runtime/model/heads/head_kind.hpp"
 #include "runtime/model/loader/report_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -61,23 +64,28 @@ std::uint32_t num_layers_of(const model_report& report) {
   return std::max(numbered, 1U);
 }
 
-void add_eagle(fact_list facts, const eagle_config& config) {
-  const model_config& layer = config.layer;
+/// What heads with decoder layers have in common. `vocab_size`: the target's, as the head has it.
+void add_layers(fact_list facts, const model_config& layer, std::uint32_t vocab_size,
+                std::span<const layer_index> taps) {
   facts.number("layers", layer.num_layers);
   facts.number("hidden_size", layer.hidden_size);
-  facts.number("target_hidden_size", config.target_hidden_size);
   facts.number("feed_forward_size", layer.ffn_size);
   facts.number("heads", layer.num_heads);
   facts.number("kv_heads", layer.num_kv_heads);
   facts.number("head_dim", layer.head_dim);
   facts.number("context_length", layer.context_length);
   facts.real("rope_theta", layer.rope.theta);
-  facts.number("vocab_size", config.vocab_size);
+  facts.number("vocab_size", vocab_size);
   facts.number("draft_vocab_size", layer.vocab_size);
-  if (config.taps.empty())
+  if (taps.empty())
     facts.text("taps", "those of the published heads, which depend on the target");
   else
-    facts.layers("taps", config.taps);
+    facts.layers("taps", taps);
+}
+
+void add_eagle(fact_list facts, const eagle_config& config) {
+  add_layers(facts, config.layer, config.vocab_size, config.taps);
+  facts.number("target_hidden_size", config.target_hidden_size);
   if (config.version == eagle_version::eagle) return;
   facts.flag("norm_before_residual", config.norm_before_residual);
   facts.flag("norm_output", config.norm_output);
@@ -110,7 +118,54 @@ expected<void> add_config(model_report& report, const std::filesystem::path& pat
   return {};
 }
 
-/// Of heads with a network for each level.
+void add_block(fact_list facts, const dflash_config& config) {
+  add_layers(facts, config.layer, config.vocab_size, config.taps);
+  facts.number("block_size", config.block_size);
+  facts.number("levels", config.num_levels());
+  facts.text("alignment", config.predicts_next ? "next" : "same");
+  facts.number("mask_token", static_cast<std::uint64_t>(config.mask_token.value));
+  if (const auto windows = std::ranges::count(config.has_window, true); windows > 0) {
+    facts.number("layers_with_a_window", static_cast<std::uint64_t>(windows));
+    facts.number("sliding_window", config.window.size);
+  }
+  if (config.name != "dspark") return;
+  constexpr std::array kinds{"none", "vanilla", "gated", "rnn"};
+  facts.text("markov_head", kinds.at(static_cast<std::size_t>(config.markov)));
+  facts.number("markov_rank", config.markov_rank);
+  facts.flag("confidence_head", config.has_confidence);
+}
+
+dflash_tensors block_shown_by(const model_report& report) {
+  const auto width_of = [](const tensor_report* tensor) {
+    return tensor == nullptr || tensor->shape.empty() ? 0 : static_cast<std::uint32_t>(tensor->shape.back());
+  };
+  const auto* const confidence = find(report, "confidence_head.proj.weight");
+  return {.num_layers = std::max(count(report, "layers.", ".input_layernorm.weight"), 1U),
+          .markov_rank = width_of(find(report, "markov_w1.weight")),
+          .confidence_width = width_of(confidence != nullptr ? confidence : find(report, "conf_proj.weight")),
+          .has_embedding = find(report, "embed_tokens.weight") != nullptr};
+}
+
+/// Of heads that fill a block of slots.
+expected<void> add_block_config(model_report& report, const std::filesystem::path& path) {
+  const dflash_tensors tensors = block_shown_by(report);
+  auto config = expected<dflash_config>(dflash_config{});
+  if (is_gguf_head(path)) {
+    const auto file = gguf_file::open(path);
+    if (!file) return file.error();
+    config = read_dflash_config(*file, report.head.kind, tensors, std::nullopt, {});
+  } else {
+    const auto object = config_if_any(path);
+    if (!object) return object.error();
+    config = read_dflash_config(*object, (path / "config.json").string(), report.head.kind, tensors,
+                                std::nullopt, {});
+  }
+  if (!config) return config.error();
+  add_block(fact_list(report.head), *config);
+  return {};
+}
+
+/// Of heads with a network for each level, and of inputs for rows of the target's pass.
 void add_levels(model_report& report) {
   fact_list facts(report.head);
   const std::string& kind = report.head.kind;
@@ -127,6 +182,8 @@ void add_levels(model_report& report) {
     facts.number("vocab_size", rows_of(find(report, "emb.0.weight")));
   } else if (kind == "blockwise") {
     facts.number("inner_size_of_all_levels", rows_of(find(report, "hidden.weight")));
+  } else {
+    facts.number("levels", rows_of(find(report, kind == "ppd" ? "prompt_embeddings" : "lookahead.weight")));
   }
 }
 
@@ -147,12 +204,17 @@ expected<model_report> inspect_head(const std::filesystem::path& path) {
   auto report = inspect_files(path);
   if (!report) return report;
   report->head.kind = *kind;
-  const bool has_layers = kind->starts_with("eagle") || *kind == "mtp" || *kind == "dart";
-  if (!has_layers)
+  const bool grows = kind->starts_with("eagle") || *kind == "mtp" || *kind == "dart";
+  const bool has_block = *kind == "dflash" || *kind == "dspark";
+  expected<void> read;
+  if (grows)
+    read = add_config(*report, path);
+  else if (has_block)
+    read = add_block_config(*report, path);
+  else
     add_levels(*report);
-  else if (const auto ok = add_config(*report, path); !ok)
-    report->problem = ok.error().message();
-  if (kind->starts_with("eagle") || *kind == "mlp_speculator")
+  if (!read) report->problem = read.error().message();
+  if (kind->starts_with("eagle") || has_block || *kind == "mlp_speculator")
     fact_list(report->head)
         .flag("own_embedding", find(*report, "embed_tokens.weight") != nullptr ||
                                    find(*report, "token_embd.weight") != nullptr ||
@@ -161,23 +223,47 @@ expected<model_report> inspect_head(const std::filesystem::path& path) {
   return report;
 }
 
-void add_fit(model_report& report, const std::string& target,
-             const expected<std::shared_ptr<const draft_head>>& loaded) {
+namespace {
+
+/// False, with the reason as the report's problem: it does not fit.
+template <class Loaded>
+bool add_verdict(model_report& report, const std::string& target, const expected<Loaded>& loaded) {
   fact_list facts(report.head);
   facts.text("target", target);
   facts.flag("fits", loaded.has_value());
-  if (!loaded) {
-    report.problem = loaded.error().message();
-    return;
-  }
+  if (!loaded) report.problem = loaded.error().message();
+  return loaded.has_value();
+}
+
+/// What a drafter drafts for requests and configurations that do not say it.
+void add_draft_length(model_report& report, std::uint32_t num_levels) {
+  config::drafter_options options;
+  options.kind = report.head.kind;
+  const auto chosen = config::with_kind_defaults(std::move(options), num_levels);
+  fact_list(report.head).number("default_draft_length", chosen.draft_length);
+}
+
+} // namespace
+
+void add_fit(model_report& report, const std::string& target,
+             const expected<std::shared_ptr<const draft_head>>& loaded) {
+  if (!add_verdict(report, target, loaded)) return;
+  fact_list facts(report.head);
   const draft_head& head = **loaded;
   facts.layers("taps_of_target", head.taps());
   if (head.traits().max_levels < head_traits::token_limit)
     facts.number("max_levels", head.traits().max_levels);
+  add_draft_length(report, head.traits().max_levels);
   facts.number("drafted_tokens", head.info().vocab_size);
   facts.number("weights_bytes", head.info().weights_bytes);
   facts.number("bytes_per_step", head.info().bytes_per_token);
   if (head.traits().has_cells) facts.number("cell_bytes", head.cell_bytes(0));
+}
+
+void add_fit(model_report& report, const std::string& target, const expected<lookahead_inputs>& loaded) {
+  if (!add_verdict(report, target, loaded)) return;
+  fact_list(report.head).number("max_levels", loaded->num_rows);
+  add_draft_length(report, loaded->num_rows);
 }
 
 } // namespace paceline::model

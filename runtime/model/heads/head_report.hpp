@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/model/heads/draft_head.hpp"
+#include "runtime/model/heads/lookahead_inputs.hpp"
 #include "runtime/model/loader/model_report.hpp"
 
 #include <filesystem>
@@ -15,8 +16,9 @@ namespace paceline::model {
 /// config that cannot be read is the report's problem.
 expected<model_report> inspect_head(const std::filesystem::path& path);
 
-/// Adds whether the head fits a target: what `load_draft_head` gave for it.
+/// Adds whether the head fits a target: what `load_draft_head` gave for it, or `load_lookahead_inputs`.
 void add_fit(model_report& report, const std::string& target,
              const expected<std::shared_ptr<const draft_head>>& loaded);
+void add_fit(model_report& report, const std::string& target, const expected<lookahead_inputs>& loaded);
 
 } // namespace paceline::model

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <string>
-#include <string_view>
 
 namespace paceline::model {
 
@@ -20,6 +19,23 @@ void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t 
                            ": the target has " + std::to_string(num_target_layers) + " layers");
     taps.push_back(layer_index{*id - offset});
   }
+}
+
+expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
+                                                  std::uint32_t num_target_layers) {
+  const auto ids = metadata.find_numbers(key);
+  if (!ids) return ids.error();
+  if (!*ids || (*ids)->size() == 0 || !(*ids)->is_integer())
+    return metadata.key_error(key, "must name layers of the target");
+  std::vector<layer_index> taps;
+  for (std::size_t i = 0; i < (*ids)->size(); ++i) {
+    const auto id = (*ids)->as_uint(i);
+    if (!id || *id < 1 || *id > num_target_layers)
+      return metadata.key_error(key, "must hold 1 to " + std::to_string(num_target_layers) +
+                                         ": the target has " + std::to_string(num_target_layers) + " layers");
+    taps.push_back(layer_index{static_cast<std::uint32_t>(*id - 1)});
+  }
+  return taps;
 }
 
 void read_layer_sizes(const json_node& layer, model_config& sizes) {
@@ -55,7 +71,7 @@ json_node rope_settings(const json_node& layer) {
 /// Whether positions below max_position_embeddings, beyond which no head drafts, rotate as without scaling:
 /// `dynamic` scales beyond it, and the sections of `mrope` have equal positions in a text.
 bool is_plain(const json_node& settings) {
-  const std::string_view kind = settings["rope_type"].string_or(settings["type"].string_or("default"));
+  const std::string kind = settings["rope_type"].string_or(settings["type"].string_or("default"));
   return kind == "dynamic" || kind == "mrope";
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/gguf_metadata.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace paceline::model {
@@ -15,9 +18,16 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the layer that has written it
 };
 
+/// More layers than any target has: the limit of ids where the target is not known.
+inline constexpr std::uint32_t most_target_layers = 4096;
+
 /// Appends the target's layers that the list `ids` names. A vector before the first layer is not tapped.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
                   std::vector<layer_index>& taps);
+
+/// The same of array `key` of a GGUF file, which names the layers that read a vector.
+expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
+                                                  std::uint32_t num_target_layers);
 
 /// Reads the sizes of a head's decoder layers from `layer`, the fields of a Llama or Qwen3 config:
 /// hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale.

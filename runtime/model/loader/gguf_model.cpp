@@ -1,12 +1,12 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -14,63 +14,7 @@ namespace paceline::model {
 
 namespace {
 
-constexpr std::uint64_t max_uint32 = std::numeric_limits<std::uint32_t>::max();
-
-/// Reads "<architecture>.<key>" keys one after another and keeps the first error; later reads return
-/// defaults, which are not used.
-class key_reader {
- public:
-  key_reader(const gguf_metadata& metadata, std::string_view prefix) : metadata_(metadata), prefix_(prefix) {}
-
-  std::string key(std::string_view suffix) const { return prefix_ + "." + std::string(suffix); }
-  bool has(std::string_view suffix) const { return metadata_.find(key(suffix)) != nullptr; }
-  const std::optional<error>& failure() const noexcept { return failure_; }
-
-  std::uint32_t uint(std::string_view suffix) {
-    return static_cast<std::uint32_t>(keep(metadata_.require_uint(key(suffix), 0, max_uint32)));
-  }
-  std::uint32_t uint_or(std::string_view suffix, std::uint32_t fallback) {
-    return static_cast<std::uint32_t>(
-        keep(metadata_.find_uint(key(suffix), 0, max_uint32)).value_or(fallback));
-  }
-  double number(std::string_view suffix) { return keep(metadata_.require_float(key(suffix), -1e30, 1e30)); }
-  double number_or(std::string_view suffix, double fallback) {
-    return keep(metadata_.find_float(key(suffix), -1e30, 1e30)).value_or(fallback);
-  }
-  std::string_view string_or(std::string_view suffix, std::string_view fallback) {
-    return keep(metadata_.find_string(key(suffix))).value_or(fallback);
-  }
-
-  /// A number that files may also give for each layer; then all layers must agree.
-  std::uint32_t uniform(std::string_view suffix) {
-    const auto* entry = metadata_.find(key(suffix));
-    if (!entry || !entry->is_array) return uint(suffix);
-    const auto values = keep(metadata_.find_numbers(key(suffix)));
-    if (!values) return 0;
-    if (values->size() == 0) return refuse(suffix, "must not be empty"), 0;
-    const auto first = values->as_uint(0);
-    for (std::size_t i = 0; i < values->size(); ++i)
-      if (!first || *first > max_uint32 || values->as_uint(i) != first)
-        return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
-    return static_cast<std::uint32_t>(*first);
-  }
-
-  void refuse(std::string_view suffix, std::string_view rule, errc code = errc::invalid_file) {
-    if (!failure_) failure_ = metadata_.key_error(key(suffix), rule, code);
-  }
-
- private:
-  template <class T>
-  T keep(expected<T> value) {
-    if (value) return std::move(value).value();
-    if (!failure_) failure_ = std::move(value).error();
-    return T{};
-  }
-
-  const gguf_metadata& metadata_;
-  std::string prefix_;
-  std::optional<error> failure_;
-};
+constexpr std::uint64_t max_uint32 = gguf_keys::max_uint32;
 
 /// Describes a refused architecture if its name alone is not enough.
 std::string_view kind_of_refused(std::string_view name) noexcept {
@@ -103,7 +47,7 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
 }
 
 /// Refuses features of some files of a supported architecture that the forward pass does not have.
-void refuse_unsupported(key_reader& keys, const model_config& config) {
+void refuse_unsupported(gguf_keys& keys, const model_config& config) {
   if (keys.uint_or("expert_count", 0) != 0)
     keys.refuse("expert_count", "says this is a mixture of experts, which is not supported",
                 errc::unsupported);
@@ -118,7 +62,7 @@ void refuse_unsupported(key_reader& keys, const model_config& config) {
       keys.refuse(cap, "must be 0: soft caps are not supported", errc::unsupported);
 }
 
-rope_scaling read_rope_scaling(key_reader& keys, std::uint32_t context_length) {
+rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   rope_scaling scaling;
   const double legacy_factor = keys.number_or("rope.scale_linear", 1);
   scaling.factor = keys.number_or("rope.scaling.factor", legacy_factor);
@@ -162,7 +106,7 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
 }
 
 /// Gemma 3: every sixth layer sees all positions, the others have a window.
-void read_local_layers(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
+void read_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
   constexpr std::string_view pattern = "attention.sliding_window_pattern";
   config.sliding_window = keys.uint("attention.sliding_window");
   const auto* entry = metadata.find(keys.key(pattern));
@@ -178,7 +122,7 @@ void read_local_layers(key_reader& keys, const gguf_metadata& metadata, model_co
   for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (i + 1) % period != 0;
 }
 
-void read_gemma3(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
+void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
   config.activation = gate_activation::gelu_tanh;
   config.post_norms = true;
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
@@ -191,7 +135,7 @@ void read_gemma3(key_reader& keys, const gguf_metadata& metadata, model_config& 
   read_local_layers(keys, metadata, config);
 }
 
-std::uint32_t read_vocab_size(const gguf_file& file, key_reader& keys) {
+std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   const auto* tokens = file.metadata().find("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array) return static_cast<std::uint32_t>(std::min(tokens->count, max_uint32));
   if (keys.has("vocab_size")) return keys.uint("vocab_size");
@@ -199,7 +143,7 @@ std::uint32_t read_vocab_size(const gguf_file& file, key_reader& keys) {
   return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
 }
 
-void read_sizes(const gguf_file& file, key_reader& keys, model_config& config) {
+void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.vocab_size = read_vocab_size(file, keys);
   config.context_length = keys.uint("context_length");
   config.hidden_size = keys.uint("embedding_length");
@@ -223,7 +167,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const auto& metadata = file.metadata();
   auto arch = read_architecture(metadata);
   if (!arch) return std::move(arch).error();
-  key_reader keys(metadata, to_string(*arch));
+  gguf_keys keys(metadata, to_string(*arch));
   model_config config;
   config.arch = *arch;
   auto name = metadata.find_string("general.name");
@@ -259,7 +203,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
 }
 
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix) {
-  key_reader keys(file.metadata(), prefix);
+  gguf_keys keys(file.metadata(), prefix);
   model_config config;
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);

@@ -48,7 +48,8 @@ void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
     const auto [node, count] = lane.wanted[i];
     const std::vector<token_id> path = lane.candidates.path_tokens(node);
     const sampling::row_context row = row_below(task, path);
-    if (share_ranks && i > 0 && lane.wanted[i - 1].num_children == count) {
+    const bool is_ranked = share_ranks && i > 0 && lane.wanted[i - 1].num_children == count;
+    if (is_ranked) {
       // `best` is what it would be
     } else if (lane.choice == token_choice::own_best) {
       best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(rows(i)))}, 1.0F});
@@ -64,7 +65,7 @@ void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
       task.sampling->rank_choices(rows(i), row, count, best);
     }
     if (alternates) keep_alternates(lane, best);
-    weigh_among_siblings(shape, best);
+    if (!is_ranked) weigh_among_siblings(shape, best);
     add_children(lane, shape, node, best);
   }
 }

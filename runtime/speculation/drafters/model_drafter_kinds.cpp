@@ -1,6 +1,5 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
-#include "config/drafters.hpp"
 #include "runtime/speculation/drafters/inner_guesses.hpp"
 
 #include <algorithm>
@@ -20,7 +19,7 @@ using config::tree_kind;
 using own_model = std::shared_ptr<const model::language_model>;
 
 expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
-  const config::drafter_options options = config::with_kind_defaults(parts.options);
+  const config::drafter_options& options = parts.options;
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
                                   .entropy_smoothing = options.entropy_smoothing,
                                   .confidence_threshold = options.confidence_threshold,

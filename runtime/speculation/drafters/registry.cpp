@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/registry.hpp"
 
+#include "config/drafters.hpp"
 #include "runtime/speculation/drafters/bigram_drafter.hpp"
 #include "runtime/speculation/drafters/copy_drafter.hpp"
 #include "runtime/speculation/drafters/lookahead_drafter.hpp"
@@ -15,6 +16,16 @@
 #include "runtime/speculation/drafters/unigram_drafter.hpp"
 
 namespace paceline::speculation {
+
+namespace {
+
+/// Levels that the trained part of a drafter has; 0: it has no such part.
+std::uint32_t levels_of(const drafter_parts& parts) {
+  if (parts.own_head) return parts.own_head->traits().max_levels;
+  return parts.own_inputs ? parts.own_inputs->num_rows : 0;
+}
+
+} // namespace
 
 drafter_registry drafter_registry::with_built_in() {
   drafter_registry registry;
@@ -47,9 +58,10 @@ void drafter_registry::add(std::string kind, drafter_factory factory) {
 expected<std::unique_ptr<drafter>> drafter_registry::make(const drafter_parts& parts) const {
   const auto factory = factories_.find(parts.options.kind);
   if (factory != factories_.end()) {
-    drafter_parts with_registry = parts;
-    with_registry.make_another = [this](const drafter_parts& another) { return make(another); };
-    return factory->second(with_registry);
+    drafter_parts whole = parts;
+    whole.options = config::with_kind_defaults(parts.options, levels_of(parts));
+    whole.make_another = [this](const drafter_parts& another) { return make(another); };
+    return factory->second(whole);
   }
   std::string known;
   for (const auto& [kind, make_one] : factories_) known += (known.empty() ? "" : ", ") + kind;

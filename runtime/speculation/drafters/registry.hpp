@@ -17,7 +17,7 @@
 
 namespace paceline::speculation {
 
-/// The parts from which a drafter is made.
+/// The parts from which a drafter is made. Factories get options with the defaults of their kind.
 struct drafter_parts {
   config::drafter_options options;
   /// Loaded from `options.path` by the caller; null for kinds without a model of their own.

@@ -1,6 +1,5 @@
 #include "runtime/speculation/drafters/trained_rows_drafter.hpp"
 
-#include "config/drafters.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/trained_trees.hpp"
 
@@ -120,7 +119,7 @@ class trained_rows_drafter final : public host_drafter<no_session> {
 } // namespace
 
 expected<std::unique_ptr<drafter>> make_trained_rows_drafter(const drafter_parts& parts) {
-  const auto options = config::with_kind_defaults(parts.options);
+  const config::drafter_options& options = parts.options;
   if (parts.own_inputs == nullptr || parts.own_inputs->num_rows == 0)
     return bad_option(options, "kind " + options.kind + " needs trained inputs (path)");
   auto trees = trees_for(options, *parts.own_inputs);

@@ -149,8 +149,8 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
   for (const std::int32_t node : frontier(shape, candidates, bounds, depth)) {
     std::uint32_t count = 1;
     if (shape.kind == tree_kind::fixed) count = num_children(shape, bounds, ranks_to(candidates, node));
-    if (shape.kind == tree_kind::dynamic || shape.kind == tree_kind::dart)
-      count = std::min(shape.num_children(), bounds.nodes);
+    if (shape.kind == tree_kind::dynamic) count = std::min(shape.num_children(), bounds.nodes);
+    if (shape.kind == tree_kind::dart) count = shape.num_children(); // their shares are among all of them
     if (shape.kind == tree_kind::optimal) count = bounds.nodes;
     if (shape.kind == tree_kind::independent && depth == 0)
       count = std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k);
@@ -167,10 +167,11 @@ void add_children(const tree_shape& shape, candidate_tree& candidates, std::int3
 
 void weigh_among_siblings(const tree_shape& shape, std::span<sampling::ranked_token> children) {
   if (shape.kind != tree_kind::dart) return;
+  constexpr float least = 1e-10F;
   float total = 0;
   for (const sampling::ranked_token& child : children) total += child.weight;
-  if (total > 0)
-    for (sampling::ranked_token& child : children) child.weight /= total;
+  for (sampling::ranked_token& child : children)
+    child.weight = (total > 0 ? child.weight / total : child.weight) + least;
 }
 
 std::vector<std::int32_t> chosen_nodes(const tree_shape& shape, const candidate_tree& candidates,

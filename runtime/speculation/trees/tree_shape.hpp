@@ -23,7 +23,8 @@
 /// - dart: as dynamic, with other numbers of nodes to expand and of children, and levels that count less the
 /// deeper they lie (DART, arXiv:2601.19278, without its n-gram model, whose weight is 0 here; the published
 /// search also keeps tokens that end the text from being expanded): the confidence of a node is its parent's
-/// plus (d + 1)^-0.7 0.9^d ln p, d from 0, where p is its share among its siblings' probabilities.
+/// plus (d + 1)^-0.7 0.9^d ln(p + 1e-10), d from 0, where p is its share among the 25 likeliest tokens (all
+/// of them, if there are fewer). So p does not depend on how many nodes the tree has.
 /// - independent: `top_k` chains that share only the root. Under rules that compare probabilities each one is
 /// drawn independently, so that two may begin with the same token (SpecInfer, Miao et al. 2024, section 4.3:
 /// several draws of one position, tried in turn).
@@ -73,8 +74,8 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
 void add_children(const tree_shape& shape, candidate_tree& candidates, std::int32_t parent,
                   std::span<const sampling::ranked_token> children);
 
-/// Of ranked children, whose weights are their probabilities, what those are among themselves, where the
-/// shape goes by that.
+/// Turns the weights of ranked children, which are their probabilities, into what the shape goes by: of dart
+/// p + 1e-10, with p the share among the children; of others the probability.
 void weigh_among_siblings(const tree_shape& shape, std::span<sampling::ranked_token> children);
 
 /// The candidates that form the draft, ascending, each with its ancestors.

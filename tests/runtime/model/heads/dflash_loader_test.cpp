@@ -283,7 +283,7 @@ TEST_F(dflash_loader_test, reads_windows_and_refuses_those_that_it_cannot_comput
 TEST_F(dflash_loader_test, what_is_said_of_all_layers_decides_whether_windows_are_causal) {
   const auto is_causal = [](const tiny_head& head) {
     const auto config = model::read_dflash_config(as_read(head), "config.json", "dflash", {.num_layers = 2},
-                                                  {num_layers, hidden, vocab}, {});
+                                                  model::head_target{num_layers, hidden, vocab}, {});
     if (!config) throw std::runtime_error(config.error().message());
     return config->window.is_causal;
   };
@@ -340,7 +340,7 @@ TEST_F(dflash_loader_test, refuses_states_that_begin_at_a_slot_without_a_token) 
   const auto problem_of = [](const tiny_head& of) {
     const auto config =
         model::read_dflash_config(as_read(of), "config.json", "dspark", {.num_layers = 2, .markov_rank = 8},
-                                  {num_layers, hidden, vocab}, {});
+                                  model::head_target{num_layers, hidden, vocab}, {});
     return config ? "was accepted" : config.error().message();
   };
   EXPECT_EQ(problem_of(head), "was accepted");
@@ -354,7 +354,7 @@ TEST_F(dflash_loader_test, heads_of_z_lab_read_the_targets_embedding_with_its_fa
   const auto scale_of = [](const tiny_head& head, bool has_embedding = false) {
     const auto config = model::read_dflash_config(as_read(head), "config.json", "dspark",
                                                   {.num_layers = 2, .has_embedding = has_embedding},
-                                                  {num_layers, hidden, vocab, 5.5F}, {});
+                                                  model::head_target{num_layers, hidden, vocab, 5.5F}, {});
     return config ? config->embedding_scale : 0.0F;
   };
   EXPECT_EQ(scale_of(dflash()), 5.5F);

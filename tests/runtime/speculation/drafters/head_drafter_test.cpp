@@ -27,7 +27,7 @@ class head_drafter_test : public test::head_test {
     const auto& features = *target_kv_->features();
     for (std::size_t i = 0; i < num_blocks * block_size * features.width(); ++i)
       features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
-    return make_head_drafter(parts).value();
+    return drafter_registry::with_built_in().make(parts).value();
   }
 
   /// Drafts behind a prompt with a lease of so many blocks, then behind two more tokens.
@@ -91,6 +91,20 @@ TEST_F(head_drafter_test, a_text_of_one_token_has_no_row_to_draft_from) {
       target_->run([&](device::ops& ops) { EXPECT_TRUE(request.propose_on(ops).tree.empty()) << kind; });
     }
   }
+}
+
+TEST_F(head_drafter_test, drafts_all_levels_that_the_head_gives_where_no_length_is_named) {
+  using test::tiny_head;
+  const auto length_of = [&](const std::string& kind, const tiny_head& files) {
+    return make(kind, files, config::tree_kind::chain)->traits().default_draft_length;
+  };
+  EXPECT_EQ(length_of("dflash", tiny_head::dflash(hidden, vocab)), 3U) << "slot 0 gives none";
+  EXPECT_EQ(length_of("dspark", tiny_head::dspark(hidden, vocab, "gated")), 4U);
+  EXPECT_EQ(length_of("medusa", tiny_head::medusa(hidden, vocab, 7)), 7U);
+  EXPECT_EQ(length_of("hydra", tiny_head::hydra(hidden, vocab, 2)), 2U);
+  EXPECT_EQ(length_of("mlp_speculator", tiny_head::mlp_speculator(hidden, vocab)), 3U);
+  EXPECT_EQ(length_of("eagle3", tiny_head::eagle3(hidden, hidden, vocab, 100)), 5U);
+  EXPECT_EQ(length_of("mtp", tiny_head::mtp_next(hidden, vocab)), 5U);
 }
 
 TEST_F(head_drafter_test, caches_the_text_for_a_layer_over_it) {

@@ -1,3 +1,4 @@
+#include "runtime/speculation/drafters/draft_lane.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
@@ -58,6 +59,38 @@ token_tree expected_tree(const drafted_request& one, const tree_shape& shape, st
 bool same(const token_tree& a, const token_tree& b) {
   return std::equal(a.tokens().begin(), a.tokens().end(), b.tokens().begin(), b.tokens().end()) &&
          std::equal(a.parents().begin(), a.parents().end(), b.parents().begin(), b.parents().end());
+}
+
+/// Of a head that drafts all levels at once, a row is ranked once for all nodes of its level.
+TEST(model_tree, nodes_of_a_dart_tree_that_share_a_row_score_their_children_alike) {
+  const sampling::pipeline sampling({.temperature = 0}, {});
+  sampling::token_counts counts;
+  const std::vector<token_id> text{token_id{1}, token_id{2}};
+  draft_task task{};
+  task.tokens = text, task.sampling = &sampling, task.counts = &counts, task.prompt_length = 2;
+  draft_lane lane;
+  lane.task = &task;
+  lane.bounds = {.depth = 2, .nodes = 60};
+  lane.has_equal_rows = true;
+  std::vector<float> scores;
+  const auto row = [&](std::size_t) {
+    scores.clear();
+    for (int i = 0; i < 30; ++i) scores.push_back(-4.0F * static_cast<float>(i)); // the last have no share
+    return std::span(scores);
+  };
+  const tree_shape shape{.kind = tree_kind::dart};
+  for (const std::uint32_t depth : {0U, 1U}) {
+    lane.wanted = next_expansions(shape, lane.candidates, lane.bounds, depth);
+    add_candidates(lane, shape, row);
+  }
+  ASSERT_EQ(lane.candidates.size(), 25U + 20 * 25);
+  for (const std::int32_t node : lane.candidates.level(1)) {
+    const auto& one = lane.candidates[node];
+    const auto& cousin = lane.candidates[25 + static_cast<std::int32_t>(one.rank)];
+    EXPECT_NEAR(one.confidence - lane.candidates.confidence(one.parent),
+                cousin.confidence - lane.candidates.confidence(cousin.parent), 1e-9)
+        << "child " << one.rank << " of " << one.parent;
+  }
 }
 
 /// Whatever part of a tree is committed, the next tree is computed from the right cells: a hash model reads

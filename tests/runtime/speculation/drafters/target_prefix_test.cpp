@@ -245,7 +245,7 @@ TEST(target_prefix, cells_copied_are_the_bits_of_cells_computed) {
                           .target_vocab_size = made.vocab_size};
       parts.options.layers = 3;
       parts.target = std::shared_ptr<const model::language_model>(std::shared_ptr<void>(), &whole.get());
-      const auto drafter = make_self_drafter(parts).value();
+      const auto drafter = drafter_registry::with_built_in().make(parts).value();
       const sampling_params params{.temperature = 0.8F, .seed = 9};
       drafted_request left(*drafter, params, 20, 200, 16), right(*drafter, params, 20, 200, 16);
       for (auto* one : {&left, &right}) one->kv().poison(one->blocks);

@@ -190,6 +190,43 @@ TEST(tree_shape, a_dart_tree_expands_20_nodes_by_25_children_and_counts_deep_lev
   EXPECT_NEAR(shares.confidence(*below), first + second + third, 1e-6);
 }
 
+TEST(tree_shape, a_dart_tree_scores_a_node_alike_however_few_nodes_it_has) {
+  const tree_shape shape{.kind = tree_kind::dart};
+  const auto many = grow(shape, {.depth = 3, .nodes = 60}, random_oracle(40, 5));
+  const tree_bounds bounds{.depth = 3, .nodes = 4};
+  const auto few = grow(shape, bounds, random_oracle(40, 5));
+  ASSERT_EQ(few.size(), many.size());
+  for (std::int32_t node = 0; node < static_cast<std::int32_t>(few.size()); ++node)
+    ASSERT_EQ(few.confidence(node), many.confidence(node)) << node;
+  EXPECT_EQ(chosen_nodes(shape, few, bounds).size(), 4U);
+}
+
+TEST(tree_shape, a_dart_tree_over_few_tokens_has_all_of_them) {
+  const tree_shape shape{.kind = tree_kind::dart};
+  const tree_bounds bounds{.depth = 3, .nodes = 60};
+  const auto candidates = grow(shape, bounds, random_oracle(6, 8));
+  EXPECT_EQ(candidates.level(0).size(), 6U);
+  EXPECT_EQ(candidates.level(1).size(), 36U);
+  EXPECT_EQ(candidates.level(2).size(), 120U) << "20 nodes are expanded";
+  EXPECT_EQ(chosen_nodes(shape, candidates, bounds).size(), 60U);
+  EXPECT_EQ(chosen_nodes(shape, grow(shape, {.depth = 1, .nodes = 60}, random_oracle(6, 8)),
+                         {.depth = 1, .nodes = 60})
+                .size(),
+            6U)
+      << "there are no more";
+}
+
+TEST(tree_shape, a_dart_tree_bounds_the_score_of_a_node_without_a_share) {
+  const tree_shape shape{.kind = tree_kind::dart};
+  const oracle next = [](const std::vector<token_id>&) {
+    return std::vector<ranked_token>{{token_id{1}, 0.5F}, {token_id{2}, 1e-30F}, {token_id{3}, 0.0F}};
+  };
+  const auto candidates = grow(shape, {.depth = 1, .nodes = 3}, next);
+  EXPECT_EQ(candidates.confidence(0), 0.0);
+  EXPECT_NEAR(candidates.confidence(1), std::log(1e-10), 1e-6);
+  EXPECT_NEAR(candidates.confidence(2), std::log(1e-10), 1e-6);
+}
+
 TEST(tree_shape, a_static_tree_is_its_template_cut_to_the_bounds) {
   tree_shape shape{.kind = tree_kind::fixed};
   shape.paths = parse_template(std::vector<std::string>{"0", "0.0", "1", "0.0.0", "0.1", "1.0"}).value();

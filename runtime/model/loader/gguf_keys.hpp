@@ -1,0 +1,76 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/model/loader/gguf_metadata.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace paceline::model {
+
+/// Reads "PREFIX.SUFFIX" keys one after another and keeps the first error; later reads return defaults, which
+/// are not used.
+class gguf_keys {
+ public:
+  static constexpr std::uint64_t max_uint32 = std::numeric_limits<std::uint32_t>::max();
+
+  gguf_keys(const gguf_metadata& metadata, std::string_view prefix) : metadata_(metadata), prefix_(prefix) {}
+
+  std::string key(std::string_view suffix) const { return prefix_ + "." + std::string(suffix); }
+  bool has(std::string_view suffix) const { return metadata_.find(key(suffix)) != nullptr; }
+  const std::optional<error>& failure() const noexcept { return failure_; }
+
+  std::uint32_t uint(std::string_view suffix) {
+    return static_cast<std::uint32_t>(keep(metadata_.require_uint(key(suffix), 0, max_uint32)));
+  }
+  std::uint32_t uint_or(std::string_view suffix, std::uint32_t fallback) {
+    return static_cast<std::uint32_t>(
+        keep(metadata_.find_uint(key(suffix), 0, max_uint32)).value_or(fallback));
+  }
+  double number(std::string_view suffix) { return keep(metadata_.require_float(key(suffix), -1e30, 1e30)); }
+  double number_or(std::string_view suffix, double fallback) {
+    return keep(metadata_.find_float(key(suffix), -1e30, 1e30)).value_or(fallback);
+  }
+  std::string_view string_or(std::string_view suffix, std::string_view fallback) {
+    return keep(metadata_.find_string(key(suffix))).value_or(fallback);
+  }
+  bool flag_or(std::string_view suffix, bool fallback) {
+    return keep(metadata_.find_bool(key(suffix))).value_or(fallback);
+  }
+
+  /// A number that files may also give for each layer; then all layers must agree.
+  std::uint32_t uniform(std::string_view suffix) {
+    const auto* entry = metadata_.find(key(suffix));
+    if (!entry || !entry->is_array) return uint(suffix);
+    const auto values = keep(metadata_.find_numbers(key(suffix)));
+    if (!values) return 0;
+    if (values->size() == 0) return refuse(suffix, "must not be empty"), 0;
+    const auto first = values->as_uint(0);
+    for (std::size_t i = 0; i < values->size(); ++i)
+      if (!first || *first > max_uint32 || values->as_uint(i) != first)
+        return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
+    return static_cast<std::uint32_t>(*first);
+  }
+
+  void refuse(std::string_view suffix, std::string_view rule, errc code = errc::invalid_file) {
+    if (!failure_) failure_ = metadata_.key_error(key(suffix), rule, code);
+  }
+
+ private:
+  template <class T>
+  T keep(expected<T> value) {
+    if (value) return std::move(value).value();
+    if (!failure_) failure_ = std::move(value).error();
+    return T{};
+  }
+
+  const gguf_metadata& metadata_;
+  std::string prefix_;
+  std::optional<error> failure_;
+};
+
+} // namespace paceline::model
