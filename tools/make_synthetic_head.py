@@ -36,7 +36,8 @@ def main():
     arguments = parser.parse_args()
 
     shape = gguf_targets.shape_of(arguments.model)
-    target = SimpleNamespace(shape=shape, embedding=None, lm_head=None, embedding_scale=1)
+    unread = torch.zeros(1, 1)  # some layouts hold copies of the target's weights, which the loader ignores
+    target = SimpleNamespace(shape=shape, embedding=unread, lm_head=unread, embedding_scale=1, weights={})
     plain = made_heads.plain_head(arguments.kind, target, {}).shape
     has_attention = any(field.name == "num_kv_heads" for field in dataclasses.fields(plain))
     layer = gguf_targets.sizes_of_head_layer(shape) if has_attention else {}

@@ -13,9 +13,15 @@ namespace paceline::model {
 
 namespace {
 
-std::string without_prefix(std::string_view name) {
+/// Model-Optimizer writes the parts of DSpark without the modules that they are in.
+std::string name_in_modules(std::string_view name) {
   for (const std::string_view prefix : {"model.", "logit_head."})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  for (const std::string_view part : {"markov_w1.", "markov_w2.", "gate_proj.", "joint_proj."})
+    if (name.starts_with(part)) return "markov_head." + std::string(name);
+  constexpr std::string_view confidence = "confidence_proj.";
+  if (name.starts_with(confidence))
+    return "confidence_head.proj." + std::string(name.substr(confidence.size()));
   return std::string(name);
 }
 
@@ -152,7 +158,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   const auto config_path = directory / "config.json";
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
-  auto tensors = head_tensors::open(directory, without_prefix, memory.weights, options.format);
+  auto tensors = head_tensors::open(directory, name_in_modules, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   if (tensors->num_layers() == 0)
     return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");

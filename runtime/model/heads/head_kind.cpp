@@ -50,7 +50,9 @@ expected<std::string> kind_of_head(const std::filesystem::path& path) {
   for (const std::string_view module :
        {"pre_fc_norm_hidden.weight", "hidden_layernorm.weight", "hnorm.weight"})
     if (has(module)) return std::string("mtp");
-  if (has("markov_head.markov_w1.weight") || has("confidence_head.proj.weight")) return std::string("dspark");
+  for (const std::string_view part :
+       {"markov_w1.weight", "confidence_head.proj.weight", "confidence_proj.weight"})
+    if (has(part)) return std::string("dspark");
   if (is_there("fc.weight") && is_there("hidden_norm.weight")) return std::string("dflash");
   if (has("fc.weight") && has("hidden_norm.weight")) return std::string("eagle3");
   if (has("fc.weight") || has("fusion_fc.weight")) return std::string("eagle2");

@@ -330,6 +330,16 @@ TEST_F(dflash_loader_test, a_markov_head_makes_a_head_dspark) {
     if (name.starts_with("markov_") || name.starts_with("confidence_"))
       other.rename(name, "logit_head." + name);
   EXPECT_EQ(problem(other, "dspark"), "was accepted");
+  for (const char* const kind : {"gated", "rnn"}) { // files of Model-Optimizer
+    other = dspark(kind);
+    for (const auto& [name, one] : dspark(kind).tensors)
+      if (name.starts_with("markov_head."))
+        other.rename(name, name.substr(12));
+      else if (name.starts_with("confidence_head.proj."))
+        other.rename(name, "confidence_proj." + name.substr(21));
+    EXPECT_EQ(problem(other, "dspark"), "was accepted") << kind;
+    EXPECT_EQ(model::kind_of_head(folder_.path()).value(), "dspark") << kind;
+  }
   EXPECT_EQ(problem(dflash(), "dspark"), "was accepted") << "rank 0";
 }
 
