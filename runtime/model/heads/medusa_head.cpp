@@ -21,7 +21,8 @@ medusa_head::medusa_head(std::uint32_t num_heads, std::unique_ptr<medusa_weights
   info_.weights_bytes = bytes_of_heads();
   info_.bytes_per_token = bytes_of_heads();
   for (const auto& own : weights_->lm_heads) info_.weights_bytes += own->size_bytes();
-  for (std::uint32_t i = 0; i < num_heads; ++i) info_.bytes_per_token += lm_head(i).size_bytes();
+  for (std::uint32_t i = 0; i < (has_one_lm_head() ? 1 : num_heads); ++i)
+    info_.bytes_per_token += lm_head(i).size_bytes();
   info_.logits_by_ops = true;
 }
 
@@ -50,7 +51,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
   if (num_rows == 0) return;
   const bool is_block = weights_->heads.empty();
   const std::size_t inner = is_block ? weights_->block_in->num_rows() : width;
-  const std::size_t stride = is_block ? num_heads_ * width : width;
+  const std::size_t num_vectors = is_block ? num_heads_ : outputs.num_levels; // of each row, adjacent
+  const std::size_t stride = num_vectors * width;
   float* const state = ops.scratch(num_rows * (width + inner + stride)).data();
   float* const between = state + num_rows * width;
   float* const vectors = between + num_rows * inner; // [num_rows][stride]
@@ -64,19 +66,22 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
             {vectors, stride}, true);
   }
   float* const logits = ops.place_for(outputs.logits);
-  for (std::uint32_t i = 0; i < outputs.num_levels; ++i) {
-    float* const vector = vectors + (is_block ? i * width : 0);
-    if (!is_block) {
-      ops.gather({vectors, width, state, width, nullptr, num_rows, info_.hidden_size});
-      for (const medusa_weights::layer& layer : weights_->heads[i]) {
-        product(ops, {vectors, width}, num_rows, *layer.linear, layer.bias, {between, width});
-        activate(ops, {between, width}, info_.hidden_size, num_rows, device::activation::silu);
-        ops.add({vectors, width, between, width, num_rows, info_.hidden_size});
-      }
+  for (std::uint32_t i = 0; i < outputs.num_levels && !is_block; ++i) {
+    float* const vector = vectors + i * width;
+    ops.gather({vector, stride, state, width, nullptr, num_rows, info_.hidden_size});
+    for (const medusa_weights::layer& layer : weights_->heads[i]) {
+      product(ops, {vector, stride}, num_rows, *layer.linear, layer.bias, {between, width});
+      activate(ops, {between, width}, info_.hidden_size, num_rows, device::activation::silu);
+      ops.add({vector, stride, between, width, num_rows, info_.hidden_size});
     }
-    product(ops, {vector, stride}, num_rows, lm_head(i), nullptr,
-            {logits + i * vocab, outputs.num_levels * vocab});
   }
+  // An LM head that all levels share is read once.
+  if (has_one_lm_head() && (num_rows == 1 || num_vectors == outputs.num_levels))
+    product(ops, {vectors, width}, num_rows * outputs.num_levels, lm_head(0), nullptr, {logits, vocab});
+  else
+    for (std::uint32_t i = 0; i < outputs.num_levels; ++i)
+      product(ops, {vectors + i * width, stride}, num_rows, lm_head(i), nullptr,
+              {logits + i * vocab, outputs.num_levels * vocab});
   ops.deliver();
   if (logit_scale_ != 1)
     for (float& logit : outputs.logits) logit *= logit_scale_;

@@ -61,6 +61,8 @@ class medusa_head final : public draft_head {
     if (weights_->lm_heads.empty()) return target_->weights().head();
     return *weights_->lm_heads[weights_->lm_heads.size() == 1 ? 0 : head];
   }
+  /// Whether all levels share the LM head: the target's, or the file's only one.
+  bool has_one_lm_head() const noexcept { return weights_->lm_heads.size() <= 1; }
   std::uint64_t bytes_of_heads() const noexcept;
 
   std::uint32_t num_heads_;
