@@ -45,6 +45,7 @@ class lookahead_rows : public ::testing::Test {
   config::engine_options options(const std::string& device) const {
     config::engine_options out;
     out.threads = 1;
+    out.pass_timing = {}; // the emulation would take all of it
     auto& model = out.models.emplace_back();
     model.name = "tiny";
     model.path = folder_ / "tiny.gguf";
@@ -106,13 +107,17 @@ TEST_F(lookahead_rows, change_no_reply) {
                                                      {"wide"},
                                                      {"chain"},
                                                      {"first", "wide", "chain", "none"},
-                                                     {"auto"}})
+                                                     {"auto"}}) {
       EXPECT_EQ(replies(options(device), requests(drafters)), expected) << drafters[0] << " on " << device;
-    replies(options(device), requests({"wide"}));
-    EXPECT_GT(counters_.drafters.at(1).num_draft_tokens, 500U);
-    EXPECT_GT(counters_.drafters.at(1).num_accepted_tokens, 0U);
-    replies(options(device), requests({"first"}));
-    EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
+      if (drafters.size() > 1) continue;
+      if (drafters[0] == "first") {
+        EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
+      }
+      if (drafters[0] == "wide") {
+        EXPECT_GT(counters_.drafters.at(1).num_draft_tokens, 500U);
+        EXPECT_GT(counters_.drafters.at(1).num_accepted_tokens, 0U);
+      }
+    }
   }
 }
 
