@@ -166,7 +166,8 @@ void kv_pool_state::retain(model_number model, const retain_command& command) {
   std::vector<release_command> lost;
   for (const auto& [key, t] : tables_) {
     const auto& [m, pool, request] = key;
-    if (m == model && std::ranges::find(command.requests, request) == command.requests.end())
+    const retain_command::lease held{request, pool};
+    if (m == model && std::ranges::find(command.leases, held) == command.leases.end())
       lost.push_back({request, pool, 0});
   }
   for (const auto& c : lost) release(model, c);

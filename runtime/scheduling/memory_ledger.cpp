@@ -14,7 +14,7 @@ void memory_ledger::note_submissions(request_id request, std::span<const std::ui
     if (pool.value < submissions.size()) l.last_use = std::max(l.last_use, submissions[pool.value]);
   };
   note(a.target, target_pool);
-  if (a.drafter_pool) note(a.drafter, *a.drafter_pool);
+  if (a.drafter.pool) note(a.drafter, *a.drafter.pool);
 }
 
 void memory_ledger::acquire(acquire_command question, commands& out) {
@@ -34,8 +34,8 @@ void memory_ledger::want_for_drafter(request_id request, pool_number pool,
                                      std::optional<std::uint32_t> text_begin, look_ahead least,
                                      commands& out) {
   auto& a = at(request);
-  a.drafter_pool = pool;
-  a.drafter_shares = text_begin.has_value();
+  a.drafter.pool = pool;
+  a.drafter.shares = text_begin.has_value();
   const auto next = next_question(a.drafter, a.use.drafter, least);
   if (!next) return;
   if (a.drafter.blocks.empty())
@@ -46,13 +46,19 @@ void memory_ledger::want_for_drafter(request_id request, pool_number pool,
 }
 
 void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out) {
-  auto& a = at(request);
-  if (num_cells <= a.num_drafter_cells || a.drafter.blocks.empty()) return;
-  const auto num_full = std::exchange(a.num_drafter_cells, num_cells) / block_size_;
+  auto& l = at(request).drafter;
+  if (num_cells <= l.num_cells || l.blocks.empty()) return;
+  const auto num_full = std::exchange(l.num_cells, num_cells) / block_size_;
   // The pool wants to know of full blocks, and that copies were made: it may then reuse their source.
-  const bool copied = !std::exchange(a.drafter_copies, {}).empty();
-  if (!a.drafter_shares || (!copied && num_cells / block_size_ == num_full)) return;
-  out.emplace_back(commit_command{request, *a.drafter_pool, 0, {}, num_cells});
+  const bool copied = !std::exchange(l.copies, {}).empty();
+  if (!l.shares || (!copied && num_cells / block_size_ == num_full)) return;
+  out.emplace_back(commit_command{request, *l.pool, 0, {}, num_cells});
+}
+
+void memory_ledger::return_drafter_lease(request_id request, commands& out) {
+  auto& l = at(request).drafter;
+  if (l.pool) out.emplace_back(release_command{request, *l.pool, l.last_use});
+  l = {};
 }
 
 /// What to ask for a longer lease, of as many positions as may be granted; nothing if it is long enough, or
@@ -80,7 +86,7 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
   }
   auto& a = found->second;
   const bool of_target = event.pool == target_pool;
-  auto& l = of_target ? a.target : a.drafter;
+  lease& l = of_target ? a.target : a.drafter;
   if (l.asked != event.ticket) return answer::stale; // asked before a restart, and again since
   l.asked = 0;
   if (of_target) a.way_made = false;
@@ -95,9 +101,9 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
 void memory_ledger::take_grant(account& a, lease& l, const lease_event& event, commands& out) {
   if (&l == &a.drafter) {
     if (l.blocks.empty()) {
-      a.drafter_lease = event.ticket;
-      a.num_drafter_cells = event.num_cached;
-      a.drafter_copies = event.copies;
+      a.drafter.number = event.ticket;
+      a.drafter.num_cells = event.num_cached;
+      a.drafter.copies = event.copies;
     }
     l.blocks = event.blocks;
     return;
@@ -131,7 +137,12 @@ void memory_ledger::forget_ways() {
 }
 
 void memory_ledger::on_pool_restarted(commands& out) {
-  out.emplace_back(retain_command{holders_});
+  retain_command held;
+  for (auto id : holders_) {
+    held.leases.push_back({id, target_pool});
+    if (const auto& l = at(id).drafter; !l.blocks.empty()) held.leases.push_back({id, *l.pool});
+  }
+  out.emplace_back(std::move(held));
   for (auto& [id, a] : accounts_) a.target.asked = a.drafter.asked = 0;
   on_blocks_freed();
 }
@@ -239,7 +250,7 @@ void memory_ledger::close(request_id request) {
 
 void memory_ledger::release(request_id request, account& a, commands& out) {
   out.emplace_back(release_command{request, target_pool, a.target.last_use});
-  if (a.drafter_pool) out.emplace_back(release_command{request, *a.drafter_pool, a.drafter.last_use});
+  return_drafter_lease(request, out);
   a = {};
   std::erase(holders_, request);
 }
@@ -252,10 +263,10 @@ std::string memory_ledger::check_invariants() const {
     };
     if (std::ranges::count(holders_, id) != (a.holds ? 1 : 0))
       return broken("is not listed as it holds memory");
-    for (const auto* l : {&a.target, &a.drafter})
+    for (const lease* l : {&a.target, static_cast<const lease*>(&a.drafter)})
       if (l->asked != 0 && (l->asked >= next_ticket_ || !tickets.insert(l->asked).second))
         return broken("has a ticket that is another question's");
-    if (!a.drafter_pool && (a.drafter.asked != 0 || !a.drafter.blocks.empty()))
+    if (!a.drafter.pool && (a.drafter.asked != 0 || !a.drafter.blocks.empty()))
       return broken("has memory of a drafter without a pool");
     if (!a.holds && (!a.target.blocks.empty() || !a.drafter.blocks.empty() || a.drafter.asked != 0))
       return broken("waits with blocks");

@@ -81,6 +81,10 @@ class memory_ledger {
   /// The first `num_cells` cells of the drafter's lease are final. Tells the pool if it can share them.
   void note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out);
 
+  /// The request's drafter does not draft for it any more: its lease is returned, and an answer that is due
+  /// will be stale. No round in flight may use the lease.
+  void return_drafter_lease(request_id request, commands& out);
+
   enum class answer : std::uint8_t { stale, granted, refused };
   /// Processes an answer of a pool. Blocks granted to a request that has gone are returned.
   answer take(const lease_event& event, commands& out);
@@ -88,7 +92,7 @@ class memory_ledger {
   void on_blocks_freed();
   /// A round was reported: a request that still lacks blocks may have another one preempted.
   void forget_ways();
-  /// Commands may be lost: pending questions count as not asked, and the pool is told who holds memory.
+  /// Commands may be lost: pending questions count as not asked, and the pool is told which leases are held.
   void on_pool_restarted(commands& out);
 
   /// Returns what neither rounds in flight nor the largest look-ahead need.
@@ -124,12 +128,12 @@ class memory_ledger {
   const std::vector<block_id>& blocks(request_id request) const { return at(request).target.blocks; }
   const std::vector<block_id>& drafter_blocks(request_id request) const { return at(request).drafter.blocks; }
   /// Number of the drafter's lease, 0 before there is one. A later lease of the same request has another one.
-  std::uint64_t drafter_lease(request_id request) const { return at(request).drafter_lease; }
+  std::uint64_t drafter_lease(request_id request) const { return at(request).drafter.number; }
   /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass;
   /// nothing once a pass in it is known to have been made.
-  std::uint32_t num_drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
+  std::uint32_t num_drafter_cells(request_id request) const { return at(request).drafter.num_cells; }
   const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
-    return at(request).drafter_copies;
+    return at(request).drafter.copies;
   }
   std::uint32_t positions(request_id request) const { return positions(at(request).target); }
   std::uint32_t drafter_positions(request_id request) const { return positions(at(request).drafter); }
@@ -153,15 +157,19 @@ class memory_ledger {
     std::uint64_t last_use = 0; ///< number, on the pool's stream, of the last program that may touch it
   };
 
+  struct lease_for_drafter : lease {
+    std::optional<pool_number> pool;          ///< in which it was requested
+    bool shares = false;                      ///< the pool shares cells between requests
+    std::uint64_t number = 0;                 ///< ticket of the question that opened it
+    std::uint32_t num_cells = 0;              ///< leading cells that are final
+    std::vector<device::kv_copy> copies = {}; ///< to be made before its first pass
+  };
+
   struct account {
-    lease target, drafter;
-    std::optional<pool_number> drafter_pool; ///< the pool in which the drafter's memory was requested
-    bool drafter_shares = false;             ///< its pool shares cells between requests
-    std::uint64_t drafter_lease = 0;         ///< ticket of the question that opened it
-    std::uint32_t num_drafter_cells = 0;     ///< leading cells of that lease that are final
-    std::vector<device::kv_copy> drafter_copies = {}; ///< to be made before its first pass
-    bool holds = false;                               ///< it has its first lease
-    memory_use use;                                   ///< of a holder
+    lease target;
+    lease_for_drafter drafter;
+    bool holds = false; ///< it has its first lease
+    memory_use use;     ///< of a holder
     /// It takes part in no more rounds and returns its blocks, until this request, which lacks blocks, has
     /// got them or has ended.
     std::optional<request_id> gives_way_to;

@@ -73,10 +73,15 @@ struct release_command {
   std::uint64_t after = 0;
 };
 
-/// Sent after the pool manager was restarted: the tables of requests that are not listed are closed, because
-/// their release was lost.
+/// Sent after the pool manager was restarted: leases of the model that are not listed are over, because their
+/// release, or the answer that gave them, was lost.
 struct retain_command {
-  std::vector<request_id> requests;
+  struct lease {
+    request_id request;
+    pool_number pool = target_pool;
+    bool operator==(const lease&) const = default;
+  };
+  std::vector<lease> leases;
 };
 
 /// The stream of `pool` has completed `sequence` programs.

@@ -150,6 +150,17 @@ TEST_F(drafters_pool_test, gives_a_whole_answer_again_if_the_first_was_lost) {
   EXPECT_EQ(longer.blocks.size(), 5U);
 }
 
+TEST_F(drafters_pool_test, closes_leases_that_are_not_held_after_a_restart) {
+  begin(1, text(14));
+  begin(2, text(14));
+  say(retain_command{
+      {{request_id{1}, target_pool}, {request_id{1}, drafters}, {request_id{2}, target_pool}}});
+  EXPECT_EQ(manager.usage(ids[0]).num_requests, 2U);
+  EXPECT_EQ(manager.usage(ids[1]).num_requests, 1U);
+  commit(1, 13);
+  EXPECT_EQ(begin(3, text(14)), 12U) << "the first one's cells";
+}
+
 TEST_F(drafters_pool_test, learns_later_tokens_from_the_targets_pool) {
   EXPECT_EQ(begin(1, text(6)), 0U);
   say(reserve_command{request_id{1}, drafters, 20, 2});

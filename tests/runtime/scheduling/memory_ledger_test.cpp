@@ -369,6 +369,35 @@ TEST_F(memory_ledger_test, a_pool_of_a_drafter_that_shares_nothing_is_told_of_no
   EXPECT_EQ(ledger.num_drafter_cells(oldest), 12U) << "a new session takes them over";
 }
 
+TEST_F(memory_ledger_test, a_drafters_lease_can_be_returned_before_its_request_ends) {
+  begin(oldest, 8, 8);
+  ledger.return_drafter_lease(oldest, commands);
+  EXPECT_FALSE(said<release_command>()) << "it has none";
+  ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
+  auto lease = grant(oldest, drafters_pool, said<acquire_for_drafter_command>()->ticket, 4);
+  lease.num_cached = 7;
+  lease.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
+  ledger.take(lease, commands);
+  ledger.note_submissions(oldest, std::vector<std::uint64_t>{41, 17});
+  ledger.tell(oldest, use_at(20));
+  ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
+  const auto asked = said<reserve_command>();
+  ASSERT_TRUE(asked);
+  ledger.return_drafter_lease(oldest, commands);
+  const auto back = said<release_command>();
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->pool, drafters_pool);
+  EXPECT_EQ(back->after, 17U) << "a program of the drafter's stream";
+  EXPECT_EQ(ledger.take(grant(oldest, drafters_pool, asked->ticket, 12), commands), answer::stale);
+  EXPECT_TRUE(ledger.drafter_blocks(oldest).empty());
+  EXPECT_TRUE(ledger.drafter_copies(oldest).empty());
+  EXPECT_EQ(ledger.num_drafter_cells(oldest), 0U);
+  EXPECT_EQ(ledger.drafter_lease(oldest), 0U);
+  EXPECT_EQ(ledger.blocks(oldest).size(), 8U);
+  ledger.ended(oldest, commands);
+  EXPECT_EQ(said<release_command>()->pool, target_pool) << "and no other";
+}
+
 TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_is_asked_again) {
   begin(oldest, 2, 8);
   ask_for_first_lease(middle);
@@ -377,10 +406,27 @@ TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_i
   ledger.on_pool_restarted(commands);
   const auto alive = said<retain_command>();
   ASSERT_TRUE(alive);
-  EXPECT_EQ(alive->requests, std::vector{oldest});
+  EXPECT_EQ(alive->leases, (std::vector<retain_command::lease>{{oldest, target_pool}}));
   EXPECT_TRUE(ledger.idle(oldest));
   EXPECT_TRUE(ledger.idle(middle));
   EXPECT_EQ(ask(oldest), lost->num_positions);
+}
+
+TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_of_drafters_leases_too) {
+  const auto held = [&] {
+    ledger.on_pool_restarted(commands);
+    return said<retain_command>()->leases;
+  };
+  begin(oldest, 8, 8);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
+  const auto lost = said<acquire_for_drafter_command>();
+  EXPECT_EQ(held().size(), 1U) << "the answer may be lost";
+  EXPECT_EQ(ledger.take(grant(oldest, drafters_pool, lost->ticket, 4), commands), answer::stale);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
+  ledger.take(grant(oldest, drafters_pool, said<acquire_for_drafter_command>()->ticket, 4), commands);
+  EXPECT_EQ(held(), (std::vector<retain_command::lease>{{oldest, target_pool}, {oldest, drafters_pool}}));
+  ledger.return_drafter_lease(oldest, commands);
+  EXPECT_EQ(held().size(), 1U) << "its release may be lost";
 }
 
 } // namespace

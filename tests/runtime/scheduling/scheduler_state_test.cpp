@@ -125,7 +125,7 @@ TEST(scheduler_state_test, a_model_out_of_service_gives_its_memory_back) {
   ASSERT_FALSE(planned.rounds.empty()) << "in flight, perhaps for ever";
   const auto alive = last<retain_command>(state.take_out_of_service({errc::out_of_service, "gone"}));
   ASSERT_TRUE(alive);
-  EXPECT_TRUE(alive->requests.empty());
+  EXPECT_TRUE(alive->leases.empty());
 }
 
 /// A scheduler whose drafter proposes three siblings per level, with one request that is about to decode.
