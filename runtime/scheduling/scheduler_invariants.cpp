@@ -25,6 +25,9 @@ std::string scheduler_state::check_invariants() const {
              std::to_string(items[id]);
     if (!wants_queue && ledger_.use(id) != use_of(r))
       return "the ledger does not know what request " + to_string(id) + " uses";
+    if (!wants_queue && r.worker && lost_workers_.contains(*r.worker) && !asks_worker(r) &&
+        ledger_.drafter_positions(id) > 0)
+      return "request " + to_string(id) + " keeps blocks of a worker that is lost";
     const auto least = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
     if (!wants_queue && r.upper_length != least + growth[id])
       return "request " + to_string(id) + " may reach " + std::to_string(r.upper_length) + ", its rounds " +

@@ -40,10 +40,40 @@ decisions scheduler_state::take_out_of_service(error why) {
   return out;
 }
 
+/// True if a round in flight uses the request's lease in its worker's pool.
+bool scheduler_state::asks_worker(const record& r) const {
+  return std::ranges::any_of(rounds_in_flight_, [&](const auto& f) {
+    return std::ranges::any_of(
+        f.second.parts, [&](const auto& part) { return part.asks_worker && part.request == r.request.id(); });
+  });
+}
+
+/// True if its worker is lost, or rests while "auto" is advised another one.
+bool scheduler_state::can_do_without_worker(const record& r) const {
+  if (!r.worker) return false;
+  if (lost_workers_.contains(*r.worker)) return true;
+  return !by_worker(r) && rests(*r.worker) && r.advice.drafter && !rests(*r.advice.drafter);
+}
+
+/// Returns the lease of a worker that is not needed, once no round in flight uses it. With "auto" another
+/// worker may then draft for the request.
+void scheduler_state::leave_worker(request_id request, decisions& out) {
+  auto* r = find(request);
+  if (!r || !can_do_without_worker(*r) || asks_worker(*r)) return;
+  ledger_.return_drafter_lease(request, out.pool);
+  if (!by_worker(*r)) r->worker.reset();
+  ledger_.tell(request, use_of(*r));
+}
+
 /// Requests with that drafter continue without drafts.
 decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);
+  // A copy, because a request that has ended may have waited for an answer of the drafter's pool only.
+  for (auto id : std::vector(running_)) {
+    leave_worker(id, out);
+    retire_if_idle(id, out);
+  }
   pump(out, now);
   return out;
 }

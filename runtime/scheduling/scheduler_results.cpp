@@ -42,7 +42,10 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   out.failed_drafters = result.failed_drafters;
   watch_period(reported, result, num_context, now);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
-  for (const auto& part : reported.parts) retire_if_idle(part.request, out);
+  for (const auto& part : reported.parts) {
+    leave_worker(part.request, out);
+    retire_if_idle(part.request, out);
+  }
   pump(out, now);
   return out;
 }
@@ -70,6 +73,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
         r->restart_at = part.restart;
         r->copies = part.copies;
       }
+      leave_worker(part.request, out);
       retire_if_idle(part.request, out);
     }
   }

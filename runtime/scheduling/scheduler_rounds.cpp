@@ -36,6 +36,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
     r.upper_length += part.growth;
     ledger_.tell(id, use_of(r));
+    part.asks_worker = item->worker.has_value();
     plan.items.push_back(std::move(*item));
     composed.parts.push_back(std::move(part));
   }

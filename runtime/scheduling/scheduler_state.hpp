@@ -140,7 +140,7 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// Drafter that drafts for it on its own stream; for "auto" the first one advised.
+    /// Drafter that drafts for it on its own stream; for "auto" the first one advised that can.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< upper bound for each round
@@ -185,6 +185,7 @@ class scheduler_state {
       std::uint32_t growth = 0;
       std::uint32_t num_nodes = 0;  ///< upper bound of its draft nodes
       std::uint32_t num_scores = 0; ///< scores of its prompt that it reports for the first time
+      bool asks_worker = false;     ///< the request's worker drafts for it, in the request's lease
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
     };
@@ -260,6 +261,9 @@ class scheduler_state {
   // scheduler_losses.cpp
   void note_drafters(const round_result& result, time_point now);
   bool rests(drafter_index drafter) const;
+  bool asks_worker(const record& r) const;
+  bool can_do_without_worker(const record& r) const;
+  void leave_worker(request_id request, decisions& out);
 
   // scheduler_results.cpp
   void settle_length(record& r);

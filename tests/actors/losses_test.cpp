@@ -90,6 +90,7 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
     for (std::size_t i = 0; i < lost_at && sim.step(); ++i) {
     }
     sim.kill("draft_worker/0/1");
+    for (int i = 0; i < 200 && sim.step(); ++i) ASSERT_EQ(sim.check_invariants(), "");
     ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
     EXPECT_TRUE(sim.healthy()) << "its model serves";
     const auto lost = actors::worker_of(model_number{0}, drafter_index{1});

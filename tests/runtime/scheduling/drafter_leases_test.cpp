@@ -1,0 +1,231 @@
+// Leases in the pools of drafters that draft on streams of their own: how far they reach, when rounds use
+// them, and when they are returned.
+#include "tests/runtime/scheduling/decided.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <concepts>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace paceline::scheduling {
+namespace {
+
+using namespace test_support;
+
+constexpr drafter_index first_drafter{1}, second_drafter{2}, automatic{3};
+constexpr pool_number first_pool{1}, second_pool{2};
+
+/// Options in which two workers have pools of their own and draft three levels.
+scheduler_options with_two_workers() {
+  auto options = small_options();
+  options.drafters = {{"none", 0, {}, false},
+                      {"first", 3, first_pool, true},
+                      {"second", 3, second_pool, true},
+                      {"auto", 3, {}, false}};
+  return options;
+}
+
+/// A scheduler with one request at a time. Its rounds return when told; pools answer at once.
+class driven_request {
+ public:
+  explicit driven_request(scheduler_options options) : state(std::move(options)) {}
+
+  struct asked_item {
+    plan_item item;
+    std::uint32_t length = 0; ///< cells of its text, as reported when the item was planned
+  };
+
+  void begin(std::uint32_t prompt_length, std::uint32_t max_tokens, drafter_index drafter = first_drafter,
+             std::uint64_t credit = 1000, std::uint32_t width = 0) {
+    generation_request request;
+    request.prompt.assign(prompt_length, token_id{1});
+    request.stop.max_tokens = max_tokens;
+    request.beams.width = width;
+    width_ = width;
+    prompt_length_ = length = prompt_length;
+    num_steps_ = max_tokens;
+    id_ = request_id{id_.value + 1};
+    take(state.submit(admitted(id_, std::move(request)), drafter, credit, now));
+  }
+  /// Reports the oldest round in flight, with so many draft tokens accepted.
+  void report(std::uint32_t num_accepted = 0) {
+    ASSERT_FALSE(in_flight.empty());
+    const auto plan = std::move(in_flight.front());
+    in_flight.pop_front();
+    now += std::chrono::milliseconds(1);
+    auto result = done(plan, plan.items.at(0).max_rows, 0);
+    result.submissions = {plan.round.value, plan.round.value, plan.round.value};
+    result.failed_drafters = std::exchange(failing, {});
+    auto& made = result.items.at(0);
+    const auto num = std::min(1 + std::min(num_accepted, plan.items[0].draft_length), num_steps_);
+    num_steps_ -= num;
+    length += num * std::max(1U, width_);
+    made.num_cells = width_ != 0 ? length : 0;
+    made.length = width_ != 0 ? prompt_length_ : length;
+    made.kv_length = made.length - 1;
+    made.committed.assign(width_ != 0 ? 0 : num, token_id{7});
+    made.advice = advice;
+    if (num_steps_ == 0) made.finish = finish_reason::length;
+    take(state.on_round_done(result, now));
+    ASSERT_EQ(state.check_invariants(), "");
+  }
+  void report_all(std::uint32_t num_accepted = 0) {
+    while (!in_flight.empty()) report(num_accepted);
+  }
+  void take(decisions d) {
+    for (auto& plan : d.rounds) {
+      planned.push_back({plan.items.at(0), length});
+      in_flight.push_back(std::move(plan));
+    }
+    std::vector<lease_event> answers;
+    for (const auto& command : d.pool) {
+      if (const auto* gone = std::get_if<release_command>(&command)) released.push_back(*gone);
+      if (const auto* asked = std::get_if<acquire_command>(&command)) answers.push_back(answer(*asked));
+      if (const auto* asked = std::get_if<reserve_command>(&command)) answers.push_back(answer(*asked));
+      if (const auto* asked = std::get_if<acquire_for_drafter_command>(&command))
+        answers.push_back(answer(*asked));
+    }
+    if (!answers_drafters)
+      for (const auto& one : answers)
+        if (one.pool != target_pool) late_answers.push_back(one);
+    if (!answers_drafters) std::erase_if(answers, [](const auto& one) { return one.pool != target_pool; });
+    if (!answers.empty()) take(state.on_leases(answers, false, now));
+  }
+  void cancel() { take(state.cancel(id_, now)); }
+  void lose(drafter_index drafter) { take(state.on_worker_lost(drafter, now)); }
+
+  std::ptrdiff_t num_released(pool_number pool) const {
+    return std::ranges::count(released, pool, &release_command::pool);
+  }
+  /// Items that ask a worker.
+  std::vector<asked_item> drafted() const {
+    auto found = planned;
+    std::erase_if(found, [](const auto& one) { return !one.item.worker; });
+    return found;
+  }
+
+  scheduler_state state;
+  time_point now = start;
+  std::deque<round_plan> in_flight;
+  std::vector<asked_item> planned;
+  std::uint32_t length = 0;
+  std::uint32_t most_blocks = 100; ///< that drafters' pools give
+  bool answers_drafters = true;    ///< drafters' pools answer
+  std::vector<lease_event> late_answers;
+  std::vector<release_command> released;
+  /// Positions that pools were asked for, and the length of the text then.
+  std::map<pool_number, std::vector<std::pair<std::uint32_t, std::uint32_t>>> asked;
+  worker_advice advice;                ///< of all rounds
+  std::vector<failed_drafter> failing; ///< of the next round
+
+ private:
+  template <class Question>
+  lease_event answer(const Question& question) {
+    asked[question.pool].emplace_back(question.num_positions, length);
+    const auto num_blocks = (question.num_positions + 3) / 4;
+    if (question.pool == target_pool || num_blocks <= most_blocks)
+      return grant(question.request, question.pool, question.ticket, num_blocks);
+    if constexpr (std::same_as<Question, acquire_for_drafter_command>)
+      return grant(question.request, question.pool, question.ticket, most_blocks);
+    return {question.request, question.pool, question.ticket, false, {}, 0, {}};
+  }
+
+  request_id id_;
+  std::uint32_t width_ = 0, prompt_length_ = 0;
+  std::uint32_t num_steps_ = 0; ///< tokens that it may still commit
+};
+
+TEST(lost_worker, returns_leases_behind_the_last_round_that_uses_them) {
+  driven_request driven(small_options());
+  driven.begin(8, 40);
+  driven.report();
+  driven.report();
+  ASSERT_EQ(driven.in_flight.size(), 2U);
+  for (const auto& plan : driven.in_flight) ASSERT_EQ(plan.items.at(0).worker, first_drafter);
+  const auto last = driven.in_flight.back().round.value;
+  driven.lose(first_drafter);
+  driven.report();
+  EXPECT_EQ(driven.num_released(first_pool), 0) << "a round in flight uses it";
+  driven.report();
+  ASSERT_EQ(driven.num_released(first_pool), 1) << "while the request goes on";
+  EXPECT_EQ(driven.released.front().after, last);
+  driven.report_all();
+  EXPECT_EQ(driven.length, 48U);
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_EQ(driven.num_released(target_pool), 1);
+}
+
+TEST(lost_worker, returns_leases_at_once_that_no_round_uses) {
+  driven_request driven(small_options());
+  driven.begin(8, 40, first_drafter, 2); // its client reads two tokens
+  driven.report_all();
+  ASSERT_FALSE(driven.asked[first_pool].empty());
+  driven.lose(first_drafter);
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_EQ(driven.state.check_invariants(), "");
+}
+
+TEST(lost_worker, returns_a_lease_that_its_pool_is_about_to_give) {
+  driven_request driven(small_options());
+  driven.answers_drafters = false;
+  driven.begin(8, 40);
+  ASSERT_EQ(driven.late_answers.size(), 1U);
+  driven.lose(first_drafter);
+  EXPECT_EQ(driven.num_released(first_pool), 1) << "behind the question";
+  driven.take(driven.state.on_leases(driven.late_answers, false, driven.now));
+  EXPECT_EQ(driven.state.check_invariants(), "");
+  driven.report_all();
+  EXPECT_TRUE(driven.drafted().empty());
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+}
+
+TEST(lost_worker, does_not_keep_a_request_that_has_ended) {
+  driven_request driven(small_options());
+  driven.answers_drafters = false;
+  driven.begin(8, 40);
+  driven.cancel();
+  driven.report_all();
+  ASSERT_EQ(driven.num_released(target_pool), 0) << "it waits for the drafter's pool";
+  driven.lose(first_drafter);
+  EXPECT_EQ(driven.num_released(target_pool), 1);
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_FALSE(driven.state.active());
+}
+
+TEST(lost_worker, of_auto_is_followed_by_one_that_is_advised) {
+  driven_request driven(with_two_workers());
+  driven.advice = {first_drafter, 3};
+  driven.begin(8, 40, automatic);
+  for (int i = 0; i < 4; ++i) driven.report();
+  ASSERT_EQ(driven.planned.back().item.worker, first_drafter);
+  driven.lose(first_drafter);
+  driven.advice = {second_drafter, 3};
+  for (int i = 0; i < 4; ++i) driven.report();
+  EXPECT_EQ(driven.planned.back().item.worker, second_drafter);
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  driven.report_all();
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_EQ(driven.num_released(second_pool), 1);
+}
+
+TEST(resting_worker, of_auto_is_followed_by_one_that_is_advised) {
+  driven_request driven(with_two_workers());
+  driven.advice = {first_drafter, 3};
+  driven.begin(8, 40, automatic);
+  for (int i = 0; i < 4; ++i) driven.report();
+  ASSERT_EQ(driven.planned.back().item.worker, first_drafter);
+  driven.failing = {{first_drafter, error{errc::internal, "it is broken"}}};
+  for (int i = 0; i < 4; ++i) driven.report();
+  EXPECT_EQ(driven.num_released(first_pool), 0) << "it may come back, and no other one is advised";
+  driven.advice = {second_drafter, 3};
+  for (int i = 0; i < 4; ++i) driven.report();
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_EQ(driven.planned.back().item.worker, second_drafter);
+}
+
+} // namespace
+} // namespace paceline::scheduling
