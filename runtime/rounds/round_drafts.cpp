@@ -171,7 +171,8 @@ draft_choice round_runner::told(const speculation::draft_controller::request_cho
 }
 
 /// Whom the requests with "auto" want to be drafted for by.
-void round_runner::advise_workers(std::span<const batch_part> parts, std::span<item_result> results) {
+void round_runner::advise_workers(const round_plan& plan, std::span<const batch_part> parts,
+                                  std::span<item_result> results) {
   std::vector<const speculation::draft_history*> requests;
   std::vector<item_result*> owners;
   std::uint32_t max_length = 0;
@@ -182,7 +183,11 @@ void round_runner::advise_workers(std::span<const batch_part> parts, std::span<i
     max_length = std::max(max_length, parts[i].item->draft_length);
   }
   const auto num_others = static_cast<std::uint32_t>(parts.size() - requests.size());
-  const auto wanted = controller_->advise(requests, num_others, max_length);
+  std::vector<std::uint32_t> resting;
+  for (auto c = num_in_line_; c < candidates_.size(); ++c)
+    if (std::ranges::find(plan.resting_workers, candidates_[c]) != plan.resting_workers.end())
+      resting.push_back(c);
+  const auto wanted = controller_->advise(requests, num_others, max_length, resting);
   for (std::size_t i = 0; i < wanted.lengths.size(); ++i)
     if (wanted.lengths[i] > 0) owners[i]->advice = {candidates_[wanted.candidate], wanted.lengths[i]};
 }

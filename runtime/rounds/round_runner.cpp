@@ -84,7 +84,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     return;
   }
   for (auto& part : parts) result.items.push_back(settle(ops, part, plan.round, result.events));
-  if (controller_) advise_workers(parts, result.items);
+  if (controller_) advise_workers(plan, parts, result.items);
   // Those that had ended before are reported again, in case that report was lost.
   for (const auto& item : plan.items)
     if (item.request.log->finish() != finish_reason::none &&

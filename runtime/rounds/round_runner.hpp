@@ -81,7 +81,8 @@ class round_runner {
                      std::span<speculation::draft_controller::request_choice> choices);
   draft_choice told(const speculation::draft_controller::request_choice& choice) const;
   void watch_workers(std::span<const scheduling::draft_time> drafting);
-  void advise_workers(std::span<const batch_part> parts, std::span<scheduling::item_result> results);
+  void advise_workers(const scheduling::round_plan& plan, std::span<const batch_part> parts,
+                      std::span<scheduling::item_result> results);
   std::vector<batch_part*> drafting(std::vector<batch_part>& parts, drafter_index drafter) const;
   std::vector<speculation::draft> propose(device::ops& ops, drafter_index drafter,
                                           std::span<batch_part* const> owners);

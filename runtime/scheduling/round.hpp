@@ -49,6 +49,8 @@ struct round_plan {
   round_id round;
   group_id group;
   std::vector<plan_item> items;
+  /// Workers that are not asked now, because they rest or have failed for good: "auto" is advised others.
+  std::vector<drafter_index> resting_workers = {};
 };
 
 /// The drafts of a draft worker for a round. Written by its program, read behind its fence.

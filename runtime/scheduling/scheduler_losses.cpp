@@ -25,6 +25,13 @@ bool scheduler_state::rests(drafter_index drafter) const {
   return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
+std::vector<drafter_index> scheduler_state::resting_workers() const {
+  std::vector<drafter_index> all;
+  for (drafter_index d{1}; d.value < options_.drafters.size(); ++d.value)
+    if (slot_of(d).worker && rests(d)) all.push_back(d);
+  return all;
+}
+
 /// Rounds in flight may still run, or never return. Cells of this model's pools belong to no other model, so
 /// what such a round writes is harmless: the blocks are returned at once, and other models may borrow their
 /// bytes.

@@ -42,6 +42,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   }
   if (plan.items.empty()) return;
   composed.overlap = overlap_.mode();
+  plan.resting_workers = resting_workers();
   ++next_round_;
   rounds_in_flight_.emplace(plan.round, std::move(composed));
   out.rounds.push_back(std::move(plan));

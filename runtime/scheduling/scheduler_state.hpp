@@ -261,6 +261,7 @@ class scheduler_state {
   // scheduler_losses.cpp
   void note_drafters(const round_result& result, time_point now);
   bool rests(drafter_index drafter) const;
+  std::vector<drafter_index> resting_workers() const;
   bool asks_worker(const record& r) const;
   bool can_do_without_worker(const record& r) const;
   void leave_worker(request_id request, decisions& out);

@@ -110,6 +110,36 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
   }
 }
 
+/// `auto` has found one worker to be worth asking when it is lost, and has not tried the other one.
+TEST(lost_draft_worker, of_auto_is_followed_by_another) {
+  auto options = without_restarts();
+  options.num_partitions = 2;
+  options.num_blocks = 4096;
+  options.context_length = 4096;
+  options.auto_draft_length = 4;
+  virtual_clock* time = nullptr;
+  std::vector<simulated_drafter> drafters;
+  for (const char* const name : {"model", "head"})
+    drafters.push_back({std::make_unique<slow_drafter>(drafter_called(name, small_target()), time,
+                                                       std::chrono::microseconds(100)),
+                        4, 1});
+  simulation sim(options, std::move(drafters));
+  time = &sim.device().time();
+  const auto request = request_number(0, 0.0F, 300);
+  sim.submit(request, drafter_index{3});
+  const auto num_drafted = [&](std::size_t drafter) {
+    return sim.scheduler().counters().drafters.at(drafter).num_draft_tokens;
+  };
+  while (num_drafted(1) < 60) ASSERT_TRUE(sim.step());
+  sim.kill("draft_worker/0/1");
+  ASSERT_TRUE(sim.run(100'000));
+  EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+  EXPECT_GT(num_drafted(2), 60U);
+  EXPECT_EQ(sim.check_invariants(), "");
+  for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
+    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
+}
+
 /// Every attempt fails.
 class broken_drafter final : public speculation::drafter {
  public:

@@ -31,7 +31,8 @@ std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const
 }
 
 draft_controller::advice draft_controller::advise(std::span<const draft_history* const> requests,
-                                                  std::uint32_t num_others, std::uint32_t max_length) {
+                                                  std::uint32_t num_others, std::uint32_t max_length,
+                                                  std::span<const std::uint32_t> resting) {
   const double row = cost_.time(1);
   const auto learnt = [](const draft_history* one) { return !one->bias_.empty(); };
   if (first_asked_ == tables_.size() || row == 0 || requests.empty() ||
@@ -44,7 +45,7 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
   const std::uint32_t num_rows = num_others + num_requests;
   advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
-    if (!steps_[c].seen) continue;
+    if (!steps_[c].seen || std::ranges::find(resting, c) != resting.end()) continue;
     const double step = steps_[c].nanoseconds / row;
     std::vector<std::vector<double>> reach(requests.size());
     for (std::uint32_t length = 1; length <= max_length; ++length) {
@@ -59,7 +60,7 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
         out.lengths.push_back(static_cast<std::uint32_t>(std::ranges::count(kept, true)));
     }
   }
-  if (out.lengths.empty()) return look(requests.size(), row);
+  if (out.lengths.empty()) return look(requests.size(), row, resting);
   // One token more now and then: what is not drafted is not scored.
   if (since_look_ * look_share > steps_[out.candidate].nanoseconds) {
     since_look_ = 0;
@@ -70,7 +71,13 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
 
 /// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of
 /// late.
-draft_controller::advice draft_controller::look(std::size_t num_requests, double row) {
+draft_controller::advice draft_controller::look(std::size_t num_requests, double row,
+                                                std::span<const std::uint32_t> resting) {
+  if (resting.size() == tables_.size() - first_asked_) return {};
+  while (std::ranges::find(resting, next_look_) != resting.end()) {
+    look_rounds_ = 0;
+    next_look_ = candidate_after(next_look_);
+  }
   const std::uint32_t c = next_look_;
   const drafting_time& step = steps_[c];
   if (look_rounds_ == 0) {
@@ -85,7 +92,7 @@ draft_controller::advice draft_controller::look(std::size_t num_requests, double
   }
   since_look_ = 0;
   if (look_rounds_ > 0) return {c, std::vector<std::uint32_t>(num_requests, 1)};
-  next_look_ = c + 1 < tables_.size() ? c + 1 : first_asked_;
+  next_look_ = candidate_after(c);
   return {};
 }
 

@@ -107,9 +107,9 @@ class draft_controller {
   };
   /// Advice for a batch of these requests and `num_others` further rows, with at most `max_length` tokens
   /// each. The requests are considered together, because a drafter computes one step for each level for all
-  /// of them.
+  /// of them. Candidates that are `resting` cannot be asked.
   advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others,
-                std::uint32_t max_length);
+                std::uint32_t max_length, std::span<const std::uint32_t> resting = {});
 
  private:
   /// Drafting must be expected to be this much faster, as a share, than not drafting: estimates err.
@@ -134,7 +134,10 @@ class draft_controller {
   void weigh_probes(request_choice& one, std::uint32_t candidate, const pass_load& load, best_draft& best);
   double share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const;
   void note_calls(request_choice& one, const pass_load& load) const;
-  advice look(std::size_t num_requests, double row);
+  advice look(std::size_t num_requests, double row, std::span<const std::uint32_t> resting);
+  std::uint32_t candidate_after(std::uint32_t candidate) const noexcept {
+    return candidate + 1 < tables_.size() ? candidate + 1 : first_asked_;
+  }
   std::vector<double> reach_of(const draft& proposal, const draft_history::proposal& known,
                                const request_bias& bias) const;
   std::vector<double> reach_by_level(const draft_plan& plan, std::uint32_t candidate,

@@ -221,6 +221,7 @@ TEST(resting_worker, of_auto_is_followed_by_one_that_is_advised) {
   driven.failing = {{first_drafter, error{errc::internal, "it is broken"}}};
   for (int i = 0; i < 4; ++i) driven.report();
   EXPECT_EQ(driven.num_released(first_pool), 0) << "it may come back, and no other one is advised";
+  EXPECT_EQ(driven.in_flight.back().resting_workers, std::vector{first_drafter});
   driven.advice = {second_drafter, 3};
   for (int i = 0; i < 4; ++i) driven.report();
   EXPECT_EQ(driven.num_released(first_pool), 1);
