@@ -23,6 +23,7 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   slot.text_begin = seat.drafter->traits().text_begin;
   slot.block_positions = seat.drafter->traits().block_positions;
   slot.caches_text = seat.drafter->traits().caches_text;
+  slot.max_text = seat.drafter->traits().max_text;
   return slot;
 }
 

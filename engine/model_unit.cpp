@@ -19,6 +19,17 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
   return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
 }
 
+/// Cells of its own pool that a drafter uses at most for one request.
+std::uint32_t own_positions(const speculation::drafter& drafter, std::uint32_t context_length) {
+  constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // levels, too
+  const auto behind_text = std::max(drafter.own_positions(most), most);
+  const auto& traits = drafter.traits();
+  if (!traits.caches_text) return 1 + behind_text;
+  if (traits.max_text == 0) return context_length;
+  const auto own = std::uint64_t{traits.max_text} + behind_text;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(context_length, own));
+}
+
 /// On one set of cores a drafter that runs at the same time as the target only slows it down, so `auto` does
 /// not try it.
 void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
@@ -170,12 +181,10 @@ std::vector<pool_need> model_unit::pool_needs() const {
   add(options.name, *target->runs(), taps().size(), device, context_length);
   for (const auto& d : drafters) {
     if (!d.drafter || !d.drafter->own_model()) continue;
-    constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // levels, too
-    const auto without_text = 1 + std::max(d.drafter->own_positions(most), most);
     add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device,
-        d.drafter->traits().caches_text ? context_length : without_text);
-    const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
+        own_positions(*d.drafter, context_length));
     needs.back().shares_prefixes = d.drafter->traits().text_begin.has_value();
+    const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
   }
   return needs;

@@ -12,6 +12,12 @@
 
 namespace paceline::scheduling {
 
+namespace {
+
+constexpr auto no_limit = std::numeric_limits<std::uint32_t>::max();
+
+} // namespace
+
 decisions scheduler_state::on_leases(const std::vector<lease_event>& leases, bool blocks_freed,
                                      time_point now) {
   decisions out;
@@ -124,6 +130,7 @@ std::uint32_t scheduler_state::max_positions(const record& r) const {
 
 std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind) const {
   const std::uint64_t upper = r.upper_length;
+  if (has_outgrown_drafter(r)) kind = look_ahead::plain;
   if (r.beam_width != 0)
     return bounded(r, upper + r.beam_width + num_beam_nodes(r, kind), num_beam_nodes(r, kind));
   if (kind == look_ahead::plain) return bounded(r, upper + 2, 0);
@@ -132,26 +139,56 @@ std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind)
 }
 
 /// In the pool of the drafter that drafts for it: this round's growth, then the next draft in that drafter's
-/// units.
+/// units, in the drafter's own context.
 std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
-  const auto block = slot_of(*r.worker).block_positions;
+  const auto& slot = slot_of(*r.worker);
+  const auto block = slot.block_positions;
   const auto most = own_positions(r, r.draft_length);
   const auto cells = kind == look_ahead::tree ? most : std::min(most, block + r.draft_length);
   const auto nodes = cells - std::min(cells, block);
-  if (!slot_of(*r.worker).caches_text) return bounded(r, std::uint64_t{cells} + 1, nodes, block);
+  if (!slot.caches_text) return bounded(r, std::uint64_t{cells} + 1, nodes, block);
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
-  if (r.beam_width != 0 && slot_of(*r.worker).text_begin && kind == look_ahead::tree) {
+  if (r.beam_width != 0 && slot.text_begin && kind == look_ahead::tree) {
     // Every hypothesis drafts behind its own text, and has the block to itself where that leaves the others'.
     const auto more = r.beam_width * (cells + options_.block_size);
     return bounded(r, upper + more, 0, more);
   }
-  return bounded(r, upper + cells + 1, nodes, block);
+  const auto wanted = bounded(r, upper + cells + 1, nodes, block);
+  if (slot.max_text == 0) return wanted;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, std::uint64_t{slot.max_text} + cells));
 }
 
-/// Levels that a lease of `positions` in that pool has cells for, beside those of the text.
-std::uint32_t scheduler_state::drafter_levels(const record& r, std::uint32_t positions) const {
-  return slot_of(*r.worker).caches_text ? r.beyond_upper(positions) : positions - std::min(positions, 1U);
+/// Levels that the request's worker can draft in `positions` of its pool behind a text of `text` cells.
+std::uint32_t scheduler_state::levels_behind(const record& r, std::uint32_t text,
+                                             std::uint32_t positions) const {
+  const auto left = positions - std::min(positions, text);
+  return left < slot_of(*r.worker).block_positions ? 0 : left;
+}
+
+/// The same in a lease of so many positions.
+std::uint32_t scheduler_state::levels_in_lease(const record& r, std::uint32_t positions) const {
+  const auto& slot = slot_of(*r.worker);
+  // Enough until its end, whatever the rounds in flight commit.
+  if (positions >= std::uint64_t{max_positions(r)} + slot.block_positions) return no_limit;
+  return levels_behind(r, slot.caches_text ? r.upper_length : 1, positions);
+}
+
+/// The same in the context of the worker's model. A hypothesis of a beam search is not longer than its cells,
+/// nor than what the request asks for.
+std::uint32_t scheduler_state::levels_in_own_context(const record& r) const {
+  const auto& slot = slot_of(*r.worker);
+  if (slot.max_text == 0) return no_limit;
+  const auto& terms = *r.request.terms;
+  const auto longest = std::uint64_t{terms.prompt_length()} + terms.request().stop.max_tokens;
+  if (slot.max_text >= longest + slot.block_positions) return no_limit;
+  const auto text = static_cast<std::uint32_t>(std::min<std::uint64_t>(r.upper_length, longest));
+  return levels_behind(r, text, slot.max_text);
+}
+
+/// Its text is too long for the drafter that it names.
+bool scheduler_state::has_outgrown_drafter(const record& r) const {
+  return by_worker(r) && levels_in_own_context(r) == 0;
 }
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {

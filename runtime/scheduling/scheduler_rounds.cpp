@@ -154,16 +154,15 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
     }
     length = r.advice.drafter == r.worker ? std::min(length, r.advice.length) : 0;
   }
-  if (!r.worker || length == 0 || rests(*r.worker)) return 0;
+  if (!r.worker || rests(*r.worker)) return 0;
+  length = std::min(length, levels_in_own_context(r));
+  if (length == 0) return 0;
   const auto pool = pool_of(r);
   if (!pool) return length;
   want_for_drafter(r, out);
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
-  const auto positions = num_blocks * options_.block_size;
-  // Enough until its end, whatever the rounds in flight commit.
-  if (positions >= max_positions(r)) return length;
-  return std::min(length, drafter_levels(r, positions));
+  return std::min(length, levels_in_lease(r, num_blocks * options_.block_size));
 }
 
 /// Asks for memory in the pool of the request's worker, which has one.

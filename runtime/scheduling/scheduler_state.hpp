@@ -42,6 +42,8 @@ struct drafter_slot {
   /// Of `own_positions` those that a draft takes whatever its length, none of which is ever committed.
   std::uint32_t block_positions = 0;
   bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
+  /// Longest text that it drafts for, in cells of its pool; 0: any.
+  std::uint32_t max_text = 0;
 };
 
 struct scheduler_options {
@@ -222,7 +224,10 @@ class scheduler_state {
   std::uint32_t max_positions(const record& r) const;
   std::uint32_t positions_ahead(const record& r, look_ahead kind) const;
   std::uint32_t drafter_positions_ahead(const record& r, look_ahead kind) const;
-  std::uint32_t drafter_levels(const record& r, std::uint32_t positions) const;
+  std::uint32_t levels_behind(const record& r, std::uint32_t text, std::uint32_t positions) const;
+  std::uint32_t levels_in_lease(const record& r, std::uint32_t positions) const;
+  std::uint32_t levels_in_own_context(const record& r) const;
+  bool has_outgrown_drafter(const record& r) const;
   std::uint32_t own_positions(const record& r, std::uint32_t draft_length) const;
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
                         std::uint32_t num_more = 0) const;

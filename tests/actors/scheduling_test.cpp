@@ -237,5 +237,27 @@ TEST(scheduling, a_request_past_its_deadline_ends) {
   EXPECT_LT(sim.client(0).tokens.size(), 200U);
 }
 
+TEST(scheduling, a_text_beyond_its_drafters_context_is_decoded_without_drafts) {
+  for (const std::string name : {"model", "head", "head_block", "head_dynamic"}) {
+    SCOPED_TRACE(name);
+    simulation_options options;
+    options.target = small_target();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({drafter_called(name, small_target(40)), 3, 0});
+    simulation sim(options, std::move(drafters));
+    auto request = request_number(0, 0.0F, 100); // the prompt has 5 tokens
+    sim.submit(request, drafter_index{1});
+    request.beams = {.width = 2, .num_best = 1, .length_penalty = 1};
+    request.sampling = search_number(0, 2).sampling;
+    sim.submit(request, drafter_index{1});
+    ASSERT_TRUE(sim.run());
+    EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request_number(0, 0.0F, 100)));
+    EXPECT_GE(sim.client(0).speculation->num_accepted_tokens, 9U) << "up to there it drafts";
+    const auto num_programs = std::ranges::count(sim.device().spans(), "draft", &device_span::label);
+    EXPECT_LT(num_programs, 60) << "rounds wait for a drafter that cannot draft";
+    EXPECT_EQ(sim.check_invariants(), "");
+  }
+}
+
 } // namespace
 } // namespace paceline

@@ -1,6 +1,14 @@
 #include "engine/memory_plan.hpp"
 
+#include "tests/support/model_drafters.hpp"
+
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace paceline {
 namespace {
@@ -74,6 +82,47 @@ TEST(memory_plan, says_what_one_request_takes_and_where) {
   EXPECT_EQ(refused.error().message(), "engine.memory_budget: 399 bytes in memory of host do not hold one "
                                        "request of full length a model; it takes "
                                        "400 bytes, or a smaller context_length");
+}
+
+/// What a hash model with a context of 512 tokens asks of its pools with these drafters (names as of
+/// `model_drafter_parts`, which have a context of `own_context`).
+std::vector<pool_need> needs_with(std::initializer_list<const char*> drafters, std::uint32_t own_context,
+                                  std::uint32_t num_guesses = 0) {
+  config::model_options model;
+  model.name = model.kind = "hash";
+  model.context_length = 512;
+  model.block_size = 16;
+  model.max_running = 4;
+  auto registry = speculation::drafter_registry::with_built_in();
+  for (const std::string name : drafters) {
+    registry.add(name, [=](const auto& parts) -> expected<std::unique_ptr<speculation::drafter>> {
+      auto made = test::model_drafter_parts(
+          name, {.vocab_size = parts.target->info().vocab_size, .context_length = own_context});
+      made.options.draft_length = 3;
+      return speculation::drafter_registry::with_built_in().make(made);
+    });
+    config::drafter_options drafter;
+    drafter.name = drafter.kind = name;
+    drafter.draft_length = 3;
+    model.drafters.push_back(std::move(drafter));
+  }
+  auto devices = device_set::make({.partitions = {{}}, .level = {}});
+  auto unit = model_unit::load(model, *devices, registry, {});
+  EXPECT_TRUE(unit) << unit.error().message();
+  if (!unit) return {};
+  (*unit)->num_guesses = num_guesses;
+  return (*unit)->pool_needs();
+}
+
+TEST(pool_needs, of_a_drafter_end_with_its_own_context) {
+  const auto needs = needs_with({"model", "head", "head_path_static"}, 100);
+  ASSERT_EQ(needs.size(), 4U);
+  EXPECT_EQ(needs[0].least_blocks, 32U);
+  EXPECT_EQ(needs[1].least_blocks, (100U + 64 + 15) / 16) << "and a draft behind the text";
+  EXPECT_EQ(needs[1].wanted_blocks, 4 * needs[1].least_blocks);
+  EXPECT_EQ(needs[2].least_blocks, needs[1].least_blocks);
+  EXPECT_LT(needs[3].least_blocks, 32U) << "it caches no text";
+  for (const auto& need : needs_with({"model", "head"}, 4096)) EXPECT_EQ(need.least_blocks, 32U);
 }
 
 } // namespace

@@ -37,6 +37,9 @@ struct drafter_traits {
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads (`target_cells::features`)
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
+  /// Longest text, in cells of its own pool, that it drafts for. 0: any, because it caches none, drops the
+  /// beginning of a long one, or has no limit.
+  std::uint32_t max_text = 0;
   /// Its own pool has a cell for each token of the text. Else it has one for all of it.
   bool caches_text = true;
   /// Cells of its own pool behind the text that any draft takes, however short: they are in `own_positions`.

@@ -101,8 +101,10 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
              .caches_text = network_.traits().reads_context,
              .reads_target_cells = settings_.reads_target_cells};
   if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
-  if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge)
+  if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge) {
     traits_.text_begin = network_.head ? 1 : 0;
+    traits_.max_text = traits_.max_context;
+  }
   const model::head_traits head = network_.traits();
   if (!head.block_is_causal) traits_.block_positions = head.num_block_rows;
   PACELINE_CHECK(head.num_block_rows == 0 ||

@@ -139,6 +139,74 @@ class driven_request {
   std::uint32_t num_steps_ = 0; ///< tokens that it may still commit
 };
 
+/// A drafter whose model has a shorter context than the target.
+scheduler_options with_short_context() {
+  auto options = small_options();
+  options.drafters[1].max_text = 20;
+  return options;
+}
+
+TEST(drafter_leases, end_with_the_drafters_own_context) {
+  driven_request driven(with_short_context());
+  driven.begin(8, 40);
+  driven.report_all(3);
+  EXPECT_EQ(driven.length, 48U);
+  const auto drafted = driven.drafted();
+  ASSERT_FALSE(drafted.empty());
+  EXPECT_GE(drafted.back().length, 12U);
+  EXPECT_LT(drafted.back().length, 20U) << "a round waits for a draft program that drafts nothing";
+  for (const auto& [positions, length] : driven.asked[first_pool])
+    EXPECT_LE(positions, 20U + 3) << "its text, and a draft behind it";
+  EXPECT_EQ(driven.planned.back().item.draft_length, 0U);
+  for (const auto& [positions, length] : driven.asked[target_pool])
+    if (length >= 28) {
+      EXPECT_LE(positions, length + 4) << "look-ahead for drafts that nobody makes";
+    }
+}
+
+TEST(drafter_leases, are_not_asked_for_by_texts_beyond_the_drafters_own_context) {
+  for (const std::uint32_t width : {0U, 2U}) {
+    driven_request driven(with_short_context());
+    driven.begin(24, 10, first_drafter, 1000, width);
+    driven.report_all();
+    EXPECT_TRUE(driven.drafted().empty()) << width;
+    EXPECT_TRUE(driven.asked[first_pool].empty()) << width;
+    EXPECT_FALSE(driven.planned.empty());
+  }
+}
+
+TEST(drafter_leases, of_a_block_are_used_where_the_block_has_room) {
+  constexpr std::uint32_t block = 6;
+  for (const std::uint32_t width : {0U, 2U})
+    for (const std::uint32_t max_tokens : {6U, 20U}) { // the text fits the lease to its end, or does not
+      auto options = small_options();
+      options.drafters[1].block_positions = block;
+      options.drafters[1].own_positions = [](std::uint32_t) { return block; };
+      driven_request driven(options);
+      driven.most_blocks = 4;
+      driven.begin(width == 0 ? 8 : 4, max_tokens, first_drafter, 1000, width);
+      driven.report_all();
+      const auto drafted = driven.drafted();
+      ASSERT_FALSE(drafted.empty()) << width << ", " << max_tokens;
+      for (const auto& one : drafted)
+        EXPECT_LE(one.length + block, 4 * 4U) << width << ", " << max_tokens << ": it can draft nothing";
+    }
+}
+
+TEST(drafter_leases, of_a_block_are_used_to_the_end_where_the_block_fits_behind_the_last_token) {
+  constexpr std::uint32_t block = 6;
+  auto options = small_options();
+  options.drafters[1].block_positions = block;
+  options.drafters[1].own_positions = [](std::uint32_t) { return block; };
+  driven_request driven(options);
+  driven.begin(8, 10);
+  driven.report_all();
+  const auto asks = [](const auto& one) { return one.item.worker.has_value(); };
+  const auto first = std::ranges::find_if(driven.planned, asks);
+  EXPECT_TRUE(std::all_of(first, driven.planned.end(), asks));
+  EXPECT_GE(driven.planned.end() - first, 6);
+}
+
 TEST(lost_worker, returns_leases_behind_the_last_round_that_uses_them) {
   driven_request driven(small_options());
   driven.begin(8, 40);

@@ -3,6 +3,7 @@
 #include "config/drafters.hpp"
 
 #include "runtime/model/hash_model.hpp"
+#include "tests/support/model_drafters.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
@@ -35,8 +36,20 @@ TEST(drafter_registry, makes_every_built_in_kind) {
                                        : kind == "lookahead" ? placement::in_pass
                                                              : placement::in_line);
     EXPECT_EQ((*made)->traits().max_context, has_model ? 77U : 0U);
+    EXPECT_EQ((*made)->traits().max_text, has_model ? 77U : 0U);
     EXPECT_NE((*made)->open(request_id{1}), nullptr);
   }
+}
+
+TEST(drafter_registry, drafters_with_models_say_up_to_which_length_they_draft_for_a_text) {
+  const auto longest = [](const char* name) {
+    const auto made = drafter_registry::with_built_in().make(
+        test::model_drafter_parts(name, {.vocab_size = 64, .context_length = 77}));
+    return made ? (*made)->traits().max_text : 1;
+  };
+  for (const char* const with_text : {"model", "head", "head_block"}) EXPECT_EQ(longest(with_text), 77U);
+  EXPECT_EQ(longest("head_path_static"), 0U) << "it reads the newest token only";
+  EXPECT_EQ(longest("model_foreign"), 0U) << "it drops the beginning of a long text";
 }
 
 TEST(drafter_registry, names_the_kinds_there_are_when_asked_for_another) {
