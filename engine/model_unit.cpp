@@ -184,6 +184,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
     add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device,
         own_positions(*d.drafter, context_length));
     needs.back().shares_prefixes = d.drafter->traits().text_begin.has_value();
+    if (!d.drafter->traits().drafts_in_advance()) continue;
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
   }

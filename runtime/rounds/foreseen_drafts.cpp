@@ -28,7 +28,7 @@ foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index in
                                  std::uint32_t context_length, std::uint32_t num_guesses)
     : drafter_(&drafter), index_(index), sessions_(&sessions), kv_(kv), target_block_size_(target_block_size),
       context_length_(context_length), num_guesses_(num_guesses),
-      possible_(drafter.traits().taps.empty() && drafter.traits().top_tokens == 0) {}
+      possible_(drafter.traits().drafts_in_advance()) {}
 
 foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
   auto& all = pending_[group];

@@ -209,7 +209,7 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
 /// Blocks of the drafter's pool for drafts of outcomes, in addition to those of the text. Steps of beam
 /// searches are not predicted.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
-  if (r.beam_width != 0) return 0;
+  if (r.beam_width != 0 || !slot_of(*r.worker).drafts_in_advance) return 0;
   const auto asked = r.request.terms->request().speculation.overlap;
   const bool outcomes =
       asked ? *asked == overlap_request::outcomes

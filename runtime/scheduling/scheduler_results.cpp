@@ -146,8 +146,8 @@ void scheduler_state::settle_length(record& r) {
 void scheduler_state::watch_period(const round_in_flight& f, const round_result& result,
                                    std::uint32_t num_prompt_rows, time_point now) {
   const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
-  if (counts && last_report_)
-    overlap_.observe(f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
+  if (counts && f.overlap && last_report_)
+    overlap_.observe(*f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
   last_report_ = counts && !rounds_in_flight_.empty() ? std::optional(now) : std::nullopt;
 }
 

@@ -37,11 +37,11 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     r.upper_length += part.growth;
     ledger_.tell(id, use_of(r));
     part.asks_worker = item->worker.has_value();
+    if (follows_choice_of_overlap(r, *item)) composed.overlap = overlap_.mode();
     plan.items.push_back(std::move(*item));
     composed.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
-  composed.overlap = overlap_.mode();
   plan.resting_workers = resting_workers();
   ++next_round_;
   rounds_in_flight_.emplace(plan.round, std::move(composed));
@@ -223,11 +223,18 @@ group_id scheduler_state::choose_group(const record& r) const {
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
-/// The overlap mode of `r` in a round planned now. Two groups overlap with each other.
+/// The overlap mode of `r`, whose worker drafts for it, in a round planned now. Two groups overlap with each
+/// other.
 ahead_mode scheduler_state::overlap_of(const record& r) const {
-  if (both_groups()) return ahead_mode::off;
+  if (both_groups() || !slot_of(*r.worker).drafts_in_advance) return ahead_mode::off;
   const auto asked = r.request.terms->request().speculation.overlap;
   return asked ? ahead_mode_of(*asked) : overlap_.mode();
+}
+
+/// True if it matters to `item` of `r` which mode the engine chooses.
+bool scheduler_state::follows_choice_of_overlap(const record& r, const plan_item& item) const {
+  return item.worker && r.beam_width == 0 && slot_of(*item.worker).drafts_in_advance &&
+         !r.request.terms->request().speculation.overlap;
 }
 
 /// True if two groups would be faster by the times measured so far. Drafting for half of the requests is

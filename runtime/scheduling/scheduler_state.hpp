@@ -44,6 +44,7 @@ struct drafter_slot {
   bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
   /// Longest text that it drafts for, in cells of its pool; 0: any.
   std::uint32_t max_text = 0;
+  bool drafts_in_advance = true; ///< it can draft before a verdict
 };
 
 struct scheduler_options {
@@ -192,7 +193,8 @@ class scheduler_state {
       std::vector<device::kv_copy> copies;
     };
     std::vector<part> parts;
-    ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
+    /// The engine's choice when it was composed, if a draft of it is made in that mode.
+    std::optional<ahead_mode> overlap;
     time_point since; ///< when it was composed, or when the group's previous round was reported
     bool overdue = false;
   };
@@ -257,6 +259,7 @@ class scheduler_state {
   group_id choose_group(const record& r) const;
   bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
   ahead_mode overlap_of(const record& r) const;
+  bool follows_choice_of_overlap(const record& r, const plan_item& item) const;
   bool groups_pay(const record& r) const;
 
   // scheduler_beams.cpp

@@ -125,5 +125,12 @@ TEST(pool_needs, of_a_drafter_end_with_its_own_context) {
   for (const auto& need : needs_with({"model", "head"}, 4096)) EXPECT_EQ(need.least_blocks, 32U);
 }
 
+TEST(pool_needs, have_blocks_for_drafts_in_advance_if_the_drafter_makes_them) {
+  const auto needs = needs_with({"model", "head"}, 512, 2);
+  ASSERT_EQ(needs.size(), 3U);
+  EXPECT_EQ(needs[1].wanted_blocks, 4 * (32 + scheduling::spare_blocks(3, 2, 16)));
+  EXPECT_EQ(needs[2].wanted_blocks, 4U * 32);
+}
+
 } // namespace
 } // namespace paceline

@@ -60,6 +60,8 @@ struct drafter_traits {
 
   /// Whether its tasks come with the target's cells.
   bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
+  /// Whether it can draft before a verdict is known: it reads nothing of one but the tokens.
+  bool drafts_in_advance() const noexcept { return taps.empty() && top_tokens == 0; }
 };
 
 /// What the target's pool holds of a request, as a drafter may read it.

@@ -207,6 +207,42 @@ TEST(drafter_leases, of_a_block_are_used_to_the_end_where_the_block_fits_behind_
   EXPECT_GE(driven.planned.end() - first, 6);
 }
 
+TEST(drafter_leases, have_blocks_for_drafts_in_advance_if_the_drafter_makes_them) {
+  for (const bool in_advance : {true, false}) {
+    auto options = small_options();
+    options.overlap = {ahead_mode::outcomes};
+    options.drafters[1].drafts_in_advance = in_advance;
+    driven_request driven(options);
+    driven.begin(8, 20);
+    driven.report_all();
+    const auto drafted = driven.drafted();
+    ASSERT_FALSE(drafted.empty());
+    for (const auto& one : drafted) {
+      EXPECT_EQ(one.item.ahead, in_advance ? ahead_mode::outcomes : ahead_mode::off);
+      EXPECT_EQ(one.item.num_spare_blocks > 0, in_advance);
+    }
+    const auto needed = driven.asked[first_pool].front().first;
+    EXPECT_EQ(needed > 8 + 1 + 4 + 4, in_advance) << needed;
+  }
+}
+
+TEST(drafter_leases, modes_are_compared_by_rounds_in_which_they_differ) {
+  for (const bool in_advance : {true, false}) {
+    auto options = with_two_workers();
+    options.overlap = {ahead_mode::off, ahead_mode::ahead};
+    options.drafters[first_drafter.value].drafts_in_advance = in_advance;
+    driven_request driven(options);
+    driven.begin(8, 26, first_drafter); // more rounds than a trial, fewer than two
+    driven.report_all();
+    driven.planned.clear();
+    driven.begin(8, 10, second_drafter);
+    driven.report_all();
+    ASSERT_FALSE(driven.drafted().empty());
+    EXPECT_EQ(driven.drafted().front().item.ahead, in_advance ? ahead_mode::ahead : ahead_mode::off)
+        << "the second mode is on trial only if the first one was tried";
+  }
+}
+
 TEST(lost_worker, returns_leases_behind_the_last_round_that_uses_them) {
   driven_request driven(small_options());
   driven.begin(8, 40);
