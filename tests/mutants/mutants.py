@@ -50,7 +50,7 @@ MUTANTS = [
            (("runtime/kv/pool_memory.cpp", "  if (passed(r.after)) return carry_out(r);\n", "  return carry_out(r);\n"),), (KV,)),
     Mutant("a_drafters_cells_are_not_given_back", "llama.cpp #27692",
            (("runtime/scheduling/memory_ledger.cpp",
-             "  if (a.drafter_pool) out.emplace_back(release_command{request, *a.drafter_pool, a.drafter.last_use});\n",
+             "  return_drafter_lease(request, out);\n",
              ""),), (ACTORS,)),
     Mutant("a_rejected_token_gets_into_the_cache", "SGLang #35694",
            (("runtime/scheduling/scheduler_results.cpp", "first, item.committed, item.kv_length});",
