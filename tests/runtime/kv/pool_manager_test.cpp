@@ -126,9 +126,7 @@ TEST(pool_manager, a_full_pool_refuses_without_looking_for_a_prefix) {
     num_hashed = 0;
     const auto answer = manager.acquire(pool, request_id{2}, {prompt, 9, {}, num_slots, use_cache});
     EXPECT_EQ(answer.has_value(), granted);
-    if (answer) {
-      EXPECT_TRUE(manager.release(answer->lease.key, {}));
-    }
+    EXPECT_TRUE(!answer || manager.release(answer->lease.key, {}));
     return num_hashed;
   };
   EXPECT_EQ(hashed_for(16, false), 0U) << "two blocks of four, if it shares two; one is left";
