@@ -30,6 +30,7 @@ from training.reference import made_heads, mutants, targets  # noqa: E402
 from training.reference.drafting import paths_of  # noqa: E402
 
 SURE, LEAST_EQUAL, LEAST_STEPS, LEAST_BEHIND_TWO = 5e-3, 0.999, 2000, 1 / 3
+MOST_ATTEMPTS = 6
 CONTEXT_OF_PREEMPTED = 544  # tokens: the longest request
 REPORTED = 4  # differences of a case
 
@@ -244,6 +245,23 @@ def parsed_arguments():
     return parser.parse_args()
 
 
+def tally_of(name, case, arguments):
+    """A case's answers against the reference. Which requests meet, and so whether one is preempted, is up to the machine: with
+    --preempt a case is asked again, with other weights and prompts, until one was."""
+    tally, seed = Tally(), arguments.seed
+    for attempt in range(MOST_ATTEMPTS):
+        arguments.seed = seed + attempt
+        with tempfile.TemporaryDirectory() as folder:
+            target, head, answers, events = run_case(case, arguments, Path(folder))
+        tally.add(compare(case, target, head, answers, print))
+        tally.add(events)
+        if not arguments.preempt or tally.preempted > 0:
+            break
+    arguments.seed = seed
+    print(f"{name}: {tally}", flush=True)
+    return tally
+
+
 def main():
     arguments = parsed_arguments()
     torch.set_num_threads(1)
@@ -253,14 +271,12 @@ def main():
     names = [name for name in arguments.case or CASES if CASES[name].family in (arguments.family or CASES[name].family)]
     for name in names:
         case = dataclasses.replace(CASES[name], **changes)
-        with tempfile.TemporaryDirectory() as folder:
-            target, head, answers, events = run_case(case, arguments, Path(folder))
         if arguments.mutant:
+            with tempfile.TemporaryDirectory() as folder:
+                target, head, answers, _ = run_case(case, arguments, Path(folder))
             unseen += unseen_mutants(name, case, target, head, answers, arguments.mutant)
             continue
-        tally = compare(case, target, head, answers, print)
-        tally.add(events)
-        print(f"{name}: {tally}", flush=True)
+        tally = tally_of(name, case, arguments)
         idle += [name] if arguments.preempt and tally.preempted == 0 else []
         total.add(tally)
     if arguments.mutant:
