@@ -133,13 +133,12 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   return block + std::max(draft_length, num_expanded * (draft_length - std::min(draft_length, 1U)));
 }
 
-/// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's hidden
-/// states of all tokens but the newest, and reads the text without its first token, or the newest one only.
+/// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's states
+/// of all tokens but the newest, at least one, and reads the text without its first token or its newest one.
 std::span<const token_id> model_drafter::text_of(const draft_task& task, model_session& session,
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
   const target_cells& there = task.target_cells;
-  // A text of one token has no row: its first one pairs token 1 with the state of token 0.
   if (task.tokens.size() < 2 || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
     return {};
   return network_.traits().reads_context ? task.tokens.subspan(1) : task.tokens.last(1);
