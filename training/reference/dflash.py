@@ -77,7 +77,9 @@ class DFlashHead(nn.Module):
 
     def borrow(self, target):
         # z-lab calls the target's embedding, which Gemma scales; others read its rows.
-        scale = target.embedding_scale if self.shape.layout == "z-lab" and not self.shape.markov_kind else 1
+        self.target_scale = target.embedding_scale
+        scale = self.target_scale if self.shape.layout == "z-lab" and not self.shape.markov_kind else 1
+        self.embedding_scale = 1 if self.shape.own_embedding else scale
         self.borrowed_embedding = target.embedding if scale == 1 else target.embedding * scale
         self.borrowed_lm_head = target.lm_head
         return self

@@ -199,6 +199,10 @@ def random_head(kind, target, seed, **changes):
         for level in head.levels:
             level.linear[0].weight[:, width:] *= 3
             level.res_connection.weight[:, width:] *= 3
+    if KINDS[kind].family in ("dflash", "dspark"):  # what layers add must not vanish beside a scaled embedding
+        for layer in head.layers:
+            layer.self_attn.o_proj.weight *= head.embedding_scale
+            layer.mlp.down_proj.weight *= head.embedding_scale
     num_drafted = getattr(head.shape, "draft_vocab_size", 0)
     if num_drafted:
         chosen = torch.randperm(vocab_size, generator=generator)[:num_drafted]

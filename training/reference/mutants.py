@@ -42,6 +42,16 @@ def with_alignment_swapped(head):
     return with_conventions(head, slot_offset=-1 if head.shape.predicts_next else 1)
 
 
+def with_other_embedding_scale(head):
+    """Reads the target's embedding without its factor, or with it."""
+    if head.shape.own_embedding or head.target_scale == 1:
+        return None
+    other = copy.deepcopy(head)
+    other.borrowed_embedding = head.borrowed_embedding * (
+        head.target_scale if head.embedding_scale == 1 else 1 / head.target_scale)
+    return other
+
+
 def with_draft_ids_in_markov(head):
     """W1 is read at the token's number in the draft vocabulary."""
     if not head.shape.draft_vocab_size:
@@ -263,6 +273,7 @@ MUTANTS = {
     "input_scale": (RowsHead, with_scaled_inputs),
     "scale_place": (MlpSpeculator, with_state_scaled),
     "scale_input": (MlpSpeculator, lambda head: with_shape(head, scale_input=not head.shape.scale_input)),
+    "embedding_scale": (DFlashHead, with_other_embedding_scale),
     "context_norm": (DFlashHead, lambda head: with_conventions(head, context_through_norm=True)),
     "causal_block": (DFlashHead, lambda head: with_conventions(head, is_causal=True)),
     "block_position": (DFlashHead, lambda head: with_conventions(head, position_offset=1)),
