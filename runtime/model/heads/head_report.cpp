@@ -139,10 +139,12 @@ dflash_tensors block_shown_by(const model_report& report) {
   const auto width_of = [](const tensor_report* tensor) {
     return tensor == nullptr || tensor->shape.empty() ? 0 : static_cast<std::uint32_t>(tensor->shape.back());
   };
-  const auto* const confidence = find(report, "confidence_head.proj.weight");
+  const tensor_report* confidence = nullptr; // as in directories, Model-Optimizer's, and GGUF files
+  for (const char* const name : {"confidence_head.proj.weight", "confidence_proj.weight", "conf_proj.weight"})
+    if (confidence == nullptr) confidence = find(report, name);
   return {.num_layers = std::max(count(report, "layers.", ".input_layernorm.weight"), 1U),
           .markov_rank = width_of(find(report, "markov_w1.weight")),
-          .confidence_width = width_of(confidence != nullptr ? confidence : find(report, "conf_proj.weight")),
+          .confidence_width = width_of(confidence),
           .has_embedding = find(report, "embed_tokens.weight") != nullptr};
 }
 

@@ -75,6 +75,29 @@ TEST_F(head_report_test, tells_levels_of_other_families) {
   EXPECT_EQ(fact(report, "layers"), "1");
 }
 
+TEST_F(head_report_test, tells_block_and_markov_head_by_fields_and_tensors) {
+  auto report = report_of(tiny_head::dflash(hidden, vocab));
+  EXPECT_EQ(report.problem, "");
+  EXPECT_EQ(fact(report, "layers") + fact(report, "block_size") + fact(report, "levels"), "243");
+  EXPECT_EQ(fact(report, "alignment") + fact(report, "markov_head"), "\"same\"");
+  EXPECT_THAT(fact(report, "taps"), HasSubstr("depend on the target"));
+  auto head = tiny_head::dspark(hidden, vocab, "gated");
+  auto& nested = head.config["dflash_config"].as_object();
+  nested.erase("markov_rank"), nested.erase("enable_confidence_head");
+  const auto markov_head = [&] {
+    report = report_of(head);
+    return fact(report, "markov_head") + fact(report, "markov_rank") + fact(report, "confidence_head");
+  };
+  EXPECT_EQ(markov_head(), "\"gated\"8true");
+  EXPECT_EQ(fact(report, "alignment") + fact(report, "own_embedding"), "\"next\"false");
+  for (const auto& [name, one] : tiny_head::dspark(hidden, vocab, "gated").tensors) // Model-Optimizer's names
+    if (name.starts_with("markov_head."))
+      head.rename(name, name.substr(12));
+    else if (name.starts_with("confidence_head.proj."))
+      head.rename(name, "confidence_proj." + name.substr(21));
+  EXPECT_EQ(markov_head(), "\"gated\"8true");
+}
+
 TEST_F(head_report_test, tells_whether_a_head_fits_a_target) {
   auto head = tiny_head::eagle3(hidden, hidden, vocab, 100);
   auto report = report_of(head);
