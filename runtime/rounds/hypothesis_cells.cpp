@@ -123,7 +123,6 @@ void hypothesis_cells::go_on(hypothesis& from, bool is_last, hypothesis& to,
     add_block(to, next);
   }
   if (has_room(to)) to.session = is_last ? std::move(from.session) : from.session->clone();
-  if (is_last) close(from);
   if (!to.session) close(to);
 }
 

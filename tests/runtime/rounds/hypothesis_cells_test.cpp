@@ -165,6 +165,15 @@ TEST_F(hypothesis_cells_test, what_they_have_in_common_is_read_once) {
   EXPECT_TRUE(cells.catching_up());
 }
 
+TEST_F(hypothesis_cells_test, what_takes_several_rounds_to_read_is_read_for_one_of_them) {
+  begin(model_drafter::max_catch_up + 90, 400);
+  const std::vector<text> outputs{numbers(3, 4), numbers(9, 4)};
+  EXPECT_EQ(draft(outputs), (std::vector<text>{{}, {}}));
+  EXPECT_EQ(own->rows_of_passes, (std::vector<std::size_t>{model_drafter::max_catch_up}));
+  EXPECT_EQ(draft(outputs), right(outputs));
+  EXPECT_EQ(num_rows(), 90U + 2 * 4 + 2 * (draft_length - 1));
+}
+
 /// Texts that part early and are longer than what a call reads.
 TEST_F(hypothesis_cells_test, each_is_read_to_its_end_over_several_rounds) {
   begin(30, 1000);
