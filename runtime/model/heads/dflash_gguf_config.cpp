@@ -78,19 +78,6 @@ void check_sizes(gguf_keys& keys, const dflash_config& config, const std::option
                                         std::to_string(target->hidden_size));
 }
 
-expected<void> check_tokens(const gguf_file& file, const dflash_config& config,
-                            const std::optional<head_target>& target) {
-  if (config.layer.vocab_size > config.vocab_size)
-    return error(errc::invalid_file, file.name() + ": tensor 'd2t' has " +
-                                         std::to_string(config.layer.vocab_size) + " tokens, the file has " +
-                                         std::to_string(config.vocab_size));
-  if (target && config.vocab_size > target->vocab_size)
-    return file.metadata().key_error("tokenizer.ggml.tokens", "has " + std::to_string(config.vocab_size) +
-                                                                  " tokens, the target has " +
-                                                                  std::to_string(target->vocab_size));
-  return {};
-}
-
 } // namespace
 
 expected<dflash_config> read_dflash_config(const gguf_file& file, const std::string& name,
@@ -101,17 +88,13 @@ expected<dflash_config> read_dflash_config(const gguf_file& file, const std::str
   gguf_keys keys(metadata, "dflash");
   refuse_others(keys);
   if (keys.failure()) return *keys.failure();
-  auto layer = read_gguf_layer_config(file, "dflash");
+  auto layer = read_gguf_layer_config(file, "dflash", overrides.rope_theta);
   if (!layer) return std::move(layer).error();
   dflash_config config;
   config.name = name;
   config.layer = *std::move(layer);
-  if (overrides.rope_theta != 0)
-    config.layer.rope.theta = config.layer.local_rope.theta = overrides.rope_theta;
   config.vocab_size = config.layer.vocab_size;
-  if (const gguf_tensor* map = file.find_tensor("d2t"))
-    config.layer.vocab_size =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(map->shape[0], gguf_keys::max_uint32));
+  config.layer.vocab_size = num_gguf_drafted(file, config.vocab_size);
   config.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
   read_markov(config, tensors);
   read_block(keys, config, overrides);
@@ -126,7 +109,8 @@ expected<dflash_config> read_dflash_config(const gguf_file& file, const std::str
                                      : expected<std::vector<layer_index>>(overrides.taps);
   if (!taps) return std::move(taps).error();
   config.taps = *std::move(taps);
-  if (auto ok = check_tokens(file, config, target); !ok) return std::move(ok).error();
+  if (auto ok = check_gguf_tokens(file, config.layer.vocab_size, config.vocab_size, target); !ok)
+    return std::move(ok).error();
   return config;
 }
 

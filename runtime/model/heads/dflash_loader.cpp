@@ -100,17 +100,6 @@ void take_markov(head_tensors& tensors, const dflash_config& config, std::uint32
   tensors.vector("confidence_head.proj.bias", 1, markov.confidence_bias, !is_gguf);
 }
 
-/// Where a head is loaded to.
-struct head_memory {
-  device::weight_memory& weights;
-  device::buffer_memory& buffers;
-};
-
-head_target facts_of(const transformer& target) {
-  const model_info& of = target.info();
-  return {of.num_layers, of.hidden_size, of.vocab_size, target.config().embedding_scale};
-}
-
 /// Takes the head's tensors, those of a config that was read.
 expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, dflash_config config,
                                                       std::shared_ptr<const transformer> target,

@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/model/heads/head_target.hpp"
 #include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/model_config.hpp"
 
@@ -24,22 +25,6 @@ enum class mask_rows : std::uint8_t {
   none,
   feature,         ///< P-EAGLE: a token of its own, and a vector in place of the target's hidden states
   attention_input, ///< DART: a vector in place of what the first layer's attention reads
-};
-
-/// What a head must know of its target to be read.
-struct head_target {
-  std::uint32_t num_layers = 0;
-  std::uint32_t hidden_size = 0;
-  std::uint32_t vocab_size = 0;
-  float embedding_scale = 1; ///< factor of its embedding's rows
-};
-
-/// Values that replace those of a head's config.json, for heads whose config is known to be wrong.
-struct head_overrides {
-  double rope_theta = 0; ///< 0: none
-  std::optional<bool> hidden_first = {};
-  std::optional<bool> predicts_next = {}; ///< of block drafters (dflash_config.hpp)
-  std::vector<layer_index> taps;          ///< empty: none
 };
 
 /// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.

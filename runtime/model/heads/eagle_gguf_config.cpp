@@ -22,10 +22,6 @@ std::string key_of_taps(const gguf_metadata& metadata) {
 }
 
 expected<void> check_sizes(const gguf_file& file, const eagle_config& config) {
-  if (config.layer.vocab_size > config.vocab_size)
-    return error(errc::invalid_file, file.name() + ": tensor 'd2t' has " +
-                                         std::to_string(config.layer.vocab_size) + " tokens, the file has " +
-                                         std::to_string(config.vocab_size));
   if (config.layer.head_dim > device::max_head_dim)
     return file.metadata().key_error("eagle3.attention.key_length",
                                      "is above " + std::to_string(device::max_head_dim), errc::unsupported);
@@ -38,10 +34,6 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
     return metadata.key_error("eagle3.target_hidden_size", "is " + std::to_string(config.target_hidden_size) +
                                                                ", the target's hidden size is " +
                                                                std::to_string(target.hidden_size));
-  if (config.vocab_size > target.vocab_size)
-    return metadata.key_error("tokenizer.ggml.tokens", "has " + std::to_string(config.vocab_size) +
-                                                           " tokens, the target has " +
-                                                           std::to_string(target.vocab_size));
   return {};
 }
 
@@ -50,18 +42,13 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
 expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
                                          const head_overrides& overrides) {
   const gguf_metadata& metadata = file.metadata();
-  auto layer = read_gguf_layer_config(file, "eagle3");
+  auto layer = read_gguf_layer_config(file, "eagle3", overrides.rope_theta);
   if (!layer) return std::move(layer).error();
   eagle_config config;
   config.layer = *std::move(layer);
   config.layer.layout = rope_layout::interleaved;
-  if (overrides.rope_theta != 0) {
-    config.layer.rope.theta = config.layer.local_rope.theta = overrides.rope_theta;
-    if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file.name());
-  }
   config.vocab_size = config.layer.vocab_size;
-  if (const gguf_tensor* map = file.find_tensor("d2t"))
-    config.layer.vocab_size = static_cast<std::uint32_t>(std::min<std::uint64_t>(map->shape[0], UINT32_MAX));
+  config.layer.vocab_size = num_gguf_drafted(file, config.vocab_size);
   const auto width = metadata.require_uint("eagle3.target_hidden_size", 1, UINT32_MAX);
   if (!width) return width.error();
   config.target_hidden_size = static_cast<std::uint32_t>(*width);
@@ -79,6 +66,8 @@ expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optio
   if (auto ok = check_sizes(file, config); !ok) return std::move(ok).error();
   if (target)
     if (auto ok = check_target(file, config, *target); !ok) return std::move(ok).error();
+  if (auto ok = check_gguf_tokens(file, config.layer.vocab_size, config.vocab_size, target); !ok)
+    return std::move(ok).error();
   return config;
 }
 

@@ -110,21 +110,14 @@ std::string name_of_gguf_tensor(std::string_view name) {
   return name_in_directories(name);
 }
 
-/// Where a head is loaded to.
-struct head_memory {
-  device::weight_memory& weights;
-  device::buffer_memory& buffers;
-};
-
 /// Takes the head's tensors, those of a config that was read.
 expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eagle_config config,
                                                       std::shared_ptr<const transformer> target,
                                                       const head_load_options& options, head_memory memory,
                                                       bool is_gguf) {
-  const model_info& of = target->info();
   auto weights = std::make_unique<eagle_weights>();
   weights->layers.resize(config.layer.num_layers);
-  take_common(tensors, config, head_target{of.num_layers, of.hidden_size, of.vocab_size}, *weights);
+  take_common(tensors, config, facts_of(*target), *weights);
   if (config.version == eagle_version::eagle3)
     take_eagle3(tensors, config, *weights);
   else
@@ -145,9 +138,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
                                                            head_memory memory) {
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
-  const model_info& of = target->info();
-  auto config =
-      read_eagle_config(*file, head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
+  auto config = read_eagle_config(*file, facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   auto tensors =
       head_tensors::of(tensors_of(*file), path, name_of_gguf_tensor, memory.weights, options.format);
@@ -178,10 +169,8 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   const mask_rows masks = is_dart                       ? mask_rows::attention_input
                           : tensors->has("mask_hidden") ? mask_rows::feature
                                                         : mask_rows::none;
-  const model_info& of = target->info();
-  auto config =
-      read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(),
-                        head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
+  auto config = read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(),
+                                  facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, false);
 }

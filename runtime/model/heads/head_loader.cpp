@@ -7,6 +7,11 @@
 
 namespace paceline::model {
 
+head_target facts_of(const transformer& target) {
+  const model_info& of = target.info();
+  return {of.num_layers, of.hidden_size, of.vocab_size, target.config().embedding_scale};
+}
+
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& path,
                 std::shared_ptr<const transformer> target, const head_load_options& options,

@@ -5,6 +5,7 @@
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/heads/head_target.hpp"
 #include "runtime/model/transformer.hpp"
 
 #include <filesystem>

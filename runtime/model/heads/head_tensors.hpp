@@ -22,6 +22,12 @@
 
 namespace paceline::model {
 
+/// Where a head is loaded to.
+struct head_memory {
+  device::weight_memory& weights;
+  device::buffer_memory& buffers;
+};
+
 /// Puts a tensor's name into the form that the loader asks for, whatever the dialect of the file. Empty: the
 /// tensor is of another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;

@@ -2,6 +2,7 @@
 
 #include "runtime/model/loader/hf_config.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -36,6 +37,24 @@ expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata,
     taps.push_back(layer_index{static_cast<std::uint32_t>(*id - 1)});
   }
   return taps;
+}
+
+std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size) {
+  const gguf_tensor* const map = file.find_tensor("d2t");
+  if (map == nullptr) return vocab_size;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(map->shape[0], UINT32_MAX));
+}
+
+expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
+                                 const std::optional<head_target>& target) {
+  if (num_drafted > vocab_size)
+    return error(errc::invalid_file, file.name() + ": tensor 'd2t' has " + std::to_string(num_drafted) +
+                                         " tokens, the file has " + std::to_string(vocab_size));
+  if (target && vocab_size > target->vocab_size)
+    return file.metadata().key_error("tokenizer.ggml.tokens", "has " + std::to_string(vocab_size) +
+                                                                  " tokens, the target has " +
+                                                                  std::to_string(target->vocab_size));
+  return {};
 }
 
 void read_layer_sizes(const json_node& layer, model_config& sizes) {

@@ -3,10 +3,13 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/heads/head_target.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_metadata.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,12 @@ void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t 
 /// The same of array `key` of a GGUF file, which names the layers that read a vector.
 expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
                                                   std::uint32_t num_target_layers);
+
+/// Tokens that the head in a GGUF file with `vocab_size` tokens drafts: as many as its map has, else all.
+std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
+/// An error if it drafts more tokens than the file has, or the file has more than the target.
+expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
+                                 const std::optional<head_target>& target);
 
 /// Reads the sizes of a head's decoder layers from `layer`, the fields of a Llama or Qwen3 config:
 /// hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale.

@@ -156,9 +156,8 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
   std::optional<error> failure;
   refuse_unsupported(json_node(*object, config_path.string(), failure, json_node::naming::key));
   if (failure) return *failure;
-  auto config =
-      read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
-                        head_target{of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
+  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
+                                  facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   config->name = "mtp";
   config->hidden_first = options.overrides.hidden_first.value_or(dialect->hidden_first);

@@ -202,7 +202,8 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   return config;
 }
 
-expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix) {
+expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
+                                              double rope_theta) {
   gguf_keys keys(file.metadata(), prefix);
   model_config config;
   read_sizes(file, keys, config);
@@ -213,7 +214,7 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   config.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
   config.local_layers.assign(config.num_layers, false);
-  config.rope.theta = keys.number_or("rope.freq_base", 1e4);
+  config.rope.theta = rope_theta != 0 ? rope_theta : keys.number_or("rope.freq_base", 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (keys.failure()) return *keys.failure();
   auto divisors = read_frequency_divisors(file, config.head_dim);

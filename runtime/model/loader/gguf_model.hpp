@@ -16,8 +16,9 @@ expected<model_config> read_gguf_config(const gguf_file& file);
 
 /// Sizes and rotation of the layers of a file that is no model of its own but a draft head, whose keys begin
 /// with `prefix` and are otherwise a model's. The layout of rotated pairs and biases are left at their
-/// defaults.
-expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix);
+/// defaults. `rope_theta` replaces the file's; 0: the file's own.
+expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
+                                              double rope_theta = 0);
 
 /// The weights of `file` that are implied by `config`, which must have been read from it. The result shares
 /// the file's files.

@@ -116,17 +116,6 @@ rope_config read_rope_object(const json_node& fields, double theta, std::uint32_
   return rope;
 }
 
-rope_config read_nested_rope(const json_node& fields, std::string_view key, double theta,
-                             std::uint32_t context_length) {
-  rope_config rope;
-  rope.theta = theta;
-  if (const json_node nested = fields[key]) {
-    nested.require_object();
-    rope = read_rope_object(nested, theta, context_length);
-  }
-  return rope;
-}
-
 } // namespace
 
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
@@ -135,12 +124,21 @@ rope_config read_hf_rope_settings(const json_node& settings, double default_thet
   return read_rope_object(settings, default_theta, context_length);
 }
 
+namespace {
+
+rope_config read_nested_rope(const json_node& fields, std::string_view key, double theta,
+                             std::uint32_t context_length) {
+  if (const json_node nested = fields[key]) return read_hf_rope_settings(nested, theta, context_length);
+  rope_config rope;
+  rope.theta = theta;
+  return rope;
+}
+
+/// The rotary settings of a config whose layers all have the same.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
   return read_nested_rope(fields, fields["rope_parameters"] ? "rope_parameters" : "rope_scaling",
                           fields["rope_theta"].setting_or(default_theta), context_length);
 }
-
-namespace {
 
 void read_rope(const json_node& fields, const family& type, model_config& config) {
   const double theta = fields["rope_theta"].setting_or(type.default_theta);

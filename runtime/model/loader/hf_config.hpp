@@ -22,7 +22,4 @@ expected<model_config> read_hf_config(const boost::json::object& config, const s
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
                                   std::uint32_t context_length);
 
-/// The rotary settings of a config.json whose layers all have the same, or of a part of one.
-rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length);
-
 } // namespace paceline::model

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace paceline::model {
+
+class transformer;
+
+/// What a head must know of its target to be read.
+struct head_target {
+  std::uint32_t num_layers = 0;
+  std::uint32_t hidden_size = 0;
+  std::uint32_t vocab_size = 0;
+  float embedding_scale = 1; ///< factor of its embedding's rows
+};
+
+head_target facts_of(const transformer& target);
+
+/// Values that replace those of a head's config.json, for heads whose config is known to be wrong.
+struct head_overrides {
+  double rope_theta = 0; ///< 0: none
+  std::optional<bool> hidden_first = {};
+  std::optional<bool> predicts_next = {}; ///< of block drafters (dflash_config.hpp)
+  std::vector<layer_index> taps;          ///< empty: none
+};
+
+} // namespace paceline::model
