@@ -20,7 +20,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   auto length = next_draft_length(r);
   if (by_worker(r)) length = std::min(length, levels_in_own_context(r));
   const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
-  if (length > 0 && pool) { // every hypothesis drafts in cells of its own
+  if (length > 0 && pool) { // whose lease the hypotheses share
     want_for_drafter(r, out);
     length = std::min(length, levels_in_lease(r, ledger_.drafter_positions(id)));
   }
