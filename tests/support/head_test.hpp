@@ -2,6 +2,7 @@
 
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_features.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_head.hpp"
@@ -49,9 +50,7 @@ class head_test : public ::testing::Test {
   std::vector<float> logits_of(const model::draft_head& head) {
     constexpr std::uint32_t block_size = 4;
     const auto target_kv = target_->get().make_kv_storage(1, block_size, head.taps());
-    const auto& features = *target_kv->features();
-    for (std::size_t i = 0; i < block_size * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv->features());
     paged_sequences paged{block_size, 1, 1};
     paged.add_sequence(1);
     auto rows = paged.chain_rows(0, 0, 1);
@@ -64,6 +63,10 @@ class head_test : public ::testing::Test {
                    {first, logits, num_levels});
     });
     return logits;
+  }
+  void expect_equal(const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
   }
 
   std::vector<std::byte> bytes_;

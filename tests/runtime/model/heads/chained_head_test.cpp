@@ -18,9 +18,7 @@ class chained_head_test : public head_test {
     ASSERT_TRUE(loaded) << loaded.error().message();
     head_ = *loaded;
     target_kv_ = target_->get().make_kv_storage(num_blocks, block_size, head_->taps());
-    const auto& features = *target_kv_->features();
-    for (std::size_t i = 0; i < num_blocks * block_size * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv_->features());
     kv_ = head_->make_kv_storage(num_blocks, block_size);
     states_ = std::span(kv_->features()->values, num_blocks * block_size * kv_->features()->width());
     std::ranges::fill(states_, untouched);

@@ -4,6 +4,7 @@
 
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_features.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_head.hpp"
@@ -43,9 +44,7 @@ class dflash_head_test : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(loaded) << loaded.error().message();
     head_ = *loaded;
     target_kv_ = target_->get().make_kv_storage(num_blocks, cells_of_block, head_->taps());
-    const auto& features = *target_kv_->features();
-    for (std::size_t i = 0; i < std::size_t{num_blocks} * cells_of_block * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv_->features());
     kv_ = head_->make_kv_storage(num_blocks, cells_of_block);
     for (int sequence = 0; sequence < 2; ++sequence) paged_.add_sequence(40);
   }

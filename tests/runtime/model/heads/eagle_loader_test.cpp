@@ -5,6 +5,7 @@
 #include "runtime/model/heads/head_kind.hpp"
 #include "runtime/model/kv_cells.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_features.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_head.hpp"
@@ -55,9 +56,7 @@ class eagle_loader_test : public ::testing::Test {
   /// Logits of the last of `num_rows` rows with made-up tokens and features.
   std::vector<float> logits_at(const model::draft_head& head, std::uint32_t num_rows) {
     const auto target_kv = target_->get().make_kv_storage(8, 4, head.taps());
-    const auto& features = *target_kv->features();
-    for (std::size_t i = 0; i < 32 * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv->features());
     const auto kv = head.make_kv_storage(8, 4);
     paged_sequences paged(4, 8, 3);
     paged.add_sequence(24);
@@ -288,9 +287,7 @@ class head_pass_test : public eagle_loader_test, public ::testing::WithParamInte
     ASSERT_TRUE(loaded) << loaded.error().message();
     head_ = *loaded;
     target_kv_ = target_->get().make_kv_storage(8, 4, head_->taps());
-    const auto& features = *target_kv_->features();
-    for (std::size_t i = 0; i < 32 * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv_->features());
     kv_ = head_->make_kv_storage(8, 4);
     paged_.add_sequence(24);
   }

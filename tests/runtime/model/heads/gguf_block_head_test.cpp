@@ -114,9 +114,7 @@ class gguf_block_head_test : public head_test {
     constexpr std::uint32_t block_size = 4, num_blocks = 6, length = 10;
     const model::head_traits traits = head.traits();
     const auto target_kv = target_->get().make_kv_storage(num_blocks, block_size, head.taps());
-    const auto& features = *target_kv->features();
-    for (std::size_t i = 0; i < num_blocks * block_size * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv->features());
     const auto kv = head.make_kv_storage(num_blocks, block_size);
     paged_sequences paged(block_size, num_blocks, 3);
     paged.add_sequence(length + traits.num_block_rows + 1);
@@ -165,11 +163,6 @@ class gguf_block_head_test : public head_test {
     logits.insert(logits.end(), confidences.begin(), confidences.end());
     return logits;
   }
-
-  void expect_equal(const std::vector<float>& a, const std::vector<float>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
-  }
 };
 
 TEST_F(gguf_block_head_test, computes_what_the_same_head_in_a_directory_does) {
@@ -187,6 +180,16 @@ TEST_F(gguf_block_head_test, computes_what_the_same_head_in_a_directory_does) {
     expect_equal(all_outputs(**in_file), all_outputs(**in_directory));
     EXPECT_EQ(model::kind_of_head(folder_ / "head.gguf").value(), kind);
   }
+}
+
+TEST_F(gguf_block_head_test, an_override_is_checked_like_the_files_own_value) {
+  const auto parsed = model::gguf_file::open(write(file_of(dflash())));
+  model::head_overrides overrides;
+  overrides.rope_theta = 0.5;
+  const auto config =
+      model::read_dflash_config(*parsed, "dflash", {.num_layers = 2}, std::nullopt, overrides);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message(), ::testing::AllOf(HasSubstr("head.gguf"), HasSubstr("theta")));
 }
 
 TEST_F(gguf_block_head_test, keeps_quantised_matrices_as_stored) {

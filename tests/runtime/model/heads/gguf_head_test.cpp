@@ -103,9 +103,7 @@ class gguf_head_test : public head_test {
   std::vector<float> all_logits(const model::draft_head& head) {
     constexpr std::uint32_t block_size = 4, num_blocks = 6, num_rows = 20;
     const auto target_kv = target_->get().make_kv_storage(num_blocks, block_size, head.taps());
-    const auto& features = *target_kv->features();
-    for (std::size_t i = 0; i < num_blocks * block_size * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv->features());
     const auto kv = head.make_kv_storage(num_blocks, block_size);
     std::vector<float> logits;
     paged_sequences paged(block_size, num_blocks, 3);
@@ -128,11 +126,6 @@ class gguf_head_test : public head_test {
       logits.insert(logits.end(), part.begin(), part.end());
     }
     return logits;
-  }
-
-  void expect_equal(const std::vector<float>& a, const std::vector<float>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
   }
 };
 

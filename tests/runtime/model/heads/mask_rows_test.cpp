@@ -4,6 +4,7 @@
 
 #include "runtime/model/heads/head_kind.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_features.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_head.hpp"
@@ -162,9 +163,7 @@ class mask_pass_test : public mask_rows_test, public ::testing::WithParamInterfa
     ASSERT_TRUE(loaded) << loaded.error().message();
     head_ = *loaded;
     target_kv_ = target_->get().make_kv_storage(8, 4, head_->taps());
-    const auto& features = *target_kv_->features();
-    for (std::size_t i = 0; i < 32 * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    make_up(*target_kv_->features());
     kv_ = head_->make_kv_storage(8, 4);
     paged_.add_sequence(28);
   }

@@ -24,9 +24,7 @@ class head_drafter_test : public test::head_test {
     if (!loaded) throw std::runtime_error(loaded.error().message());
     parts.own_head = *loaded;
     target_kv_ = target_->get().make_kv_storage(num_blocks, block_size, parts.own_head->taps());
-    const auto& features = *target_kv_->features();
-    for (std::size_t i = 0; i < num_blocks * block_size * features.width(); ++i)
-      features.values[i] = static_cast<float>(static_cast<int>(i * 7919 % 401) - 200) / 100;
+    test::make_up(*target_kv_->features());
     return drafter_registry::with_built_in().make(parts).value();
   }
 
