@@ -186,8 +186,7 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
   }
 }
 
-void read_tools(field_reader& outer, std::string& out) {
-  bool parallel = true;
+void read_tools(field_reader& outer, std::string& out, bool& parallel) {
   outer.boolean("parallel_tool_calls", parallel);
   const auto choice = outer.find("tool_choice");
   const auto tools = outer.array("tools", 0, max_tools);

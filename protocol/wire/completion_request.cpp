@@ -110,7 +110,7 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
     if (reader.text(name, text, 0, limits.max_body_bytes)) request.text = std::move(text);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);
-    read_tools(reader, request.prompt.tools);
+    read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls);
     reader.boolean("add_generation_prompt", request.prompt.add_generation_prompt);
     request.add_special_tokens = false; // the template writes them
   }
