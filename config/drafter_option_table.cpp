@@ -126,10 +126,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "name", texts, [](d & o) -> auto& { return o.name; }, "Name in requests; unique within the model.");
   g.add(
-      "kind", {"none",           "ngram",     "suffix", "prediction", "unigram",   "bigram", "copy",
-               "random",         "synthetic", "nasd",   "lookahead",  "model",     "self",   "cascade",
-               "eagle",          "eagle2",    "eagle3", "medusa",     "blockwise", "mtp",    "hydra",
-               "mlp_speculator", "dart",      "dflash", "dspark",     "pass",      "ppd"},
+      "kind", {"none",    "ngram",          "suffix",    "prediction", "forced",    "unigram",   "bigram",
+               "copy",    "random",         "synthetic", "nasd",       "lookahead", "model",     "self",
+               "cascade", "eagle",          "eagle2",    "eagle3",     "medusa",    "blockwise", "mtp",
+               "hydra",   "mlp_speculator", "dart",      "dflash",     "dspark",    "pass",      "ppd"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(

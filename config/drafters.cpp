@@ -15,7 +15,7 @@ constexpr std::uint32_t usual_length = 5;
 constexpr std::uint32_t most_levels = 63;
 
 /// Levels per round of the client's own draft: such drafts are right for long stretches or not at all.
-constexpr std::uint32_t prediction_length = 16;
+constexpr std::uint32_t length_of_what_is_known = 16;
 
 /// Medusa's tree for any model, in falling order of what its nodes gain (mc_sim_7b_63 of the published code).
 constexpr std::array<const char*, 63> general_medusa_tree = {
@@ -73,12 +73,13 @@ std::vector<drafter_options> drafters_of(const model_options& model) {
   auto all = model.drafters;
   for (auto& drafter : all) drafter = with_kind_defaults(std::move(drafter));
   if (all.empty()) all = {called_as_its_kind("ngram"), called_as_its_kind("suffix")};
-  const auto takes_place = [](const drafter_options& d) {
-    return d.kind == "prediction" || d.name == "prediction";
-  };
-  if (std::ranges::any_of(all, takes_place)) return all;
-  all.push_back(called_as_its_kind("prediction"));
-  all.back().draft_length = prediction_length;
+  // What requests bring with them is drafted for whatever is listed.
+  for (const auto* kind : {"prediction", "forced"}) {
+    const auto takes_place = [&](const drafter_options& d) { return d.kind == kind || d.name == kind; };
+    if (std::ranges::any_of(all, takes_place)) continue;
+    all.push_back(called_as_its_kind(kind));
+    all.back().draft_length = length_of_what_is_known;
+  }
   return all;
 }
 

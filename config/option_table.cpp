@@ -234,7 +234,7 @@ void declare_model(group_builder<model_options>& g) {
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
       "Drafter of requests that name none: one of `drafters`, `none`, or `auto`, which chooses for every round "
       "the drafter, and the part of its draft, that is expected to be fastest by measurement, possibly `none`. "
-      "A model that lists no drafters has `ngram` and `suffix`; `prediction` is always there.");
+      "A model that lists no drafters has `ngram` and `suffix`; `prediction` and `forced` are always there.");
   g.add(
       "auto_draft_length", integers(1, 64), [](m & o) -> auto& { return o.auto_draft_length; },
       "Largest draft length that drafter `auto` chooses.");

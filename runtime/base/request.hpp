@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include <vector>
 
 namespace paceline {
+
+class token_constraint;
 
 /// How logits become a token. The same values are used for plain decoding, drafting and verification. The
 /// defaults leave the model's distribution unchanged; `validate` checks the ranges at the edge.
@@ -141,6 +144,8 @@ struct generation_request {
   stop_params stop = {};
   speculation_params speculation = {};
   beam_params beams = {};
+  /// What the output must match (runtime/base/token_constraint.hpp); null: anything. Not with a beam search.
+  std::shared_ptr<const token_constraint> constraint = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::string tenant = {};                   ///< drafters remember text of one tenant only

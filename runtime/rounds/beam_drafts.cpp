@@ -60,7 +60,7 @@ struct drafted_hypotheses {
   }
 
   speculation::draft_task task(std::size_t i, speculation::drafter_session* session) const {
-    auto made = make_task(item, limit, session);
+    auto made = make_task(item, limit, session, nullptr); // no beam search has a constraint
     made.tokens = texts[i].tokens;
     made.counts = &texts[i].counts;
     made.target_cells = final_cells(item, target_kv);

@@ -36,7 +36,7 @@ speculation::target_cells final_cells(const plan_item& item, const model::kv_sto
 }
 
 speculation::draft_task make_task(const plan_item& item, draft_bounds limit,
-                                  speculation::drafter_session* session) {
+                                  speculation::drafter_session* session, constraint_cursor* constraint) {
   const auto& log = *item.request.log;
   auto task = lasting_task(item, limit);
   task.tokens = log.tokens();
@@ -45,8 +45,30 @@ speculation::draft_task make_task(const plan_item& item, draft_bounds limit,
   task.num_drafter_cells = item.num_drafter_cells;
   task.last_round = log.last_round();
   task.session = session;
+  task.constraint = constraint;
   task.result.base_length = log.length();
   return task;
+}
+
+void drop_disallowed(speculation::draft& made, const committed_log& log, constraint_cursor* constraint) {
+  if (!constraint || made.tree.empty() || !made.probs.empty() || made.base_length != log.length()) return;
+  const auto tokens = made.tree.tokens();
+  if (made.tree.is_chain() && made.probes.empty()) {
+    const auto num_kept = constraint->num_allowed(log.output(), {}, tokens);
+    made.truncate(static_cast<std::uint32_t>(num_kept));
+    return;
+  }
+  std::vector<bool> keep(tokens.size());
+  std::vector<token_id> path;
+  for (std::size_t node = 0; node < tokens.size(); ++node) {
+    const auto parent = made.tree.parents()[node];
+    if (parent != speculation::token_tree::root && !keep[static_cast<std::size_t>(parent)]) continue;
+    path.clear();
+    for (const auto above : made.tree.path_to(parent))
+      path.push_back(tokens[static_cast<std::size_t>(above)]);
+    keep[node] = constraint->num_allowed(log.output(), path, tokens.subspan(node, 1)) == 1;
+  }
+  made = part_of(std::move(made), keep);
 }
 
 } // namespace paceline::rounds

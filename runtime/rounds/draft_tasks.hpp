@@ -21,7 +21,13 @@ speculation::draft_task lasting_task(const scheduling::plan_item& item, scheduli
 speculation::target_cells final_cells(const scheduling::plan_item& item, const model::kv_storage* kv);
 
 /// A drafter's task for `item`, with an empty result. `session`: the drafter's with this request.
+/// `constraint`: a place in what the output must match, of the program that runs; null: anything.
 speculation::draft_task make_task(const scheduling::plan_item& item, scheduling::draft_bounds limit,
-                                  speculation::drafter_session* session);
+                                  speculation::drafter_session* session, constraint_cursor* constraint);
+
+/// Drops from a draft that continues the request's text what its constraint does not allow, so that the
+/// target computes no rows for it. Drawn tokens stay: the rule must see every token that was drawn.
+void drop_disallowed(speculation::draft& made, const scheduling::committed_log& log,
+                     constraint_cursor* constraint);
 
 } // namespace paceline::rounds

@@ -134,6 +134,12 @@ token_event request_progress::end_round(std::optional<round_trace> trace, time_p
   return std::move(event_);
 }
 
+constraint_cursor* request_progress::constraint() {
+  const auto& wanted = terms_->request().constraint;
+  if (wanted && !constraint_) constraint_ = wanted->begin();
+  return constraint_.get();
+}
+
 speculation::drafter_session* request_progress::session(drafter_index index, speculation::drafter& drafter) {
   if (sessions_.size() <= index.value) sessions_.resize(index.value + 1);
   auto& session = sessions_[index.value];

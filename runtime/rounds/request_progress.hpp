@@ -2,6 +2,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/token_constraint.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/rounds/beam_search.hpp"
 #include "runtime/rounds/hypothesis_sessions.hpp"
@@ -76,6 +77,8 @@ class request_progress {
   }
   /// Sessions of the request's drafter for the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
+  /// The place in what the output must match, for verify programs; null: anything.
+  constraint_cursor* constraint();
   /// What the controller of "auto" knows of this request.
   speculation::draft_history& history() noexcept { return history_; }
 
@@ -91,6 +94,7 @@ class request_progress {
   std::uint32_t num_prompt_logprobs_ = 0;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index
   hypothesis_sessions sessions_of_hypotheses_;
+  std::unique_ptr<constraint_cursor> constraint_; ///< created at first use
   speculation::draft_history history_;
   speculation_stats stats_;
   token_event event_;

@@ -18,7 +18,8 @@ void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std
   const auto& info = resources_.target->info();
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
                              part.beams || !part.draft.probes.empty() || num_top_tokens(part) > 0;
-  if (!ops.can_choose() || !info.logits_by_ops || !part.decides || rows_are_read || log.remaining() == 0)
+  if (!ops.can_choose() || !info.logits_by_ops || !part.decides || rows_are_read || log.remaining() == 0 ||
+      request.constraint) // masks are made on the host
     return;
   if (!speculation::follows_samples(request.speculation, terms.pipeline())) return;
   auto choice = terms.pipeline().settings_for_device({.committed = &log.counts(),
@@ -45,8 +46,12 @@ speculation::verdict round_runner::verdict_for(const batch_part& part, std::uint
   const auto row_of = [&](std::int32_t node) {
     return logits_row(first_logits + static_cast<std::uint32_t>(node + 1));
   };
-  const speculation::verification_context context{&terms.pipeline(), &log.counts(),
-                                                  token_position{log.length()}, log.output_length()};
+  const speculation::verification_context context{&terms.pipeline(),
+                                                  &log.counts(),
+                                                  token_position{log.length()},
+                                                  log.output_length(),
+                                                  part.item->request.progress->constraint(),
+                                                  log.output()};
   return speculation::verify(terms.request().speculation, part.draft, context, row_of);
 }
 

@@ -26,7 +26,10 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     const auto position = static_cast<std::size_t>(part.item - plan.items.data());
     for (const auto& batch : drafts) {
       if (!batch || position >= batch->drafts.size()) continue;
-      if (!batch->drafts[position].tree.empty()) part.draft = std::move(batch->drafts[position]);
+      if (!batch->drafts[position].tree.empty()) {
+        part.draft = std::move(batch->drafts[position]);
+        drop_disallowed(part.draft, *part.item->request.log, part.item->request.progress->constraint());
+      }
       if (position < batch->num_drafter_cells.size())
         part.num_drafter_cells = std::max(part.num_drafter_cells, batch->num_drafter_cells[position]);
     }
@@ -57,13 +60,17 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
   const auto ask = [&] {
     std::vector<speculation::draft_task> tasks;
     for (const auto* owner : owners) {
-      auto* session = owner->item->request.progress->session(index, drafter);
-      tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
+      auto& progress = *owner->item->request.progress;
+      auto* session = progress.session(index, drafter);
+      tasks.push_back(make_task(*owner->item, limit_of(*owner), session, progress.constraint()));
       if (drafter.traits().reads_target())
         tasks.back().target_cells = final_cells(*owner->item, resources_.kv);
     }
     drafter.propose(ops, nullptr, tasks);
-    std::ranges::transform(tasks, drafts.begin(), [](auto& task) { return std::move(task.result); });
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      drafts[i] = std::move(tasks[i].result);
+      drop_disallowed(drafts[i], *owners[i]->item->request.log, tasks[i].constraint);
+    }
   };
   const auto start_over = [&] {
     for (const auto* owner : owners) owner->item->request.progress->reset_session(index);

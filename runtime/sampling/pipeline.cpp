@@ -3,6 +3,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/portable_math.hpp"
 #include "runtime/sampling/row_kernels.hpp"
+#include "runtime/sampling/token_mask.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -78,6 +79,7 @@ void pipeline::edit(std::span<float> logits, const row_context& row) const {
   if (row.output_index < min_tokens_)
     for (const token_id token : stop_like_ids_)
       if (within(logits, token)) logits[index_of(token)] = minus_infinity;
+  if (row.constraint != nullptr) apply_mask(row.constraint->allowed(row.output, row.draft_path), logits);
 }
 
 bool pipeline::process(std::span<float> logits, const row_context& row) const {

@@ -3,6 +3,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/philox.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/base/token_constraint.hpp"
 #include "runtime/device/op_choose.hpp"
 #include "runtime/sampling/token_counts.hpp"
 #include "runtime/sampling/truncation.hpp"
@@ -22,6 +23,9 @@ struct row_context {
   std::span<const token_id> draft_path = {};
   token_position position = {};   ///< of the token to be chosen
   std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
+  /// What the output must match; null: anything. `output` are the committed output tokens.
+  constraint_cursor* constraint = nullptr;
+  std::span<const token_id> output = {};
 };
 
 /// The token chosen from a row.
@@ -42,8 +46,8 @@ struct ranked_token {
 /// memory is per thread.
 ///
 /// Order: raw logits -> logit bias -> repetition, presence, frequency penalty over the context and draft path
-/// -> minimum length (EOS and stop ids removed) -> temperature -> top-k -> top-p -> min-p. Ties go to the
-/// lowest id. A NaN logit counts as -infinity, +infinity as the largest finite number.
+/// -> minimum length (EOS and stop ids removed) -> constraint -> temperature -> top-k -> top-p -> min-p. Ties
+/// go to the lowest id. A NaN logit counts as -infinity, +infinity as the largest finite number.
 class pipeline {
  public:
   pipeline(const sampling_params& params, const stop_params& stop);
@@ -71,7 +75,8 @@ class pipeline {
 
   /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
   /// rows below it. All fields are set except the draft and `first_row`. nullopt if devices cannot do it:
-  /// with a top-k above device::most_top_k, or with top-p and no such top-k. The settings refer to `counts`.
+  /// with a top-k above device::most_top_k, with top-p and no such top-k, or with a constraint. The settings
+  /// refer to `counts`.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 

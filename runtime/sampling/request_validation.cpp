@@ -119,6 +119,18 @@ void check_beams(checker& check, const generation_request& request) {
   not_offered(request.trace, "trace");
 }
 
+/// A constraint says when the output ends, and what it begins with.
+void check_constraint(checker& check, const generation_request& request) {
+  if (!request.constraint) return;
+  const auto not_offered = [&](bool present, const char* field) {
+    if (present) check.fail({errc::unsupported, std::string(field) + ": is not offered with a grammar"});
+  };
+  not_offered(request.beams.width > 0, "use_beam_search");
+  not_offered(request.first_target.has_value(), "first_target");
+  not_offered(request.stop.min_tokens > 0, "min_tokens");
+  not_offered(request.stop.ignore_eos, "ignore_eos");
+}
+
 } // namespace
 
 expected<void> validate(const generation_request& request, std::uint32_t vocab_size,
@@ -131,6 +143,7 @@ expected<void> validate(const generation_request& request, std::uint32_t vocab_s
   check_stop(check, request, vocab_size);
   check_speculation(check, request.speculation);
   check_beams(check, request);
+  check_constraint(check, request);
   if (request.first_target) check.token("first_target", *request.first_target, vocab_size);
   check.that(request.timeout.count() > 0, "timeout", request.timeout.count(), "positive (milliseconds)");
   const std::uint64_t wanted = std::uint64_t{request.prompt.size()} + request.stop.max_tokens;

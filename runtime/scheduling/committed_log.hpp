@@ -38,6 +38,9 @@ class committed_log {
   const request_terms& terms() const noexcept { return *terms_; }
   std::span<const token_id> tokens() const noexcept { return tokens_; }
   std::uint32_t length() const noexcept { return static_cast<std::uint32_t>(tokens_.size()); }
+  std::span<const token_id> output() const noexcept {
+    return std::span(tokens_).subspan(terms_->prompt_length());
+  }
   std::uint32_t output_length() const noexcept { return length() - terms_->prompt_length(); }
   /// Output tokens the request may still commit.
   std::uint32_t remaining() const noexcept { return terms_->max_output() - output_length(); }

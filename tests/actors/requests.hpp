@@ -81,8 +81,9 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   parts.options.candidates = name == "ngram_tree" ? 3 : 1;
   parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;
-  constexpr std::string_view without_model[] = {"ngram_tree", "suffix", "prediction", "unigram", "bigram",
-                                                "copy",       "random", "synthetic",  "nasd",    "lookahead"};
+  constexpr std::string_view without_model[] = {"ngram_tree", "suffix", "prediction", "forced",
+                                                "unigram",    "bigram", "copy",       "random",
+                                                "synthetic",  "nasd",   "lookahead"};
   if (std::ranges::find(without_model, name) == std::end(without_model))
     parts = model_drafter_parts(name, target);
   return speculation::drafter_registry::with_built_in().make(parts).value();

@@ -4,6 +4,7 @@
 #include "runtime/device/ops.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 namespace paceline::test {
@@ -162,6 +163,12 @@ std::vector<token_id> decode_plainly(const model::hash_model& target, const gene
   std::vector<token_id> output;
   while (output.size() < request.stop.max_tokens) {
     std::vector<float> logits = target.logits_after(tokens);
+    if (request.constraint) // by another way than `apply_mask`
+      for (std::size_t t = 0; t < logits.size(); ++t) {
+        const token_id one{static_cast<std::int32_t>(t)};
+        if (request.constraint->begin()->num_allowed(output, {}, {&one, 1}) == 0)
+          logits[t] = -std::numeric_limits<float>::infinity();
+      }
     const token_id token = pipeline.process_and_sample(
         logits, {.committed = &counts,
                  .position = token_position{static_cast<std::uint32_t>(tokens.size())},

@@ -16,7 +16,9 @@ sampling::row_context row_below(const draft_task& task, std::span<const token_id
   return {.committed = task.counts,
           .draft_path = path,
           .position = token_position{committed + depth},
-          .output_index = committed - task.prompt_length + depth};
+          .output_index = committed - task.prompt_length + depth,
+          .constraint = task.constraint,
+          .output = task.output()};
 }
 
 namespace {
@@ -41,7 +43,8 @@ void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
   const draft_task& task = *lane.task;
   const bool chain = shape.kind == config::tree_kind::chain;
   // Rows of a level that are equal and processed equally are ranked once.
-  const bool share_ranks = lane.has_equal_rows && !task.sampling->reads_counts();
+  const bool share_ranks =
+      lane.has_equal_rows && !task.sampling->reads_counts() && task.constraint == nullptr;
   const bool alternates = chain && task.num_alternates > 0;
   std::vector<sampling::ranked_token> best;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -93,6 +94,9 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline; samples with the target's noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
+  /// What the output must match; null: anything. Tokens that it does not allow are no use: draft tokens that
+  /// are certain are dropped where they break it, and drawn ones must be drawn from rows without such tokens.
+  constraint_cursor* constraint = nullptr;
   /// If not 0: leading tokens that stay. The others are a hypothesis's (a beam search's, or a drafter's that
   /// is drafted for itself), and the next task of the same session may have others in their place.
   std::uint32_t num_settled = 0;
@@ -134,6 +138,11 @@ struct draft_task {
   /// The tokens that a session may learn from for good.
   std::span<const token_id> settled() const noexcept {
     return num_settled == 0 ? tokens : tokens.first(num_settled);
+  }
+
+  /// Output tokens, in the order of `tokens`.
+  std::span<const token_id> output() const noexcept {
+    return tokens.subspan(std::min<std::size_t>(prompt_length, tokens.size()));
   }
 
   /// Whether the rule weighs target_probs against draft_probs: tokens are then to be drawn with noise of

@@ -42,6 +42,7 @@ std::vector<token_id> guesses_behind(const draft_lane& lane, device::ops& ops, d
   task.draft_length = task.max_nodes = task.max_rows = task.max_probe_depth = most;
   task.tenant = own.tenant;
   task.prediction = own.prediction;
+  task.constraint = own.constraint;
   task.session = lane.session->inner.get();
   inner.propose(ops, nullptr, {&task, 1});
   const token_tree& tree = task.result.tree;

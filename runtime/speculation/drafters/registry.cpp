@@ -3,6 +3,7 @@
 #include "config/drafters.hpp"
 #include "runtime/speculation/drafters/bigram_drafter.hpp"
 #include "runtime/speculation/drafters/copy_drafter.hpp"
+#include "runtime/speculation/drafters/forced_drafter.hpp"
 #include "runtime/speculation/drafters/lookahead_drafter.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/nasd_drafter.hpp"
@@ -33,6 +34,7 @@ drafter_registry drafter_registry::with_built_in() {
   registry.add("ngram", make_ngram_drafter);
   registry.add("suffix", make_suffix_drafter);
   registry.add("prediction", make_prediction_drafter);
+  registry.add("forced", make_forced_drafter);
   registry.add("unigram", make_unigram_drafter);
   registry.add("bigram", make_bigram_drafter);
   registry.add("copy", make_copy_drafter);

@@ -32,8 +32,10 @@ using target_row = std::function<std::span<float>(std::int32_t node)>;
 struct verification_context {
   const sampling::pipeline* sampling = nullptr;
   const sampling::token_counts* counts = nullptr;
-  token_position next_position;   ///< position of the first token to decide = base length
-  std::uint32_t output_index = 0; ///< output index of that token
+  token_position next_position;            ///< position of the first token to decide = base length
+  std::uint32_t output_index = 0;          ///< output index of that token
+  constraint_cursor* constraint = nullptr; ///< what the output must match; null: anything
+  std::span<const token_id> output = {};   ///< committed output tokens, for the constraint
 
   /// The context of the row below `path`; penalties and minimum length count the path's tokens.
   sampling::row_context row_below(std::span<const token_id> path) const noexcept {
@@ -41,7 +43,9 @@ struct verification_context {
     return {.committed = counts,
             .draft_path = path,
             .position = token_position{next_position.value + depth},
-            .output_index = output_index + depth};
+            .output_index = output_index + depth,
+            .constraint = constraint,
+            .output = output};
   }
 };
 

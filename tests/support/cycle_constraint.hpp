@@ -1,0 +1,17 @@
+#pragma once
+
+#include "runtime/base/token_constraint.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace paceline::test {
+
+/// Whether the constraint of the tests allows `token` behind `before`: of six places two take a single token
+/// each, and the others two thirds of the tokens, without the one just before.
+bool cycle_allows(std::span<const token_id> before, token_id token, std::uint32_t vocab_size);
+
+/// A constraint over `vocab_size` tokens by `cycle_allows`. Its outputs have no end of their own.
+std::shared_ptr<const token_constraint> make_cycle_constraint(std::uint32_t vocab_size);
+
+} // namespace paceline::test
