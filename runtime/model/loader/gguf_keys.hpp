@@ -54,8 +54,10 @@ class gguf_keys {
     if (!values) return 0;
     if (values->size() == 0) return refuse(suffix, "must not be empty"), 0;
     const auto first = values->as_uint(0);
+    if (!first || *first > max_uint32)
+      return refuse(suffix, "must be whole numbers from 0 to " + std::to_string(max_uint32)), 0;
     for (std::size_t i = 0; i < values->size(); ++i)
-      if (!first || *first > max_uint32 || values->as_uint(i) != first)
+      if (values->as_uint(i) != first)
         return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
     return static_cast<std::uint32_t>(*first);
   }

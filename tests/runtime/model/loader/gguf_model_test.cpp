@@ -183,6 +183,13 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
   }
 }
 
+TEST(gguf_model, equal_numbers_of_layers_that_are_out_of_range_are_not_called_different) {
+  auto builder = tiny();
+  builder.set_int32s("llama.attention.head_count", std::vector<std::int32_t>{-4, -4});
+  EXPECT_EQ(problem(builder).code(), errc::invalid_file);
+  EXPECT_THAT(problem(builder).message(), HasSubstr("must be whole numbers from 0 to"));
+}
+
 TEST(gguf_model, a_corrupted_hyper_parameter_is_named) {
   for (const auto arch : all_architectures) {
     const std::string prefix(to_string(arch));
