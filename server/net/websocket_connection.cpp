@@ -1,4 +1,4 @@
-// The only file that includes Beast, which dominates build time.
+// One of the two files here that include Beast, which dominates build time.
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
