@@ -70,7 +70,8 @@ std::variant<std::size_t, head_refusal> find_end(std::string_view bytes, const h
 
 /// Reads an origin-form or absolute-form target. `authority` is that of an absolute target.
 refusal read_target(std::string_view target, request_head& head, std::string& authority) {
-  const bool is_absolute = lower(target.substr(0, 7)) == "http://";
+  const auto scheme = lower(target.substr(0, 8));
+  const bool is_absolute = scheme.starts_with("http://") || scheme == "https://";
   if (!is_absolute && target.front() != '/') return refuse(400, "the request target must begin with /");
   // In two parts, because clients send brackets and bars in queries, which a URI may not have.
   const auto mark = std::min(target.find('?'), target.size());

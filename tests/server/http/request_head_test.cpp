@@ -100,6 +100,7 @@ std::vector<framing_case> request_line_cases() {
       {"HTTP/1.0 with two hosts", "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", 400},
       {"HTTP/1.0 with only an absolute target", "GET http://a/ HTTP/1.0\r\n\r\n", 400},
       {"absolute target, same host", "GET http://A/x HTTP/1.1\r\nHost: a\r\n\r\n", 0},
+      {"absolute target by https", "GET https://a/x HTTP/1.1\r\nHost: a\r\n\r\n", 0},
       {"absolute target, other host", "GET http://b/x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
       {"absolute target, no path", "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n", 400},
       {"other scheme", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
