@@ -51,6 +51,24 @@ void declare_server(group_builder<daemon_config>& g) {
       "Responses under way at a time on one WebSocket.");
 }
 
+void declare_tls(group_builder<daemon_config>& g) {
+  using c = daemon_config;
+  g.add(
+      "server.tls.certificate", texts, [](c & o) -> auto& { return o.server.tls.certificate; },
+      "PEM file with the server's certificate and then those of its chain. With it the port speaks TLS 1.2 and "
+      "1.3 only (`https`, `wss`); empty = plain HTTP. SIGHUP reads the files of this section again, but does not "
+      "switch TLS on or off.",
+      on_reload);
+  g.add(
+      "server.tls.key", texts, [](c & o) -> auto& { return o.server.tls.key; },
+      "PEM file with the private key of `server.tls.certificate`, without a passphrase.", on_reload);
+  g.add(
+      "server.tls.client_ca", texts, [](c & o) -> auto& { return o.server.tls.client_ca; },
+      "PEM file with certificate authorities. With it every client must have a certificate of one of them, for "
+      "health checks and `/metrics`, too. Empty = clients need none.",
+      on_reload);
+}
+
 void declare_server_limits(group_builder<daemon_config>& g) {
   using c = daemon_config;
   g.add(
@@ -284,6 +302,7 @@ struct option_groups {
   option_groups() {
     group_builder<daemon_config> daemon(root);
     declare_server(daemon);
+    declare_tls(daemon);
     declare_server_limits(daemon);
     declare_engine(daemon);
     declare_operation(daemon);

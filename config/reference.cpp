@@ -13,7 +13,7 @@ constexpr std::string_view introduction = R"(# Configuration
 *Generated from config/option_table.cpp by `PACELINE_UPDATE_REFERENCE=1 config_test`.*
 
 `paceline serve --config daemon.yaml` reads one YAML file. `paceline check-config daemon.yaml` lists all errors in it
-with line, column and allowed values, and opens the models, templates and keys that it names. It exits with 78 if there are
+with line, column and allowed values, and opens the models, templates, keys and certificates that it names. It exits with 78 if there are
 errors, and with 69 if only files are missing. [examples](examples) has files to start from.
 
 ```yaml

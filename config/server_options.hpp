@@ -7,12 +7,20 @@
 
 namespace paceline::config {
 
+/// Files in PEM for TLS; without a certificate the server speaks plain HTTP.
+struct tls_options {
+  std::string certificate; ///< chain, the server's own certificate first
+  std::string key;         ///< of that certificate, without a passphrase
+  std::string client_ca; ///< authorities of client certificates, which are required; empty: none is asked for
+};
+
 /// Options of the daemon's network side. Sizes are in bytes.
 struct server_options {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;                ///< 0: a free one
-  std::string api_keys_file;                ///< file with one key a line; empty: no keys
-  bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
+  std::uint16_t port = 8080;          ///< 0: a free one
+  std::string api_keys_file;          ///< file with one key a line; empty: no keys
+  bool allow_unauthenticated = false; ///< listen beyond loopback without keys
+  tls_options tls;
   std::vector<std::string> allowed_origins; ///< in addition to loopback pages
   /// Host values in addition to loopback names; empty: any, when bound beyond loopback.
   std::vector<std::string> allowed_hosts;

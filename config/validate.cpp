@@ -24,6 +24,7 @@ class validator {
              !c.server.allow_unauthenticated)
       fail("server.host",
            "listening beyond loopback needs server.api_keys_file, or server.allow_unauthenticated: true");
+    check_tls(c.server.tls);
     if (c.engine.threads != 0 && c.engine.partitions > c.engine.threads)
       fail("engine.partitions", "must not exceed engine.threads (" + std::to_string(c.engine.threads) + ")");
     if (c.engine.models.empty()) fail("models", "at least one model is needed");
@@ -33,6 +34,14 @@ class validator {
   }
 
  private:
+  void check_tls(const tls_options& tls) {
+    if (tls.certificate.empty() != tls.key.empty())
+      fail(tls.key.empty() ? "server.tls.certificate" : "server.tls.key",
+           "certificate and key belong together: set both");
+    else if (tls.certificate.empty() && !tls.client_ca.empty())
+      fail("server.tls.client_ca", "needs server.tls.certificate and server.tls.key");
+  }
+
   void check_model(const model_options& m, const std::string& path, bool is_first,
                    std::set<std::string, std::less<>>& names) {
     if (m.name.empty()) fail(path + "name", "must not be empty");

@@ -18,6 +18,11 @@ expected<edge_settings> edge_settings::from(const config::server_options& option
                  "server.host: " + bound_host +
                      " is reachable from other machines: set server.api_keys_file, or "
                      "server.allow_unauthenticated: true"};
+  if (!options.tls.certificate.empty()) {
+    auto tls = tls_context::load(options.tls);
+    if (!tls) return std::move(tls).error();
+    settings.tls = *std::move(tls);
+  }
   settings.allowed_origins = options.allowed_origins;
   settings.request_timeout = options.request_timeout;
   settings.vllm_names = metrics.vllm_names;

@@ -3,6 +3,7 @@
 #include "config/server_options.hpp"
 #include "runtime/base/expected.hpp"
 #include "server/http/access.hpp"
+#include "server/net/tls_context.hpp"
 
 #include <chrono>
 #include <memory>
@@ -19,10 +20,11 @@ struct edge_settings {
   std::chrono::milliseconds request_timeout{};
   bool vllm_names = false;
   bool metrics_require_key = false;
+  std::shared_ptr<tls_context> tls = nullptr; ///< of connections accepted from now on; null: plain HTTP
 
-  /// Reads the file of keys. Errors: the file is unreadable, or `bound_host` is open to other machines
-  /// without keys and `allow_unauthenticated` is off. The host and that permission are those of the running
-  /// server.
+  /// Reads the files of keys and certificates. Errors: one of them is unreadable or wrong, or `bound_host` is
+  /// open to other machines without keys and `allow_unauthenticated` is off. The host and that permission are
+  /// those of the running server.
   static expected<edge_settings> from(const config::server_options& options,
                                       const config::metrics_options& metrics, const std::string& bound_host,
                                       bool allow_unauthenticated);

@@ -92,6 +92,10 @@ struct http_server::parts {
   void on_accepted(tcp_socket socket, const io_strand& strand);
   void on_accept_failure(const error_code& failure);
   void note_over_limit();
+  void show_certificate() {
+    if (const auto current = settings.get(); current->tls)
+      metrics.certificate_not_after = current->tls->certificate().not_after;
+  }
   void stop_accepting();
   void tick();
   connection_context context() { return {requests, connections, *io, bodies, outputs}; }
@@ -131,6 +135,7 @@ std::optional<error> http_server::parts::listen() {
   acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (failure) return bind_error(options, failure);
   port = acceptor.local_endpoint().port();
+  show_certificate();
   asio::post(acceptor.get_executor(), [this] { accept(); });
   asio::post(ticker.get_executor(), [this] { tick(); });
   return std::nullopt;
@@ -152,7 +157,7 @@ void http_server::parts::on_accepted(tcp_socket socket, const io_strand& strand)
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::send_buffer_size(send_buffer_bytes), ignored);
-  const auto place = serve_http(context(), std::move(socket), strand);
+  const auto place = serve_http(context(), std::move(socket), strand, settings.get()->tls);
   if (place.evicted_another) ++metrics.connections_evicted;
   if (place.outcome != connection_set::admission::admitted) ++metrics.connections_refused;
   if (place.evicted_another || place.outcome != connection_set::admission::admitted) note_over_limit();
@@ -211,22 +216,34 @@ std::uint16_t http_server::port() const noexcept { return parts_->port; }
 std::string http_server::address() const {
   const auto& host = parts_->options.host;
   const bool v6 = host.find(':') != std::string::npos;
-  return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+  const std::string scheme = parts_->settings.get()->tls ? "https://" : "http://";
+  return scheme + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-expected<key_changes> http_server::reload(const config::server_options& options,
-                                          const config::metrics_options& metrics) {
+expected<edge_changes> http_server::reload(const config::server_options& options,
+                                           const config::metrics_options& metrics) {
   auto& p = *parts_;
+  const auto before = p.settings.get();
   auto settings = edge_settings::from(options, metrics, p.options.host, p.options.allow_unauthenticated);
+  if (settings && (settings->tls == nullptr) != (before->tls == nullptr))
+    settings = error{errc::invalid_argument, "server.tls: only a restart switches TLS on or off"};
   if (!settings) {
     count_refused_reload();
     return std::move(settings).error();
   }
-  const auto changes = settings->keys.since(p.settings.get()->keys);
+  edge_changes changes{settings->keys.since(before->keys), {}};
+  if (settings->tls && settings->tls->fingerprint() != before->tls->fingerprint())
+    changes.certificate = settings->tls->certificate();
   p.settings.set(*std::move(settings));
+  p.show_certificate();
   ++p.metrics.reloads_applied;
   p.metrics.last_reload_refused = false;
   return changes;
+}
+
+std::optional<certificate_facts> http_server::certificate() const {
+  const auto settings = parts_->settings.get();
+  return settings->tls ? std::optional(settings->tls->certificate()) : std::nullopt;
 }
 
 void http_server::count_refused_reload() noexcept {

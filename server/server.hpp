@@ -5,10 +5,12 @@
 #include "server/edge_limits.hpp"
 #include "server/event_log.hpp"
 #include "server/http/access.hpp"
+#include "server/net/tls_context.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace paceline {
@@ -18,6 +20,12 @@ class engine;
 namespace paceline::server {
 
 class backend;
+
+/// What a reload found changed in the files that the options name.
+struct edge_changes {
+  key_changes keys;
+  std::optional<certificate_facts> certificate; ///< if it is another one than before
+};
 
 /// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All
 /// functions are thread-safe. The destructor stops it without draining.
@@ -29,13 +37,18 @@ class http_server {
 
   /// The bound port; if the options have port 0, the one that the system chose.
   std::uint16_t port() const noexcept;
-  /// "http://127.0.0.1:8000"
+  /// "http://127.0.0.1:8000"; with TLS "https://…"
   std::string address() const;
 
-  /// Applies the options marked *reload*. Running requests keep the old values, and open connections stay
-  /// open. On an error (unreadable keys, an open address without keys) nothing changes. Both results are
-  /// counted. Returns what changed in the file of keys.
-  expected<key_changes> reload(const config::server_options& options, const config::metrics_options& metrics);
+  /// The certificate of new connections; none without TLS.
+  std::optional<certificate_facts> certificate() const;
+
+  /// Applies the options marked *reload*, and reads the files of keys and certificates again. Running
+  /// requests keep the old values, and open connections stay open. On an error (unreadable keys, a key of
+  /// another certificate, an open address without keys, TLS switched on or off) nothing changes. Both results
+  /// are counted.
+  expected<edge_changes> reload(const config::server_options& options,
+                                const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 
@@ -45,8 +58,8 @@ class http_server {
   /// generation was cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
-  /// `runtime` must outlive the server. Errors: port in use, unknown address, unreadable key file, an open
-  /// address without keys and without `allow_unauthenticated`.
+  /// `runtime` must outlive the server. Errors: port in use, unknown address, unreadable keys or
+  /// certificates, an open address without keys and without `allow_unauthenticated`.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
         config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {});

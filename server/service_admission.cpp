@@ -167,7 +167,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     return refuse({403, "permission_error", "host_not_allowed",
                    "the Host \"" + head.host + "\" is not served; server.allowed_hosts lists those that are",
                    "", 0});
-  if (!origin_allowed(origin, head.host, settings->allowed_origins))
+  if (!origin_allowed(origin, head.host, settings->allowed_origins, settings->tls != nullptr))
     return refuse({403, "permission_error", "origin_not_allowed",
                    "pages of this origin may not use this server", "", 0});
   auto cors = cors_headers(origin);

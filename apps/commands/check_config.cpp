@@ -6,6 +6,7 @@
 #include "engine/model_files.hpp"
 #include "runtime/model/loader/model_source.hpp"
 #include "server/http/access.hpp"
+#include "server/net/tls_context.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,6 +27,8 @@ class file_check {
     for (std::size_t i = 0; i < models.size(); ++i) check(models[i], "models." + std::to_string(i) + ".");
     if (const auto& keys = loaded.config.server.api_keys_file; !keys.empty())
       note("server.api_keys_file", server::key_ring::load(keys));
+    if (const auto& tls = loaded.config.server.tls; !tls.certificate.empty() && !tls.key.empty())
+      note("server.tls.certificate", server::tls_context::load(tls));
   }
 
   std::vector<std::string> errors;

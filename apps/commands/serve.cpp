@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <future>
@@ -231,9 +232,17 @@ class daemon {
     if (started_.config.server.allow_unauthenticated && started_.config.server.api_keys_file.empty())
       log_->write(log_level::warning,
                   "anyone who reaches this address may use it: server.allow_unauthenticated");
+    if (const auto certificate = edge.certificate()) tell_certificate(*certificate);
     std::printf("listening on %s\n", edge.address().c_str());
     std::fflush(stdout);
     manager_.ready("listening on " + edge.address());
+  }
+
+  void tell_certificate(const server::certificate_facts& certificate) {
+    const bool is_over = certificate.not_after <= std::time(nullptr);
+    log_->write(is_over ? log_level::warning : log_level::info,
+                is_over ? "the certificate has expired" : "certificate",
+                {{"subject", certificate.subject}, {"valid_till", certificate.valid_till}});
   }
 
   /// Handles signals until one ends the process.
@@ -258,12 +267,12 @@ class daemon {
     manager_.reloading();
     auto fresh = config::load(options_.config, config::process_environment(), overrides_);
     std::string reasons;
-    server::key_changes keys;
+    server::edge_changes changes;
     if (!fresh.ok()) {
       edge.count_refused_reload();
       for (const auto& e : fresh.errors) reasons += (reasons.empty() ? "" : "; ") + e;
     } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); taken) {
-      keys = *taken;
+      changes = *taken;
     } else {
       reasons = taken.error().message();
     }
@@ -283,9 +292,11 @@ class daemon {
       if (!reloadable) later += (later.empty() ? "" : ",") + path;
     log_->write(log_level::info, "configuration read again",
                 {{"changed", changed}, {"after_restart", later}});
-    if (keys.any()) // the option has the same path as before: what it names has changed
+    if (const auto& keys = changes.keys;
+        keys.any()) // the option has the same path as before: what it names has changed
       log_->write(log_level::info, "keys changed",
                   {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});
+    if (changes.certificate) tell_certificate(*changes.certificate);
     running_ = std::move(fresh);
     manager_.ready("listening on " + edge.address());
   }

@@ -163,12 +163,14 @@ std::vector<std::string> permitted_headers(std::string_view requested) {
   return names;
 }
 
-bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed) {
+bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed,
+                    bool is_secure) {
   if (origin.empty()) return true;
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.substr(0, scheme.size()) != scheme) continue;
     const auto page_host = origin.substr(scheme.size());
-    if (same_host_name(page_host, host) || is_loopback_host(page_host)) return true;
+    const bool is_own = same_host_name(page_host, host) && (!is_secure || scheme == "https://");
+    if (is_own || is_loopback_host(page_host)) return true;
   }
   return std::any_of(allowed.begin(), allowed.end(),
                      [&](const std::string& name) { return name == "*" || same_host_name(name, origin); });

@@ -91,7 +91,9 @@ bool host_allowed(std::string_view host, const host_rules& rules);
 std::vector<std::string> permitted_headers(std::string_view requested);
 
 /// Guards against pages of other sites. An absent Origin passes (not a browser), as do the server's own
-/// (`host`) and those of this machine; others must be listed.
-bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed);
+/// (`host`) and those of this machine; others must be listed. With `is_secure` the server's own pages come by
+/// https only, because anybody on the way can make one of http; without it a proxy in front may speak https.
+bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed,
+                    bool is_secure = false);
 
 } // namespace paceline::server

@@ -1,14 +1,12 @@
 #pragma once
 
+#include "server/http/beast_codec.hpp"
 #include "server/http/reply_channel.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace paceline::server {
-
-/// Standard phrase of a status.
-std::string_view reason_phrase(int status) noexcept;
 
 /// A reply as bytes: status line, headers, body. `head_only` (HEAD) omits the body but states its length. A
 /// shared body is omitted, too.
@@ -21,8 +19,7 @@ std::string write_stream_head(const header_list& headers, bool chunked, bool kee
 /// The same for a JSON body in pieces.
 std::string write_pieces_head(const header_list& headers, bool chunked, bool keep_alive);
 
-/// `bytes`, which must not be empty, as one chunk.
-std::string write_chunk(std::string_view bytes);
+/// The end of a body in chunks; for a chunk see write_chunk.
 inline constexpr std::string_view last_chunk = "0\r\n\r\n";
 
 /// One server-sent event; an empty `type` gives an event with data only. `json` must not contain a line

@@ -39,7 +39,7 @@ struct request_head {
   }
   /// The first header of that (lower-case) name; empty if there is none.
   std::string_view header(std::string_view name) const noexcept;
-  /// Value of a query parameter, percent-decoded; none if absent.
+  /// Value of a query parameter, percent-decoded ('+' is unchanged); none if absent or with a NUL.
   std::optional<std::string> query_value(std::string_view name) const;
 };
 
@@ -59,14 +59,12 @@ struct head_complete {
   std::size_t num_bytes = 0;
 };
 
-/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon, a
-/// Transfer-Encoding other than one "chunked" of HTTP/1.1 without Content-Length, several Host headers or, in
-/// HTTP/1.1, none, repeated or listed Content-Length, an absolute target of another host, more headers or
-/// bytes than `limits`. `bytes` must start at a request line.
+/// A strict HTTP/1.1 head parser: Beast's, with a filter of our own before it and behind it. Refused: bare CR
+/// or LF, NUL, folded lines, space before a colon, a Transfer-Encoding other than one "chunked" of HTTP/1.1
+/// without Content-Length, several Host headers or, in HTTP/1.1, none, repeated or listed Content-Length, a
+/// target that is no URI or, if absolute, of another host, more headers or bytes than `limits`. What the
+/// filter sees in single lines is refused before the head is complete. `bytes` must start at a request line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
-
-/// Percent-decoding; nullopt if an escape is malformed or decodes to NUL. '+' is unchanged.
-std::optional<std::string> percent_decode(std::string_view text);
 
 } // namespace paceline::server

@@ -46,6 +46,14 @@ void edge_metrics::write_clients(exposition& out) const {
           connections_refused);
   counter("paceline_connections_evicted_total",
           "Connections without a request closed because a new one needed the place.", connections_evicted);
+  counter("paceline_tls_handshakes_total", "TLS handshakes completed.", tls_handshakes);
+  counter("paceline_tls_handshake_failures_total",
+          "TLS handshakes that did not complete: too slow, refused, or given up by the client.",
+          tls_failures);
+  if (const auto not_after = certificate_not_after.load(); not_after != 0) {
+    out.gauge("paceline_tls_certificate_not_after_seconds", "When the certificate expires, since 1970.");
+    out.sample({}, static_cast<double>(not_after));
+  }
   counter("paceline_bodies_given_up_total",
           "Request bodies, unfinished or not read yet, refused because all together took too much memory.",
           bodies_given_up);

@@ -47,8 +47,11 @@ class edge_metrics {
   std::atomic<std::uint64_t> connections_active{0};
   std::atomic<std::uint64_t> connections_refused{0}; ///< over the limit: answered with 503 or closed
   std::atomic<std::uint64_t> connections_evicted{0}; ///< silent connections closed to make room
-  std::atomic<std::uint64_t> bodies_given_up{0};     ///< refused for lack of memory, incomplete or unread
-  std::atomic<std::uint64_t> outputs_given_up{0};    ///< connections closed for lack of memory for output
+  std::atomic<std::uint64_t> tls_handshakes{0};
+  std::atomic<std::uint64_t> tls_failures{0};         ///< handshakes that did not complete
+  std::atomic<std::int64_t> certificate_not_after{0}; ///< seconds since 1970; 0 without TLS
+  std::atomic<std::uint64_t> bodies_given_up{0};      ///< refused for lack of memory, incomplete or unread
+  std::atomic<std::uint64_t> outputs_given_up{0};     ///< connections closed for lack of memory for output
   std::atomic<std::uint64_t> websockets_total{0};
   std::atomic<std::uint64_t> websockets_active{0};
   std::atomic<std::uint64_t> disconnect_cancels{0}; ///< requests cancelled because their client left

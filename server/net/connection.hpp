@@ -4,6 +4,7 @@
 #include "server/net/connection_set.hpp"
 #include "server/net/io_runtime.hpp"
 #include "server/net/output_budget.hpp"
+#include "server/net/tls_context.hpp"
 #include "server/service.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
@@ -37,13 +38,15 @@ std::unique_ptr<output_budget::claim> claim_output(const connection_context& con
   });
 }
 
-/// Serves HTTP on an accepted socket until either side closes. Above `server.max_connections` a connection
-/// gets a 503, or is closed at once if too many are being refused.
-connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand);
+/// Serves HTTP on an accepted socket until either side closes, with `tls` after a handshake. Above
+/// `server.max_connections` a connection gets a 503, or is closed at once if too many are being refused.
+connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand,
+                                 const std::shared_ptr<tls_context>& tls);
 
-/// Takes over a socket whose upgrade request was admitted: does the handshake and then the Responses
-/// WebSocket mode.
-void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand,
+/// Takes over a stream (see transport.hpp) whose upgrade request was admitted: does the handshake and then
+/// the Responses WebSocket mode.
+template <class Stream>
+void serve_websocket(const connection_context& context, Stream stream, io_strand strand,
                      const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket);
 
 } // namespace paceline::server

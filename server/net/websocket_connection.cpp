@@ -1,14 +1,16 @@
-// The only file that includes Beast, which dominates build time.
+// One of the two files here that include Beast, which dominates build time.
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
 #include "server/net/strand_timer.hpp"
+#include "server/net/transport.hpp"
 #include "server/net/write_watch.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
+#include <boost/beast/websocket/ssl.hpp>
 #include <boost/beast/websocket/stream.hpp>
 
 #include <array>
@@ -28,14 +30,19 @@ constexpr milliseconds handshake_time{10'000};
 constexpr milliseconds close_time{3'000};
 
 /// One WebSocket client. All of it runs on its strand. One message is read and one is written at a time.
+/// `Stream`: see transport.hpp.
+template <class Stream>
 class websocket_connection final : public connection,
                                    public frame_channel,
-                                   public std::enable_shared_from_this<websocket_connection> {
+                                   public std::enable_shared_from_this<websocket_connection<Stream>> {
+  using std::enable_shared_from_this<websocket_connection<Stream>>::shared_from_this;
+  using std::enable_shared_from_this<websocket_connection<Stream>>::weak_from_this;
+
  public:
-  websocket_connection(const connection_context& context, tcp_socket socket, io_strand strand,
+  websocket_connection(const connection_context& context, Stream stream, io_strand strand,
                        std::shared_ptr<connection_set::ticket> ticket)
       : context_(context), options_(context.requests.edge().options), limits_(context.requests.edge().limits),
-        stream_(std::move(socket)), strand_(std::move(strand)),
+        stream_(std::move(stream)), strand_(std::move(strand)),
         executor_(context.runtime.make_executor(strand_)),
         watch_(strand_, options_.send_timeout, limits_.min_bytes_per_second), deadline_(strand_),
         lifetime_(strand_), out_(options_.send_buffer_bytes), ticket_(std::move(ticket)) {
@@ -176,7 +183,7 @@ class websocket_connection final : public connection,
   }
 
   void write_next() {
-    watch_.begin(weak_from_this(), stream_.next_layer().native_handle(), [](websocket_connection& self) {
+    watch_.begin(weak_from_this(), socket().native_handle(), [](websocket_connection& self) {
       ++self.context_.requests.edge().metrics.stalled_closes;
       self.shut();
     });
@@ -218,15 +225,17 @@ class websocket_connection final : public connection,
     deadline_.cancel();
     lifetime_.cancel();
     error_code ignored;
-    stream_.next_layer().close(ignored);
+    socket().close(ignored);
     if (auto session = std::move(session_)) session->on_disconnect();
     ticket_.reset();
   }
 
+  tcp_socket& socket() noexcept { return socket_of(stream_.next_layer()); }
+
   const connection_context context_;
   const config::server_options& options_;
   const edge_limits& limits_;
-  websocket::stream<tcp_socket, false> stream_; ///< false: permessage-deflate is not compiled in
+  websocket::stream<Stream, false> stream_; ///< false: permessage-deflate is not compiled in
   io_strand strand_;
   executor_ptr executor_;
   write_watch watch_;
@@ -248,10 +257,17 @@ class websocket_connection final : public connection,
 
 } // namespace
 
-void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand,
+template <class Stream>
+void serve_websocket(const connection_context& context, Stream stream, io_strand strand,
                      const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket) {
-  std::make_shared<websocket_connection>(context, std::move(socket), std::move(strand), std::move(ticket))
+  std::make_shared<websocket_connection<Stream>>(context, std::move(stream), std::move(strand),
+                                                 std::move(ticket))
       ->start(request);
 }
+
+template void serve_websocket(const connection_context&, tcp_socket, io_strand, const admitted_request&,
+                              std::shared_ptr<connection_set::ticket>);
+template void serve_websocket(const connection_context&, tls_stream, io_strand, const admitted_request&,
+                              std::shared_ptr<connection_set::ticket>);
 
 } // namespace paceline::server

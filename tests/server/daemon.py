@@ -19,9 +19,13 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 
 
 class Daemon:
-    """One `paceline serve`; `overrides` are paths of options with their values, `sections` YAML of the file."""
+    """One `paceline serve`; `overrides` are paths of options with their values, `sections` YAML of the file.
 
-    def __init__(self, folder: pathlib.Path, sections="", environment={}, stderr=subprocess.PIPE, **overrides):
+    `tls`: the context of clients, where the daemon speaks TLS.
+    """
+
+    def __init__(self, folder: pathlib.Path, sections="", environment={}, stderr=subprocess.PIPE, tls=None, **overrides):
+        self.tls = tls
         self.template = folder / "chat.jinja"
         self.template.write_text(CHAT_TEMPLATE)
         self.config = folder / "daemon.yaml"
@@ -38,7 +42,7 @@ class Daemon:
             raise RuntimeError(line + (self.process.stderr.read() if stderr == subprocess.PIPE else ""))
         self.terminated = False
         self.url = line.split()[-1]
-        host, port = self.url.removeprefix("http://").rsplit(":", 1)
+        host, port = self.url.split("://")[1].rsplit(":", 1)
         self.host, self.port = host, int(port)
 
     def configure(self, sections):
@@ -79,7 +83,7 @@ class Daemon:
         """Status, headers and text of a GET."""
         request = urllib.request.Request(self.url + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=30, context=self.tls) as reply:
                 return reply.status, reply.headers, reply.read().decode()
         except urllib.error.HTTPError as reply:
             return reply.code, reply.headers, reply.read().decode()
@@ -89,13 +93,13 @@ class Daemon:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} | headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=60, context=self.tls) as reply:
                 return reply.status, reply.headers, json.loads(reply.read())
         except urllib.error.HTTPError as reply:
             return reply.code, reply.headers, json.loads(reply.read())
 
     def connect(self):
-        """A raw socket."""
+        """A raw socket, without TLS."""
         return socket.create_connection((self.host, self.port), timeout=30)
 
     def metric(self, name, **labels):

@@ -118,6 +118,21 @@ def test_the_unit_needs_keys_only_where_there_are_some(tmp_path, name):
     assert not copy.exists(), "keys that were taken away would stay valid"
 
 
+@pytest.mark.parametrize("name", ["ExecStartPre", "ExecReload"])
+def test_the_unit_copies_certificates_where_there_are_some(tmp_path, name):
+    command = unit_commands(name)[1]
+    source, copy = tmp_path / "etc/paceline/tls", tmp_path / "run/paceline/tls"
+    copy.parent.mkdir(parents=True)
+    assert run_for(tmp_path, command).returncode == 0 and not copy.exists()
+    source.mkdir(parents=True)
+    for text in ("first", "renewed"):
+        for file in ("fullchain.pem", "privkey.pem"):
+            (source / file).write_text(text)
+        assert run_for(tmp_path, command).returncode == 0
+        assert [(copy / file).read_text() for file in ("fullchain.pem", "privkey.pem")] == [text, text]
+    assert (copy / "privkey.pem").stat().st_mode & 0o777 == 0o444
+
+
 def test_a_configuration_without_keys_starts_as_the_unit_starts_it(tmp_path):
     config = tmp_path / "etc/paceline/daemon.yaml"
     config.parent.mkdir(parents=True)

@@ -156,6 +156,14 @@ TEST(access, names_of_hosts_compare_without_case) {
   EXPECT_TRUE(origin_allowed("http://app.example", "x", {"http://App.Example"}));
 }
 
+TEST(access, a_page_by_http_is_foreign_to_a_server_by_https) {
+  EXPECT_TRUE(origin_allowed("https://box.lan", "box.lan", {}, true));
+  EXPECT_FALSE(origin_allowed("http://box.lan", "box.lan", {}, true)) << "anybody on the way can make it";
+  EXPECT_TRUE(origin_allowed("http://box.lan", "box.lan", {"http://box.lan"}, true));
+  EXPECT_TRUE(origin_allowed("http://localhost:3000", "box.lan", {}, true)) << "a page of this machine";
+  EXPECT_TRUE(origin_allowed("", "box.lan", {}, true));
+}
+
 TEST(access, an_address_has_four_octets) {
   for (const auto* host :
        {"127.999.0.1", "127.0.0", "127.0.0.1.1", "127.0.0.", "127..0.1", "127.0.0.1x", "127.0.0.0001"})

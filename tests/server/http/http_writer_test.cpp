@@ -21,6 +21,36 @@ TEST(http_writer, writes_a_reply_with_its_length) {
   EXPECT_EQ(head.substr(head.size() - 4), "\r\n\r\n");
 }
 
+TEST(http_writer, writes_heads_to_the_byte) {
+  http_reply reply;
+  reply.status = 204;
+  reply.headers = {{"allow", "GET"}, {"vary", "origin"}};
+  EXPECT_EQ(write_reply(reply, true, false),
+            "HTTP/1.1 204 No Content\r\nallow: GET\r\nvary: origin\r\nX-Content-Type-Options: nosniff\r\n"
+            "Connection: keep-alive\r\n\r\n");
+  EXPECT_EQ(write_stream_head({{"x-request-id", "r"}}, true, false),
+            "HTTP/1.1 200 OK\r\nx-request-id: r\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+            "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\nX-Content-Type-Options: nosniff\r\n"
+            "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(write_pieces_head({}, false, false),
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
+            "Connection: close\r\n\r\n");
+}
+
+TEST(http_writer, names_every_status) {
+  const std::pair<int, const char*> phrases[] = {{408, "Request Timeout"},
+                                                 {417, "Expectation Failed"},
+                                                 {429, "Too Many Requests"},
+                                                 {503, "Service Unavailable"},
+                                                 {505, "HTTP Version Not Supported"}};
+  for (const auto& [status, phrase] : phrases) {
+    http_reply reply;
+    reply.status = status;
+    const auto line = "HTTP/1.1 " + std::to_string(status) + " " + phrase + "\r\n";
+    EXPECT_TRUE(write_reply(reply, true, false).starts_with(line)) << line;
+  }
+}
+
 TEST(http_writer, no_text_can_add_a_header) {
   http_reply reply;
   reply.headers = {{"x-request-id", "a\r\nSet-Cookie: b\x80\x01"}};

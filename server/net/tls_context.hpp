@@ -1,0 +1,45 @@
+#pragma once
+
+#include "config/server_options.hpp"
+#include "runtime/base/expected.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace paceline::server {
+
+/// What is told of a server's certificate.
+struct certificate_facts {
+  std::string subject;    ///< "CN = inference.example.com"
+  std::string valid_till; ///< UTC, "2027-01-31T12:00:00Z"
+  std::int64_t not_after; ///< the same in seconds since 1970
+};
+
+/// Certificate, key and rules of TLS connections: TLS 1.2 and 1.3, authenticated ciphers with forward
+/// secrecy, no renegotiation, no compression. Immutable; connections keep what they need of one that was
+/// replaced.
+class tls_context {
+ public:
+  /// Reads the files of `options`, which has a certificate. Errors name the file and the reason: unreadable,
+  /// no PEM, a weak key, a key of another certificate or with a passphrase, no authority in `client_ca`.
+  static expected<std::shared_ptr<tls_context>> load(const config::tls_options& options);
+
+  boost::asio::ssl::context& native() noexcept { return *native_; }
+  const certificate_facts& certificate() const noexcept { return certificate_; }
+  /// SHA-256 over the certificate; tells whether a file holds another one than before.
+  const std::string& fingerprint() const noexcept { return fingerprint_; }
+
+ private:
+  tls_context() = default;
+
+  std::shared_ptr<boost::asio::ssl::context> native_;
+  certificate_facts certificate_;
+  std::string fingerprint_;
+};
+
+} // namespace paceline::server
