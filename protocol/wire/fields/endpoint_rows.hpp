@@ -140,7 +140,7 @@ inline constexpr field_spec response_rows[] = {
     choice("text.verbosity", in::all_responses, verbosities, "\"medium\"", "Others are refused."),
     object("reasoning", in::all_responses,
            "Only for models whose template does not reason, where it has no effect."),
-    other("background", in::all_responses, "false", "false", R"({"enum":[false,null]})",
+    other("background", in::all_responses, "`false`", "false", R"({"enum":[false,null]})",
           "See `paceline.resumable` instead."),
     choice("truncation", in::all_responses, truncations, "\"disabled\"", "Prompts are never truncated."),
 };

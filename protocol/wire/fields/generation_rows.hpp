@@ -84,7 +84,7 @@ inline constexpr field_spec ending_rows[] = {
 inline constexpr field_spec reply_rows[] = {
     boolean("stream", in::whole_texts | in::responses, "false",
             "The reply is an event stream (see *Replies*)."),
-    other("stream", in::frames, "true", "true", R"({"enum":[true,null]})", "Events are always streamed."),
+    other("stream", in::frames, "`true`", "true", R"({"enum":[true,null]})", "Events are always streamed."),
     object("stream_options", in::generating, "Only with `stream: true`."),
     boolean("stream_options.include_usage", in::generating, "false", "A last chunk has `usage`."),
     boolean("stream_options.continuous_usage_stats", in::generating, "false",
@@ -131,13 +131,13 @@ inline constexpr field_spec speculation_rows[] = {
 inline constexpr field_spec beam_rows[] = {
     boolean("use_beam_search", in::whole_texts, "false",
             "Returns the `n` likeliest texts ([beam_search.md](beam_search.md))."),
-    other("use_beam_search", in::all_responses, "false", "false", R"({"enum":[false,null]})",
+    other("use_beam_search", in::all_responses, "`false`", "false", R"({"enum":[false,null]})",
           "Is offered on `/v1/completions` and `/v1/chat/completions`."),
     integer("beam_width", in::whole_texts, 1, max_beam_width, "`n`",
             "Hypotheses kept in each step, at least `n`."),
     number("length_penalty", in::whole_texts, {-10, 10}, "1",
            "Exponent of the length by which scores are divided."),
-    other("early_stopping", in::whole_texts, "true", "true", R"({"enum":[true,null]})",
+    other("early_stopping", in::whole_texts, "`true`", "true", R"({"enum":[true,null]})",
           "A search ends when as many hypotheses have ended as it is wide."),
 };
 
