@@ -108,11 +108,13 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   std::string text;
   for (const auto* row : {&spec("prompt", in::tokenize), &spec("content", in::tokenize)})
     if (reader.text(*row, text)) request.text = std::move(text);
+  read_tools(reader, request.prompt.tools);
+  reader.boolean(spec("add_generation_prompt"), request.prompt.add_generation_prompt);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);
-    read_tools(reader, request.prompt.tools);
-    reader.boolean(spec("add_generation_prompt"), request.prompt.add_generation_prompt);
     request.add_special_tokens = false; // the template writes them
+  } else if (reader.find(spec("messages", in::tokenize))) {
+    reader.fail("messages", "may not be given beside prompt");
   }
   // vLLM's names, then llama-server's.
   for (const auto* row : {&spec("add_special_tokens", in::tokenize), &spec("add_special")})

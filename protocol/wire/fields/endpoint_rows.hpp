@@ -33,7 +33,7 @@ inline constexpr field_spec chat_rows[] = {
             "Log-probabilities, as in completions; without the token that ends the turn."),
     integer("top_logprobs", in::chat, 0, 20, "0", "The likeliest tokens at each position; needs `logprobs`."),
     boolean("add_generation_prompt", in::conversations, "true", "The template opens the assistant's turn."),
-    object("chat_template_kwargs", in::chat, "Variables of the chat template; others are refused."),
+    closed(object("chat_template_kwargs", in::chat, "Variables of the chat template; others are refused.")),
     boolean("chat_template_kwargs.enable_thinking", in::chat, "the template's",
             "Whether the model reasons first."),
     boolean("chat_template_kwargs.thinking", in::chat, "the template's", "Another name of it."),

@@ -8,6 +8,10 @@
 
 namespace paceline::wire {
 
+// To add a field: write its row, read it in the parser of its requests by spec("path"), and run
+// `PACELINE_UPDATE_REFERENCE=1 wire_test`, which rewrites the tables of docs/protocol.md. An example there is
+// sent by the tests. field_table_test walks the rows and says what the parsers do otherwise.
+
 /// All fields, in the order of the documentation.
 inline constexpr field_group field_groups[] = {
     {"Completions", rows::completion_rows},
