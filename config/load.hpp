@@ -43,7 +43,7 @@ struct load_result {
   bool ok() const noexcept { return errors.empty(); }
 };
 
-/// Largest number of errors listed; of further ones only the number is reported.
+/// Largest number of errors listed. If there are more, only their number is reported.
 inline constexpr std::size_t max_errors = 50;
 /// Largest configuration file read.
 inline constexpr std::uint64_t max_file_bytes = 1024 * 1024;
@@ -60,8 +60,8 @@ load_result load_text(std::string_view text, std::string_view name, const enviro
 /// as a comment.
 std::string print(const load_result& result);
 
-/// Paths with different values in two results, as (path, reloadable): what a reload changes, and what needs a
-/// restart.
+/// The paths whose values differ in two results, as (path, reloadable). A reload applies the reloadable ones;
+/// the others need a restart.
 std::vector<std::pair<std::string, bool>> changed(const load_result& before, const load_result& after);
 
 } // namespace paceline::config

@@ -215,6 +215,16 @@ void declare_model(group_builder<model_options>& g) {
       "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
       "File of a Jinja template that replaces the model's own.");
   g.add(
+      "tool_call_parser",
+      {"auto", "none", "hermes", "qwen3_coder", "glm", "llama3", "mistral", "lfm2", "gemma4"},
+      [](m & o) -> auto& { return o.tool_call_parser; },
+      "How the model writes calls of tools; `auto` finds it in the chat template, `none` leaves them in the text "
+      "(and refuses tools).");
+  g.add(
+      "reasoning_parser", {"auto", "none", "think"}, [](m & o) -> auto& { return o.reasoning_parser; },
+      "How the model marks its thoughts, which become `reasoning_content`: `think` for `<think>` and `</think>`; "
+      "`auto` finds it in the chat template, `none` leaves them in the text.");
+  g.add(
       "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
       "Requests decoded at the same time.");
   g.add(

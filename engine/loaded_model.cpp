@@ -84,6 +84,8 @@ loaded_model::load(const config::model_options& options, device::compute_device&
   std::unique_ptr<loaded_model> made(new loaded_model);
   made->name_ = options.name;
   made->aliases_ = options.aliases;
+  made->tool_call_parser_ = options.tool_call_parser;
+  made->reasoning_parser_ = options.reasoning_parser;
   made->default_rule_ = options.default_rule;
   made->max_requests_ = options.max_running + options.max_waiting;
   auto loaded =

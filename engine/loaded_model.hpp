@@ -28,6 +28,8 @@ class loaded_model final : public served_model {
   const model::model_info& info() const noexcept override { return runs_->info(); }
   const tokenizer::tokenizer& vocabulary() const noexcept override { return *vocabulary_; }
   const tokenizer::chat_template* chat() const noexcept override { return chat_.get(); }
+  const std::string& tool_call_parser() const noexcept override { return tool_call_parser_; }
+  const std::string& reasoning_parser() const noexcept override { return reasoning_parser_; }
   const std::vector<token_id>& eos_ids() const noexcept override { return eos_ids_; }
   std::uint32_t context_length() const noexcept override { return context_length_; }
   const std::vector<std::string>& drafters() const noexcept override { return drafters_; }
@@ -54,6 +56,8 @@ class loaded_model final : public served_model {
   std::shared_ptr<const model::language_model> runs_;
   std::unique_ptr<tokenizer::tokenizer> vocabulary_;
   std::shared_ptr<const tokenizer::chat_template> chat_; ///< null: none
+  std::string tool_call_parser_;
+  std::string reasoning_parser_;
   std::vector<token_id> eos_ids_;
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;

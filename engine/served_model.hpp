@@ -31,6 +31,9 @@ class served_model {
   virtual const tokenizer::tokenizer& vocabulary() const noexcept = 0;
   /// None if neither the model file nor the configuration has one: chat requests are then refused.
   virtual const tokenizer::chat_template* chat() const noexcept = 0;
+  /// The configured parsers of its output: `tool_call_parser`, `reasoning_parser`.
+  virtual const std::string& tool_call_parser() const noexcept = 0;
+  virtual const std::string& reasoning_parser() const noexcept = 0;
   /// Ids that end a generation.
   virtual const std::vector<token_id>& eos_ids() const noexcept = 0;
   /// Positions a request may use: the smaller of the model's context and what is configured.

@@ -8,38 +8,38 @@ namespace paceline {
 
 class engine;
 
-/// What one drafter did since start.
+/// What one drafter did since the engine started.
 struct drafter_counters {
   std::string name;
   std::uint64_t num_rounds = 0; ///< rounds that verified at least one of its tokens
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
   std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
-  std::uint64_t num_foreseen =
-      0; ///< drafts made for outcomes of a round still being verified, one for each request and round
-  std::uint64_t num_ready = 0;    ///< those of them whose outcome came true
+  /// How often a request had drafts made in advance of a verdict: counted once for each request and round.
+  std::uint64_t num_foreseen = 0;
+  std::uint64_t num_ready = 0;    ///< how often one of these drafts was for the verdict that came
   std::uint64_t num_failures = 0; ///< failures of the drafter itself; the rounds ran without its draft
   std::string last_failure;       ///< reason of the last failure
 };
 
 /// State of one KV pool.
 struct pool_gauges {
-  std::string name; ///< the model's or drafter's
-  std::uint64_t num_blocks = 0;
-  std::uint64_t active_blocks = 0;
-  std::uint64_t cached_blocks = 0;
-  std::uint64_t deferred_blocks = 0; ///< released, waiting until their stream has passed them
-  std::uint64_t free_blocks = 0;
-  std::uint64_t prefix_query_tokens = 0;
-  std::uint64_t prefix_hit_tokens = 0;
-  std::uint64_t num_evictions = 0;
+  std::string name;                      ///< of its model or drafter
+  std::uint64_t num_blocks = 0;          ///< the sum of the next four
+  std::uint64_t active_blocks = 0;       ///< leased to requests
+  std::uint64_t cached_blocks = 0;       ///< leased to none, but kept in the prefix cache
+  std::uint64_t deferred_blocks = 0;     ///< released, but programs of their stream may still use them
+  std::uint64_t free_blocks = 0;         ///< free ones, and those that have no memory at present
+  std::uint64_t prefix_query_tokens = 0; ///< tokens looked up in the prefix cache, since start
+  std::uint64_t prefix_hit_tokens = 0;   ///< those of them that it had
+  std::uint64_t num_evictions = 0;       ///< blocks evicted from the prefix cache, since start
 };
 
-/// Liveness of one actor.
+/// State of one actor.
 struct actor_gauges {
   std::string name;
   std::uint64_t mailbox_depth = 0; ///< messages in the mailbox when the actor last took one
-  std::uint64_t num_messages = 0;
+  std::uint64_t num_messages = 0;  ///< handled
   std::uint64_t num_restarts = 0;
   bool is_lost = false; ///< it failed too often and is not restarted
 };
@@ -48,38 +48,38 @@ struct actor_gauges {
 struct engine_fault {
   std::string part;      ///< "target_verifier/0", "draft_worker/0/1", "drafter/0/1", "fan_out"
   std::string model;     ///< the model it serves; empty: all of them
-  std::string drafter;   ///< for a draft worker or drafter
+  std::string drafter;   ///< name, if the part is a draft worker or drafter
   std::string reason;    ///< of the last failure, or of the loss
   std::uint64_t num = 0; ///< failures, without those that a restart repaired
-  bool is_lost = false;  ///< permanently
+  bool is_lost = false;  ///< it does not work until the engine is started again
 };
 
 /// Passes with the same number of rows.
 struct pass_counters {
   std::uint64_t num_passes = 0;
-  double seconds = 0; ///< decisions included
+  double seconds = 0; ///< of the passes and of the decisions after them
 };
 
 /// Rounds with the same number of requests in which a worker drafted for every request after the verdict.
 struct drafted_round_counters {
   std::uint64_t num_rounds = 0;
-  double verify_seconds = 0; ///< decisions included
-  double draft_seconds = 0;
+  double verify_seconds = 0; ///< of the passes and of the decisions after them
+  double draft_seconds = 0;  ///< of the workers
 };
 
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
   bool is_strict = true; ///< whether a row of its target has the same bits whatever else is in the pass
-  bool is_late =
-      false; ///< its scheduler or the pool did not answer in time: the figures are the last known ones
+  /// Its scheduler or the pool did not answer in time, so the figures are the last known ones.
+  bool is_late = false;
   bool is_out_of_service = false; ///< a part that it needs is lost: it refuses every request
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;
   std::uint64_t num_preemptions = 0;
   std::uint64_t num_rejections_queue_full = 0;
-  std::uint64_t num_device_losses = 0; ///< times a round did not return within its timeout
+  std::uint64_t num_device_losses = 0; ///< how often a round did not return within its timeout
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_prompt_tokens = 0;
@@ -97,8 +97,8 @@ struct model_counters {
   double prompt_seconds = 0;                               ///< of the rounds with prompt rows
   double target_busy_seconds = 0;                          ///< of the target's stream
   double draft_busy_seconds = 0;
-  double overlap_seconds = 0; ///< both at once
-  // Steps of the target's device by its own clock (device::step_times), whatever ran there; none on CPUs.
+  double overlap_seconds = 0; ///< in which both were busy
+  // Steps of all streams of the target's device, by the device's own clock (device::step_times). 0 on CPUs.
   std::uint64_t num_device_steps = 0;
   double device_busy_seconds = 0;
   double device_launching_seconds = 0;
@@ -106,14 +106,15 @@ struct model_counters {
   std::vector<pool_gauges> pools;
 };
 
+/// All figures of an engine at one time.
 struct engine_snapshot {
   std::vector<model_counters> models;
   std::vector<actor_gauges> actors;
 };
 
-/// The figures of an engine once no request of any model runs or waits. A client receives the last event of a
-/// request before the scheduler counts its last round; a snapshot taken in between lacks that round. Blocks;
-/// never returns while requests keep arriving.
+/// Waits until no request of any model runs or waits, and returns the figures of that time. A client receives
+/// the last event of a request before the scheduler counts the request's last round; a snapshot taken in
+/// between lacks that round. Blocks, without a time limit if requests keep arriving.
 engine_snapshot snapshot_at_rest(const engine& runtime);
 
 } // namespace paceline

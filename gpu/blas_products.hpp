@@ -14,8 +14,8 @@ namespace paceline::gpu {
 /// How a product is divided so that its intermediate data stays at about 100 MiB.
 struct blas_slabs {
   static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
-  static constexpr std::uint32_t most_outputs = 4096; ///< at a time
-  /// Of the weights of these outputs, for at least one strip.
+  static constexpr std::uint32_t most_outputs = 4096; ///< outputs (rows of weights) at a time
+  /// Bound of a slab's weights in float16. A slab has at least one strip, even if the strip is larger.
   static constexpr std::size_t weight_bytes = 32U << 20;
   static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
 
@@ -31,12 +31,12 @@ struct blas_slabs {
   }
 };
 
-/// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp): converts weights to float16, one slab of
-/// the matrix at a time, and multiplies with cuBLASLt. Its commands are issued at once and are never part of
-/// a graph. One object for each queue.
+/// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp). Converts weights to float16, one slab of
+/// the matrix at a time, and multiplies with cuBLASLt. Commands are issued at once and are never part of a
+/// graph. One object for each queue, used by the queue's thread. Calls that CUDA refuses throw cuda_failure.
 class blas_products {
  public:
-  /// Number of rows in a pass from which on fast mode differs from strict mode.
+  /// Least number of rows of a pass for which fast mode uses these products.
   static constexpr std::uint32_t least_rows = streamed_rows + 1;
 
   explicit blas_products(step_queue& steps) : steps_(steps), blas_(steps.on()) {}
@@ -45,11 +45,11 @@ class blas_products {
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
 
  private:
-  /// Rows of x as float16.
+  /// Rows of x as float16, in device memory.
   struct halved_rows {
-    const std::byte* halves = nullptr;
-    const float* scales = nullptr;
-    std::uint32_t first = 0; ///< index among all rows of the pass
+    const std::byte* halves = nullptr; ///< [num_rows][stride]
+    const float* scales = nullptr;     ///< [num_rows]; a row's products are multiplied by its scale
+    std::uint32_t first = 0;           ///< index of the first row among all rows of the pass
     std::uint32_t num_rows = 0;
     std::uint32_t stride = 0; ///< values in a row
   };
@@ -61,7 +61,7 @@ class blas_products {
 
   step_queue& steps_;
   const blas_handle blas_;
-  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the most recent first
+  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the last one chosen first
   memory rows_;                                               ///< the current rows of x
   memory weights_;                                            ///< the current slab
   memory sums_;                                               ///< the current products

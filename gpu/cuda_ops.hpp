@@ -59,12 +59,12 @@ class cuda_ops final : public device::ops {
   void deliver() override;
 
   void begin_program() noexcept { steps_.begin_program(); }
-  /// True if the device has completed the whole program, as far as the host has waited for it.
+  /// True if the host has waited for all commands of the program, so that the device has completed them.
   bool is_done() const noexcept { return steps_.is_done(); }
   /// Issues what has been recorded, at the end of a program that did not fail.
   void issue() { steps_.issue(); }
-  /// Forgets what was sent, placed, or recorded and not issued, at the end of a program. Returns the memory,
-  /// which copies may still use.
+  /// Called at the end of a program: forgets what was sent or placed, and what was recorded but not issued.
+  /// Returns the memory of what was sent and placed, which copies may still use.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:

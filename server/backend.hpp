@@ -3,6 +3,7 @@
 #include "engine/engine.hpp"
 #include "engine/snapshot.hpp"
 #include "protocol/wire/generation_fields.hpp"
+#include "protocol/wire/output/output_format.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 
@@ -57,12 +58,15 @@ class model_view {
   virtual std::optional<std::string> special_token(special_role role) const = 0;
   /// Bytes of one token, which need not be whole characters; for special tokens their spelling.
   virtual std::string token_bytes(token_id token) const = 0;
+  virtual bool is_special(token_id token) const = 0;
 
   virtual bool has_chat_template() const noexcept = 0;
   /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
   /// True if the template begins or controls reasoning.
   virtual bool template_reasons() const noexcept = 0;
+  /// How its output is to be read.
+  virtual const wire::output_format& outputs() const noexcept = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 

@@ -48,6 +48,9 @@ class engine_model final : public model_view {
     limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
     reasons_ = has_chat_template() && shows_reasoning();
+    outputs_.calls = shown_calls();
+    if (served.reasoning_parser() == "think" || (served.reasoning_parser() == "auto" && shows_thoughts()))
+      outputs_.reasoning = wire::think_markers;
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
@@ -80,9 +83,11 @@ class engine_model final : public model_view {
     const auto piece = served_.vocabulary().piece(token);
     return std::string(piece.empty() ? served_.vocabulary().spelling(token) : piece);
   }
+  bool is_special(token_id token) const override { return served_.vocabulary().is_special(token); }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
   bool template_takes_tools() const noexcept override { return takes_tools_; }
   bool template_reasons() const noexcept override { return reasons_; }
+  const wire::output_format& outputs() const noexcept override { return outputs_; }
 
   expected<std::string> render_chat(json::object asked) const override {
     tokenizer::chat_request request;
@@ -113,18 +118,55 @@ class engine_model final : public model_view {
     return message;
   }
 
-  /// Tests with a rendering whether a tool's name appears in the text.
-  bool shows_tools() const {
-    static constexpr const char* probe = "paceline_probe";
+  static constexpr const char* probe = "paceline_probe";
+
+  static json::array probe_tools() {
     const json::object function{
         {"name", probe},
         {"description", "-"},
         {"parameters", json::object{{"type", "object"}, {"properties", json::object{}}}}};
-    const json::object asked{
-        {"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
-        {"tools", json::array{json::object{{"type", "function"}, {"function", function}}}}};
+    return {json::object{{"type", "function"}, {"function", function}}};
+  }
+
+  /// Tests with a rendering whether a tool's name appears in the text.
+  bool shows_tools() const {
+    const json::object asked{{"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
+                             {"tools", probe_tools()}};
     const auto text = render_chat(asked);
     return text && text->find(probe) != std::string::npos;
+  }
+
+  /// The configured syntax of calls, or the one in which the template writes a call of an earlier turn.
+  call_syntax shown_calls() const {
+    for (std::size_t i = 0; i < call_syntax_names.size(); ++i)
+      if (served_.tool_call_parser() == call_syntax_names[i]) return static_cast<call_syntax>(i);
+    if (!takes_tools_) return call_syntax::none;
+    // Some templates require ids of nine letters or digits.
+    const json::object call{{"id", "probe0001"},
+                            {"type", "function"},
+                            {"function", {{"name", probe}, {"arguments", {{"a", "b"}}}}}};
+    const json::object asked{
+        {"messages",
+         json::array{json::object{{"role", "user"}, {"content", "x"}},
+                     json::object{{"role", "assistant"}, {"content", ""}, {"tool_calls", json::array{call}}},
+                     json::object{{"role", "tool"}, {"tool_call_id", "probe0001"}, {"content", "y"}}}},
+        {"tools", probe_tools()}};
+    const auto text = render_chat(asked);
+    return text ? wire::call_syntax_of(*text, probe) : call_syntax::none;
+  }
+
+  /// Tests with renderings whether thoughts stand between <think> and </think>.
+  bool shows_thoughts() const {
+    if (!reasons_) return false;
+    for (const bool on : {false, true}) {
+      const auto text = render_chat(
+          json::object{{"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
+                       {"add_generation_prompt", true},
+                       {"enable_thinking", on},
+                       {"thinking", on}});
+      if (text && text->find(wire::think_markers.open) != std::string::npos) return true;
+    }
+    return false;
   }
 
   /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
@@ -152,6 +194,7 @@ class engine_model final : public model_view {
   wire::model_limits limits_;
   bool takes_tools_ = false;
   bool reasons_ = false;
+  wire::output_format outputs_;
 };
 
 class engine_backend final : public backend {

@@ -13,6 +13,7 @@ ALLOWED = {
     "config": BASE,
     "runtime/device": BASE,
     "runtime/tokenizer": BASE,
+    "runtime/grammar": BASE | {"runtime/tokenizer"},
     "runtime/cpu": LOW,
     "runtime/model": LOW,
     "gpu": LOW,
@@ -26,8 +27,8 @@ ALLOWED["runtime/rounds"] = ALLOWED["runtime/scheduling"] | {"runtime/scheduling
 ALLOWED["protocol"] = RUNTIME - {"runtime/cpu"} | {"runtime/scheduling"}
 ALLOWED["protocol/wire"] = LOW
 ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol", "runtime/rounds"}
-ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
-ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
+ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "runtime/grammar", "gpu"}
+ALLOWED["server"] = {"runtime/base", "runtime/grammar", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
 ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server", "protocol/wire"}
 ALLOWED["apps/bench"] = ALLOWED["apps"] | {"apps", "gpu", "runtime/cpu", "runtime/device", "runtime/speculation"}  # it times devices, and predicts
 ALLOWED["apps"] |= {"apps/bench"}

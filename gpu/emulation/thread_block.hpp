@@ -8,8 +8,8 @@
 
 namespace paceline::gpu::emulation {
 
-/// A kernel violates the rules of barriers: threads of one block wait for each other at different places, or
-/// for a thread that has returned; or a kernel that starts early does not wait for its predecessor.
+/// A kernel violates the rules of barriers. Threads of one block wait for each other at different places or
+/// for a thread that has returned, or a kernel that starts early does not wait for its predecessor.
 class barrier_fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -21,18 +21,19 @@ class copy_fault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The shape of a launch.
 struct grid {
   std::uint32_t blocks_x = 1;
   std::uint32_t blocks_y = 1;
-  std::uint32_t threads = 1; ///< in a block; whole warps
-  std::size_t shared_bytes = 0;
+  std::uint32_t threads = 1;    ///< in a block; whole warps
+  std::size_t shared_bytes = 0; ///< of a block
 };
 
 /// Calls `thread` once for every thread of the grid, on the calling thread, and models barriers and shared
 /// memory like a GPU. Each emulated thread has its own stack (a fibre) and runs until it waits or returns;
-/// then another one runs. `seed` decides which one, and which block comes next. If a barrier is missing, most
-/// seeds make a thread see data that another has not written yet or has overwritten. Shared memory begins as
-/// NaN.
+/// then another one runs. Blocks run one after the other. `seed` decides the order of threads and of blocks.
+/// If a barrier is missing, most seeds make a thread see data that another has not written yet or has
+/// overwritten. At the start of a block all bytes of shared memory are 0xff (NaN in floats).
 ///
 /// Throws barrier_fault and the exceptions of `thread`.
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
@@ -47,8 +48,8 @@ class grid_run {
   grid_run& operator=(const grid_run&) = delete;
 
   /// Runs `num_blocks` of the blocks, or all, up to the point where threads wait for the previous kernel.
-  /// Copies to shared memory that are begun before that read their source at once. Afterwards every thread of
-  /// the grid must wait for the previous kernel, also in the other blocks.
+  /// A copy to shared memory that begins before that point reads its source at once. After this call every
+  /// thread of the grid, also in the other blocks, must wait for the previous kernel before it returns.
   void start_early(std::uint32_t num_blocks);
   /// The previous kernel has ended: runs the rest. Throws like run_grid.
   void finish();
@@ -58,8 +59,8 @@ class grid_run {
   const std::unique_ptr<impl> impl_;
 };
 
-/// The same for a grid whose blocks all run at the same time and may wait for each other. Each block runs
-/// until all of its threads wait for the grid; then the next one runs, in an order that `seed` decides.
+/// Like run_grid, for a grid whose blocks all run at the same time and may wait for each other. Each block
+/// runs until all of its threads wait for the grid; then the next one runs, in an order that `seed` decides.
 /// `blocks_y` must be 1.
 void run_together(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
 
@@ -72,7 +73,7 @@ struct thread_place {
   void* shared = nullptr; ///< aligned to 16 bytes
 };
 
-// Functions that kernels call; only inside run_grid.
+// Functions for kernels. Called only inside run_grid, grid_run and run_together.
 
 const thread_place& this_thread() noexcept;
 
@@ -95,20 +96,21 @@ float exchange_in_warp(float value, std::uint32_t source);
 inline constexpr std::size_t shared_slot_bytes = 64;
 
 /// Copies the `num_bytes` <= shared_slot_bytes at `value` to the lane's slot, and returns the slots of all
-/// lanes of the warp. Valid until the thread's next call of this function, an exchange or a wait. Includes a
-/// wait_for_warp.
+/// lanes of the warp. They are valid until the thread's next call of this function, of exchange_in_warp or of
+/// a wait. Includes a wait_for_warp.
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
 
-/// Begins a copy to shared memory. The destination is NaN until `wait_for_copies` has waited for the copy,
-/// which is made as late as possible with the content of `from` at that time. Both addresses must be
-/// multiples of `num_bytes`, and all of `to` must be in the block's shared memory. A copy for which nobody
-/// has waited when the thread returns is dropped.
+/// Begins a copy of at most 16 bytes to shared memory. The bytes of the destination are 0xff until
+/// `wait_for_copies` has waited for the copy. The copy is made in that call, the latest time at which a GPU
+/// may make it, with the content that `from` has then. Both addresses must be multiples of `num_bytes`, and
+/// all of `to` must be in the block's shared memory. If the thread does not wait for a copy, the copy is
+/// dropped.
 ///
 /// Throws copy_fault.
 void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes);
 /// Makes a group of the copies that the thread began since the last call.
 void end_copy_group();
-/// Makes the copies of the thread's groups except the last `rest`.
+/// Waits for the copies of all groups of the thread except the last `rest` groups.
 void wait_for_copies(std::size_t rest);
 
 } // namespace paceline::gpu::emulation

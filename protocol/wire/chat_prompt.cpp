@@ -186,8 +186,7 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
   }
 }
 
-void read_tools(field_reader& outer, std::string& out) {
-  bool parallel = true;
+void read_tools(field_reader& outer, std::string& out, bool& parallel) {
   outer.boolean(spec("parallel_tool_calls"), parallel);
   const auto choice = outer.find(spec("tool_choice"));
   const auto tools = outer.array(spec("tools"));

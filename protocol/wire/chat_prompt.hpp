@@ -36,7 +36,8 @@ struct chat_message {
 /// The inputs of a chat template.
 struct chat_prompt {
   std::vector<chat_message> messages;
-  std::string tools; ///< JSON text of the array, empty = none
+  std::string tools;               ///< JSON text of the array, empty = none
+  bool parallel_tool_calls = true; ///< false: at most one call in a reply
   bool add_generation_prompt = true;
   std::optional<bool> enable_thinking; ///< nullopt: the template's default
 };
@@ -57,7 +58,8 @@ void read_messages(field_reader& reader, std::size_t max_messages, std::vector<c
 
 /// Reads `tools` and `tool_choice` of chat and responses requests. The two formats spell a function
 /// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.
-void read_tools(field_reader& reader, std::string& out);
+/// `parallel`: `parallel_tool_calls`.
+void read_tools(field_reader& reader, std::string& out, bool& parallel);
 
 /// Text of a message or item: a string, or text parts of the given kinds. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);

@@ -2,6 +2,8 @@
 
 #include "protocol/wire/json_writer.hpp"
 
+#include <algorithm>
+
 namespace paceline::wire {
 
 namespace {
@@ -13,7 +15,53 @@ json_writer opened(const reply_identity& identity, std::string_view object) {
 }
 
 void write_finish(json_writer& out, const reply_choice& choice) {
-  out.key("finish_reason").string_or_null(to_string(choice.finish));
+  out.key("finish_reason").string_or_null(finish_name(choice.finish, choice.has_calls));
+}
+
+std::string joined(const output_items& items, output_item::kind what) {
+  std::string text;
+  for (const auto& item : items)
+    if (item.what == what) text += item.text;
+  return text;
+}
+
+/// One element for each call, with what these items add to it.
+void write_call_deltas(json_writer& out, const output_items& items) {
+  const auto is_of_call = [](const output_item& item) {
+    return item.what == output_item::kind::call_begin || item.what == output_item::kind::call_arguments;
+  };
+  if (std::none_of(items.begin(), items.end(), is_of_call)) return;
+  out.key("tool_calls").begin_array();
+  for (std::size_t i = 0; i < items.size();) {
+    if (!is_of_call(items[i])) {
+      ++i;
+      continue;
+    }
+    const auto call = items[i].call;
+    out.begin_object().field("index", call);
+    if (items[i].what == output_item::kind::call_begin)
+      out.field("id", items[i].call_id).field("type", "function");
+    out.key("function").begin_object();
+    if (items[i].what == output_item::kind::call_begin) out.field("name", items[i++].text);
+    std::string arguments;
+    for (; i < items.size() && items[i].call == call && items[i].what == output_item::kind::call_arguments;
+         ++i)
+      arguments += items[i].text;
+    out.field("arguments", arguments).end_object().end_object();
+  }
+  out.end_array();
+}
+
+/// What the items add to a message.
+void write_delta(json_writer& out, const reply_choice& choice) {
+  out.begin_object();
+  const auto reasoning = joined(choice.items, output_item::kind::reasoning);
+  if (!reasoning.empty()) out.field("reasoning_content", reasoning);
+  const auto text = joined(choice.items, output_item::kind::text);
+  const bool is_empty = choice.items.empty() && choice.finish == finish_reason::none;
+  if (!text.empty() || is_empty) out.field("content", text);
+  write_call_deltas(out, choice.items);
+  out.end_object();
 }
 
 void write_extensions(json_writer& out, const reply_shape& shape, const reply_choice& choice) {
@@ -44,7 +92,10 @@ void write_stream_usage(json_writer& out, const reply_shape& shape, const usage&
 
 void write_completion_choice(json_writer& out, const reply_shape& shape, const reply_choice& choice,
                              const std::vector<token_id>* prompt) {
-  out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
+  out.begin_object()
+      .field("index", choice.index)
+      .field("text", joined(choice.items, output_item::kind::text));
+  out.key("logprobs");
   if (shape.scores)
     write_legacy_logprobs(out, choice.scores, choice.text_offset);
   else
@@ -74,6 +125,10 @@ std::string usage_chunk(const reply_identity& identity, std::string_view object,
 }
 
 } // namespace
+
+std::string_view finish_name(finish_reason reason, bool has_calls) noexcept {
+  return reason == finish_reason::stop && has_calls ? "tool_calls" : to_string(reason);
+}
 
 void open_reply(json_writer& out, const reply_identity& identity, std::string_view object) {
   out.begin_object().field("id", identity.id).field("object", object).field("created", identity.created);
@@ -119,9 +174,8 @@ std::string chat_opening_chunk(const reply_identity& identity, const reply_shape
 std::string chat_chunk(const reply_identity& identity, const reply_shape& shape, const reply_choice& choice,
                        const usage& so_far) {
   auto out = opened(identity, "chat.completion.chunk");
-  out.key("choices").begin_array().begin_object().field("index", choice.index).key("delta").begin_object();
-  if (!choice.text.empty() || choice.finish == finish_reason::none) out.field("content", choice.text);
-  out.end_object();
+  out.key("choices").begin_array().begin_object().field("index", choice.index).key("delta");
+  write_delta(out, choice);
   if (choice.scores.empty())
     out.key("logprobs").null();
   else

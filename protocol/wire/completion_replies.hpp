@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/output/output_item.hpp"
 #include "protocol/wire/usage.hpp"
 
 #include <cstdint>
@@ -21,12 +22,13 @@ struct reply_identity {
 /// What one chunk adds to one choice.
 struct reply_choice {
   std::uint32_t index = 0;
-  std::string text;
+  output_items items; ///< of a completion: text alone
   std::vector<token_id> tokens;
   std::vector<token_score> scores;
   std::size_t text_offset = 0; ///< characters of the choice before this chunk (legacy log-probabilities)
   std::vector<round_trace> rounds;
   finish_reason finish = finish_reason::none;
+  bool has_calls = false; ///< the choice has calls of functions, in this chunk or before
 };
 
 /// Which parts of a reply the client asked for.
@@ -43,6 +45,9 @@ struct reply_totals {
   usage used;
   std::optional<generation_metrics> metrics; ///< for requests with one sequence
 };
+
+/// "finish_reason" of a choice; empty for none. A choice that ended by itself with calls has "tool_calls".
+std::string_view finish_name(finish_reason reason, bool has_calls) noexcept;
 
 // These functions write streams; whole_reply.hpp writes replies in one piece.
 

@@ -2,6 +2,7 @@
 
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/fields/field_spec.hpp"
+#include "protocol/wire/reasoning_fields.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
 #include "runtime/base/shared_list.hpp"
@@ -37,6 +38,7 @@ struct generation_fields {
   std::int32_t priority = 0;
   std::optional<std::uint32_t> deadline_ms; ///< for the whole generation
   std::string request_id;                   ///< the client's own name for the request
+  reasoning_options thoughts;               ///< of chat and responses
   std::string reasoning; ///< the name of an option for reasoning that is given; empty: none
   std::string cache_salt;
   bool skip_special_tokens = true;

@@ -1,6 +1,9 @@
 #include "protocol/wire/response_events.hpp"
 
+#include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/response_items.hpp"
 
 #include <utility>
 
@@ -8,12 +11,8 @@ namespace paceline::wire {
 
 namespace {
 
-/// Marks the position of a member whose value is part of the output.
-void mark(json_writer& out, std::string_view name, output_json::content what,
-          std::vector<output_json::mark>& marked) {
-  out.key(name).raw("");
-  marked.push_back({out.size(), what});
-}
+using kind = response_part::kind;
+using content = output_json::content;
 
 std::vector<token_score> with_text(const std::vector<token_logprob>& scores, const token_speller& spell) {
   std::vector<token_score> spelt;
@@ -24,20 +23,42 @@ std::vector<token_score> with_text(const std::vector<token_logprob>& scores, con
   return spelt;
 }
 
+/// The tools as the Responses API spells them: a function's members beside its type.
+std::string flat_tools(const std::string& nested) {
+  if (nested.empty()) return {};
+  json_writer out;
+  out.begin_array();
+  for (const auto tool : json_view(nested).elements()) {
+    out.begin_object().field("type", "function");
+    for (const auto member : tool.members())
+      if (member.is_named("function"))
+        for (const auto inner : member.value.members()) out.key(inner.name()).raw(inner.value.source());
+    out.end_object();
+  }
+  return out.end_array().take();
+}
+
+/// True if an item is told by an event of its own that carries text.
+bool has_delta(const output_item& item) {
+  return item.what == output_item::kind::reasoning || item.what == output_item::kind::text ||
+         item.what == output_item::kind::call_arguments;
+}
+
 } // namespace
 
 response_narrator::response_narrator(response_identity identity, const response_request& request,
-                                     token_speller spell)
+                                     token_speller spell, bool only_text)
     : identity_(std::move(identity)),
-      echo_(std::make_shared<response_echo>(response_echo{request.instructions, request.tools})),
+      echo_(std::make_shared<response_echo>(response_echo{request.instructions, flat_tools(request.tools)})),
       previous_response_id_(request.previous_response_id), metadata_(request.metadata),
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
-      store_(request.store), request_generate_(request.generate),
-      shows_scores_(request.num_logprobs.has_value()), shows_token_ids_(request.fields.return_token_ids),
-      shows_positions_(shows_token_ids_ || request.options.resumable),
-      output_(std::make_shared<response_output>()) {
-  output_->spell = std::move(spell);
+      store_(request.store), parallel_tool_calls_(request.parallel_tool_calls),
+      request_generate_(request.generate), shows_scores_(request.num_logprobs.has_value()),
+      shows_token_ids_(request.fields.return_token_ids),
+      shows_positions_(shows_token_ids_ || request.options.resumable), only_text_(only_text),
+      spell_(std::move(spell)), tokens_(std::make_shared<response_part>()) {
+  tokens_->what = kind::tokens;
 }
 
 json_writer response_narrator::open_event(const std::string& type) const {
@@ -53,7 +74,7 @@ response_event response_narrator::make(std::string type, json_writer& body) {
 
 response_event response_narrator::make(std::string type, json_writer& body, marks marked) {
   auto event = make(std::move(type), body);
-  output_json whole(std::move(event.json), std::move(marked), output_, echo_);
+  output_json whole(std::move(event.json), std::move(marked), echo_);
   event.json = {};
   if (whole.is_short())
     event.json = whole.text();
@@ -71,41 +92,146 @@ response_event response_narrator::state_event(const std::string& type) {
 }
 
 std::vector<response_event> response_narrator::open() {
-  std::vector<response_event> events{state_event("response.created")};
-  events.push_back(state_event("response.in_progress"));
-  if (!has_output()) return events;
-  auto item = open_event("response.output_item.added");
-  item.field("output_index", 0).key("item");
-  item.begin_object()
-      .field("id", identity_.message_id)
-      .field("type", "message")
-      .field("status", "in_progress");
-  item.field("role", "assistant").key("content").begin_array().end_array().end_object();
-  events.push_back(make("response.output_item.added", item));
-  auto part = open_event("response.content_part.added");
-  part.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0).key("part");
-  marks marked;
-  write_part(part, marked);
-  events.push_back(make("response.content_part.added", part, std::move(marked)));
-  return events;
+  events out{state_event("response.created")};
+  out.push_back(state_event("response.in_progress"));
+  if (has_output() && only_text_) open_item(kind::message, out);
+  return out;
 }
 
-response_event response_narrator::delta(const response_delta& added) {
-  auto out = open_event("response.output_text.delta");
-  out.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
-  out.field("delta", added.text).key("logprobs");
-  write_token_scores(out, with_text(added.scores, output_->spell));
-  if (shows_positions_) out.field("token_index", num_tokens_);
-  if (shows_token_ids_) {
-    out.key("token_ids");
-    write_tokens(out, added.tokens);
-    output_->tokens.insert(output_->tokens.end(), added.tokens.begin(), added.tokens.end());
+void response_narrator::open_item(kind what, events& out) {
+  const auto index = items_.size();
+  // "msg_1", and of the third item "rs_1_2".
+  static constexpr const char* prefixes[] = {"msg_", "rs_", "fc_"};
+  const auto number = identity_.message_id.substr(identity_.message_id.find('_') + 1);
+  current_ = std::make_shared<response_part>();
+  current_->what = what;
+  current_->spell = spell_;
+  current_->id = prefixes[static_cast<std::size_t>(what)] + number;
+  if (index > 0) current_->id += "_" + std::to_string(index);
+  if (what == kind::call) return; // announced when its name is known
+  auto item = open_event("response.output_item.added");
+  item.field("output_index", index).key("item");
+  write_new_item(item, *current_);
+  out.push_back(make("response.output_item.added", item));
+  auto opened = open_event("response.content_part.added");
+  opened.field("item_id", current_->id).field("output_index", index).field("content_index", 0).key("part");
+  marks marked;
+  write_content(opened, current_, marked);
+  out.push_back(make("response.content_part.added", opened, std::move(marked)));
+}
+
+void response_narrator::close_item(bool whole, events& out) {
+  if (!current_) return;
+  current_->is_whole = whole;
+  const part item = std::exchange(current_, nullptr);
+  const auto index = items_.size();
+  items_.push_back(item);
+  const auto tell = [&](const std::string& type, const auto& write) {
+    auto body = open_event(type);
+    marks marked;
+    write(body, marked);
+    out.push_back(make(type, body, std::move(marked)));
+  };
+  const auto place = [&](json_writer& body) -> json_writer& {
+    body.field("item_id", item->id).field("output_index", index);
+    return item->what == kind::call ? body : body.field("content_index", 0);
+  };
+  tell(std::string(done_event(item->what)), [&](json_writer& body, marks& marked) {
+    place(body);
+    if (item->what == kind::call) body.field("name", item->name);
+    mark(body, item->what == kind::call ? "arguments" : "text", content::text, item, marked);
+    if (item->what == kind::message) mark(body, "logprobs", content::scores, item, marked);
+  });
+  if (item->what != kind::call)
+    tell("response.content_part.done",
+         [&](json_writer& body, marks& marked) { write_content(place(body).key("part"), item, marked); });
+  tell("response.output_item.done", [&](json_writer& body, marks& marked) {
+    write_item(body.field("output_index", index).key("item"), item, marked);
+  });
+}
+
+void response_narrator::ensure_item(kind what, events& out) {
+  if (current_ && current_->what == what) return;
+  close_item(true, out);
+  open_item(what, out);
+}
+
+std::vector<response_event> response_narrator::delta(const response_delta& added) {
+  events out;
+  next_scores_.insert(next_scores_.end(), added.scores.begin(), added.scores.end());
+  next_tokens_.insert(next_tokens_.end(), added.tokens.begin(), added.tokens.end());
+  if (shows_token_ids_)
+    tokens_->tokens.insert(tokens_->tokens.end(), added.tokens.begin(), added.tokens.end());
+  const auto num_before = num_tokens_;
+  std::size_t num_deltas = 0;
+  for (const auto& item : added.items) num_deltas += has_delta(item) ? 1 : 0;
+  // Tokens whose text waits, or scores without text, still have their positions told.
+  const bool tells_nothing =
+      added.items.empty() && (only_text_ || (current_ && current_->what == kind::message));
+  if (tells_nothing && (!next_scores_.empty() || (shows_positions_ && !next_tokens_.empty()))) {
+    add({}, true, out);
   }
-  output_->text += added.text;
-  if (shows_scores_)
-    for (const auto& score : added.scores) output_->scores.append(score);
-  num_tokens_ += static_cast<std::uint32_t>(added.tokens.size());
-  return make("response.output_text.delta", out);
+  for (const auto& item : added.items) {
+    if (has_delta(item)) --num_deltas;
+    add(item, has_delta(item) && num_deltas == 0, out);
+  }
+  num_tokens_ = num_before + static_cast<std::uint32_t>(added.tokens.size());
+  for (auto& event : out) event.end_token = num_tokens_;
+  return out;
+}
+
+void response_narrator::add(const output_item& item, bool last, events& out) {
+  switch (item.what) {
+  case output_item::kind::reasoning:
+    ensure_item(kind::reasoning, out);
+    break;
+  case output_item::kind::text:
+    ensure_item(kind::message, out);
+    break;
+  case output_item::kind::call_begin: {
+    close_item(true, out);
+    open_item(kind::call, out);
+    current_->name = item.text;
+    current_->call_id = item.call_id;
+    auto body = open_event("response.output_item.added");
+    body.field("output_index", items_.size()).key("item");
+    write_new_item(body, *current_);
+    out.push_back(make("response.output_item.added", body));
+    return;
+  }
+  case output_item::kind::call_arguments:
+    break;
+  case output_item::kind::call_end:
+    return close_item(true, out);
+  }
+  add_delta(item.text, last, out);
+}
+
+/// `last`: of this round; it carries the round's tokens.
+void response_narrator::add_delta(const std::string& text, bool last, events& out) {
+  const std::string type(delta_event(current_->what));
+  auto body = open_event(type);
+  body.field("item_id", current_->id).field("output_index", items_.size());
+  if (current_->what != kind::call) body.field("content_index", 0);
+  body.field("delta", text);
+  if (current_->what == kind::message) {
+    const auto scores = std::exchange(next_scores_, {});
+    body.key("logprobs");
+    write_token_scores(body, with_text(scores, spell_));
+    if (shows_scores_)
+      for (const auto& score : scores) current_->scores.append(score);
+  }
+  if (last) {
+    const auto tokens = std::exchange(next_tokens_, {});
+    if (shows_positions_) body.field("token_index", num_told_tokens_);
+    if (shows_token_ids_) {
+      body.key("token_ids");
+      write_tokens(body, tokens);
+    }
+    num_told_tokens_ += static_cast<std::uint32_t>(tokens.size());
+  }
+  current_->text += text;
+  out.push_back(make(type, body));
 }
 
 response_event response_narrator::round(const round_trace& round) {
@@ -130,59 +256,26 @@ std::vector<response_event> response_narrator::close(const response_outcome& out
   default:
     status_ = "completed";
   }
-  std::vector<response_event> events;
+  events out;
   if (has_output() && outcome.finish != finish_reason::error) {
-    const auto done = [&](const std::string& type, const auto& write) {
-      auto out = open_event(type);
-      marks marked;
-      write(out, marked);
-      events.push_back(make(type, out, std::move(marked)));
-    };
-    const auto place = [&](json_writer& out) -> json_writer& {
-      return out.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
-    };
-    done("response.output_text.done", [&](json_writer& out, marks& marked) {
-      place(out);
-      mark(out, "text", output_json::content::text, marked);
-      mark(out, "logprobs", output_json::content::scores, marked);
-    });
-    done("response.content_part.done",
-         [&](json_writer& out, marks& marked) { write_part(place(out).key("part"), marked); });
-    done("response.output_item.done", [&](json_writer& out, marks& marked) {
-      write_item(out.field("output_index", 0).key("item"), marked);
-    });
+    if (!current_ && items_.empty()) open_item(kind::message, out); // an empty answer is a message, too
+    close_item(status_ == "completed", out);
   }
   // The protocol has three endings; a cancelled response is an incomplete one with status "cancelled".
-  events.push_back(state_event(status_ == "failed"      ? "response.failed"
-                               : status_ == "completed" ? "response.completed"
-                                                        : "response.incomplete"));
-  return events;
-}
-
-void response_narrator::write_part(json_writer& out, marks& marked) {
-  out.begin_object().field("type", "output_text");
-  mark(out, "text", output_json::content::text, marked);
-  out.key("annotations").begin_array().end_array();
-  mark(out, "logprobs", output_json::content::scores, marked);
-  out.end_object();
-}
-
-void response_narrator::write_item(json_writer& out, marks& marked) const {
-  out.begin_object().field("id", identity_.message_id).field("type", "message");
-  out.field("status", status_ == "completed" ? "completed" : "incomplete").field("role", "assistant");
-  out.key("content").begin_array();
-  write_part(out, marked);
-  out.end_array().end_object();
+  out.push_back(state_event(status_ == "failed"      ? "response.failed"
+                            : status_ == "completed" ? "response.completed"
+                                                     : "response.incomplete"));
+  return out;
 }
 
 void response_narrator::write_request_echo(json_writer& out, marks& marked) const {
   if (echo_->instructions.empty())
     out.key("instructions").null();
   else
-    mark(out, "instructions", output_json::content::instructions, marked);
+    mark(out, "instructions", content::instructions, nullptr, marked);
   out.key("max_output_tokens");
   max_output_tokens_ ? out.value(*max_output_tokens_) : out.null();
-  out.key("max_tool_calls").null().field("parallel_tool_calls", true);
+  out.key("max_tool_calls").null().field("parallel_tool_calls", parallel_tool_calls_);
   out.key("previous_response_id").string_or_null(previous_response_id_);
   out.key("prompt_cache_key")
       .null()
@@ -200,7 +293,7 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
   if (echo_->tools.empty())
     out.key("tools").begin_array().end_array();
   else
-    mark(out, "tools", output_json::content::tools, marked);
+    mark(out, "tools", content::tools, nullptr, marked);
   out.field("top_logprobs", num_top_logprobs_).field("top_p", top_p_).field("truncation", "disabled");
   out.key("user").null().key("metadata").raw(metadata_);
 }
@@ -228,7 +321,8 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
     out.null();
   out.field("model", identity_.model).key("output").begin_array();
   const bool finished = status_ == "completed" || status_ == "incomplete" || status_ == "cancelled";
-  if (has_output() && finished) write_item(out, marked);
+  if (has_output() && finished)
+    for (const auto& item : items_) write_item(out, item, marked);
   out.end_array();
   write_request_echo(out, marked);
   out.key("usage");
@@ -244,7 +338,7 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
   }
   if (shows_token_ids_ && finished) {
     out.key("paceline").begin_object();
-    mark(out, "token_ids", output_json::content::tokens, marked);
+    mark(out, "token_ids", content::tokens, tokens_, marked);
     out.end_object();
   }
   out.end_object();
@@ -254,7 +348,21 @@ output_json response_narrator::object() const {
   json_writer out;
   marks marked;
   write_object(out, marked);
-  return {out.take(), std::move(marked), output_, echo_};
+  return {out.take(), std::move(marked), echo_};
+}
+
+chat_message response_narrator::answer() const {
+  chat_message turn;
+  turn.role = "assistant";
+  for (const auto& item : items_) {
+    if (item->what == kind::message) turn.content.emplace(turn.content.value_or("") + item->text);
+    if (item->what != kind::call) continue;
+    // Templates receive arguments as a tree. Those that the token limit cut are none.
+    const bool valid = static_cast<bool>(parse_object(item->text));
+    turn.tool_calls.push_back({item->call_id, item->name, valid ? item->text : "{}"});
+  }
+  if (!turn.content && turn.tool_calls.empty()) turn.content = "";
+  return turn;
 }
 
 } // namespace paceline::wire

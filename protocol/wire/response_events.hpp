@@ -3,6 +3,7 @@
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/output/output_item.hpp"
 #include "protocol/wire/response_output.hpp"
 #include "protocol/wire/usage.hpp"
 
@@ -28,15 +29,15 @@ struct response_event {
 
 struct response_identity {
   std::string id;         ///< "resp_…"
-  std::string message_id; ///< "msg_…"
+  std::string message_id; ///< "msg_…"; ids of further items are made from it
   std::string stream_id;  ///< lane; empty = none
   std::int64_t created = 0;
   std::string model;
 };
 
-/// Tokens added by one round, as the client sees them.
+/// What one round adds, as the client sees it.
 struct response_delta {
-  std::string text;
+  output_items items;
   std::vector<token_id> tokens;
   std::vector<token_logprob> scores;
 };
@@ -49,38 +50,49 @@ struct response_outcome {
   std::optional<generation_metrics> metrics;
 };
 
-/// Turns one generation into the event sequence of the Responses protocol: created, in_progress,
-/// output_item.added, content_part.added, output_text.delta*, output_text.done, content_part.done,
-/// output_item.done, and completed, incomplete or failed. Sequence numbers start at 0 and have no gaps.
-/// Invariant: the text of the final object is the concatenation of all deltas.
+/// Turns one generation into the event sequence of the Responses protocol: created, in_progress, then for
+/// each item of the output output_item.added, its deltas, and output_item.done, and completed, incomplete or
+/// failed. Items are messages, thoughts ("reasoning") and function calls. Sequence numbers start at 0 and
+/// have no gaps. Invariant: the text of an item in the final object is the concatenation of its deltas.
 class response_narrator {
  public:
   /// `spell` gives the text of tokens in log-probabilities. It is called on any thread while an event exists.
-  response_narrator(response_identity identity, const response_request& request, token_speller spell);
+  /// `only_text`: the output will be one message, which is announced at once.
+  response_narrator(response_identity identity, const response_request& request, token_speller spell,
+                    bool only_text = true);
 
   std::vector<response_event> open();
-  response_event delta(const response_delta& added);
+  std::vector<response_event> delta(const response_delta& added);
   response_event round(const round_trace& round);
   std::vector<response_event> close(const response_outcome& outcome);
 
   /// The response object in its current state; after `close`, the body of a reply without streaming.
   output_json object() const;
   const response_identity& identity() const noexcept { return identity_; }
-  const std::string& text() const noexcept { return output_->text; }
+  /// The output as a turn of the conversation.
+  chat_message answer() const;
   std::uint32_t num_tokens() const noexcept { return num_tokens_; }
 
  private:
+  using events = std::vector<response_event>;
   using marks = std::vector<output_json::mark>;
+  using part = std::shared_ptr<const response_part>;
 
   response_event make(std::string type, json_writer& body);
   /// An event that repeats the output or the request at the positions `marked`.
   response_event make(std::string type, json_writer& body, marks marked);
   json_writer open_event(const std::string& type) const;
   response_event state_event(const std::string& type);
+
+  void open_item(response_part::kind what, events& out);
+  void close_item(bool whole, events& out);
+  /// Goes on with an item of that kind, a new one if the current one is of another.
+  void ensure_item(response_part::kind what, events& out);
+  void add(const output_item& item, bool last, events& out);
+  void add_delta(const std::string& text, bool last, events& out);
+
   // These functions omit output and request, and note in `marked` where they belong.
   void write_object(json_writer& out, marks& marked) const;
-  void write_item(json_writer& out, marks& marked) const;
-  static void write_part(json_writer& out, marks& marked);
   void write_request_echo(json_writer& out, marks& marked) const;
   bool has_output() const noexcept { return request_generate_; }
 
@@ -94,14 +106,22 @@ class response_narrator {
   float temperature_ = 1;
   float top_p_ = 1;
   bool store_ = true;
+  bool parallel_tool_calls_ = true;
   bool request_generate_ = true;
   bool shows_scores_ = false;
   bool shows_token_ids_ = false;
   bool shows_positions_ = false;
+  bool only_text_ = true;
   // State of the response so far.
   std::string status_ = "in_progress";
-  std::shared_ptr<response_output> output_; ///< grows until `close`; shared by events afterwards
+  token_speller spell_;
+  std::vector<part> items_;                ///< complete, in order
+  std::shared_ptr<response_part> current_; ///< the item that is written; null: none
+  std::shared_ptr<response_part> tokens_;  ///< grows until `close`; shared by events afterwards
+  std::vector<token_logprob> next_scores_; ///< of the next delta of a message
+  std::vector<token_id> next_tokens_;      ///< of the next delta
   std::uint32_t num_tokens_ = 0;
+  std::uint32_t num_told_tokens_ = 0; ///< whose position a delta carried
   std::uint64_t next_sequence_number_ = 0;
   response_outcome outcome_;
 };

@@ -21,7 +21,7 @@ constexpr std::size_t tokens_a_step = 64;
 class output_json::source final : public text_source {
  public:
   source(const output_json& from, std::string before, std::string after)
-      : words_(std::move(before)), marks_(from.marks_), output_(from.output_), echo_(from.echo_) {
+      : words_(std::move(before)), marks_(from.marks_), parts_(from.parts_), echo_(from.echo_) {
     for (auto& mark : marks_) mark.position += words_.size();
     words_.append(from.words_).append(after);
   }
@@ -34,7 +34,7 @@ class output_json::source final : public text_source {
   std::size_t num_bytes() const noexcept override { return words_.size() + out_.size(); }
   std::vector<shared_part> shared() const override {
     std::vector<shared_part> parts;
-    if (output_) parts.push_back({output_.get(), output_->num_bytes()});
+    for (const auto* part : parts_) parts.push_back({part, part->num_bytes()});
     if (echo_) parts.push_back({echo_.get(), echo_->num_bytes()});
     return parts;
   }
@@ -50,15 +50,16 @@ class output_json::source final : public text_source {
       return;
     }
     bool done = true;
+    const auto& part = marks_[next_mark_].part;
     switch (marks_[next_mark_].what) {
     case content::text:
-      done = step_text(output_->text);
+      done = step_text(part->text);
       break;
     case content::scores:
-      done = step_scores();
+      done = step_scores(*part);
       break;
     case content::tokens:
-      done = step_tokens();
+      done = step_tokens(part->tokens);
       break;
     case content::instructions:
       done = step_text(echo_->instructions);
@@ -91,9 +92,9 @@ class output_json::source final : public text_source {
     return at_ == json.size();
   }
 
-  bool step_scores() {
+  bool step_scores(const response_part& part) {
     if (!scores_) {
-      scores_.emplace(output_->scores);
+      scores_.emplace(part.scores);
       writer_ = {};
       writer_.begin_array();
     }
@@ -102,14 +103,13 @@ class output_json::source final : public text_source {
       writer_.end_array();
       scores_.reset();
     } else {
-      write_token_score(writer_, scores_->next(output_->spell));
+      write_token_score(writer_, scores_->next(part.spell));
     }
     out_ += writer_.take();
     return done;
   }
 
-  bool step_tokens() {
-    const auto& tokens = output_->tokens;
+  bool step_tokens(const std::vector<token_id>& tokens) {
     if (at_ == 0) out_ += '[';
     const auto end = std::min(at_ + tokens_a_step, tokens.size());
     for (; at_ < end; ++at_) out_.append(at_ == 0 ? "" : ",").append(std::to_string(tokens[at_].value));
@@ -120,7 +120,7 @@ class output_json::source final : public text_source {
 
   std::string words_;
   std::vector<mark> marks_;
-  std::shared_ptr<const response_output> output_;
+  std::vector<const response_part*> parts_; // which the marks keep alive
   std::shared_ptr<const response_echo> echo_;
   std::string out_;           ///< generated and not returned yet
   std::size_t position_ = 0;  ///< in the other text
@@ -131,15 +131,13 @@ class output_json::source final : public text_source {
 };
 
 output_json::output_json(std::string words, std::vector<mark> marks,
-                         const std::shared_ptr<const response_output>& output,
                          const std::shared_ptr<const response_echo>& echo)
     : words_(std::move(words)), marks_(std::move(marks)) {
   for (const auto& one : marks_) {
-    const bool of_request = one.what == content::instructions || one.what == content::tools;
-    if (of_request)
+    if (!one.part)
       echo_ = echo;
-    else
-      output_ = output;
+    else if (std::find(parts_.begin(), parts_.end(), one.part.get()) == parts_.end())
+      parts_.push_back(one.part.get());
   }
 }
 

@@ -11,13 +11,24 @@
 
 namespace paceline::wire {
 
-/// The output of a response, stored once however many events repeat it. Immutable after its last token; then
-/// connections share it and read it on their own threads.
-struct response_output {
-  std::string text;
-  score_log scores;             ///< if the client asked for log-probabilities
+/// One item of a response's output, stored once however many events repeat it. Immutable once it is complete;
+/// then connections share it and read it on their own threads.
+struct response_part {
+  enum class kind : std::uint8_t {
+    message,
+    reasoning,
+    call,
+    tokens, ///< not an item: the ids of all tokens
+  };
+  kind what = kind::message;
+  std::string id;
+  std::string call_id;          ///< of a call
+  std::string name;             ///< of the function that a call calls
+  std::string text;             ///< of a call: its arguments, as JSON
+  score_log scores;             ///< of a message, if the client asked for log-probabilities
   std::vector<token_id> tokens; ///< if the client asked for token ids
   token_speller spell;
+  bool is_whole = true; ///< false: the response ended within it
 
   std::size_t num_bytes() const noexcept {
     return text.size() + scores.num_bytes() + tokens.size() * sizeof(token_id);
@@ -40,12 +51,12 @@ class output_json {
   struct mark {
     std::size_t position = 0; ///< in the other text
     content what = content::text;
+    std::shared_ptr<const response_part> part; ///< null: of the request
   };
 
   output_json() = default;
-  /// `marks` must be sorted by position. Keeps `output` and `echo` alive if a mark refers to them.
+  /// `marks` must be sorted by position. Keeps `echo` alive if a mark refers to it.
   output_json(std::string words, std::vector<mark> marks,
-              const std::shared_ptr<const response_output>& output,
               const std::shared_ptr<const response_echo>& echo = {});
 
   /// Bytes it holds, shared parts included; the JSON may be ten times as long.
@@ -62,12 +73,14 @@ class output_json {
   class source;
 
   std::size_t shared_bytes() const noexcept {
-    return (output_ ? output_->num_bytes() : 0) + (echo_ ? echo_->num_bytes() : 0);
+    std::size_t count = echo_ ? echo_->num_bytes() : 0;
+    for (const auto* part : parts_) count += part->num_bytes();
+    return count;
   }
 
   std::string words_;
   std::vector<mark> marks_;
-  std::shared_ptr<const response_output> output_;
+  std::vector<const response_part*> parts_; ///< those of the marks, each once
   std::shared_ptr<const response_echo> echo_;
 };
 

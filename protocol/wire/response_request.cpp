@@ -5,15 +5,18 @@
 #include "protocol/wire/unsupported_fields.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace paceline::wire {
 
 namespace {
 
-/// An item of `input`: a message, or a function call of an earlier turn and its result.
-chat_message read_item(field_reader& reader) {
+/// An item of `input`: a message, or a function call of an earlier turn and its result. Thoughts of earlier
+/// turns, which clients send back, are no part of a prompt: for them there is no message.
+std::optional<chat_message> read_item(field_reader& reader) {
   std::string type = "message";
   reader.text(spec("input[].type"), type);
+  if (type == "reasoning") return std::nullopt;
   chat_message message;
   if (type == "message") {
     const auto role = reader.choice(spec("input[].role"));
@@ -48,6 +51,14 @@ chat_message read_item(field_reader& reader) {
   return message;
 }
 
+/// Adds a turn. A call goes on with the assistant's turn before it, as the model wrote both.
+void add_turn(chat_message turn, std::vector<chat_message>& out) {
+  const bool goes_on = !turn.tool_calls.empty() && !out.empty() && out.back().role == "assistant";
+  if (!goes_on) return out.push_back(std::move(turn));
+  auto& calls = out.back().tool_calls;
+  std::move(turn.tool_calls.begin(), turn.tool_calls.end(), std::back_inserter(calls));
+}
+
 /// A string is one user message.
 void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_message>& out) {
   const auto& row = spec("input");
@@ -66,9 +77,10 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
     const auto name = "input[" + std::to_string(i++) + "]";
     if (!item.is_object()) return outer.fail(name, "must be an object, not " + std::string(kind_of(item)));
     field_reader reader(item, outer.path_of(name));
-    out.push_back(read_item(reader));
-    budget.take(reader, out.back());
+    auto turn = read_item(reader);
+    if (turn) budget.take(reader, *turn);
     if (reader.failure()) return outer.fail(*reader.failure());
+    if (turn) add_turn(*std::move(turn), out);
   }
 }
 
@@ -166,7 +178,8 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_input(reader, limits.max_messages, out.input);
   reader.text(spec("instructions"), out.instructions);
   reader.text(spec("previous_response_id"), out.previous_response_id);
-  read_tools(reader, out.tools);
+  read_tools(reader, out.tools, out.parallel_tool_calls);
+  read_reasoning_options(reader, out.fields.thoughts);
   read_metadata(reader, out.metadata);
   read_generation_fields(reader, limits, out.fields);
   if (out.fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));

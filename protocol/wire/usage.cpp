@@ -77,7 +77,7 @@ void write_usage(json_writer& out, const usage& used) {
   out.field("prompt_tokens", used.prompt_tokens).field("completion_tokens", used.completion_tokens);
   out.field("total_tokens", std::uint64_t{used.prompt_tokens} + used.completion_tokens);
   out.key("prompt_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
-  out.key("completion_tokens_details").begin_object().field("reasoning_tokens", 0);
+  out.key("completion_tokens_details").begin_object().field("reasoning_tokens", used.reasoning_tokens);
   write_predicted(out, used);
   write_guarantee(out, used);
   out.end_object();
@@ -88,7 +88,7 @@ void write_response_usage(json_writer& out, const usage& used) {
   out.begin_object().field("input_tokens", used.prompt_tokens);
   out.key("input_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
   out.field("output_tokens", used.completion_tokens);
-  out.key("output_tokens_details").begin_object().field("reasoning_tokens", 0);
+  out.key("output_tokens_details").begin_object().field("reasoning_tokens", used.reasoning_tokens);
   write_predicted(out, used);
   write_guarantee(out, used);
   out.end_object();

@@ -23,7 +23,8 @@ struct usage {
   std::uint32_t accepted_draft_tokens = 0;
   std::uint32_t rejected_draft_tokens = 0;
   paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest guarantee of its choices
-  bool has_prediction = false; ///< the client sent one: the draft tokens are told
+  bool has_prediction = false;        ///< the client sent one: the draft tokens are told
+  std::uint32_t reasoning_tokens = 0; ///< those of `completion_tokens` that are thoughts
 };
 
 /// Adds the tokens of one finished choice. Set `count_prompt` for the first choice of each prompt.

@@ -15,6 +15,29 @@ constexpr std::size_t text_step = 4U << 10U; ///< bytes of text escaped at a tim
 
 } // namespace
 
+void whole_choice::append(const output_items& items) {
+  for (const auto& item : items) {
+    switch (item.what) {
+    case output_item::kind::reasoning:
+      reasoning += item.text;
+      break;
+    case output_item::kind::text:
+      text += item.text;
+      break;
+    case output_item::kind::call_begin:
+      calls.push_back({item.call_id, item.text, {}});
+      call_bytes += sizeof(tool_call) + item.call_id.size() + item.text.size();
+      break;
+    case output_item::kind::call_arguments:
+      calls.back().arguments += item.text;
+      call_bytes += item.text.size();
+      break;
+    case output_item::kind::call_end:
+      break;
+    }
+  }
+}
+
 whole_reply::whole_reply(opened, reply_content begun, token_speller spell)
     : content_(std::move(begun)), spell_(std::move(spell)) {
   once([this](json_writer& out) {
@@ -83,22 +106,19 @@ void whole_reply::add_tokens(const std::vector<token_id>& tokens) {
   once([](json_writer& out) { out.end_array(); });
 }
 
-void whole_reply::add_text(const whole_choice& choice) {
+void whole_reply::add_string(const std::string* prefix, const std::string& text) {
   once([](json_writer& out) { out.begin_string(); });
-  parts_.emplace_back([&choice, at = std::size_t{0}](json_writer& out) mutable {
-    const std::string_view before = choice.prompt_text ? std::string_view(*choice.prompt_text) : "";
-    const auto size = before.size() + choice.text.size();
-    const auto byte = [&](std::size_t i) {
-      return i < before.size() ? before[i] : choice.text[i - before.size()];
-    };
+  parts_.emplace_back([prefix, &text, at = std::size_t{0}](json_writer& out) mutable {
+    const std::string_view before = prefix != nullptr ? std::string_view(*prefix) : "";
+    const auto size = before.size() + text.size();
+    const auto byte = [&](std::size_t i) { return i < before.size() ? before[i] : text[i - before.size()]; };
     auto end = std::min(at + text_step, size);
     // Up to a character's end: half of one would be written as a broken one.
     for (int i = 0; i < 3 && end < size && is_utf8_continuation(byte(end)); ++i) ++end;
     std::string piece;
     if (at < before.size()) piece = before.substr(at, end - at);
     if (end > before.size())
-      piece.append(choice.text, std::max(at, before.size()) - before.size(),
-                   end - std::max(at, before.size()));
+      piece.append(text, std::max(at, before.size()) - before.size(), end - std::max(at, before.size()));
     out.add_to_string(piece);
     at = end;
     return at < size;
@@ -140,7 +160,7 @@ void whole_reply::add_legacy_scores(whole_choice& choice) {
 
 void whole_reply::add_completion_choice(whole_choice& choice) {
   once([&choice](json_writer& out) { out.begin_object().field("index", choice.index).key("text"); });
-  add_text(choice);
+  add_string(choice.prompt_text.get(), choice.text);
   once([](json_writer& out) { out.key("logprobs"); });
   if (content_.shape.scores)
     add_legacy_scores(choice);
@@ -149,13 +169,36 @@ void whole_reply::add_completion_choice(whole_choice& choice) {
   add_ending(choice, content_.shape.token_ids ? &content_.prompts.at(choice.prompt) : nullptr);
 }
 
+void whole_reply::add_message(whole_choice& choice) {
+  once([](json_writer& out) { out.begin_object().field("role", "assistant").key("content"); });
+  if (choice.text.empty() && !choice.calls.empty())
+    once([](json_writer& out) { out.null(); });
+  else
+    add_string(nullptr, choice.text);
+  once([](json_writer& out) { out.key("refusal").null(); });
+  if (!choice.reasoning.empty()) {
+    once([](json_writer& out) { out.key("reasoning_content"); });
+    add_string(nullptr, choice.reasoning);
+  }
+  if (!choice.calls.empty()) {
+    once([](json_writer& out) { out.key("tool_calls").begin_array(); });
+    for (const auto& call : choice.calls) {
+      once([&call](json_writer& out) {
+        out.begin_object().field("id", call.id).field("type", "function").key("function").begin_object();
+        out.field("name", call.name).key("arguments");
+      });
+      add_string(nullptr, call.arguments);
+      once([](json_writer& out) { out.end_object().end_object(); });
+    }
+    once([](json_writer& out) { out.end_array(); });
+  }
+  once([](json_writer& out) { out.end_object(); });
+}
+
 void whole_reply::add_chat_choice(whole_choice& choice) {
-  once([&choice](json_writer& out) {
-    out.begin_object().field("index", choice.index).key("message").begin_object();
-    out.field("role", "assistant").key("content");
-  });
-  add_text(choice);
-  once([](json_writer& out) { out.key("refusal").null().end_object().key("logprobs"); });
+  once([&choice](json_writer& out) { out.begin_object().field("index", choice.index).key("message"); });
+  add_message(choice);
+  once([](json_writer& out) { out.key("logprobs"); });
   if (content_.shape.scores) {
     once([](json_writer& out) { out.begin_object().key("content").begin_array(); });
     add_scores(choice, [](json_writer& out, const token_score& score) { write_token_score(out, score); });
@@ -167,7 +210,9 @@ void whole_reply::add_chat_choice(whole_choice& choice) {
 }
 
 void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* prompt) {
-  once([&choice](json_writer& out) { out.key("finish_reason").string_or_null(to_string(choice.finish)); });
+  once([&choice](json_writer& out) {
+    out.key("finish_reason").string_or_null(finish_name(choice.finish, !choice.calls.empty()));
+  });
   if (content_.shape.token_ids) {
     once([](json_writer& out) { out.key("token_ids"); });
     add_tokens(choice.tokens);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/chat_prompt.hpp"
 #include "protocol/wire/completion_replies.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/kept_output.hpp"
@@ -21,15 +22,20 @@ struct whole_choice {
   std::uint32_t prompt = 0; ///< index of its prompt in `reply_content::prompts`
   /// The prompt that precedes `text` if the reply echoes it; choices may share it.
   std::shared_ptr<const std::string> prompt_text;
-  std::string text;
+  std::string text;             ///< the answer
+  std::string reasoning;        ///< thoughts, where they are told apart
+  std::vector<tool_call> calls; ///< calls of the client's functions
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
   round_log rounds;
   finish_reason finish = finish_reason::none;
 
+  void append(const output_items& items);
   std::size_t num_bytes() const noexcept {
-    return text.size() + tokens.size() * sizeof(token_id) + scores.num_bytes() + rounds.num_bytes();
+    return text.size() + reasoning.size() + call_bytes + tokens.size() * sizeof(token_id) +
+           scores.num_bytes() + rounds.num_bytes();
   }
+  std::size_t call_bytes = 0; ///< of `calls`
 };
 
 /// The content of a reply.
@@ -76,7 +82,9 @@ class whole_reply {
   void add_legacy_scores(whole_choice& choice);
   void add_scores(whole_choice& choice, std::function<void(json_writer&, const token_score&)> write);
   void add_ending(whole_choice& choice, const shared_list<token_id>* prompt);
-  void add_text(const whole_choice& choice);
+  /// Adds `before`, if it is not null, and `text` as one JSON string. Both must exist until they are written.
+  void add_string(const std::string* before, const std::string& text);
+  void add_message(whole_choice& choice);
   void add_tokens(const std::vector<token_id>& tokens);
 
   reply_content content_;

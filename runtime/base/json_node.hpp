@@ -12,16 +12,16 @@
 
 namespace paceline {
 
-/// A place in a JSON document, there or not, that knows its path. Reading what breaks a rule records the
-/// document's first error and gives a default, so that a reader runs through and looks at the error once. A
-/// null counts as absent. Numbers never convert silently: a fraction, a string or a value out of range is an
-/// error.
+/// A place in a JSON document, with its path. The place may be absent. If a value breaks the rule of a read
+/// function, the function records an error, unless the document has one already, and returns a default. So a
+/// reader can read everything and check for an error once, at the end. A null counts as absent. Numbers never
+/// convert silently: a fraction, a string or a value out of range is an error.
 class json_node {
  public:
   /// How errors name a place of "f.json": "f.json: model.vocab[3]" or "f.json: rope_scaling: key 'factor'".
   enum class naming : std::uint8_t { path, key };
 
-  /// The document's root; `file` is what errors call the document. `value`, `failure` outlive all nodes.
+  /// The document's root. Errors call the document `file`. `value` and `failure` must outlive all nodes.
   json_node(const boost::json::value& value, std::string file, std::optional<error>& failure,
             naming names = naming::path)
       : json_node(&value, value.if_object(), std::move(file), failure, names) {}
@@ -29,6 +29,7 @@ class json_node {
             naming names = naming::path)
       : json_node(nullptr, &object, std::move(file), failure, names) {}
 
+  /// A member or an element. It is absent if this node has none of that name or index; that is no error.
   json_node operator[](std::string_view key) const;
   json_node operator[](std::size_t index) const;
   /// Elements of an array; 0 for anything else.
@@ -40,26 +41,26 @@ class json_node {
   bool is_array() const noexcept { return value_ != nullptr && value_->is_array(); }
   bool is_object() const noexcept { return object_ != nullptr; }
   bool is_true() const noexcept { return value_ != nullptr && value_->is_bool() && value_->get_bool(); }
-  /// The value if it is a whole number of [0, limit).
+  /// The value if it is a whole number of [0, limit), which is at most 2^32.
   std::optional<std::uint32_t> if_uint_below(std::uint64_t limit) const noexcept;
 
-  /// Required values.
+  // Required values. The defaults are an empty string, 0 and an empty object.
   std::string string() const;
   std::uint32_t uint_below(std::uint32_t limit) const;
-  std::uint32_t uint() const; ///< any that fits
+  std::uint32_t uint() const; ///< any that fits 32 bits
   double number() const;      ///< any finite one
-  double setting() const;     ///< of at most 1e30, which float32 can hold
+  double setting() const;     ///< at most 1e30 in magnitude, so that it fits float32
   const boost::json::object& object() const;
   void require_object() const;
   void require_array() const;
 
-  /// Optional values.
+  // Optional values. A value that is present must obey the rule of the required one.
   std::string string_or(std::string_view fallback) const { return *this ? string() : std::string(fallback); }
   bool flag_or(bool fallback) const;
   std::uint32_t uint_or(std::uint32_t fallback) const { return *this ? uint() : fallback; }
   double setting_or(double fallback) const { return *this ? setting() : fallback; }
 
-  /// Member "type", what components call themselves by.
+  /// Member "type", which names the kind of a tokenizer's component; empty if absent.
   std::string type() const { return (*this)["type"].string_or(""); }
   /// Records that this place breaks `rule`, unless there is an error already.
   void refuse(std::string_view rule, errc code = errc::invalid_file) const;

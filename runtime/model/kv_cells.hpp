@@ -10,7 +10,7 @@
 
 namespace paceline::model {
 
-/// Shape of one layer's keys and values.
+/// Shape of the keys and values of all layers.
 struct kv_shape {
   std::uint32_t num_layers = 0;
   std::uint32_t num_heads = 0; ///< key-value heads
@@ -22,16 +22,17 @@ struct kv_shape {
   }
 };
 
-/// What a pool keeps of its rows' hidden states.
+/// The hidden states (features) that a pool keeps for each cell.
 struct feature_shape {
-  std::span<const layer_index> taps = {}; ///< empty: nothing
-  std::uint32_t hidden_size = 0;
+  std::span<const layer_index> taps = {}; ///< layers as in feature_cells.hpp; empty: no features
+  std::uint32_t hidden_size = 0;          ///< values of one tap
 };
 
 /// Keys and values of a transformer, in the layout of `device::kv_layer`. Keys and values of all layers of a
-/// block are contiguous, and so are its scales if the type has them: the first use of a block touches memory
-/// in one place. With one array for each layer it would touch as many places as there are arrays; with huge
-/// pages that means many page faults in one pass (340 ms for 24 layers on a virtual machine).
+/// block are contiguous, and so are the block's scales if the type has them. So the first use of a block
+/// touches memory in one place. With one array for each layer it would touch as many places as there are
+/// arrays, and with huge pages this causes many page faults in one pass (340 ms for 24 layers on a virtual
+/// machine).
 class kv_cells final : public kv_storage {
  public:
   /// Throws std::bad_alloc, also if the size exceeds 64 bits. `memory` must outlive the storage.

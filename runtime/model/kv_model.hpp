@@ -15,40 +15,44 @@ class ops;
 
 namespace paceline::model {
 
-/// Properties of a model for the rest of the runtime. Constant after loading.
+/// Properties of a model that the rest of the runtime needs. Constant after loading.
 struct model_info {
   std::string architecture;         ///< "llama", "qwen2", "hash", "eagle3"
-  std::uint32_t vocab_size = 0;     ///< logits a row
+  std::uint32_t vocab_size = 0;     ///< logits of a row
   std::uint32_t context_length = 0; ///< positions for which the model was made
   std::uint32_t num_layers = 0;
-  std::uint32_t hidden_size = 0;        ///< values a row of a tap
-  std::uint64_t weights_bytes = 0;      ///< bytes of weights in memory
-  std::uint64_t bytes_per_token = 0;    ///< bytes of weights one decoded token reads
+  std::uint32_t hidden_size = 0;        ///< values of a row at one tap
+  std::uint64_t weights_bytes = 0;      ///< in memory
+  std::uint64_t bytes_per_token = 0;    ///< bytes of weights that a pass over one row reads
   std::uint64_t kv_bytes_per_token = 0; ///< bytes of one token's KV cell over all layers, without features
-  /// Computed by ops, which may choose tokens from them (`forward_outputs::choices`).
+  /// Whether the device's ops compute the logits. The device may then choose tokens from them
+  /// (`forward_outputs::choices`).
   bool logits_by_ops = false;
 };
 
 /// The memory of one KV pool: `num_blocks` blocks of `block_size` cells, in a layout that only its model
-/// knows. The pool manager decides who owns each block; this class does not know.
+/// knows. The pool manager decides who owns each block; this class does not know the owners.
 class kv_storage {
  public:
   virtual ~kv_storage() = default;
   virtual std::uint32_t num_blocks() const noexcept = 0;
   virtual std::uint32_t block_size() const noexcept = 0;
-  /// Makes copies in order, of features too. Called inside a program of the stream that uses the pool.
+  /// Makes the copies in order, features included. Called inside a program of the stream that uses the pool.
   virtual void copy(device::ops& ops, std::span<const device::kv_copy> copies) = 0;
-  /// The same out of the pool `from`, of the model whose first layers this pool's model is (`part_of`), on
-  /// the same device and with blocks of the same size. Keys and values only.
+  /// Copies cells of the pool `from` to this pool, keys and values only. This pool's model must be the first
+  /// layers of the model of `from` (`part_of`). Both pools must be on the same device and have blocks of the
+  /// same size.
   virtual void copy_from(device::ops& ops, const kv_storage& from,
                          std::span<const device::kv_copy> copies) = 0;
-  /// Fills blocks with poison (NaN where the layout has floats): tests call it on freed blocks.
+  /// Fills blocks with values that no pass writes (NaN where the layout has floats). Tests call it on freed
+  /// blocks, so that reads of these show.
   virtual void poison(std::span<const block_id> blocks) = 0;
   /// The hidden states that passes write beside their cells; null if the pool was made without taps.
   virtual const feature_cells* features() const noexcept { return nullptr; }
 };
 
-/// Checks that every slot written or read by a row is in its sequence's blocks, and every block in the pool.
+/// Asserts that every slot that a row writes or reads is in its sequence's blocks, and every block in the
+/// pool.
 void check_batch(const device::row_batch& batch, const kv_storage& kv);
 
 /// A model that keeps keys and values of its rows in a pool: a language model, or a draft head.

@@ -12,12 +12,13 @@
 
 namespace paceline::rounds {
 
-/// Where a drafter's cells of a beam search's hypotheses lie in the request's lease: each hypothesis has a
-/// session and a block table. Tables share the full blocks of what their texts have in common; a hypothesis
-/// that goes on from another one's text gets copies of the cells behind them. So a text is read once,
-/// whichever hypotheses it belongs to, and one that takes several rounds to read is read on in each of them.
+/// The cells of a drafter for the hypotheses of one beam search, all in the request's lease in the drafter's
+/// pool. Each hypothesis has a session and a block table. Tables share the full blocks of the text that
+/// hypotheses have in common. A hypothesis that continues another one's text gets copies of the cells after
+/// these blocks. So each text is read once, however many hypotheses it belongs to. A text that takes several
+/// rounds to read is continued in each of them.
 ///
-/// For drafters whose cells depend on the tokens up to them only (`drafter_traits::text_begin`).
+/// For drafters whose cells depend on no tokens after them (`drafter_traits::text_begin`).
 ///
 /// Invariants: a block in several tables is full of cells that their texts have in common, so nobody writes
 /// to it. Blocks of the prefix cache, with which the lease begins, are in all tables that have read the
@@ -27,29 +28,34 @@ namespace paceline::rounds {
 class hypothesis_cells {
  public:
   struct layout {
-    std::span<const block_id> lease; ///< begins with the previous round's
+    std::span<const block_id> lease; ///< begins with the blocks of the previous round's lease
     std::uint32_t block_size = 0;
-    std::uint32_t num_prompt_cells = 0; ///< what all hypotheses have in common
-    std::uint32_t num_draft_cells = 0;  ///< that a draft takes behind the text
-    /// So many tokens of a text are read twice rather than waited for: what a round commits.
+    std::uint32_t num_prompt_cells = 0; ///< cells of the prompt, which all hypotheses have in common
+    std::uint32_t num_draft_cells = 0;  ///< cells that a draft takes after the text
+    /// If a hypothesis lacks at most this many tokens of a text that another one is reading, it reads them
+    /// itself instead of waiting. As many as a round can commit.
     std::uint32_t num_read_twice = 0;
   };
 
-  /// Begins a round, in which the hypotheses have these output tokens. `where.lease` must remain valid until
-  /// the next one.
+  /// Begins a round. outputs[i] has the output tokens of hypothesis i. `where.lease` must remain valid until
+  /// the next call.
   void begin_round(std::vector<std::vector<token_id>> outputs, const layout& where);
-  /// Opens further hypotheses, to be drafted for in one call before this is called again. Returns their
-  /// numbers; empty: there are no others in this round. A hypothesis waits while the text that it shares with
-  /// another one is being read for that one: until the next call, or the next round. One for which there are
-  /// no blocks is left out. `empty`: a session that has read nothing, of which others are clones.
+  /// Opens further hypotheses and returns their numbers; empty: no others can be opened in this round. The
+  /// caller drafts for them in one call of the drafter, and then calls this function again. While the text
+  /// that a hypothesis shares with another one is being read for the other one, the hypothesis waits for the
+  /// next call, or for the next round. A hypothesis for which there are no blocks is left out. `empty`: a
+  /// session that has read nothing; new sessions are clones of it.
   std::vector<std::size_t> open_next(device::ops& ops, model::kv_storage& kv,
                                      const speculation::drafter_session& empty);
 
+  /// Session and block table of hypothesis `i`; null and empty if it is not open.
   speculation::drafter_session* session(std::size_t i) const { return now_[i].session.get(); }
   std::span<const block_id> blocks(std::size_t i) const { return now_[i].blocks; }
-  /// Whether its table is the lease from its first block on, in which the final cells are.
+  /// Whether the session of hypothesis `i` starts in this round, in the lease's blocks from the first on.
+  /// Only then it takes over the cells of the prefix cache; sessions that continue another one's have them
+  /// already.
   bool begins_lease(std::size_t i) const { return now_[i].begins_lease; }
-  /// Whether one that was opened in this round has more to read than the last round's tokens.
+  /// Whether a hypothesis that was opened in this round has more to read than the last round's tokens.
   bool catching_up() const noexcept { return catching_up_; }
 
  private:
@@ -65,13 +71,14 @@ class hypothesis_cells {
   std::uint32_t num_text_cells(const hypothesis& one) const {
     return where_.num_prompt_cells + static_cast<std::uint32_t>(one.output.size());
   }
-  std::uint32_t num_wanted(const hypothesis& one) const { // blocks
+  /// Blocks for the text and a draft.
+  std::uint32_t num_wanted(const hypothesis& one) const {
     return (num_text_cells(one) + where_.num_draft_cells + where_.block_size - 1) / where_.block_size;
   }
   bool has_room(const hypothesis& one) const {
     return one.table.size() * where_.block_size >= num_text_cells(one);
   }
-  /// The first free block from this number on; the number of all blocks if there is none.
+  /// The first block from this number on that is in no table; the size of the lease if there is none.
   std::uint32_t next_free(std::uint32_t number) const;
   std::uint32_t num_common(const hypothesis& a, const hypothesis& b) const;
   std::uint32_t num_read(const hypothesis& of, const hypothesis& from) const;
@@ -84,10 +91,11 @@ class hypothesis_cells {
   void close(hypothesis& one);
 
   layout where_;
-  std::vector<hypothesis> now_;               ///< of this round
-  std::vector<hypothesis> before_;            ///< of the last round, until the first of this round are open
-  std::vector<std::size_t> pending_, called_; ///< in this round
-  std::vector<std::uint32_t> num_owners_;     ///< for each block of the lease, tables that have it
+  std::vector<hypothesis> now_;           ///< of this round
+  std::vector<hypothesis> before_;        ///< of the last round, until the first of this round are open
+  std::vector<std::size_t> pending_;      ///< of this round, not yet returned by open_next
+  std::vector<std::size_t> called_;       ///< of this round, returned by open_next
+  std::vector<std::uint32_t> num_owners_; ///< number of tables that have each block of the lease
   bool catching_up_ = false;
 };
 

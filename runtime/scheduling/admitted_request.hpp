@@ -18,7 +18,7 @@ class request_terms;
 struct admitted_request {
   std::shared_ptr<const request_terms> terms; ///< readable by anybody at any time
   std::shared_ptr<const committed_log> log;   ///< to be read behind fences
-  /// For verify programs only; its type is hidden from others.
+  /// For verify programs only. Code outside `runtime/rounds` does not see its type.
   std::shared_ptr<rounds::request_progress> progress;
 
   request_id id() const noexcept;

@@ -13,8 +13,9 @@
 
 namespace paceline::tokenizer {
 
-/// Finds the first of several strings in a text that arrives in parts (Knuth, Morris, Pratt 1977): the one
-/// whose last byte comes first, and among those the longest. The division into parts does not matter.
+/// Finds the first of several strings in a text that arrives in parts (Knuth, Morris, Pratt 1977): the string
+/// whose last byte comes first, and of those that end together the longest. The division into parts does not
+/// matter. Not thread-safe.
 class stop_matcher {
  public:
   /// Empty strings are ignored.
@@ -23,7 +24,7 @@ class stop_matcher {
   /// Processes the next byte. Returns the length of the string that ends with it, or nullopt.
   std::optional<std::size_t> feed(char byte) noexcept;
 
-  /// Number of bytes at the end of the text that may still become a string.
+  /// Number of bytes at the end of the text that are a string or may still become one.
   std::size_t num_undecided_bytes() const noexcept;
 
  private:
@@ -42,18 +43,22 @@ struct stream_text {
 };
 
 /// The text of a generation as clients see it: decoded tokens up to the first stop string. Text that may be
-/// the beginning of a stop string is held back until this is decided. For one generation; not thread-safe.
+/// the beginning of a stop string is held back until later text decides it. One object for each generation;
+/// not thread-safe.
 class text_stream {
  public:
   text_stream(tokenizer vocabulary, const std::vector<std::string>& stop_strings,
               bool include_stop_string = false, decode_options options = {});
 
-  /// `may_stop` false: a stop string completed by this token counts as text.
+  /// Adds a token and returns the text that is now certain. Empty after a stop string. `may_stop` false: a
+  /// stop string completed by this token counts as text.
   stream_text feed(token_id token, bool may_stop = true) { return release(decoder_.feed(token), may_stop); }
 
-  /// Ends the text without a stop string: returns all that was held back.
+  /// Ends the text after the last token: returns all that was held back. Bytes that the decoder held back may
+  /// complete a stop string, which then ends the text.
   stream_text finish();
 
+  /// True once a stop string was found.
   bool stopped() const noexcept { return stopped_; }
 
  private:
@@ -63,7 +68,7 @@ class text_stream {
   stop_matcher matcher_;
   std::string held_;
   bool include_stop_string_;
-  bool stopped_ = false; ///< no more text is returned
+  bool stopped_ = false;
 };
 
 } // namespace paceline::tokenizer

@@ -130,7 +130,7 @@ const std::string_view reply_schemas = R"schemas({
   }
 },
 "rounds": {"type": "object", "required": ["rounds"], "properties": {"rounds": {"type": "array", "items": @round}}},
-"finish_reason": {"enum": ["stop", "length", "abort", "error", null]},
+"finish_reason": {"enum": ["stop", "length", "tool_calls", "abort", "error", null]},
 "completion_choice": {
   "type": "object", "required": ["index", "text", "logprobs", "finish_reason"],
   "properties": {
@@ -158,13 +158,39 @@ const std::string_view reply_schemas = R"schemas({
     "usage": {"anyOf": [@usage, {"type": "null"}]}, "metrics": @metrics, "timings": @timings
   }
 },
+"tool_call": {
+  "type": "object", "required": ["id", "type", "function"],
+  "properties": {
+    "id": {"type": "string"}, "type": {"const": "function"},
+    "function": {
+      "type": "object", "required": ["name", "arguments"],
+      "properties": {"name": {"type": "string"}, "arguments": {"type": "string"}}
+    }
+  }
+},
+"tool_call_delta": {
+  "type": "object", "description": "More of a call; its first delta has id, type and name.",
+  "required": ["index", "function"],
+  "properties": {
+    "index": @count, "id": {"type": "string"}, "type": {"const": "function"},
+    "function": {
+      "type": "object", "required": ["arguments"],
+      "properties": {"name": {"type": "string"}, "arguments": {"type": "string"}}
+    }
+  }
+},
 "chat_choice": {
   "type": "object", "required": ["index", "message", "logprobs", "finish_reason"],
   "properties": {
     "index": @count,
     "message": {
       "type": "object", "required": ["role", "content", "refusal"],
-      "properties": {"role": {"const": "assistant"}, "content": {"type": "string"}, "refusal": {"type": "null"}}
+      "properties": {
+        "role": {"const": "assistant"},
+        "content": {"type": ["string", "null"], "description": "Null in a message that has calls and no text."},
+        "refusal": {"type": "null"}, "reasoning_content": {"type": "string"},
+        "tool_calls": {"type": "array", "items": @tool_call}
+      }
     },
     "logprobs": @chat_logprobs, "finish_reason": @finish_reason, "token_ids": @token_ids,
     "paceline": @rounds
@@ -183,7 +209,13 @@ const std::string_view reply_schemas = R"schemas({
   "type": "object", "required": ["index", "delta", "logprobs", "finish_reason"],
   "properties": {
     "index": @count,
-    "delta": {"type": "object", "properties": {"role": {"const": "assistant"}, "content": {"type": "string"}}},
+    "delta": {
+      "type": "object",
+      "properties": {
+        "role": {"const": "assistant"}, "content": {"type": "string"}, "reasoning_content": {"type": "string"},
+        "tool_calls": {"type": "array", "items": @tool_call_delta}
+      }
+    },
     "logprobs": @chat_logprobs, "finish_reason": @finish_reason, "token_ids": @token_ids,
     "paceline": @rounds
   }
@@ -213,6 +245,27 @@ const std::string_view reply_schemas = R"schemas({
     "content": {"type": "array", "items": @output_text}
   }
 },
+"reasoning_text": {
+  "type": "object", "required": ["type", "text"],
+  "properties": {"type": {"const": "reasoning_text"}, "text": {"type": "string"}}
+},
+"output_reasoning": {
+  "type": "object", "required": ["id", "type", "status", "summary", "content"],
+  "properties": {
+    "id": {"type": "string"}, "type": {"const": "reasoning"},
+    "status": {"enum": ["in_progress", "completed", "incomplete"]},
+    "summary": {"type": "array", "maxItems": 0}, "content": {"type": "array", "items": @reasoning_text}
+  }
+},
+"output_call": {
+  "type": "object", "required": ["id", "type", "status", "call_id", "name", "arguments"],
+  "properties": {
+    "id": {"type": "string"}, "type": {"const": "function_call"},
+    "status": {"enum": ["in_progress", "completed", "incomplete"]},
+    "call_id": {"type": "string"}, "name": {"type": "string"}, "arguments": {"type": "string"}
+  }
+},
+"output_item": {"anyOf": [@output_message, @output_reasoning, @output_call]},
 "response": {
   "type": "object",
   "required": [
@@ -233,9 +286,9 @@ const std::string_view reply_schemas = R"schemas({
       "type": ["object", "null"], "required": ["reason"],
       "properties": {"reason": {"enum": ["max_output_tokens", "cancelled"]}}
     },
-    "model": {"type": "string"}, "output": {"type": "array", "items": @output_message},
+    "model": {"type": "string"}, "output": {"type": "array", "items": @output_item},
     "instructions": {"type": ["string", "null"]}, "max_output_tokens": {"type": ["integer", "null"]},
-    "max_tool_calls": {"type": "null"}, "parallel_tool_calls": {"const": true},
+    "max_tool_calls": {"type": "null"}, "parallel_tool_calls": {"type": "boolean"},
     "previous_response_id": {"type": ["string", "null"]}, "prompt_cache_key": {"type": "null"},
     "reasoning": {"type": "object", "properties": {"effort": {"type": "null"}, "summary": {"type": "null"}}},
     "safety_identifier": {"type": "null"}, "service_tier": {"const": "default"}, "store": {"type": "boolean"},
@@ -255,15 +308,17 @@ const std::string_view reply_schemas = R"schemas({
     "type": {
       "enum": [
         "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
-        "response.output_text.delta", "response.output_text.done", "response.content_part.done",
-        "response.output_item.done", "response.completed", "response.incomplete", "response.failed",
-        "paceline.round"
+        "response.output_text.delta", "response.output_text.done", "response.reasoning_text.delta",
+        "response.reasoning_text.done", "response.function_call_arguments.delta",
+        "response.function_call_arguments.done", "response.content_part.done", "response.output_item.done",
+        "response.completed", "response.incomplete", "response.failed", "paceline.round"
       ]
     },
     "sequence_number": @count, "stream_id": {"type": "string"}, "response": @response,
     "response_id": {"type": "string"}, "output_index": @count, "content_index": @count,
-    "item_id": {"type": "string"}, "item": @output_message, "part": @output_text,
-    "delta": {"type": "string"}, "text": {"type": "string"},
+    "item_id": {"type": "string"}, "item": @output_item, "part": {"anyOf": [@output_text, @reasoning_text]},
+    "delta": {"type": "string"}, "text": {"type": "string"}, "name": {"type": "string"},
+    "arguments": {"type": "string"},
     "logprobs": {"type": "array", "items": @scored_token}, "token_index": @count, "token_ids": @token_ids,
     "round": @round
   }

@@ -56,6 +56,7 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
       std::make_shared<stream_terms>(stream_terms{request_.chat, identity_, request_.shape, request_.model});
   choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].reader = choice_reader(request_.output, *request_.model, request_.skips_special);
     choices_[i].whole.index = i;
     choices_[i].whole.prompt = i / request_.num_choices;
   }
@@ -145,6 +146,8 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
   }
   if (event.finish == finish_reason::none) return begin_early();
   add(totals_.used, event, group_->prompt_tokens(sequence), num_tokens, first % request_.num_choices == 0);
+  for (std::size_t i = 0; i < request_.choices_a_sequence; ++i)
+    totals_.used.reasoning_tokens += choices_[first + i].reader.num_reasoning_tokens();
   if (choices_.size() == 1) totals_.metrics = group_->metrics_of(sequence, event);
   for (std::size_t i = 0; i < request_.choices_a_sequence; ++i) choices_[first + i].ended = true;
   if (group_->num_running() == 0) return finish();
@@ -179,7 +182,7 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
     whole.prompt_text = request_.prompt_texts.at(choice / request_.num_choices);
     if (request_.shape.scores) whole.scores.append_without_score(prompt_of(choice).front());
   }
-  whole.text += event.text;
+  whole.append(state.reader.read(event));
   whole.finish = event.finish;
   if (request_.shape.token_ids)
     whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -197,10 +200,14 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
   const bool opens = !std::exchange(choices_[choice].opened, true);
+  auto& reader = choices_[choice].reader;
+  const auto reasoned = reader.num_reasoning_tokens();
+  auto items = reader.read(event);
+  so_far_.reasoning_tokens += reader.num_reasoning_tokens() - reasoned;
   if (opens && choice % request_.num_choices == 0)
     so_far_.prompt_tokens += group_->prompt_tokens(choice / request_.choices_a_sequence);
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
-  auto chunk = chunk_of(choice, event, opens);
+  auto chunk = chunk_of(choice, event, std::move(items), opens);
   const bool has_many_words = request_.shape.scores || chunk.prompt_text || chunk.prompt;
   if (has_many_words && channel_->congested()) {
     if (auto text = write_chunk_later(terms_, std::move(chunk))) channel_->send(std::move(text));
@@ -209,13 +216,17 @@ void completion_session::stream_event(std::size_t choice, const token_event& eve
   }
 }
 
-stream_chunk completion_session::chunk_of(std::size_t choice, const token_event& event, bool opens) {
+stream_chunk completion_session::chunk_of(std::size_t choice, const token_event& event,
+                                          wire::output_items items, bool opens) {
   auto& state = choices_[choice];
   stream_chunk chunk;
   chunk.index = state.whole.index;
   chunk.opens = opens;
   chunk.text_offset = state.text_offset;
   chunk.event = event;
+  chunk.event.text = {};
+  chunk.items = std::move(items);
+  chunk.has_calls = state.reader.has_calls();
   chunk.so_far = so_far_;
   if (opens && request_.shape.token_ids) chunk.prompt = prompt_of(choice);
   if (opens && request_.echo) {

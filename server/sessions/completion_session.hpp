@@ -3,6 +3,7 @@
 #include "protocol/wire/completion_replies.hpp"
 #include "protocol/wire/whole_reply.hpp"
 #include "server/http/reply_channel.hpp"
+#include "server/sessions/choice_reader.hpp"
 #include "server/sessions/end_tokens.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
@@ -37,6 +38,7 @@ class completion_session final : public exchange,
  private:
   /// The output of one choice so far.
   struct choice_state {
+    choice_reader reader;
     wire::whole_choice whole;    ///< everything, kept if the reply is not streamed
     std::size_t text_offset = 0; ///< characters sent so far
     bool opened = false;
@@ -64,7 +66,7 @@ class completion_session final : public exchange,
   std::size_t kept_bytes() const { return kept_bytes_ + (reply_ ? reply_->num_bytes() : 0); }
   void close();
   /// What `event` adds to its choice. The first event of an echoed prompt includes the prompt.
-  stream_chunk chunk_of(std::size_t choice, const token_event& event, bool opens);
+  stream_chunk chunk_of(std::size_t choice, const token_event& event, wire::output_items items, bool opens);
   header_list headers() const;
   const shared_list<token_id>& prompt_of(std::size_t choice) const;
 

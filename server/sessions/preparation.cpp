@@ -48,11 +48,28 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
-/// Calls are not parsed: a client that offers its tools would take the JSON text of a call for an answer.
-std::optional<api_error> judge_tools(const std::string& tools) {
-  if (tools.empty()) return std::nullopt; // also with tool_choice "none"
-  return wire::unsupported(
-      "tools", "tools: calls are not parsed, so tools are accepted with tool_choice \"none\" only");
+/// A client that offers its tools would take the text of a call that is not read for an answer.
+std::optional<api_error> judge_tools(const model_view& model, const std::string& tools) {
+  if (tools.empty() || model.outputs().calls != call_syntax::none) return std::nullopt;
+  return wire::unsupported("tools",
+                           "tools: how model \"" + model.limits().name +
+                               "\" writes calls is not known; its option tool_call_parser can name it");
+}
+
+/// What the output is searched for. `tools` is empty where none were offered.
+wire::output_plan plan_output(const model_view& model, const wire::generation_fields& fields,
+                              const std::string& tools, bool parallel_calls, std::string_view prompt) {
+  wire::output_plan plan;
+  if (fields.thoughts.split) {
+    plan.reasoning = model.outputs().reasoning;
+    plan.begins_inside_reasoning = wire::ends_inside_reasoning(prompt, plan.reasoning);
+    plan.drops_reasoning = !fields.thoughts.shown;
+  }
+  if (tools.empty()) return plan;
+  plan.calls = model.outputs().calls;
+  plan.tools = std::make_shared<const wire::tool_signatures>(tools);
+  if (!parallel_calls) plan.max_calls = 1;
+  return plan;
 }
 
 /// A model that does not reason has nothing to switch, so options for it have no effect and pass.
@@ -80,14 +97,6 @@ std::optional<api_error> encode_prediction(const model_view& model, wire::genera
     fields.prediction_tokens = *std::move(tokens);
   }
   return wire::keep_usable_prediction(fields, model.limits());
-}
-
-/// Tokens of a conversation's prompt. The template writes the special tokens itself.
-parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
-                                          const char* field) {
-  auto text = render_text(model, prompt, field);
-  if (!text) return std::move(text).failure();
-  return encode_text(model, *text, false);
 }
 
 /// Consumes `input`: the text is not needed once it is tokenized.
@@ -224,14 +233,20 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
-  if (auto failure = judge_tools(request->prompt.tools)) return *std::move(failure);
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
+  if (auto failure = judge_tools(**model, request->prompt.tools)) return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
-  auto tokens = encode_chat(**model, request->prompt, "messages");
+  const auto text = render_text(**model, request->prompt, "messages");
+  if (!text) return text.failure();
+  auto tokens = encode_text(**model, *text, false); // the template writes the special tokens itself
   if (!tokens) return std::move(tokens).failure();
+  out.output = plan_output(**model, request->fields, request->prompt.tools,
+                           request->prompt.parallel_tool_calls, *text);
+  if (wire::marks_calls_by_special_tokens(out.output.calls)) request->fields.skip_special_tokens = false;
+  out.skips_special = request->fields.skip_special_tokens;
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
@@ -243,10 +258,10 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
-  if (auto failure = judge_tools(request.tools)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);
+  if (auto failure = judge_tools(**model, request.tools)) return *std::move(failure);
   prepared_response out;
   out.model = *model;
   out.conversation = std::move(history);
@@ -255,8 +270,12 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
   prompt.messages.insert(prompt.messages.end(), out.conversation.begin(), out.conversation.end());
   prompt.tools = request.tools;
-  auto tokens = encode_chat(**model, prompt, "input");
+  const auto text = render_text(**model, prompt, "input");
+  if (!text) return text.failure();
+  auto tokens = encode_text(**model, *text, false);
   if (!tokens) return std::move(tokens).failure();
+  out.output = plan_output(**model, request.fields, request.tools, request.parallel_tool_calls, *text);
+  if (wire::marks_calls_by_special_tokens(out.output.calls)) request.fields.skip_special_tokens = false;
   auto fields = request.fields;
   if (!request.generate) { // only the prompt's cells are needed, but the engine generates at least one token
     fields.max_tokens = 1;

@@ -21,6 +21,8 @@ struct prepared_completion {
   bool echo = false;
   bool has_prediction = false;
   wire::reply_shape shape;
+  wire::output_plan output;             ///< what the output of each choice is searched for
+  bool skips_special = true;            ///< the text has no special tokens
   std::uint32_t num_choices = 1;        ///< for each prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence
   std::vector<shared_list<token_id>> prompts;
@@ -36,6 +38,7 @@ struct prepared_response {
   const model_view* model = nullptr;
   wire::response_request request;
   generation_request sequence;
+  wire::output_plan output;                     ///< what the output is searched for
   std::vector<wire::chat_message> conversation; ///< all turns of the prompt, without instructions
 };
 

@@ -107,7 +107,9 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
 
 std::optional<std::uint64_t> replay_log::after_token(std::uint32_t next_token) const {
   const auto is_delta = [](const wire::response_event& event) {
-    return event.type == "response.output_text.delta";
+    constexpr std::string_view ending = ".delta";
+    return event.type.size() > ending.size() &&
+           event.type.compare(event.type.size() - ending.size(), ending.size(), ending) == 0;
   };
   std::optional<std::uint64_t> after;       // after the last delta that the reader has seen completely
   std::optional<std::uint64_t> first_delta; // a reader inside the first delta gets it again

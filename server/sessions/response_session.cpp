@@ -9,11 +9,14 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
                                    std::string tenant, std::string id, std::string stream_id,
                                    time_point arrival)
     : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)),
-      prepared_(std::move(prepared)), tenant_(std::move(tenant)), arrival_(arrival),
-      narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
-                 prepared_.model->limits().name},
-                prepared_.request,
-                [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {
+      prepared_(std::move(prepared)),
+      reader_(prepared_.output, *prepared_.model, prepared_.request.fields.skip_special_tokens),
+      tenant_(std::move(tenant)), arrival_(arrival),
+      narrator_(
+          {std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
+           prepared_.model->limits().name},
+          prepared_.request, [&model = *prepared_.model](token_id token) { return model.token_bytes(token); },
+          reader_.finds_nothing()) {
   // The narrator has these; the input is now in the sequence and the conversation.
   prepared_.request.instructions = {};
   prepared_.request.tools = {};
@@ -72,11 +75,10 @@ void response_session::tell(const std::vector<wire::response_event>& events) {
 void response_session::on_event(std::size_t, const token_event& event) {
   if (finished_) return;
   if (event.trace) tell(narrator_.round(*event.trace));
-  const bool positions = prepared_.request.options.resumable || prepared_.request.fields.return_token_ids;
-  auto scores = ends_.scores_of_text(event);
-  const bool says_something = !event.text.empty() || !scores.empty() || (positions && !event.tokens.empty());
-  if (prepared_.request.generate && says_something)
-    tell(narrator_.delta({event.text, event.tokens, std::move(scores)}));
+  auto items = reader_.read(event);
+  if (prepared_.request.generate)
+    tell(narrator_.delta(
+        {std::move(items), event.tokens, reader_.scores_of_answer(ends_.scores_of_text(event))}));
   if (event.finish == finish_reason::none) return;
   std::optional<wire::api_error> failure;
   if (event.finish == finish_reason::error)
@@ -92,6 +94,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   outcome.failure = std::move(failure);
   const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
   outcome.used.has_prediction = prepared_.request.fields.has_prediction;
+  outcome.used.reasoning_tokens = reader_.num_reasoning_tokens();
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;
@@ -103,8 +106,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   finished.object = narrator_.object();
   finished.stored = outcome.finish != finish_reason::error;
   finished.conversation = std::move(prepared_.conversation);
-  if (prepared_.request.generate)
-    finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
+  if (prepared_.request.generate) finished.conversation.push_back(narrator_.answer());
   group_.reset();
   prepared_.request = {}; // the session of a resumable response exists until its events expire
   if (const auto listener = listener_.lock()) listener->on_finished(finished);

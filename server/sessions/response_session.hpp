@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/response_events.hpp"
+#include "server/sessions/choice_reader.hpp"
 #include "server/sessions/end_tokens.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
@@ -65,6 +66,7 @@ class response_session final : public generation_observer,
   executor_ptr executor_;
   std::weak_ptr<response_listener> listener_;
   prepared_response prepared_;
+  choice_reader reader_;
   end_tokens ends_;
   std::string tenant_;
   time_point arrival_;

@@ -3,6 +3,7 @@
 #include "server/http/http_writer.hpp"
 #include "server/sessions/generation_group.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -25,9 +26,18 @@ std::size_t bytes_of(const std::vector<token_logprob>& scores) {
   return count;
 }
 
+std::size_t bytes_of(const wire::output_items& items) {
+  std::size_t count = items.capacity() * sizeof(wire::output_item);
+  for (const auto& item : items) count += item.text.capacity() + item.call_id.capacity();
+  return count;
+}
+
 bool says_something(const stream_terms& terms, const stream_chunk& chunk) {
   const auto& event = chunk.event;
-  const bool has_text = !event.text.empty() || (chunk.prompt_text && !chunk.prompt_text->empty());
+  const bool has_items = std::any_of(chunk.items.begin(), chunk.items.end(), [](const auto& item) {
+    return item.what != wire::output_item::kind::call_end; // chunks do not say that a call is complete
+  });
+  const bool has_text = has_items || (chunk.prompt_text && !chunk.prompt_text->empty());
   const bool has_scores = terms.shape.scores && (chunk.first_of_prompt || !event.prompt_logprobs.empty() ||
                                                  !event.logprobs.empty());
   return has_text || has_scores || event.trace || (terms.shape.token_ids && !event.tokens.empty());
@@ -38,8 +48,8 @@ wire::reply_choice choice_of(const stream_terms& terms, const stream_chunk& chun
   wire::reply_choice added;
   added.index = chunk.index;
   added.text_offset = chunk.text_offset;
-  if (chunk.prompt_text) added.text = *chunk.prompt_text;
-  added.text += event.text;
+  if (chunk.prompt_text) append(added.items, wire::output_item::kind::text, *chunk.prompt_text);
+  added.items.insert(added.items.end(), chunk.items.begin(), chunk.items.end());
   added.tokens = event.tokens;
   if (terms.shape.scores) {
     if (chunk.first_of_prompt)
@@ -52,6 +62,7 @@ wire::reply_choice choice_of(const stream_terms& terms, const stream_chunk& chun
   }
   if (event.trace) added.rounds.push_back(*event.trace);
   added.finish = event.finish;
+  added.has_calls = chunk.has_calls;
   return added;
 }
 
@@ -64,12 +75,13 @@ class later final : public wire::text_source {
     done_ = true;
     auto text = write_chunk_event(*terms_, chunk_);
     chunk_.event = {};
+    chunk_.items = {};
     return text;
   }
   bool at_end() const noexcept override { return done_; }
   std::size_t num_bytes() const noexcept override {
     const auto& event = chunk_.event;
-    return sizeof *this + event.text.capacity() + event.tokens.capacity() * sizeof(token_id) +
+    return sizeof *this + bytes_of(chunk_.items) + event.tokens.capacity() * sizeof(token_id) +
            bytes_of(event.logprobs) + bytes_of(event.prompt_logprobs) +
            (event.trace ? bytes_of(*event.trace) : 0);
   }
@@ -106,6 +118,7 @@ std::string write_chunk_event(const stream_terms& terms, const stream_chunk& chu
   wire::reply_choice last;
   last.index = added.index;
   last.finish = finish;
+  last.has_calls = added.has_calls;
   return out += write_sse("", wire::chat_chunk(terms.identity, terms.shape, last, chunk.so_far));
 }
 

@@ -30,7 +30,9 @@ struct stream_chunk {
   std::optional<token_id> first_of_prompt;        ///< for an echo with scores: the token that has no score
   std::optional<shared_list<token_id>> prompt;    ///< in the first chunk, if the client asked for token ids
   std::size_t text_offset = 0;                    ///< characters of the choice before this chunk
-  token_event event;
+  token_event event;                              ///< without its text, which is in `items`
+  wire::output_items items;
+  bool has_calls = false; ///< the choice has calls of functions so far
   wire::usage so_far;
 };
 

@@ -17,8 +17,9 @@ namespace paceline::gpu {
 /// of stream numbers, from 0 in the order of creation: each entry runs the next queued command of that
 /// stream. This covers every order that a device with several engines may choose.
 ///
-/// A stream that the script does not name runs its commands at once, or as soon as what it waits for was
-/// reached. The script must not run a stream that waits for an event which the script still holds back.
+/// A stream that the script does not name runs its commands at once; if it waits for an event, the script
+/// runs until the event is reached. The script must not run a stream that waits for an event which the script
+/// still holds back.
 class scripted_runtime final : public emulation::emulated_runtime {
  public:
   /// Sets the order from now on.
@@ -106,7 +107,8 @@ class scripted_runtime final : public emulation::emulated_runtime {
     return p.num_commands == 0 || queues_[p.stream].num_taken >= p.num_commands;
   }
 
-  /// Runs the script's commands, and behind its end those of the stream of `end`, until `end` is reached.
+  /// Runs commands until `end` is reached: those of the script, and after its end those of the stream of
+  /// `end`.
   void do_until(const point end, std::unique_lock<std::mutex>& lock) {
     while (!is_reached(end)) {
       queue* const chosen = next_ < script_.size() ? &queues_[script_[next_]] : &queues_[end.stream];

@@ -19,11 +19,12 @@
 
 namespace paceline::gpu {
 
-/// The GPU that a test program tests: the emulation, with an order of threads given by `seed`, or a real one.
-/// The program is linked with one of them. Null if this machine has no GPU.
+/// The GPU that a test program tests: the emulation, in which `seed` decides the order of threads, or a real
+/// GPU. The program is linked with one of them. Null if this machine has no GPU. Throws std::runtime_error if
+/// the GPU cannot be opened.
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products);
 
-/// True if it takes seconds for what a GPU does in milliseconds.
+/// True for the emulation, which takes seconds for what a GPU does in milliseconds.
 bool tested_gpu_is_emulated();
 
 /// The runtime of the last device; null if this machine has no GPU.
@@ -31,7 +32,7 @@ runtime_api* tested_runtime();
 
 /// Number of calls of a CUDA runtime function for the last device; nullopt if calls are not counted.
 std::optional<std::uint32_t> num_calls(const char* function);
-/// Makes the next call of the function fail, if the device supports that.
+/// Makes the next call of a CUDA runtime function fail. No effect on a real GPU.
 void fail_next(const char* function);
 inline std::optional<std::uint32_t> num_graph_launches() { return num_calls("cudaGraphLaunch"); }
 
@@ -39,7 +40,8 @@ inline std::optional<std::uint32_t> num_graph_launches() { return num_calls("cud
 /// counted.
 std::optional<std::uint64_t> num_launches(kernel_id kernel);
 
-/// Number of launches on the last device that were to start early; nullopt if they are not counted.
+/// Number of launches on the last device that were allowed to start early; nullopt if launches are not
+/// counted.
 std::optional<std::uint64_t> num_early_launches();
 
 /// Arrays on a GPU and ops on them, for comparisons with the host's references.
@@ -74,7 +76,7 @@ class gpu_test : public testing::Test {
     return reinterpret_cast<T*>(buffers_.back()->data());
   }
 
-  /// Copies `count` values of any type from the GPU.
+  /// Copies `count` values of any type from the GPU. Their bytes must be a multiple of 4.
   template <class T>
   std::vector<T> download(const T* from, std::size_t count) {
     const std::size_t num_bytes = count * sizeof(T);
@@ -92,7 +94,7 @@ class gpu_test : public testing::Test {
     return *std::move(packed);
   }
 
-  /// Normally distributed values with, among many, an outlier.
+  /// Normally distributed values, one of them an outlier if there are more than 40.
   std::vector<float> values(std::size_t n, float deviation = 1) {
     std::normal_distribution<float> normal(0, deviation);
     std::vector<float> x(n);

@@ -122,6 +122,24 @@ def test_events_have_the_declared_members(daemon, document, path, body, schema):
         check(document, schema, event)
 
 
+def test_thoughts_have_the_declared_members(tmp_path, start_daemon, document):
+    """The template opens a thought that the model, which draws bytes, does not end."""
+    template = tmp_path / "thinking.jinja"
+    template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}{% if false %}</think>{% endif %}<think>")
+    running = start_daemon(**{"models.0.chat_template": template})
+    reply = running.post("/v1/chat/completions", CHAT)[2]
+    assert reply["choices"][0]["message"]["reasoning_content"]
+    check(document, "chat_completion", reply)
+    reply = running.post("/v1/responses", RESPONSE)[2]
+    assert reply["output"][0]["type"] == "reasoning"
+    check(document, "response", reply)
+    for path, body, schema in [("/v1/chat/completions", CHAT, "chat_chunk"), ("/v1/responses", RESPONSE, "response_event")]:
+        events = events_of(running, path, body | {"stream": True})
+        assert "reason" in json.dumps(events)
+        for event in events:
+            check(document, schema, event)
+
+
 def test_other_replies_have_the_declared_members(daemon, document):
     for path, schema in [("/v1/models", "model_list"), ("/v1/models/hash", "model"), ("/tokenizer_info", "tokenizer_info"), ("/livez", "health")]:
         check(document, schema, json.loads(daemon.get(path)[2]))

@@ -75,6 +75,7 @@ class byte_model final : public model_view {
   bool has_template = true;
   bool takes_tools = false;
   bool reasons = false;
+  wire::output_format format;
   mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -110,6 +111,8 @@ class byte_model final : public model_view {
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }
   bool template_reasons() const noexcept override { return reasons; }
+  const wire::output_format& outputs() const noexcept override { return format; }
+  bool is_special(token_id token) const override { return token.value >= 256; }
   expected<std::string> render_chat(boost::json::object variables) const override {
     std::string text;
     for (const auto& turn : variables.at("messages").as_array()) {

@@ -6,7 +6,7 @@
 
 namespace paceline::test {
 
-/// Fills the cells of a whole pool with values in [-2, 2] that repeat after 401 values only.
+/// Fills all cells of a pool with values in [-2, 2], whose period is 401 values.
 inline void make_up(const model::feature_cells& features) {
   const std::size_t size = std::size_t{features.num_blocks} * features.block_size * features.width();
   for (std::size_t i = 0; i < size; ++i)

@@ -12,7 +12,7 @@
 
 namespace paceline::test {
 
-/// Sequences whose blocks are at random places of a pool, and rows over them as the scheduler makes them.
+/// Sequences whose blocks are at random places of a pool, and rows of passes over them.
 class paged_sequences {
  public:
   paged_sequences(std::uint32_t block_size, std::uint32_t num_blocks, std::uint32_t seed)
@@ -46,7 +46,8 @@ class paged_sequences {
     return rows;
   }
 
-  /// The same, of which each sees all: position end - 1, of which the rotary one is as far back as the row.
+  /// Rows like chain_rows that all see the whole range: each has position end - 1, and its rotary position is
+  /// that of its slot.
   std::vector<device::batch_entry> block_rows(std::uint32_t sequence, std::uint32_t begin,
                                               std::uint32_t end) const {
     auto rows = chain_rows(sequence, begin, end);
@@ -62,8 +63,8 @@ class paged_sequences {
     return chain_rows(sequence, 0, num_slots_[sequence]);
   }
 
-  /// A draft tree over `base` committed positions: node i is in slot base + i, its parent is given (-1: the
-  /// last committed token).
+  /// A draft tree after `base` committed positions. Node i is in slot base + i; parents[i] is its parent's
+  /// number, or -1 for the last committed token.
   std::vector<device::batch_entry> tree_rows(std::uint32_t sequence, std::uint32_t base,
                                              const std::vector<std::int32_t>& parents) {
     std::vector<device::batch_entry> rows;
@@ -81,22 +82,23 @@ class paged_sequences {
     return rows;
   }
 
-  /// Views of `rows`; valid until the next tree_rows or add_sequence.
+  /// A batch that refers to `rows`, which must outlive it. Valid until the next tree_rows or add_sequence.
   device::row_batch batch(const std::vector<device::batch_entry>& rows) const {
     return {rows, sequences_, paths_};
   }
 
-  /// The compaction that moves one slot's cell to another slot of the sequence.
+  /// The copy of one slot's cell to another slot of the sequence, as compaction makes it.
   device::kv_copy copy_of(std::uint32_t sequence, std::uint32_t from, std::uint32_t to) const {
     const auto& blocks = tables_[sequence];
     return {blocks[from / block_size_], from % block_size_, blocks[to / block_size_], to % block_size_, 1};
   }
 
+  /// Makes that copy in the host's memory of `layer`.
   void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from,
                  std::uint32_t to) const {
     copy_cell(layer, layer, sequence, from, to);
   }
-  /// The same, from `source`, a layer of the same shape.
+  /// The same from `source`, a layer of the same shape, to `layer`.
   void copy_cell(const device::kv_layer& layer, const device::kv_layer& source, std::uint32_t sequence,
                  std::uint32_t from, std::uint32_t to) const {
     const device::kv_copy copy = copy_of(sequence, from, to);

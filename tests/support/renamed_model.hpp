@@ -10,8 +10,8 @@
 
 namespace paceline::test {
 
-/// A hash model with other token ids, like another model's vocabulary: `inner_of[id]` is the hash model's
-/// token, or -1 for a token that it does not have, which is never generated and is read as token 0.
+/// A hash model with other token ids, as if it had another model's vocabulary. `inner_of[id]` is the hash
+/// model's token for `id`, or -1 if it has none. Such a token has the logit -infinity and is read as 0.
 class renamed_model final : public model::language_model {
  public:
   renamed_model(const model::hash_model_config& config, std::vector<std::int32_t> inner_of)

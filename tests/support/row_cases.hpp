@@ -10,12 +10,12 @@
 /// Inputs for tests of the row kernels of every device.
 namespace paceline::test {
 
-/// A shape of attention, its pool and its mask.
+/// A shape of attention, of its pool and of its mask.
 struct attention_case {
   std::uint32_t num_heads, num_kv_heads, head_dim, block_size;
   kv_type type;
-  std::uint32_t window;
-  float soft_cap;
+  std::uint32_t window; ///< positions that a row sees, its own included; 0: all
+  float soft_cap;       ///< of scores; 0: none
 };
 
 inline std::ostream& operator<<(std::ostream& out, const attention_case& c) {

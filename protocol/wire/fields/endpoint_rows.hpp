@@ -75,13 +75,22 @@ inline constexpr field_spec message_rows[] = {
          "Of role `tool`: the call that is answered."),
 };
 
+inline constexpr request_kinds with_thoughts = in::chat | in::all_responses;
+inline constexpr std::string_view reasoning_formats[] = {"auto", "deepseek", "none"};
+
+inline constexpr field_spec reasoning_rows[] = {
+    choice("reasoning_format", with_thoughts, reasoning_formats, "\"auto\"",
+           "`none`: thoughts stay in the text (see *Tools and thoughts*). llama-server's."),
+    boolean("separate_reasoning", with_thoughts, "true", "false: as `reasoning_format` `none`. SGLang's."),
+    boolean("include_reasoning", with_thoughts, "true", "false: thoughts are dropped. vLLM's."),
+};
+
 inline constexpr request_kinds with_tools = in::conversations | in::all_responses;
 
 inline constexpr field_spec tool_rows[] = {
-    list(
-        field_type::object_list, "tools", with_tools, 0, max_tools,
-        "Functions. Calls are not parsed, so generating endpoints refuse tools unless `tool_choice` is `none`; "
-        "`/tokenize` passes them to the template."),
+    list(field_type::object_list, "tools", with_tools, 0, max_tools,
+         "Functions that the model may call, of models that write calls in a known syntax (see *Tools and "
+         "thoughts*)."),
     required(choice("tools[].type", with_tools, function_type, {}, "The kind of tool.")),
     object("tools[].function", with_tools, "The function, if its fields are not in the tool itself."),
     required(text("tools[].function.name", with_tools, 1, 256, {}, "Its name.")),
@@ -92,11 +101,12 @@ inline constexpr field_spec tool_rows[] = {
     object("tools[].parameters", with_tools, "JSON Schema of its arguments."),
     other("tools[].strict", with_tools, "anything", {}, "{}", "Is passed to the template."),
     other("tool_choice", with_tools, "`auto`, `none`", "\"auto\"", R"({"enum":["auto","none",null]})",
-          "`none`: the tools are left out of the prompt."),
-    boolean("parallel_tool_calls", with_tools, "true", "Has no effect."),
+          "`none`: the tools are left out of the prompt. `required` and named tools are refused."),
+    boolean("parallel_tool_calls", with_tools, "true", "false: the output behind the first call is dropped."),
 };
 
-inline constexpr std::string_view item_types[] = {"message", "function_call", "function_call_output"};
+inline constexpr std::string_view item_types[] = {"message", "function_call", "function_call_output",
+                                                  "reasoning"};
 inline constexpr std::string_view item_roles[] = {"system", "developer", "user", "assistant"};
 inline constexpr std::string_view included[] = {"message.output_text.logprobs",
                                                 "reasoning.encrypted_content"};
@@ -106,7 +116,8 @@ inline constexpr std::string_view verbosities[] = {"medium"};
 inline constexpr field_spec response_rows[] = {
     list(field_type::text_or_objects, "input", in::all_responses, 0, request_limits{}.max_messages,
          "A user message, or items. Required, except with `previous_response_id` or `paceline.resume`."),
-    choice("input[].type", in::all_responses, item_types, "\"message\"", "Others are refused."),
+    choice("input[].type", in::all_responses, item_types, "\"message\"",
+           "Others are refused. `reasoning` items of earlier turns are no part of the prompt."),
     choice("input[].role", in::all_responses, item_roles, {}, "Of messages; required."),
     list(field_type::text_or_objects, "input[].content", in::all_responses, 0, 0, "Of messages; required."),
     choice("input[].content[].type", in::all_responses, message_part_types, {}, "Others are refused."),

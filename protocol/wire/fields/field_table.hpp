@@ -18,6 +18,7 @@ inline constexpr field_group field_groups[] = {
     {"Chat", rows::chat_rows},
     {"Messages", rows::message_rows},
     {"Tools", rows::tool_rows},
+    {"Thoughts", rows::reasoning_rows},
     {"Every generating endpoint", rows::request_rows},
     {"Sampling", rows::sampling_rows},
     {"Ending", rows::ending_rows},

@@ -1,16 +1,15 @@
 #pragma once
 
-// Products of quantised weights in registers of 256 bits: eight rows of a tile, its lower or upper half, fill
-// one. Included by the source file of each such level, whose Step says how codes and activations are
-// multiplied:
+// Products of quantised weights in registers of 256 bits. A register holds one value for each of eight rows
+// of a tile: the tile's lower or upper half. The source file of each kernel level that has such registers
+// includes this file. Its template argument Step says how codes and activations are multiplied:
 //
-//     Step::integers                  __m256i, or __m256 that hold whole numbers
-//     Step::scales<F>(meta, m)        what the rows of a tile bring into a block besides codes, m the
-//     minimum's
-//                                     scale; its mins[group][half] are read here
-//     Step::dot<F, N>(codes, x, scales, j)   the integers j[half][row] of op_matmul.hpp for N rows of x
+//     Step::integers     a register type: __m256i, or __m256 with whole numbers
+//     Step::scales<F>    the values of one block of a tile other than codes
+//     Step::dot<F, N>    computes the integers j[half][row of x] of op_matmul.hpp for N rows of x
 //
-// They are exact, so that all levels give the same bits.
+// Scales are constructed from `meta` (packed_layout.hpp) and m, the scale of the minima; this file reads
+// their member mins[group][half]. The integers must be exact, so that all levels give the same bits.
 #include "runtime/cpu/kernels/matmul_table-inl.hpp"
 #include "runtime/cpu/packed_layout.hpp"
 
@@ -26,8 +25,9 @@ constexpr std::uint32_t half_rows = 8;
 __m256i load(const std::byte* at) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(at)); }
 __m128i load8(const std::byte* at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)); }
 
+/// The four bytes at `at`, in each lane of 32 bits.
 template <class T>
-__m256i broadcast4(const T* at) { // four bytes to each lane
+__m256i broadcast4(const T* at) {
   std::int32_t four = 0;
   std::memcpy(&four, at, sizeof four);
   return _mm256_set1_epi32(four);
@@ -37,12 +37,12 @@ __m256 load_f16(const std::byte* at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-/// Codes of columns 4 * G .. 4 * G + 3 of half a tile's rows, unsigned; of the block whose codes begin at
-/// `codes`, which points to the half's bytes of the first line.
+/// Unsigned codes of columns 4 * G .. 4 * G + 3 of a block, for half of the tile's rows. `codes` points to
+/// the half's bytes in the block's first line.
 template <packed_format F, std::uint32_t G>
 [[gnu::always_inline]] inline __m256i unsigned_codes(const std::byte* codes) {
   const auto line = [&](std::uint32_t index) { return load(codes + index * line_bytes); };
-  /// Bits [from, from + count) of each byte at bit `to`.
+  /// Bits [from, from + count) of each byte, moved to bit `to`.
   const auto field = [](__m256i bytes, int from, int count, int to) {
     const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << count) - 1) << to));
     const __m256i moved =
@@ -77,7 +77,7 @@ inline __m256 as_float(__m256 whole) { return whole; }
 /// runs out of registers.
 [[gnu::always_inline]] inline void keep_order(__m256i& value) { asm volatile("" : "+x"(value)); }
 
-/// One block of a tile times N rows of x.
+/// Adds the products of one block of a tile and N rows of x to `acc`. `d`: the block's scales.
 template <class Step, packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void
 add_block(const std::byte* codes, const typename Step::template scales<F>& scales, const __m256 (&d)[2],
@@ -100,7 +100,8 @@ add_block(const std::byte* codes, const typename Step::template scales<F>& scale
   });
 }
 
-/// A part of a tile of quantised weights times N rows of x.
+/// A part of a tile of quantised weights times N rows of x. Adds to `out`, [N][tile_rows], except that the
+/// part that begins with block 0 overwrites it.
 template <class Step, device::tensor_type Type, std::uint32_t N>
 void multiply_tile(const tile_part& part, const activation_block* panel, float* out) {
   constexpr packed_format F = packed_format_of(Type);

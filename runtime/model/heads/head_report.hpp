@@ -11,12 +11,13 @@
 
 namespace paceline::model {
 
-/// Reads the files of a draft head, without a target: its kind, and in `head.facts` sizes, the fields in
-/// which dialects differ, tapped layers, levels and the vocabulary map. Errors: as of `kind_of_head`; a
-/// config that cannot be read is the report's problem.
+/// Reads the files of a draft head without a target. `head.kind` has the head's kind. `head.facts` has sizes,
+/// the fields in which layouts differ, tapped layers, levels and the vocabulary map. Errors: those of
+/// `kind_of_head` and `inspect_files`. A config that cannot be read is no error: `problem` has the reason.
 expected<model_report> inspect_head(const std::filesystem::path& path);
 
-/// Adds whether the head fits a target: what `load_draft_head` gave for it, or `load_lookahead_inputs`.
+/// Adds whether the head fits a target. `target`: the target as the report names it. `loaded`: the result of
+/// loading the head for it (`load_draft_head`, or `load_lookahead_inputs`); an error becomes `problem`.
 void add_fit(model_report& report, const std::string& target,
              const expected<std::shared_ptr<const draft_head>>& loaded);
 void add_fit(model_report& report, const std::string& target, const expected<lookahead_inputs>& loaded);

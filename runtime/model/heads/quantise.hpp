@@ -8,8 +8,9 @@
 
 namespace paceline::model {
 
-/// Rows of whole blocks of 32 values in the format Q8_0 or Q4_0. Scales are the largest magnitude over 127,
-/// and the value of the largest magnitude over -8, as in files of these formats.
+/// The bytes of `values` in the format `type`, which must be Q8_0 or Q4_0. The number of values must be a
+/// multiple of 32. As in files of these formats, the scale of a block is its largest magnitude divided by 127
+/// (Q8_0), or its value of largest magnitude divided by -8 (Q4_0).
 std::vector<std::byte> quantise(std::span<const float> values, device::tensor_type type);
 
 } // namespace paceline::model

@@ -6,8 +6,9 @@
 
 namespace paceline::model {
 
-/// Arithmetic on sizes read from a file; nullopt if the exact result exceeds 64 bits. Every size that a
-/// loader computes goes through these before it is compared with a limit or used for an allocation.
+// Arithmetic on sizes read from a file. Results are nullopt if the exact result exceeds 64 bits. Loaders
+// compute every size with these functions before they compare it with a limit or allocate it.
+
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
   if (b > std::numeric_limits<std::uint64_t>::max() - a) return std::nullopt;
   return a + b;

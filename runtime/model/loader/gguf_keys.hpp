@@ -12,8 +12,11 @@
 
 namespace paceline::model {
 
-/// Reads "PREFIX.SUFFIX" keys one after another and keeps the first error; later reads return defaults, which
-/// are not used.
+/// Reads "PREFIX.SUFFIX" keys one after another and keeps the first error. A read that fails returns a
+/// default, so the caller checks `failure` once, before it uses any value. `metadata` must outlive the
+/// object.
+///
+/// Functions without a fallback require the key. The others return the fallback if the key is absent.
 class gguf_keys {
  public:
   static constexpr std::uint64_t max_uint32 = std::numeric_limits<std::uint32_t>::max();
@@ -31,6 +34,7 @@ class gguf_keys {
     return static_cast<std::uint32_t>(
         keep(metadata_.find_uint(key(suffix), 0, max_uint32)).value_or(fallback));
   }
+  /// At most 1e30 in magnitude.
   double number(std::string_view suffix) { return keep(metadata_.require_float(key(suffix), -1e30, 1e30)); }
   double number_or(std::string_view suffix, double fallback) {
     return keep(metadata_.find_float(key(suffix), -1e30, 1e30)).value_or(fallback);
@@ -42,7 +46,7 @@ class gguf_keys {
     return keep(metadata_.find_bool(key(suffix))).value_or(fallback);
   }
 
-  /// A number that files may also give for each layer; then all layers must agree.
+  /// A required number, or a list of one number for each layer. The numbers of a list must be equal.
   std::uint32_t uniform(std::string_view suffix) {
     const auto* entry = metadata_.find(key(suffix));
     if (!entry || !entry->is_array) return uint(suffix);
@@ -56,6 +60,7 @@ class gguf_keys {
     return static_cast<std::uint32_t>(*first);
   }
 
+  /// Records that the key breaks `rule`, unless there is an error already.
   void refuse(std::string_view suffix, std::string_view rule, errc code = errc::invalid_file) {
     if (!failure_) failure_ = metadata_.key_error(key(suffix), rule, code);
   }

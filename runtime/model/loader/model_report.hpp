@@ -17,10 +17,11 @@ struct metadata_report {
   std::string key;
   std::string type; ///< of the value, or of an array's elements
   bool is_array = false;
-  std::uint64_t count = 1;         ///< elements of an array
-  std::vector<std::string> values; ///< as JSON; of an array at most the first 8
+  std::uint64_t count = 1;         ///< elements of an array; 1 for other values
+  std::vector<std::string> values; ///< as JSON; for an array at most the first 8
 };
 
+/// One tensor of the files.
 struct tensor_report {
   std::string name;
   std::string type;                 ///< "F16", "Q4_K", "I64", "BOOL"
@@ -45,7 +46,7 @@ struct head_facts {
     std::string name;
     std::string value; ///< as JSON
   };
-  std::string kind; ///< of drafter; empty: the files are a model's
+  std::string kind; ///< kind of drafter ("eagle3"); empty: the files are a model's
   std::vector<fact> facts;
 };
 
@@ -75,11 +76,13 @@ struct memory_request {
 memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
                         const memory_request& request);
 
-/// The files only, metadata and tensors: of a GGUF file, or of a directory of .safetensors files, with or
-/// without a config.json.
+/// Reports metadata and tensors only, without `config`, `memory`, `problem` and `head`. Reads a GGUF file, or
+/// a directory of .safetensors files, with or without a config.json. Errors: a file that cannot be read or is
+/// invalid.
 expected<model_report> inspect_files(const std::filesystem::path& path);
 
-/// Reads a GGUF file or a Hugging Face directory. Of a GGUF file, only an invalid container is an error.
+/// Reports on a model: a GGUF file or a Hugging Face directory. Errors: an invalid GGUF container, or a
+/// directory that cannot be opened as a model. If the model cannot run for another reason, `problem` has it.
 expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request = {});
 
 std::string to_text(const model_report& report); ///< text in lines, for users

@@ -16,16 +16,16 @@
 
 namespace paceline::model {
 
-/// A model file of either kind, of which only the container was checked.
+/// A model file of either kind. Only its container was checked.
 using model_file = std::variant<gguf_file, hf_directory>;
 
 /// Everything that is read from a model when it is loaded: configuration, weights and tokenizer.
 struct model_source {
   model_config config;
   weights_source weights;
-  /// For GGUF files that have one. A Hugging Face directory has `tokenizer` instead.
+  /// From a GGUF file, if it has one. A Hugging Face directory has `tokenizer` instead.
   std::optional<tokenizer::vocabulary_data> vocabulary;
-  /// For Hugging Face directories; the tokenizer is made from `tokenizer_json`.
+  /// From a Hugging Face directory. The tokenizer is made from the file `tokenizer_json`.
   std::optional<hf_tokenizer_settings> tokenizer;
   std::vector<token_id> eos_ids; ///< ids that end a generation; ascending, below config.vocab_size
   std::string chat_template;     ///< Jinja source; empty if the file has none
@@ -33,7 +33,8 @@ struct model_source {
 };
 
 /// Opens a GGUF file (any part of a split one) or a Hugging Face directory. Reads headers and small tensors
-/// only; weights are read when they are used. Errors name file, field or tensor, and rule.
+/// only; weights are read when they are used. An error names the file, the field or tensor, and the rule that
+/// it breaks.
 expected<model_source> open_model(const std::filesystem::path& path);
 
 } // namespace paceline::model

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t max_open = 8; ///< drafts of one request that are scored at the same time
 
-/// Share of what drafting gains that may go into plain rounds.
+/// Share of the speed that plain rounds may cost: one in gain / plain_share rounds loses the gain of one
+/// round.
 constexpr double plain_share = 0.005;
 constexpr double fewest_between_plain = 4; ///< passes
 

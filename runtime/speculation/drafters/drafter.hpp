@@ -26,7 +26,7 @@ namespace paceline::speculation {
 /// Where a drafter runs.
 enum class placement : std::uint8_t {
   in_line, ///< host code at the start of the verify program ("inline" in configuration and replies)
-  in_pass, ///< additional rows or heads of the target's pass
+  in_pass, ///< like in_line, and it adds rows (probes) to the target's pass
   worker,  ///< its own model, actor and stream
 };
 

@@ -4,10 +4,11 @@
 
 namespace paceline::speculation {
 
-/// Kind "nasd" (n-gram assisted speculative decoding): counts which token follows the last ngram_min - 1 to
-/// ngram_max - 1 tokens. It counts the text and, at every position that the target has verified, the
-/// `top_tokens` best tokens, which add continuations that the text does not contain. Drafts the most frequent
-/// token after the longest known run, repeatedly.
+/// Kind "nasd" (n-gram assisted speculative decoding): counts which tokens follow each run of ngram_min - 1
+/// to ngram_max - 1 tokens (at least one). It counts the tokens of the text. At each position that the target
+/// has verified it also counts the target's `top_tokens` best tokens, which may be continuations that the
+/// text does not contain. A draft is built token by token: each is the most frequent one after the longest
+/// known run.
 expected<std::unique_ptr<drafter>> make_nasd_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -7,19 +7,20 @@
 
 namespace paceline::speculation {
 
-/// The random decisions of a verification, except the target's own samples. An interface, so that tests can
-/// enumerate all outcomes with their probabilities.
+/// The random decisions of a verification, except the target's own samples. It is an interface so that tests
+/// can enumerate all outcomes with their probabilities.
 class dice {
  public:
   virtual ~dice() = default;
-  /// True with `probability`. `position` and `place` (`draft_place`) are those of the draft token to decide
-  /// on.
+  /// Whether to keep a draft token: true with `probability`. `position` and `place` (`draft_place`) are the
+  /// token's.
   virtual bool keeps(double probability, token_position position, std::uint32_t place) = 0;
-  /// The token recovered at `position`, drawn from the remaining target distribution. May overwrite its row.
+  /// The token recovered at `position`, drawn from `rest`. May overwrite the row that `rest` was made from.
   virtual token_id recovers(remaining_target& rest, token_position position) = 0;
 };
 
-/// Decisions by the request's noise: Philox purposes `accept` and `residual`.
+/// Decisions by the noise of the request, with Philox purposes `accept` and `residual`. `sampling` must
+/// outlive this object.
 class request_dice final : public dice {
  public:
   explicit request_dice(const sampling::pipeline& sampling) noexcept : sampling_(&sampling) {}

@@ -32,11 +32,11 @@ TEST(chat_chunk, follows_the_order_of_a_chat_stream) {
       chat_head +
           R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null})");
   reply_choice choice;
-  choice.text = "a";
+  choice.items = as_text("a");
   EXPECT_EQ(chat_chunk(identity, shape, choice, {}),
             chat_head +
                 R"({"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null}],"usage":null})");
-  choice.text.clear();
+  choice.items.clear();
   choice.finish = finish_reason::length;
   EXPECT_EQ(chat_chunk(identity, shape, choice, {}),
             chat_head + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null})");

@@ -31,7 +31,7 @@ TEST(response_narrator, tells_a_response_in_the_order_of_the_protocol) {
   EXPECT_EQ(types(narrator.open()),
             (std::vector<std::string>{"response.created", "response.in_progress",
                                       "response.output_item.added", "response.content_part.added"}));
-  const auto delta = narrator.delta({"hi", {token_id{1}, token_id{2}}, {}});
+  const auto delta = narrator.delta({as_text("hi"), {token_id{1}, token_id{2}}, {}}).front();
   EXPECT_EQ(
       delta.json,
       R"({"type":"response.output_text.delta","sequence_number":4,"stream_id":"lane","item_id":"msg_1",)"
@@ -59,7 +59,9 @@ TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
       request_of(R"(,"top_logprobs":1,"metadata":{"a":"b"},"tools":[{"type":"function","name":"f"}])"),
       spell);
   auto events = narrator.open();
-  events.push_back(narrator.delta({"a\n", {token_id{1}}, {{token_id{1}, -0.5F, {{token_id{1}, -0.5F}}}}}));
+  events.push_back(
+      narrator.delta({as_text("a\n"), {token_id{1}}, {{token_id{1}, -0.5F, {{token_id{1}, -0.5F}}}}})
+          .front());
   events.push_back(narrator.round({}));
   for (auto& event : narrator.close({finish_reason::length, std::nullopt, {}, generation_metrics{}}))
     events.push_back(event);
@@ -79,7 +81,7 @@ TEST(response_narrator, events_share_what_they_repeat_of_a_long_request) {
   response_narrator narrator(
       identity, request_of(R"(,"instructions":")" + instructions + R"(","tools":)" + tools), spell);
   auto events = narrator.open();
-  narrator.delta({"hi", {token_id{1}}, {}});
+  narrator.delta({as_text("hi"), {token_id{1}}, {}});
   for (auto& event : narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt}))
     events.push_back(event);
   std::size_t own = 0;
@@ -123,10 +125,11 @@ TEST(response_narrator, endings_say_why) {
 TEST(response_narrator, positions_and_ids_are_told_when_asked) {
   response_narrator narrator(identity, request_of(R"(,"paceline":{"token_ids":true})"), spell);
   narrator.open();
-  narrator.delta({"a", {token_id{4}}, {}});
-  EXPECT_NE(
-      narrator.delta({"b", {token_id{5}, token_id{6}}, {}}).json.find(R"("token_index":1,"token_ids":[5,6])"),
-      std::string::npos);
+  narrator.delta({as_text("a"), {token_id{4}}, {}});
+  EXPECT_NE(narrator.delta({as_text("b"), {token_id{5}, token_id{6}}, {}})
+                .front()
+                .json.find(R"("token_index":1,"token_ids":[5,6])"),
+            std::string::npos);
   narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt});
   EXPECT_NE(narrator.object().text().find(R"("paceline":{"token_ids":[4,5,6]})"), std::string::npos);
 }
@@ -143,8 +146,9 @@ TEST(response_narrator, a_response_that_generates_nothing_has_no_output) {
 std::vector<response_event> long_response(response_narrator& narrator, int num_deltas) {
   narrator.open();
   for (int i = 0; i < num_deltas; ++i)
-    narrator.delta(
-        {"\"é€\n", {token_id{i}}, {{token_id{i}, -0.5F, {{token_id{i}, -0.5F}, {token_id{i + 1}, -2}}}}});
+    narrator.delta({as_text("\"é€\n"),
+                    {token_id{i}},
+                    {{token_id{i}, -0.5F, {{token_id{i}, -0.5F}, {token_id{i + 1}, -2}}}}});
   response_outcome outcome;
   outcome.finish = finish_reason::stop;
   return narrator.close(outcome);

@@ -17,10 +17,10 @@ TEST(response_request, reads_text_and_items) {
     {"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
     {"type":"function_call_output","call_id":"c","output":"7"}])");
   ASSERT_TRUE(request) << request.failure().message;
-  ASSERT_EQ(request->input.size(), 4U);
+  ASSERT_EQ(request->input.size(), 3U);
   EXPECT_EQ(request->input[1].content, "b");
-  EXPECT_EQ(request->input[2].tool_calls.at(0).name, "f");
-  EXPECT_EQ(request->input[3].tool_call_id, "c");
+  EXPECT_EQ(request->input[1].tool_calls.at(0).name, "f") << "the model wrote both in one turn";
+  EXPECT_EQ(request->input[2].tool_call_id, "c");
 }
 
 TEST(response_request, names_what_it_refuses) {
@@ -29,7 +29,8 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":7)", "input"},
       {R"("input":[7])", "input[0]"},
       {R"("input":[{"role":"robot","content":"x"}])", "input[0].role"},
-      {R"("input":[{"type":"reasoning"}])", "input[0].type"},
+      {R"("input":[{"type":"web_search_call"}])", "input[0].type"},
+      {R"("input":[{"type":"reasoning"}])", "input"},
       {R"("input":[{"type":"function_call","name":"f","arguments":"x"}])", "input[0].arguments"},
       {R"("input":"x","background":true)", "background"},
       {R"("input":"x","conversation":"c")", "conversation"},
@@ -50,6 +51,15 @@ TEST(response_request, names_what_it_refuses) {
   }
   EXPECT_TRUE(parse(
       R"("input":"x","reasoning":{"effort":null},"text":{"format":{"type":"text"}},"truncation":"disabled")"));
+}
+
+TEST(response_request, drops_thoughts_that_clients_send_back) {
+  const auto request =
+      parse(R"("input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_1","summary":[]},
+    {"type":"function_call","name":"f"},{"type":"function_call","name":"g"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  ASSERT_EQ(request->input.size(), 2U);
+  EXPECT_EQ(request->input[1].tool_calls.size(), 2U);
 }
 
 TEST(response_request, options_of_our_own_are_off_by_default) {

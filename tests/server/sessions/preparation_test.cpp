@@ -80,6 +80,41 @@ TEST(preparation, tools_are_refused_unless_none_is_chosen) {
   EXPECT_EQ(refused(R"(,"tools":[],"tool_choice":"auto")"), "");
 }
 
+TEST(preparation, tools_are_accepted_where_calls_can_be_read) {
+  scripted_edge edge;
+  edge.engine.bytes.takes_tools = true;
+  edge.engine.bytes.format.calls = call_syntax::hermes;
+  const auto prepared = [&](const std::string& members) {
+    return prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}])" +
+            members + "}");
+  };
+  const auto many = prepared("");
+  ASSERT_TRUE(many) << many.failure().message;
+  EXPECT_EQ(many->output.calls, call_syntax::hermes);
+  EXPECT_TRUE(many->output.tools->has("f"));
+  EXPECT_EQ(prepared(R"(,"parallel_tool_calls":false)")->output.max_calls, 1U);
+  EXPECT_EQ(prepared(R"(,"tool_choice":"none")")->output.calls, call_syntax::none);
+  EXPECT_EQ(prepared(R"(,"tool_choice":"required")").failure().param, "tool_choice");
+  EXPECT_TRUE(prepared("")->sequences[0].skip_special_tokens);
+  edge.engine.bytes.format.calls = call_syntax::mistral;
+  EXPECT_FALSE(prepared("")->sequences[0].skip_special_tokens) << "its marker is a special token";
+}
+
+TEST(preparation, a_prompt_that_opens_a_thought_is_seen) {
+  scripted_edge edge;
+  edge.engine.bytes.reasons = true;
+  edge.engine.bytes.format.reasoning = wire::think_markers;
+  const auto begins_inside = [&](const char* text) {
+    const auto chat = prepare_chat(
+        edge.context, {}, std::string(R"({"messages":[{"role":"user","content":")") + text + "\"}]}");
+    return chat->output.begins_inside_reasoning;
+  };
+  EXPECT_TRUE(begins_inside("<think>"));
+  EXPECT_FALSE(begins_inside("<think></think>"));
+}
+
 TEST(preparation, options_for_reasoning_pass_where_there_is_none) {
   scripted_edge edge;
   const auto* chat = R"({"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low"})";

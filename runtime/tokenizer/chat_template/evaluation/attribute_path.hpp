@@ -7,20 +7,22 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The `attribute` parameter of filters: a path such as "address.city" or 0, walked from an item.
+/// The `attribute` parameter of filters: a path such as "address.city" or 0, which is followed from an item.
 class attribute_path {
  public:
-  /// `attribute` may be None, for the item itself.
+  /// None means the item itself. Throws `failure` if an index in the path exceeds 64 bits.
   attribute_path(runtime& rt, const value& attribute);
 
-  /// `fallback` replaces undefined values on the path; None: no fallback.
+  /// The value at the end of the path. `fallback` replaces each undefined value on the way; None: no
+  /// fallback.
   value walk(runtime& rt, const value& item, const value& fallback = value::none()) const;
 
  private:
   std::vector<value> parts_;
 };
 
-/// Lower case for strings, unless `case_sensitive`; other values unchanged.
+/// The value by which filters compare `v`: a string in lower case, unless `case_sensitive`; other values as
+/// they are.
 value case_key(runtime& rt, const value& v, bool case_sensitive);
 
 } // namespace paceline::tokenizer::jinja

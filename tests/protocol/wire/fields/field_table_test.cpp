@@ -95,6 +95,9 @@ const std::map<std::string, std::vector<std::string>> examples = {
     {"messages[].tool_calls[].function.arguments", {"\"{}\"", "\"\""}},
     {"input[].arguments", {"\"{}\"", "\"\""}},
     {"best_of", {"1"}}, // the value of n
+    {"input[].type",
+     {"\"message\"", "\"function_call\"",
+      "\"function_call_output\""}}, // of thoughts alone there is no prompt
     {"messages[].content[].type", {"\"text\"", "\"input_text\"", "\"output_text\"", "\"refusal\""}},
 };
 

@@ -1,0 +1,58 @@
+#include "protocol/wire/output/call_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::wire {
+
+std::string_view opening_marker(call_syntax syntax) noexcept {
+  switch (syntax) {
+  case call_syntax::hermes:
+  case call_syntax::qwen3_coder:
+  case call_syntax::glm:
+    return "<tool_call>";
+  case call_syntax::mistral:
+    return "[TOOL_CALLS]";
+  case call_syntax::lfm2:
+    return "<|tool_call_start|>";
+  case call_syntax::gemma4:
+    return "<|tool_call>";
+  case call_syntax::none:
+  case call_syntax::llama3:
+    break;
+  }
+  return {};
+}
+
+bool has_bare_calls(call_syntax syntax) noexcept {
+  return syntax == call_syntax::llama3 || syntax == call_syntax::hermes;
+}
+
+std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
+                                              std::shared_ptr<const tool_signatures> tools) {
+  switch (syntax) {
+  case call_syntax::none:
+    break;
+  case call_syntax::llama3:
+    return make_bare_call_reader(std::move(tools));
+  case call_syntax::hermes:
+  case call_syntax::mistral:
+    return make_json_call_reader(syntax);
+  case call_syntax::qwen3_coder:
+  case call_syntax::glm:
+    return make_tagged_call_reader(syntax, std::move(tools));
+  case call_syntax::lfm2:
+  case call_syntax::gemma4:
+    return make_literal_call_reader(syntax);
+  }
+  return nullptr;
+}
+
+std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept {
+  if (marker.empty()) return 0;
+  for (auto size = std::min(text.size(), marker.size() - 1); size > 0; --size)
+    if (text.substr(text.size() - size) == marker.substr(0, size)) return size;
+  return 0;
+}
+
+} // namespace paceline::wire

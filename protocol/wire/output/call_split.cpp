@@ -1,0 +1,99 @@
+#include "protocol/wire/output/call_split.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::wire {
+
+namespace {
+
+constexpr std::string_view blank = " \t\r\n";
+
+} // namespace
+
+call_split::call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls)
+    : syntax_(syntax), tools_(std::move(tools)), marker_(opening_marker(syntax)), calls_(std::move(calls)) {}
+
+void call_split::feed(std::string_view text, output_items& out) {
+  held_ += text;
+  while (step(out)) {
+  }
+}
+
+bool call_split::step(output_items& out) {
+  if (held_.empty()) return false;
+  if (calls_.is_full() && !reader_) {
+    held_.clear();
+    return false;
+  }
+  return reader_ ? read_call(out) : find_call(out);
+}
+
+bool call_split::find_call(output_items& out) {
+  if (may_begin_ && has_bare_calls(syntax_)) {
+    // Bare calls follow each other with ";" between them.
+    const auto first = held_.find_first_not_of(calls_.num_calls() > 0 ? " \t\r\n;" : blank);
+    if (first == std::string::npos) return false;
+    if (held_[first] == '{') {
+      opening_ = held_.substr(0, first);
+      held_.erase(0, first);
+      reader_ = make_bare_call_reader(tools_);
+      return true;
+    }
+  }
+  const auto begin = marker_.empty() ? std::string::npos : held_.find(marker_);
+  const auto certain = begin != std::string::npos ? begin : held_.size() - undecided_bytes(held_, marker_);
+  add_text(std::string_view(held_).substr(0, certain), out);
+  held_.erase(0, certain);
+  if (begin == std::string::npos) return false;
+  opening_ = marker_;
+  held_.erase(0, marker_.size());
+  reader_ = make_call_reader(syntax_, tools_);
+  return true;
+}
+
+bool call_split::read_call(output_items& out) {
+  const auto outcome = reader_->read(held_, calls_, out);
+  if (calls_.num_calls() > 0) blanks_.clear();
+  if (outcome == call_reader::outcome::wants_more) return false;
+  reader_.reset();
+  if (outcome == call_reader::outcome::ended) {
+    may_begin_ = behind_call_ = true;
+    return true;
+  }
+  may_begin_ = false;
+  add_text(opening_, out);
+  return true;
+}
+
+void call_split::add_text(std::string_view text, output_items& out) {
+  if (behind_call_) text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  if (text.empty()) return;
+  behind_call_ = false;
+  const auto end = text.find_last_not_of(blank);
+  if (end == std::string_view::npos) {
+    blanks_ += text;
+    return;
+  }
+  may_begin_ = false;
+  append(out, output_item::kind::text, std::exchange(blanks_, {}));
+  append(out, output_item::kind::text, text.substr(0, end + 1));
+  blanks_ = text.substr(end + 1);
+}
+
+void call_split::finish(output_items& out) {
+  if (reader_ && calls_.is_open()) {
+    calls_.end(out);
+    held_.clear();
+  } else if (reader_ && calls_.num_calls() == 0) {
+    add_text(opening_, out); // not enough of a call to be one
+  }
+  if (reader_ && calls_.num_calls() > 0) held_.clear();
+  reader_.reset();
+  if (!held_.empty() && !calls_.is_full()) add_text(held_, out);
+  held_.clear();
+  if (calls_.num_calls() == 0) append(out, output_item::kind::text, blanks_);
+  blanks_.clear();
+}
+
+} // namespace paceline::wire

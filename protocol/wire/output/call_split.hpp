@@ -1,0 +1,41 @@
+#pragma once
+
+#include "protocol/wire/output/call_reader.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace paceline::wire {
+
+/// The second stage of a pipeline: tells calls from the answer. Blanks in front of a call and behind it are
+/// dropped. What looks like a call and is none, such as broken JSON, stays text.
+class call_split {
+ public:
+  call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls);
+
+  void feed(std::string_view text, output_items& out);
+  /// The output has ended. An open call ends as it is, because its arguments may be cut by the token limit.
+  void finish(output_items& out);
+  std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
+
+ private:
+  /// Reads as much of `held_` as possible; true if something was read and more may follow.
+  bool step(output_items& out);
+  bool find_call(output_items& out);
+  bool read_call(output_items& out);
+  void add_text(std::string_view text, output_items& out);
+
+  call_syntax syntax_;
+  std::shared_ptr<const tool_signatures> tools_;
+  std::string_view marker_;
+  call_writer calls_;
+  std::unique_ptr<call_reader> reader_; ///< inside a call
+  std::string opening_;                 ///< what was removed before the call: text, if it is none
+  std::string held_;
+  std::string blanks_;       ///< behind the text: dropped if a call follows
+  bool behind_call_ = false; ///< blanks are dropped up to the next text
+  bool may_begin_ = true;    ///< a bare call may begin here
+};
+
+} // namespace paceline::wire

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace paceline::wire {
+
+/// A part of a reply as clients know it: thoughts, answer, or a call of one of the client's functions. A
+/// reply is a list of items. An item may continue the one before it.
+struct output_item {
+  enum class kind : std::uint8_t {
+    reasoning,      ///< `text`: more of the model's thoughts
+    text,           ///< `text`: more of the answer
+    call_begin,     ///< `text`: the function's name; `call_id`
+    call_arguments, ///< `text`: more of the JSON of the arguments, an object
+    call_end,       ///< the arguments are complete
+  };
+  kind what = kind::text;
+  std::string text;
+  std::uint32_t call = 0; ///< of calls: index in the reply
+  std::string call_id;    ///< of call_begin
+
+  friend bool operator==(const output_item&, const output_item&) = default;
+};
+
+using output_items = std::vector<output_item>;
+
+/// Appends text to `out`: to its last item if that is of the same kind and call, so that equal output in
+/// other parts gives equal items. Empty text adds nothing.
+inline void append(output_items& out, output_item::kind what, std::string_view text, std::uint32_t call = 0) {
+  if (text.empty()) return;
+  if (!out.empty() && out.back().what == what && out.back().call == call)
+    out.back().text += text;
+  else
+    out.push_back({what, std::string(text), call, {}});
+}
+
+/// The items of an answer that is only text.
+inline output_items as_text(std::string text) {
+  if (text.empty()) return {};
+  return {{output_item::kind::text, std::move(text), 0, {}}};
+}
+
+} // namespace paceline::wire

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "protocol/wire/output/call_split.hpp"
+#include "protocol/wire/output/output_format.hpp"
+#include "protocol/wire/output/output_item.hpp"
+#include "protocol/wire/output/reasoning_split.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace paceline::wire {
+
+/// Turns the text of one choice, as the engine commits it, into the items that all replies are written from:
+/// thoughts are told apart first, then calls in the answer. Stop strings were applied before, because they
+/// end the generation (runtime/tokenizer/text_stream.hpp). The items, with those of the same kind joined, do
+/// not depend on the parts in which the text arrives. For one choice; not thread-safe.
+class output_pipeline {
+ public:
+  /// Finds nothing: all text is the answer.
+  output_pipeline() = default;
+  /// `make_id` gives the ids of calls.
+  output_pipeline(const output_plan& plan, std::function<std::string()> make_id);
+
+  output_items feed(std::string text);
+  /// The output has ended: what waited to be decided.
+  output_items finish();
+
+  /// True if no stage looks at the text.
+  bool finds_nothing() const noexcept { return !reasoning_ && !calls_; }
+  std::uint32_t num_calls() const noexcept { return calls_ ? calls_->num_calls() : 0; }
+  /// Bytes at the beginning of the text that are known to be thoughts and their markers, for counting tokens.
+  std::size_t reasoning_bytes() const noexcept { return reasoning_ ? reasoning_->reasoning_bytes() : 0; }
+  bool may_reason() const noexcept { return reasoning_ && reasoning_->may_reason(); }
+
+ private:
+  void add(reasoning_split::parts parts, output_items& out);
+  void answer(std::string text, output_items& out);
+
+  std::optional<reasoning_split> reasoning_;
+  bool drops_reasoning_ = false;
+  std::optional<call_split> calls_;
+};
+
+} // namespace paceline::wire

@@ -1,0 +1,164 @@
+// Calls whose arguments stand between tags: Qwen3-Coder, GLM. Each argument is passed on once it is complete.
+#include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/json_view.hpp"
+#include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/output/call_reader.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace paceline::wire {
+
+namespace {
+
+using outcome = call_reader::outcome;
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \n\r\t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \n\r\t") + 1 - begin);
+}
+
+/// `text` if it is one JSON value.
+std::optional<std::string> as_json(std::string_view text) {
+  if (text == "True") return "true";
+  if (text == "False") return "false";
+  if (text == "None") return "null";
+  const auto checked_text = "{\"v\":" + std::string(text) + "}";
+  const auto checked = parse_object(checked_text, {checked_text.size(), 64});
+  if (!checked || text.empty()) return std::nullopt;
+  const auto value = (*checked->members().begin()).value.source();
+  if (value.size() != text.size()) return std::nullopt; // several members
+  return std::string(text);
+}
+
+/// The tags of a syntax. A name stands between `name_begin` and `name_end`, a value up to `value_end`.
+struct tags {
+  std::string_view call_end, name_begin, name_end, value_begin, value_end;
+  bool strips_line; ///< a value stands between two line breaks of its own
+};
+constexpr tags qwen3_coder_tags{"</function>", "<parameter=", ">", "", "</parameter>", true};
+constexpr tags glm_tags{"</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", false};
+
+class tagged_reader final : public call_reader {
+ public:
+  tagged_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools)
+      : syntax_(syntax), tags_(syntax == call_syntax::glm ? glm_tags : qwen3_coder_tags),
+        tools_(std::move(tools)) {}
+
+  outcome read(std::string& text, call_writer& calls, output_items& out) override {
+    if (state_ == state::name) {
+      const auto found = read_name(text, calls, out);
+      if (found != outcome::ended) return found;
+      state_ = state::arguments;
+    }
+    while (state_ == state::arguments)
+      if (!read_argument(text, calls, out)) return outcome::wants_more;
+    return read_close(text);
+  }
+
+ private:
+  enum class state : std::uint8_t { name, arguments, close };
+
+  /// `ended`: the name is complete.
+  outcome read_name(std::string& text, call_writer& calls, output_items& out) {
+    static constexpr std::string_view function = "<function=";
+    constexpr std::size_t longest_name = 512;
+    std::string_view name;
+    std::size_t end = 0;
+    if (syntax_ == call_syntax::glm) {
+      end = std::min(text.find(tags_.name_begin), text.find(tags_.call_end));
+      name = trimmed(std::string_view(text).substr(0, end));
+    } else {
+      const auto begin = text.find_first_not_of(" \n\r\t");
+      if (begin == std::string::npos) return outcome::wants_more;
+      const auto rest = std::string_view(text).substr(begin);
+      if (rest.substr(0, function.size()) != function.substr(0, rest.size())) return outcome::no_call;
+      end = text.find('>');
+      if (end != std::string::npos) {
+        name = trimmed(rest.substr(function.size(), end - begin - function.size()));
+        ++end;
+      }
+    }
+    if (end == std::string::npos) return text.size() < longest_name ? outcome::wants_more : outcome::no_call;
+    if (name.empty()) return outcome::no_call;
+    function_ = std::string(name);
+    calls.begin(function_, out);
+    text.erase(0, end);
+    return outcome::ended;
+  }
+
+  /// Reads one argument, or the end of the call. False if more text is needed.
+  bool read_argument(std::string& text, call_writer& calls, output_items& out) {
+    const auto call_end = text.find(tags_.call_end);
+    const auto begin = text.find(tags_.name_begin);
+    if (begin == std::string::npos || call_end < begin) {
+      if (call_end == std::string::npos) return false;
+      if (num_arguments_ > 0) calls.arguments("}", out);
+      calls.end(out);
+      text.erase(0, syntax_ == call_syntax::glm ? call_end : call_end + tags_.call_end.size());
+      state_ = state::close;
+      return true;
+    }
+    const auto name_begin = begin + tags_.name_begin.size();
+    const auto name_end = text.find(tags_.name_end, name_begin);
+    if (name_end == std::string::npos) return false;
+    auto value_begin = name_end + tags_.name_end.size();
+    if (!tags_.value_begin.empty()) {
+      const auto found = text.find(tags_.value_begin, value_begin);
+      if (found == std::string::npos) return false;
+      value_begin = found + tags_.value_begin.size();
+    }
+    const auto value_end = text.find(tags_.value_end, value_begin);
+    if (value_end == std::string::npos) return false;
+    const auto all = std::string_view(text);
+    write(trimmed(all.substr(name_begin, name_end - name_begin)),
+          all.substr(value_begin, value_end - value_begin), calls, out);
+    text.erase(0, value_end + tags_.value_end.size());
+    return true;
+  }
+
+  void write(std::string_view name, std::string_view value, call_writer& calls, output_items& out) {
+    if (tags_.strips_line) {
+      if (!value.empty() && value.front() == '\n') value.remove_prefix(1);
+      if (!value.empty() && value.back() == '\n') value.remove_suffix(1);
+    }
+    std::string json = num_arguments_++ == 0 ? "{" : ", ";
+    append_json_string(json, name);
+    json += ": ";
+    const bool is_text = tools_ && tools_->takes_text(function_, name);
+    if (const auto typed = is_text ? std::nullopt : as_json(trimmed(value)))
+      json += *typed;
+    else
+      append_json_string(json, value);
+    calls.arguments(json, out);
+  }
+
+  outcome read_close(std::string& text) {
+    static constexpr std::string_view close = "</tool_call>";
+    const auto begin = std::min(text.find_first_not_of(" \n\r\t"), text.size());
+    text.erase(0, begin);
+    if (text.compare(0, close.size(), close) == 0) {
+      text.erase(0, close.size());
+      return outcome::ended;
+    }
+    return undecided_bytes(text, close) == text.size() ? outcome::wants_more : outcome::ended;
+  }
+
+  const call_syntax syntax_;
+  const tags tags_;
+  std::shared_ptr<const tool_signatures> tools_;
+  state state_ = state::name;
+  std::string function_;
+  std::size_t num_arguments_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<call_reader> make_tagged_call_reader(call_syntax syntax,
+                                                     std::shared_ptr<const tool_signatures> tools) {
+  return std::make_unique<tagged_reader>(syntax, std::move(tools));
+}
+
+} // namespace paceline::wire

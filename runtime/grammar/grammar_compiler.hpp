@@ -1,0 +1,55 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/token_constraint.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::grammar {
+
+/// What an output must match.
+struct grammar_source {
+  enum class kind : std::uint8_t {
+    json_object, ///< any JSON object; `text` is empty
+    json_schema, ///< JSON Schema (draft 2020-12)
+    regex,       ///< a regular expression for the whole output
+    ebnf,        ///< a grammar in XGrammar's EBNF, which has GBNF's form; its first rule is "root"
+    choice,      ///< one of several texts: a JSON array of strings
+  };
+  kind what = kind::json_object;
+  std::string text;
+  bool operator==(const grammar_source&) const = default;
+};
+
+/// True if this build has a grammar library (docs/dependencies.md). Without one every compilation is refused
+/// with errc::unsupported.
+bool is_available() noexcept;
+
+/// Limits of a compilation.
+struct compile_limits {
+  std::size_t max_source_bytes = 256U << 10U;
+  std::size_t max_cached_bytes = 64U << 20U; ///< compiled grammars that are kept for later requests
+};
+
+/// Compiles grammars for one vocabulary and keeps the most recently used ones. Thread-safe; a compilation
+/// takes milliseconds to seconds on the calling thread, so it must not be called on an actor's.
+class compiler {
+ public:
+  virtual ~compiler() = default;
+  /// `errc::invalid_argument` with the place in the schema or grammar that is wrong, `errc::unsupported` with
+  /// the keyword and its path if it cannot be enforced. Never a constraint that allows more than the source
+  /// says.
+  virtual expected<std::shared_ptr<const token_constraint>> compile(const grammar_source& source) = 0;
+};
+
+/// `vocab_size`: tokens in the model's logits, at least those of the vocabulary. `end_ids`: tokens that end
+/// an output.
+std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& vocabulary, std::uint32_t vocab_size,
+                                        std::vector<token_id> end_ids, const compile_limits& limits = {});
+
+} // namespace paceline::grammar

@@ -1,0 +1,246 @@
+#include "protocol/wire/output/output_pipeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace paceline::wire {
+namespace {
+
+using kind = output_item::kind;
+
+output_plan plan_of(call_syntax calls, bool reasons = false) {
+  static const std::string tools =
+      R"([{"type":"function","function":{"name":"weather","parameters":{"type":"object",
+    "properties":{"city":{"type":"string"},"days":{"type":"integer"},"note":{"type":["string","null"]}}}}},
+    {"type":"function","function":{"name":"now"}}])";
+  output_plan plan;
+  plan.calls = calls;
+  plan.tools = std::make_shared<const tool_signatures>(tools);
+  if (reasons) plan.reasoning = think_markers;
+  return plan;
+}
+
+/// All items of a text that arrives in `parts`, neighbours of the same kind joined.
+output_items read(const output_plan& plan, const std::vector<std::string>& parts) {
+  int num_ids = 0;
+  output_pipeline pipeline(plan, [&] { return "call_" + std::to_string(num_ids++); });
+  output_items all;
+  const auto add = [&](const output_items& items) {
+    for (const auto& item : items) {
+      const bool is_piece = item.what != kind::call_begin && item.what != kind::call_end;
+      is_piece ? append(all, item.what, item.text, item.call) : all.push_back(item);
+    }
+  };
+  for (const auto& part : parts) add(pipeline.feed(part));
+  add(pipeline.finish());
+  return all;
+}
+
+/// The items in one line: "reasoning | text | call_0 weather({...})".
+std::string told(const output_items& items) {
+  std::string out;
+  for (const auto& item : items) {
+    if (item.what == kind::call_arguments || item.what == kind::call_end) {
+      out += item.what == kind::call_end ? ")" : item.text;
+      continue;
+    }
+    if (!out.empty()) out += " | ";
+    if (item.what == kind::reasoning) out += "thinks:";
+    if (item.what == kind::call_begin) out += item.call_id + " ";
+    out += item.text;
+    if (item.what == kind::call_begin) out += "(";
+  }
+  return out;
+}
+
+std::string told(const output_plan& plan, const std::string& text) { return told(read(plan, {text})); }
+
+struct spelled_output {
+  call_syntax calls;
+  const char* text;
+  const char* expected;
+};
+
+const spelled_output outputs[] = {
+    {call_syntax::hermes, "Hello {\"name\": 1}", "Hello {\"name\": 1}"},
+    {call_syntax::hermes,
+     "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>",
+     "call_0 weather({\"city\": \"Ulm\"})"},
+    {call_syntax::hermes,
+     "I look.\n<tool_call>\n{\"arguments\": {\"a\": [1, {\"b\": \"}\\\"{\"}]}, \"name\": \"weather\"}\n</tool_call>\n"
+     "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n",
+     "I look. | call_0 weather({\"a\": [1, {\"b\": \"}\\\"{\"}]}) | call_1 now({})"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\"}</tool_call>", "call_0 now({})"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>",
+     "call_0 now({\"a\": 1})"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
+     "call_0 now({\"a\": \"x\\ny\"})"},
+    {call_syntax::hermes, "<tool_call>no call</tool_call> after", "<tool_call>no call</tool_call> after"},
+    {call_syntax::hermes, "<tool_call>{\"name\": 7}</tool_call>", "<tool_call>{\"name\": 7}</tool_call>"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
+     "call_0 weather({\"city\": \"Ul)"}, // cut by the token limit
+    {call_syntax::hermes, "{\"name\": \"now\", \"arguments\": {}}\n<tool_call>{\"name\":\"now\"}</tool_call>",
+     "call_0 now({}) | call_1 now({})"}, // small models leave out the tags
+    {call_syntax::hermes, "{\"name\": \"then\", \"arguments\": {}}",
+     "{\"name\": \"then\", \"arguments\": {}}"},
+    {call_syntax::hermes, "a {\"name\": \"now\"}", "a {\"name\": \"now\"}"},
+    {call_syntax::hermes, "a <tool_ca", "a <tool_ca"},
+    {call_syntax::hermes, "<tool_call>{\"na", "<tool_call>{\"na"},
+    {call_syntax::hermes, " blanks stay \n", " blanks stay \n"},
+    {call_syntax::qwen3_coder,
+     "<tool_call>\n<function=weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+     "<parameter=other>\n{\"a\": true}\n</parameter>\n</function>\n</tool_call>",
+     "call_0 weather({\"city\": \"12\", \"days\": 3, \"other\": {\"a\": true}})"},
+    {call_syntax::qwen3_coder, "<tool_call>\n<function=now>\n</function>\n</tool_call>\nrest",
+     "call_0 now({}) | rest"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=weather><parameter=city>\na\n\"b\"\n</parameter><parameter=x>True</parameter></function>"
+     "</tool_call>",
+     "call_0 weather({\"city\": \"a\\n\\\"b\\\"\", \"x\": true})"},
+    {call_syntax::qwen3_coder, "<tool_call>text</tool_call>", "<tool_call>text</tool_call>"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=f><parameter=x>1,\"y\":2</parameter></function></tool_call>",
+     "call_0 f({\"x\": \"1,\\\"y\\\":2\"})"},
+    {call_syntax::glm,
+     "Look:<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n<arg_key>days</arg_key>\n"
+     "<arg_value>2</arg_value>\n</tool_call><tool_call>now</tool_call>",
+     "Look: | call_0 weather({\"city\": \"Ulm\", \"days\": 2}) | call_1 now({})"},
+    {call_syntax::llama3, "{\"name\": \"weather\", \"parameters\": {\"city\": \"Ulm\"}}",
+     "call_0 weather({\"city\": \"Ulm\"})"},
+    {call_syntax::llama3,
+     "{\"name\": \"now\", \"parameters\": {}}; {\"name\": \"now\", \"parameters\": {\"a\": 1}}",
+     "call_0 now({}) | call_1 now({\"a\": 1})"},
+    {call_syntax::llama3, "{\"name\": \"Bob\", \"parameters\": {}}",
+     "{\"name\": \"Bob\", \"parameters\": {}}"},
+    {call_syntax::llama3, "{\"answer\": 42}", "{\"answer\": 42}"},
+    {call_syntax::llama3, "See {\"name\": \"now\"}", "See {\"name\": \"now\"}"},
+    {call_syntax::mistral,
+     "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}, \"id\": \"123456789\"}, "
+     "{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\"}}]",
+     "call_0 now({}) | call_1 weather({\"city\": \"Ulm\"})"},
+    {call_syntax::mistral,
+     "[TOOL_CALLS]weather[ARGS]{\"city\": \"{\"}[TOOL_CALLS]now[CALL_ID]123456789[ARGS]{}",
+     "call_0 weather({\"city\": \"{\"}) | call_1 now({})"},
+    {call_syntax::lfm2,
+     "<|tool_call_start|>[weather(city=\"U\\\"lm\", days=3), now()]<|tool_call_end|>Checking.",
+     "call_0 weather({\"city\": \"U\\\"lm\", \"days\": 3}) | call_1 now({}) | Checking."},
+    {call_syntax::lfm2, "<|tool_call_start|>[f(a=['x', None, True, -1.5e3], b={'k': 'v'})]<|tool_call_end|>",
+     "call_0 f({\"a\": [\"x\", null, true, -1.5e3], \"b\": {\"k\": \"v\"}})"},
+    {call_syntax::lfm2, "<|tool_call_start|>[f(a=import os)]<|tool_call_end|>",
+     "<|tool_call_start|>[f(a=import os)]<|tool_call_end|>"},
+    {call_syntax::gemma4,
+     "<|tool_call>call:weather{city:<|\"|>Ulm, \"D\"<|\"|>,days:2,o:{l:[1,true]}}<tool_call|>",
+     "call_0 weather({\"city\": \"Ulm, \\\"D\\\"\", \"days\": 2, \"o\": {\"l\": [1, true]}})"},
+};
+
+TEST(output_pipeline, reads_the_calls_of_every_syntax) {
+  for (const auto& one : outputs) EXPECT_EQ(told(plan_of(one.calls), one.text), one.expected) << one.text;
+}
+
+TEST(output_pipeline, does_not_depend_on_the_parts_in_which_text_arrives) {
+  std::mt19937 random(7);
+  for (const auto& one : outputs) {
+    const std::string text = "<think>\nWell, \n so</think>\n\n" + std::string(one.text);
+    const auto plan = plan_of(one.calls, true);
+    const auto whole = read(plan, {text});
+    std::vector<std::string> bytes;
+    for (const char c : text) bytes.emplace_back(1, c);
+    EXPECT_EQ(told(read(plan, bytes)), told(whole)) << one.text;
+    for (int i = 0; i < 50; ++i) {
+      std::vector<std::string> parts;
+      for (std::size_t at = 0; at < text.size();) {
+        const auto size = 1 + random() % 9;
+        parts.push_back(text.substr(at, size));
+        at += size;
+      }
+      ASSERT_EQ(read(plan, parts), whole) << one.text;
+    }
+  }
+}
+
+TEST(output_pipeline, tells_thoughts_from_the_answer) {
+  const auto plan = plan_of(call_syntax::none, true);
+  EXPECT_EQ(told(plan, "<think>\na b\n</think>\n\nc <think>d"), "thinks:a b | c <think>d");
+  EXPECT_EQ(told(plan, "\n<think></think>c"), "c");
+  EXPECT_EQ(told(plan, "c </think> d"), "c </think> d");
+  EXPECT_EQ(told(plan, "  c"), "  c");
+  EXPECT_EQ(told(plan, "<thin"), "<thin");
+  EXPECT_EQ(told(plan, "<think>cut </thi"), "thinks:cut </thi");
+  auto inside = plan;
+  inside.begins_inside_reasoning = true;
+  EXPECT_EQ(told(inside, "a\n\n</think>b"), "thinks:a | b");
+  EXPECT_EQ(told(inside, "only thoughts"), "thinks:only thoughts");
+  auto dropping = plan;
+  dropping.drops_reasoning = true;
+  EXPECT_EQ(told(dropping, "<think>a</think>b"), "b");
+  EXPECT_EQ(told(plan_of(call_syntax::hermes, true),
+                 "<think><tool_call>{\"name\":\"now\"}</tool_call></think>"
+                 "<tool_call>{\"name\":\"now\"}</tool_call>"),
+            "thinks:<tool_call>{\"name\":\"now\"}</tool_call> | call_0 now({})");
+}
+
+TEST(output_pipeline, counts_the_bytes_of_thoughts) {
+  output_pipeline pipeline(plan_of(call_syntax::none, true), nullptr);
+  pipeline.feed("<think>ab</th");
+  EXPECT_EQ(pipeline.reasoning_bytes(), 9U);
+  EXPECT_TRUE(pipeline.may_reason());
+  pipeline.feed("ink>c");
+  EXPECT_EQ(pipeline.reasoning_bytes(), 17U);
+  EXPECT_FALSE(pipeline.may_reason());
+}
+
+TEST(output_pipeline, drops_what_follows_the_last_call_that_is_allowed) {
+  auto plan = plan_of(call_syntax::hermes);
+  plan.max_calls = 1;
+  const std::string call = "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>";
+  EXPECT_EQ(told(plan, "a" + call + call + "b"), "a | call_0 now({})");
+}
+
+TEST(output_pipeline, passes_on_what_nothing_looks_for) {
+  output_pipeline pipeline;
+  EXPECT_TRUE(pipeline.finds_nothing());
+  EXPECT_EQ(pipeline.feed(" <think>x "), as_text(" <think>x "));
+  EXPECT_TRUE(pipeline.finish().empty());
+}
+
+TEST(output_pipeline, passes_arguments_on_as_they_arrive) {
+  output_pipeline pipeline(plan_of(call_syntax::hermes), [] { return std::string("id"); });
+  pipeline.feed("<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"U");
+  const auto items = pipeline.feed("lm");
+  ASSERT_EQ(items.size(), 1U);
+  EXPECT_EQ(items[0].text, "lm");
+}
+
+TEST(output_pipeline, lets_an_answer_in_json_pass) {
+  output_pipeline pipeline(plan_of(call_syntax::llama3), nullptr);
+  EXPECT_EQ(pipeline.feed("{\"items\": [1,"), as_text("{\"items\": [1,"));
+}
+
+TEST(output_format, finds_the_syntax_in_a_rendered_call) {
+  EXPECT_EQ(call_syntax_of("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", "f"),
+            call_syntax::hermes);
+  EXPECT_EQ(call_syntax_of("<tool_call>\n<function=f>\n", "f"), call_syntax::qwen3_coder);
+  EXPECT_EQ(call_syntax_of("{\"name\": \"f\", \"parameters\": {}}", "f"), call_syntax::llama3);
+  EXPECT_EQ(call_syntax_of("[TOOL_CALLS]f[ARGS]{}", "f"), call_syntax::mistral);
+  EXPECT_EQ(call_syntax_of("<function=g>", "f"), call_syntax::none);
+}
+
+TEST(output_format, sees_a_prompt_that_ends_with_an_open_thought) {
+  EXPECT_TRUE(ends_inside_reasoning("<|assistant|><think>\n", think_markers));
+  EXPECT_FALSE(ends_inside_reasoning("<think>\n\n</think>\n\n", think_markers));
+  EXPECT_FALSE(ends_inside_reasoning("<think>", {}));
+}
+
+TEST(tool_signatures, know_which_parameters_are_texts) {
+  const auto tools = plan_of(call_syntax::glm).tools;
+  EXPECT_TRUE(tools->has("now"));
+  EXPECT_FALSE(tools->has("then"));
+  EXPECT_TRUE(tools->takes_text("weather", "city"));
+  EXPECT_TRUE(tools->takes_text("weather", "note"));
+  EXPECT_FALSE(tools->takes_text("weather", "days"));
+  EXPECT_FALSE(tools->takes_text("now", "x"));
+}
+
+} // namespace
+} // namespace paceline::wire

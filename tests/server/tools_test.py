@@ -1,0 +1,172 @@
+"""Calls of tools and thoughts with a real model and the openai client, whole and streamed, plain and speculative."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import openai
+import pytest
+
+MODEL = pathlib.Path(os.environ.get("PACELINE_MODEL_DIR", "")) / "smollm2.gguf"
+
+pytestmark = pytest.mark.skipif(
+    "PACELINE_MODEL_DIR" not in os.environ or not MODEL.exists(), reason="no smollm2.gguf in PACELINE_MODEL_DIR"
+)
+
+# The model's own template knows neither tools nor thoughts; this one has both, as Qwen's does.
+TEMPLATE = """{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}<|im_end|>
+{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or '' }}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking %}<think>
+{% endif %}{% endif %}"""
+CONFIG = """version: 1
+models:
+  - {{name: smollm2, path: {model}, context_length: 1024, chat_template: {template}, drafters: [{{name: lookup, kind: ngram}}]}}
+server: {{port: 0}}
+engine: {{threads: 2}}
+"""
+FUNCTION = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+TOOLS = [{"type": "function", "function": FUNCTION}]
+FLAT_TOOLS = [{"type": "function", **FUNCTION}]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tools")
+    (folder / "chat.jinja").write_text(TEMPLATE)
+    (folder / "daemon.yaml").write_text(CONFIG.format(model=MODEL, template=folder / "chat.jinja"))
+    daemon = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--config", folder / "daemon.yaml"], stdout=subprocess.PIPE, text=True)
+    line = daemon.stdout.readline()
+    assert line.startswith("listening on "), line
+    with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
+        yield one
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(timeout=60) == 0
+
+
+def calling(city):
+    function = {"name": "get_weather", "arguments": json.dumps({"city": city})}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+
+
+def weather_talk():
+    """Examples that so small a model imitates."""
+    talk = []
+    for city, weather in (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy")):
+        talk += [{"role": "user", "content": f"What is the weather in {city}?"}, calling(city)]
+        talk += [{"role": "tool", "tool_call_id": "call_1", "content": weather}]
+    return talk + [{"role": "user", "content": "What is the weather in Berlin?"}]
+
+
+def sums_talk():
+    talk = []
+    for question, answer in (("2+2", 4), ("3+4", 7), ("1+5", 6)):
+        talk += [{"role": "user", "content": question}]
+        talk += [{"role": "assistant", "content": f"<think>\nI add the numbers of {question}.\n</think>\n\nThe sum is {answer}."}]
+    return talk + [{"role": "user", "content": "5+3"}]
+
+
+def joined(chunks):
+    """Content, thoughts, calls and the reason of the end, as a client joins them."""
+    content, reasoning, calls, finish = "", "", {}, None
+    for chunk in chunks:
+        for choice in chunk.choices:
+            finish = choice.finish_reason or finish
+            content += choice.delta.content or ""
+            reasoning += getattr(choice.delta, "reasoning_content", None) or ""
+            for call in choice.delta.tool_calls or []:
+                name, arguments = calls.get(call.index, ("", ""))
+                calls[call.index] = (name + (call.function.name or ""), arguments + (call.function.arguments or ""))
+    return content, reasoning, list(calls.values()), finish
+
+
+def whole(reply):
+    choice = reply.choices[0]
+    calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
+    return choice.message.content or "", getattr(choice.message, "reasoning_content", None) or "", calls, choice.finish_reason
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("talk, tools", [(weather_talk(), TOOLS), (sums_talk(), openai.omit)], ids=["call", "thoughts"])
+def test_chats_say_the_same_streamed_and_speculated(client, talk, tools, temperature):
+    def ask(drafter, **options):
+        return client.chat.completions.create(
+            model="smollm2", messages=talk, tools=tools, temperature=temperature, seed=3, max_tokens=48, extra_body={"speculation": {"drafter": drafter}}, **options
+        )
+
+    replies = [whole(ask("none")), whole(ask("lookup")), joined(ask("none", stream=True)), joined(ask("lookup", stream=True))]
+    assert replies == [replies[0]] * 4
+    if temperature == 0 and tools is TOOLS:
+        assert replies[0] == ("", "", [("get_weather", '{"city": "Berlin"}')], "tool_calls")
+    elif temperature == 0:
+        content, reasoning, calls, finish = replies[0]
+        assert content.startswith("The sum is") and "I add the numbers of 5+3." == reasoning and not calls and finish == "stop"
+
+
+def test_thoughts_are_counted_and_switchable(client):
+    def ask(**extra):
+        return client.chat.completions.create(model="smollm2", messages=sums_talk(), temperature=0, max_tokens=48, extra_body=extra)
+
+    apart = ask()
+    details = apart.usage.completion_tokens_details
+    assert 0 < details.reasoning_tokens < apart.usage.completion_tokens
+    assert ask(reasoning_format="none").choices[0].message.content.startswith("<think>\nI add")
+    hidden = ask(include_reasoning=False)
+    assert not hasattr(hidden.choices[0].message, "reasoning_content")
+    assert hidden.choices[0].message.content == apart.choices[0].message.content
+    inside = ask(chat_template_kwargs={"enable_thinking": True})  # then the prompt ends with <think>
+    assert inside.choices[0].message.reasoning_content.startswith("I add")
+
+
+def test_a_response_has_items_and_goes_on_with_the_result(client):
+    talk = [{"role": m["role"], "content": m["content"]} for m in weather_talk() if m["role"] == "user"]
+    given = []
+    for question, (city, weather) in zip(talk, (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy"))):
+        call = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": json.dumps({"city": city})}
+        given += [question, call, {"type": "function_call_output", "call_id": "call_1", "output": weather}]
+    given.append(talk[-1])
+    arguments = dict(model="smollm2", input=given, tools=FLAT_TOOLS, temperature=0, max_output_tokens=48)
+    reply = client.responses.create(**arguments)
+    assert [(item.type, item.name, item.arguments) for item in reply.output] == [("function_call", "get_weather", '{"city": "Berlin"}')]
+    with client.responses.stream(**arguments) as stream:
+        types = [event.type for event in stream]
+        assert stream.get_final_response().output[0].arguments == '{"city": "Berlin"}'
+    assert "response.function_call_arguments.done" in types and "response.output_text.delta" not in types
+    # As clients go on: with the items of the output and the result of the call. Thoughts that are sent back are accepted.
+    call = reply.output[0]
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "windy"}
+    after = client.responses.create(**arguments | {"input": given + [thought, call.model_dump(), result], "tool_choice": "none"})
+    assert after.output[0].type == "message"
+
+
+def test_a_response_over_websocket_has_its_calls_in_the_conversation(client):
+    with client.responses.connect() as connection:
+
+        def ask(**options):
+            connection.response.create(model="smollm2", tools=FLAT_TOOLS, temperature=0, max_output_tokens=48, **options)
+            for event in connection:
+                if event.type in ("response.completed", "response.incomplete", "response.failed"):
+                    return event.response
+
+        examples = []
+        for city, weather in (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy")):
+            examples += [{"role": "user", "content": f"What is the weather in {city}?"}]
+            examples += [{"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": json.dumps({"city": city})}]
+            examples += [{"type": "function_call_output", "call_id": "c", "output": weather}]
+        first = ask(input=examples + [{"role": "user", "content": "What is the weather in Berlin?"}])
+        assert first.output[0].name == "get_weather"
+        result = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "windy"}
+        second = ask(input=[result, {"role": "user", "content": "What is the weather in Madrid?"}], previous_response_id=first.id)
+        assert second.output[0].type == "function_call" and json.loads(second.output[0].arguments) == {"city": "Madrid"}
