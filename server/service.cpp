@@ -4,6 +4,7 @@
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 #include "server/http/long_reply.hpp"
+#include "server/openapi/document.hpp"
 #include "server/playground.hpp"
 #include "server/sessions/completion_session.hpp"
 #include "server/sessions/conversion.hpp"
@@ -158,6 +159,11 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     return answer(readiness());
   case endpoint::metrics:
     return scrape(request, channel, std::move(executor));
+  case endpoint::openapi: {
+    http_reply reply;
+    reply.shared_body = openapi_document();
+    return answer(std::move(reply));
+  }
   case endpoint::playground: {
     auto reply = json_reply(std::string(playground_page));
     reply.content_type = "text/html; charset=utf-8";

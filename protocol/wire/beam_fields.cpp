@@ -1,7 +1,7 @@
 #include "protocol/wire/beam_fields.hpp"
 
 #include "protocol/wire/field_reader.hpp"
-#include "runtime/base/request_limits.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 
 #include <algorithm>
 #include <string>
@@ -10,14 +10,14 @@ namespace paceline::wire {
 
 void read_beams(field_reader& reader, generation_fields& out) {
   bool wanted = false;
-  reader.boolean("use_beam_search", wanted);
+  reader.boolean(spec("use_beam_search", in::whole_texts), wanted);
   beam_params beams;
   beams.num_best = out.num_choices;
   beams.width = out.num_choices;
   bool stops_early = true;
-  const bool has_width = reader.integer("beam_width", beams.width, 1, max_beam_width);
-  const bool has_penalty = reader.number("length_penalty", beams.length_penalty, {-10, 10});
-  const bool has_early = reader.boolean("early_stopping", stops_early);
+  const bool has_width = reader.integer(spec("beam_width"), beams.width);
+  const bool has_penalty = reader.number(spec("length_penalty"), beams.length_penalty);
+  const bool has_early = reader.boolean(spec("early_stopping"), stops_early);
   if (!wanted) {
     for (const auto& [present, name] :
          {std::pair(has_width, "beam_width"), std::pair(has_penalty, "length_penalty"),

@@ -1,6 +1,7 @@
 #include "protocol/wire/chat_prompt.hpp"
 
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/json_writer.hpp"
 
 #include <boost/json/array.hpp>
@@ -12,10 +13,6 @@ namespace paceline::wire {
 namespace json = boost::json;
 
 namespace {
-
-constexpr std::size_t max_text_bytes = 1U << 30U; // the limit of the body applies instead
-constexpr std::size_t max_tool_calls = 128;
-constexpr std::size_t max_tools = 128;
 
 std::string indexed(std::string_view name, std::size_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
@@ -31,12 +28,13 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   field_reader reader(part, outer.path_of(name));
   std::string type;
   std::string text;
-  if (!reader.text("type", type, 1, 64) && !reader.failure()) reader.fail("type", "is required");
+  if (!reader.text(spec("messages[].content[].type"), type) && !reader.failure())
+    reader.fail("type", "is required");
   if (type == "text" || type == "input_text" || type == "output_text") {
-    if (!reader.text("text", text, 0, max_text_bytes) && !reader.failure())
+    if (!reader.text(spec("messages[].content[].text"), text) && !reader.failure())
       reader.fail("text", "is required");
   } else if (type == "refusal") {
-    if (!reader.text("refusal", text, 0, max_text_bytes) && !reader.failure())
+    if (!reader.text(spec("messages[].content[].refusal"), text) && !reader.failure())
       reader.fail("refusal", "is required");
   } else if (!type.empty()) {
     reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": only text is offered"));
@@ -60,7 +58,7 @@ bool is_json_object(const std::string& text) {
 }
 
 void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
-  const auto calls = outer.array("tool_calls", 0, max_tool_calls);
+  const auto calls = outer.array(spec("messages[].tool_calls"));
   if (!calls) return;
   std::size_t i = 0;
   for (const auto value : *calls) {
@@ -68,14 +66,15 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
     if (!value.is_object()) return outer.fail(name, "must be an object");
     field_reader reader(value, outer.path_of(name));
     tool_call call;
-    reader.text("id", call.id, 0, 256);
-    reader.choice("type", {"function"});
-    const auto function = reader.object("function");
+    reader.text(spec("messages[].tool_calls[].id"), call.id);
+    reader.choice(spec("messages[].tool_calls[].type"));
+    const auto function = reader.object(spec("messages[].tool_calls[].function"));
     if (!function && !reader.failure()) reader.fail("function", "is required");
     if (reader.failure()) return outer.fail(*reader.failure());
     field_reader body(*function, reader.path_of("function"));
-    if (!body.text("name", call.name, 1, 256) && !body.failure()) body.fail("name", "is required");
-    body.text("arguments", call.arguments, 0, max_text_bytes);
+    if (!body.text(spec("messages[].tool_calls[].function.name"), call.name) && !body.failure())
+      body.fail("name", "is required");
+    body.text(spec("messages[].tool_calls[].function.arguments"), call.arguments);
     if (call.arguments.empty()) call.arguments = "{}";
     if (!body.failure() && !is_json_object(call.arguments))
       body.fail("arguments", "must be the JSON text of an object");
@@ -86,7 +85,7 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
 
 chat_message read_message(field_reader& reader) {
   chat_message message;
-  const auto role = reader.choice("role", {"system", "developer", "user", "assistant", "tool", "function"});
+  const auto role = reader.choice(spec("messages[].role"));
   if (!role) {
     if (!reader.failure()) reader.fail("role", "is required");
     return message;
@@ -94,15 +93,15 @@ chat_message read_message(field_reader& reader) {
   static constexpr const char* template_roles[] = {"system", "system", "user", "assistant", "tool", "tool"};
   message.role = template_roles[*role];
   read_content(reader, message.content);
-  reader.text("name", message.name, 1, 256);
+  reader.text(spec("messages[].name"), message.name);
   if (message.role == "assistant") {
     read_tool_calls(reader, message.tool_calls);
-    if (!message.content) reader.text("refusal", message.content.emplace(), 0, max_text_bytes);
+    if (!message.content) reader.text(spec("messages[].refusal"), message.content.emplace());
     if (message.content && message.content->empty() && !message.tool_calls.empty()) message.content.reset();
-    reader.refuse("audio", "only text is offered");
-    reader.refuse("function_call", "use tool_calls");
+    reader.refuse(spec("messages[].audio"));
+    reader.refuse(spec("messages[].function_call"));
   }
-  if (message.role == "tool") reader.text("tool_call_id", message.tool_call_id, 0, 256);
+  if (message.role == "tool") reader.text(spec("messages[].tool_call_id"), message.tool_call_id);
   if (!message.content && message.tool_calls.empty() && !reader.failure())
     reader.fail("content", "is required");
   return message;
@@ -111,18 +110,18 @@ chat_message read_message(field_reader& reader) {
 /// Checks the fields of a function, in either spelling.
 void check_function(field_reader& body) {
   std::string text;
-  if (!body.text("name", text, 1, 256) && !body.failure()) body.fail("name", "is required");
-  body.text("description", text, 0, max_text_bytes);
-  body.object("parameters");
+  if (!body.text(spec("tools[].name"), text) && !body.failure()) body.fail("name", "is required");
+  body.text(spec("tools[].description"), text);
+  body.object(spec("tools[].parameters"));
 }
 
 /// {"type":"function","function":{...}} from either spelling, appended to `out`.
 void read_tool(field_reader& reader, json_writer& out) {
-  if (!reader.choice("type", {"function"})) {
+  if (!reader.choice(spec("tools[].type"))) {
     if (!reader.failure()) reader.fail("type", "is required");
     return;
   }
-  const auto nested = reader.object("function");
+  const auto nested = reader.object(spec("tools[].function"));
   if (reader.failure()) return;
   out.begin_object().field("type", "function").key("function");
   if (nested) {
@@ -133,8 +132,9 @@ void read_tool(field_reader& reader, json_writer& out) {
   } else {
     check_function(reader);
     out.begin_object();
-    for (const auto* name : {"name", "description", "parameters", "strict"})
-      if (const auto value = reader.find(name)) out.key(name).raw(compact(*value));
+    for (const auto* row : {&spec("tools[].name"), &spec("tools[].description"), &spec("tools[].parameters"),
+                            &spec("tools[].strict")})
+      if (const auto value = reader.find(*row)) out.key(row->name).raw(compact(*value));
     out.end_object();
   }
   out.end_object();
@@ -150,7 +150,7 @@ void argument_budget::take(field_reader& reader, const chat_message& message) {
 }
 
 bool read_content(field_reader& reader, std::optional<std::string>& out) {
-  const auto content = reader.find("content");
+  const auto content = reader.find(spec("messages[].content"));
   if (!content) return !reader.failure();
   if (content->is_string()) {
     out = content->string();
@@ -168,7 +168,7 @@ bool read_content(field_reader& reader, std::optional<std::string>& out) {
 }
 
 void read_messages(field_reader& outer, std::size_t max_messages, std::vector<chat_message>& out) {
-  const auto messages = outer.array("messages", 1, max_messages);
+  const auto messages = outer.array(spec("messages", in::chat).name, 1, max_messages);
   if (!messages) {
     if (!outer.failure()) outer.fail("messages", "is required");
     return;
@@ -187,9 +187,9 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
 }
 
 void read_tools(field_reader& outer, std::string& out, bool& parallel) {
-  outer.boolean("parallel_tool_calls", parallel);
-  const auto choice = outer.find("tool_choice");
-  const auto tools = outer.array("tools", 0, max_tools);
+  outer.boolean(spec("parallel_tool_calls"), parallel);
+  const auto choice = outer.find(spec("tool_choice"));
+  const auto tools = outer.array(spec("tools"));
   json_writer kept;
   kept.begin_array();
   std::size_t num_tools = 0;

@@ -1,5 +1,6 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/unsupported_fields.hpp"
 
 namespace paceline::wire {
@@ -9,14 +10,16 @@ namespace {
 /// Reads the template arguments that a client may set. The list is closed, because the other variables are
 /// the server's.
 void read_template_arguments(field_reader& outer, chat_prompt& out) {
-  outer.boolean("add_generation_prompt", out.add_generation_prompt);
-  const auto fields = outer.object("chat_template_kwargs");
+  outer.boolean(spec("add_generation_prompt"), out.add_generation_prompt);
+  const auto fields = outer.object(spec("chat_template_kwargs"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("chat_template_kwargs"));
   bool thinking = false;
-  if (reader.boolean("enable_thinking", thinking) || reader.boolean("thinking", thinking))
-    out.enable_thinking = thinking;
-  reader.accept({"enable_thinking", "thinking"});
+  const auto& own = spec("chat_template_kwargs.enable_thinking");
+  const auto& alias = spec("chat_template_kwargs.thinking");
+  if (reader.boolean(own, thinking) || reader.boolean(alias, thinking)) out.enable_thinking = thinking;
+  reader.accept(own);
+  reader.accept(alias);
   if (!reader.failure())
     for (const auto& name : reader.ignored())
       reader.fail(unsupported(name, name + ": only enable_thinking and thinking may be set"));
@@ -24,7 +27,7 @@ void read_template_arguments(field_reader& outer, chat_prompt& out) {
 }
 
 void read_modalities(field_reader& reader) {
-  const auto modalities = reader.array("modalities", 0, 8);
+  const auto modalities = reader.array(spec("modalities"));
   if (!modalities) return;
   for (const auto kind : *modalities)
     if (!kind.is_string("text"))
@@ -45,17 +48,17 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_response_format(reader);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
-  for (const auto* name : {"n_predict", "max_tokens", "max_completion_tokens"}) // llama-server's name first
-    read_max_tokens(reader, name, 1, request.fields);
+  for (const auto* row : {&spec("n_predict"), &spec("max_tokens"), &spec("max_completion_tokens")})
+    read_max_tokens(reader, *row, 1, request.fields); // llama-server's name first
   bool logprobs = false;
   std::uint32_t num_top = 0;
-  reader.boolean("logprobs", logprobs);
-  if (reader.integer("top_logprobs", num_top, 0, 20) && !logprobs && num_top > 0)
+  reader.boolean(spec("logprobs", in::chat), logprobs);
+  if (reader.integer(spec("top_logprobs", in::chat), num_top) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
   read_modalities(reader);
   std::string effort;
-  if (reader.text("reasoning_effort", effort, 1, 64)) request.fields.reasoning = "reasoning_effort";
-  refuse_unsupported_chat(reader);
+  if (reader.text(spec("reasoning_effort"), effort)) request.fields.reasoning = "reasoning_effort";
+  refuse_unsupported(reader, in::chat);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;
   request.fields.sampling.num_logprobs = request.num_logprobs;

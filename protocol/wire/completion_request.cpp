@@ -1,12 +1,11 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/unsupported_fields.hpp"
 
 namespace paceline::wire {
 
 namespace {
-
-constexpr std::int64_t max_int32 = 2147483647;
 
 std::optional<std::vector<token_id>> read_tokens(field_reader& reader, json_elements ids,
                                                  const std::string& name) {
@@ -50,7 +49,7 @@ void read_prompt_list(field_reader& reader, json_elements list, std::size_t max_
 
 /// string, [string], [id] or [[id]].
 void read_prompts(field_reader& reader, std::size_t max_prompts, std::vector<prompt_input>& out) {
-  const auto prompt = reader.find("prompt");
+  const auto prompt = reader.find(spec("prompt", in::completions));
   if (!prompt) {
     if (!reader.failure()) reader.fail("prompt", "is required");
     return;
@@ -76,14 +75,15 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   read_prompts(reader, limits.max_sequences, request.prompts);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
-  reader.boolean("echo", request.echo);
-  for (const auto* name : {"n_predict", "max_tokens"}) // llama-server's name first
-    read_max_tokens(reader, name, request.echo ? 0 : 1, request.fields);
-  reader.integer("logprobs", request.num_logprobs, 0, 5);
+  reader.boolean(spec("echo"), request.echo);
+  for (const auto* row : {&spec("n_predict"), &spec("max_tokens")}) // llama-server's name first
+    read_max_tokens(reader, *row, request.echo ? 0 : 1, request.fields);
+  reader.integer(spec("logprobs", in::completions), request.num_logprobs);
   read_response_format(reader);
-  refuse_unsupported_completion(reader);
+  refuse_unsupported(reader, in::completions);
   std::uint32_t best_of = request.fields.num_choices;
-  if (reader.integer("best_of", best_of, 1, limits.max_choices) && best_of != request.fields.num_choices)
+  if (reader.integer(spec("best_of").name, best_of, spec("best_of").least, limits.max_choices) &&
+      best_of != request.fields.num_choices)
     reader.fail(unsupported("best_of", "best_of: only the value of n is offered"));
   if (request.echo && request.fields.stream && request.fields.max_tokens == 0U)
     reader.fail("max_tokens", "must be at least 1 with stream: true");
@@ -104,20 +104,24 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   if (!fields) return std::move(fields).failure();
   field_reader reader(*fields, "");
   tokenize_request request;
-  reader.text("model", request.model, 0, 256);
+  reader.text(spec("model"), request.model);
   std::string text;
-  for (const auto* name : {"prompt", "content"}) // vLLM's and llama-server's names
-    if (reader.text(name, text, 0, limits.max_body_bytes)) request.text = std::move(text);
+  for (const auto* row : {&spec("prompt", in::tokenize), &spec("content", in::tokenize)})
+    if (reader.text(*row, text)) request.text = std::move(text);
+  read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls);
+  reader.boolean(spec("add_generation_prompt"), request.prompt.add_generation_prompt);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);
-    read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls);
-    reader.boolean("add_generation_prompt", request.prompt.add_generation_prompt);
     request.add_special_tokens = false; // the template writes them
+  } else if (reader.find(spec("messages", in::tokenize))) {
+    reader.fail("messages", "may not be given beside prompt");
   }
-  for (const auto* name : {"add_special_tokens", "add_special"})
-    reader.boolean(name, request.add_special_tokens);
-  reader.boolean("parse_special", request.parse_special_tokens);
-  for (const auto* name : {"return_token_strs", "with_pieces"}) reader.boolean(name, request.with_pieces);
+  // vLLM's names, then llama-server's.
+  for (const auto* row : {&spec("add_special_tokens", in::tokenize), &spec("add_special")})
+    reader.boolean(*row, request.add_special_tokens);
+  reader.boolean(spec("parse_special"), request.parse_special_tokens);
+  for (const auto* row : {&spec("return_token_strs"), &spec("with_pieces")})
+    reader.boolean(*row, request.with_pieces);
   if (reader.failure()) return *reader.failure();
   request.ignored_fields = reader.ignored();
   return request;
@@ -128,8 +132,8 @@ parsed<detokenize_request> parse_detokenize_request(std::string_view body, const
   if (!fields) return std::move(fields).failure();
   field_reader reader(*fields, "");
   detokenize_request request;
-  reader.text("model", request.model, 0, 256);
-  const auto ids = reader.array("tokens", 0, limits.max_body_bytes);
+  reader.text(spec("model"), request.model);
+  const auto ids = reader.array(spec("tokens"));
   if (!ids && !reader.failure()) reader.fail("tokens", "is required");
   if (ids)
     if (auto tokens = read_tokens(reader, *ids, "tokens")) request.tokens = std::move(*tokens);

@@ -1,5 +1,6 @@
 #include "protocol/wire/field_reader.hpp"
 
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/json_writer.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -66,6 +67,15 @@ struct checking_handler {
   bool on_comment(json::string_view, code) { return true; }
 };
 
+/// Index of the member's name among those of the field table; -1 if it is not there.
+int index_of(const json_member& member) {
+  const auto index = index_of_name(member.raw_name);
+  if (index >= 0 || member.raw_name.find('\\') == std::string_view::npos) return index;
+  // At most six bytes a character: no longer text can spell a name of the table.
+  constexpr std::size_t escape_bytes = 6;
+  return member.raw_name.size() > escape_bytes * longest_field_name ? -1 : index_of_name(member.name());
+}
+
 } // namespace
 
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits) {
@@ -100,17 +110,22 @@ std::string_view kind_of(json_view value) {
 }
 
 field_reader::field_reader(json_view fields, std::string path)
-    : text_(fields.source()), path_(std::move(path)) {
-  const auto members = fields.members();
-  std::size_t count = 0; // counted first, because a growing list temporarily needs twice its size
-  for (auto it = members.begin(); it != members.end(); ++it) ++count;
-  members_.reserve(count);
-  const auto place = [&](std::string_view part) {
-    return static_cast<std::uint32_t>(part.data() - text_.data());
-  };
-  const auto size = [](std::string_view part) { return static_cast<std::uint32_t>(part.size()); };
-  for (const auto [name, value] : members)
-    members_.push_back({place(name), size(name), place(value.source()), size(value.source())});
+    : fields_(fields), places_(num_field_names, 0), path_(std::move(path)) {
+  for (const auto member : fields.members()) {
+    const auto index = index_of(member);
+    if (index < 0) continue;
+    if (auto* repeated = member_named(index)) {
+      repeated->value = member.value;
+      continue;
+    }
+    members_.push_back({index, member.value});
+    places_[static_cast<std::size_t>(index)] = static_cast<std::uint8_t>(members_.size());
+  }
+}
+
+field_reader::member* field_reader::member_named(int index) {
+  const auto place = index < 0 ? 0 : places_[static_cast<std::size_t>(index)];
+  return place == 0 ? nullptr : &members_[place - 1U];
 }
 
 std::string field_reader::path_of(std::string_view name) const {
@@ -129,19 +144,40 @@ void field_reader::fail(api_error failure) {
 
 std::optional<json_view> field_reader::find(std::string_view name) {
   if (failure_) return std::nullopt;
-  for (auto entry = members_.rbegin(); entry != members_.rend(); ++entry) { // the last one of a repeated name
-    if (!json_member{name_of(*entry)}.is_named(name)) continue;
-    read_.push_back(name);
-    const json_view value(text_.substr(entry->value_begin, entry->value_size));
-    return value.is_null() ? std::nullopt : std::optional(value);
+  std::optional<json_view> found;
+  if (const auto index = index_of_name(name); index >= 0) {
+    if (const auto* entry = member_named(index)) found = entry->value;
+  } else {
+    for (const auto member : fields_.members()) // the last one of a repeated name
+      if (member.is_named(name)) found = member.value;
   }
-  return std::nullopt;
+  if (!found) return std::nullopt;
+  mark_as_read(name);
+  return found->is_null() ? std::nullopt : found;
 }
 
-void field_reader::accept(std::initializer_list<std::string_view> names) { read_.insert(read_.end(), names); }
+void field_reader::mark_as_read(std::string_view name) {
+  const auto index = index_of_name(name);
+  if (index < 0)
+    read_.push_back(name);
+  else if (auto* entry = member_named(index))
+    entry->is_read = true;
+}
+
+void field_reader::accept(std::initializer_list<std::string_view> names) {
+  for (const auto name : names) mark_as_read(name);
+}
 
 void field_reader::refuse(std::string_view name, std::string_view why) {
   if (find(name)) fail(unsupported(path_of(name), path_of(name) + ": " + std::string(why)));
+}
+
+void field_reader::refuse(const field_spec& row) {
+  const auto value = find(row.name);
+  if (!value || is_neutral(row.neutral, *value)) return;
+  auto rule = std::string(row.doc);
+  if (!row.neutral_text.empty()) rule.append("; only ").append(row.neutral_text).append(" is accepted");
+  refuse(row.name, rule);
 }
 
 bool field_reader::boolean(std::string_view name, bool& out) {
@@ -221,7 +257,7 @@ bool field_reader::unsigned64(std::string_view name, std::optional<std::uint64_t
 }
 
 std::optional<std::size_t> field_reader::choice(std::string_view name,
-                                                const std::vector<std::string_view>& allowed) {
+                                                std::span<const std::string_view> allowed) {
   std::string text;
   if (!this->text(name, text, 0, 256)) return std::nullopt;
   const auto match = std::find(allowed.begin(), allowed.end(), text);
@@ -261,11 +297,17 @@ std::optional<json_elements> field_reader::array(std::string_view name, std::siz
 std::vector<std::string> field_reader::ignored() const {
   constexpr std::size_t max_name_bytes = 256;
   std::vector<std::string> names;
-  for (const auto& entry : members_) {
-    const json_member member{name_of(entry)};
-    if (std::any_of(read_.begin(), read_.end(), [&](auto name) { return member.is_named(name); })) continue;
+  std::vector<std::string_view> raw_names; // a name may be repeated a million times
+  for (const auto member : fields_.members()) {
+    if (std::find(raw_names.begin(), raw_names.end(), member.raw_name) != raw_names.end()) continue;
+    const auto index = index_of(member);
+    const bool is_read = index >= 0 ? members_[places_[static_cast<std::size_t>(index)] - 1U].is_read
+                                    : std::any_of(read_.begin(), read_.end(),
+                                                  [&](auto name) { return member.is_named(name); });
+    if (is_read) continue;
     if (names.size() == max_ignored) break;
     auto name = path_of(member.name().substr(0, max_name_bytes));
+    raw_names.push_back(member.raw_name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   }
   return names;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/fields/field_spec.hpp"
 #include "protocol/wire/json_view.hpp"
 
 #include <concepts>
@@ -24,24 +25,43 @@ struct json_limits {
 /// key the last value wins.
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits = {});
 
-/// Range of a floating-point field, checked after the conversion to float.
-struct float_range {
-  float min = 0;
-  float max = 0;
-  bool min_excluded = false;
-};
-
 /// Reads the fields of one JSON object into typed variables. No number is converted with loss: an integer
 /// field accepts only JSON integers inside its range. Null counts as absent. The first failure is kept and
 /// later reads do nothing, so a parser can read all fields and check once. `ignored` lists the fields that
-/// were not read. Costs 16 bytes for each member of the object.
+/// were not read.
+///
+/// A body may have a million members. The constructor reads the text once and keeps those whose name is in
+/// the field table, the last one of each name; so reading a field takes the same time whatever else the
+/// object has. A name that the table lacks is looked for in the text.
 class field_reader {
  public:
   /// `path` prefixes field names in messages ("messages[2]"); empty at the top level. `fields` must be an
   /// object.
   field_reader(json_view fields, std::string path);
 
-  /// True if the field is present and was read; otherwise `out` is unchanged.
+  // Fields of the table (`spec` in fields/field_table.hpp), with its bounds. True if the field is present and
+  // was read; otherwise `out` is unchanged.
+  bool boolean(const field_spec& row, bool& out) { return boolean(row.name, out); }
+  bool number(const field_spec& row, float& out) { return number(row.name, out, row.range); }
+  bool text(const field_spec& row, std::string& out) {
+    return text(row.name, out, static_cast<std::size_t>(row.least), static_cast<std::size_t>(row.most));
+  }
+  template <class Int>
+  bool integer(const field_spec& row, Int& out) {
+    return integer(row.name, out, row.least, row.most);
+  }
+  std::optional<std::size_t> choice(const field_spec& row) { return choice(row.name, row.choices); }
+  std::optional<json_elements> array(const field_spec& row) {
+    return array(row.name, static_cast<std::size_t>(row.least), static_cast<std::size_t>(row.most));
+  }
+  std::optional<json_view> find(const field_spec& row) { return find(row.name); }
+  std::optional<json_view> object(const field_spec& row) { return object(row.name); }
+  /// Marks a field that has no effect: neither refused nor reported as ignored.
+  void accept(const field_spec& row) { mark_as_read(row.name); }
+  /// Fails if the field is present with another value than null and the neutral ones.
+  void refuse(const field_spec& row);
+
+  // The same with bounds of the caller's own.
   bool boolean(std::string_view name, bool& out);
   bool number(std::string_view name, float& out, float_range range);
   bool text(std::string_view name, std::string& out, std::size_t min_bytes, std::size_t max_bytes);
@@ -62,7 +82,7 @@ class field_reader {
   /// [0, 2^64).
   bool unsigned64(std::string_view name, std::optional<std::uint64_t>& out);
   /// Index of the field's text in `allowed`.
-  std::optional<std::size_t> choice(std::string_view name, const std::vector<std::string_view>& allowed);
+  std::optional<std::size_t> choice(std::string_view name, std::span<const std::string_view> allowed);
 
   /// The field's value if present and not null. Marks it as read.
   std::optional<json_view> find(std::string_view name);
@@ -88,19 +108,21 @@ class field_reader {
   static constexpr std::size_t max_ignored = 32;
 
  private:
-  /// Position of a member in the text of its object.
+  /// A member whose name is in the field table.
   struct member {
-    std::uint32_t name_begin, name_size, value_begin, value_size;
+    int name; ///< its index
+    json_view value;
+    bool is_read = false;
   };
 
-  std::string_view name_of(const member& entry) const {
-    return text_.substr(entry.name_begin, entry.name_size);
-  }
+  void mark_as_read(std::string_view name);
+  member* member_named(int index);
 
-  std::string_view text_;
-  std::vector<member> members_; ///< in order
+  json_view fields_;
+  std::vector<member> members_;      ///< at most one for each name
+  std::vector<std::uint8_t> places_; ///< by index of name: position in `members_` and 1; 0: not there
   std::string path_;
-  std::vector<std::string_view> read_;
+  std::vector<std::string_view> read_; ///< names that the table lacks
   std::optional<api_error> failure_;
 };
 

@@ -2,8 +2,8 @@
 
 #include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/sampling_fields.hpp"
-#include "protocol/wire/unsupported_fields.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -12,20 +12,20 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::int64_t max_int32 = 2147483647;
-
 /// A string, or up to 16: OpenAI accepts four, evaluation tasks send more. An empty one stops nothing.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
-  const auto field = reader.find("stop");
+  const auto& row = spec("stop");
+  const auto field = reader.find(row);
   if (!field) return;
   const auto add = [&](json_view value, const std::string& name) {
     auto text = value.string();
     if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
-    if (text->size() > 1024) return reader.fail(name, "must have at most 1024 bytes");
+    if (text->size() > static_cast<std::size_t>(row.most_bytes))
+      return reader.fail(name, "must have at most " + std::to_string(row.most_bytes) + " bytes");
     if (!text->empty()) out.push_back(*std::move(text));
   };
   if (!field->is_array()) return add(*field, "stop");
-  const auto list = reader.array("stop", 0, 16);
+  const auto list = reader.array(row);
   if (!list) return;
   std::size_t i = 0;
   for (const auto value : *list) add(value, "stop[" + std::to_string(i++) + "]");
@@ -33,7 +33,7 @@ void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
 
 void read_stop(field_reader& reader, stop_params& out) {
   read_stop_strings(reader, out.stop_strings);
-  if (const auto ids = reader.array("stop_token_ids", 0, 256)) {
+  if (const auto ids = reader.array(spec("stop_token_ids"))) {
     std::size_t i = 0;
     for (const auto value : *ids)
       if (const auto id =
@@ -42,33 +42,31 @@ void read_stop(field_reader& reader, stop_params& out) {
     std::sort(out.stop_ids.begin(), out.stop_ids.end());
     out.stop_ids.erase(std::unique(out.stop_ids.begin(), out.stop_ids.end()), out.stop_ids.end());
   }
-  reader.integer("min_tokens", out.min_tokens, 0, max_int32);
-  reader.boolean("ignore_eos", out.ignore_eos);
-  reader.boolean("include_stop_str_in_output", out.include_stop_string);
+  reader.integer(spec("min_tokens"), out.min_tokens);
+  reader.boolean(spec("ignore_eos"), out.ignore_eos);
+  reader.boolean(spec("include_stop_str_in_output"), out.include_stop_string);
 }
 
 void read_speculation(field_reader& outer, generation_fields& out) {
-  const auto fields = outer.object("speculation");
+  const auto fields = outer.object(spec("speculation"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("speculation"));
-  reader.text("drafter", out.speculation.drafter, 1, 128);
-  reader.integer("draft_length", out.speculation.draft_length, 1, 63);
-  if (const auto rule = reader.choice("length_rule", {length_rule_names.begin(), length_rule_names.end()}))
+  reader.text(spec("speculation.drafter"), out.speculation.drafter);
+  reader.integer(spec("speculation.draft_length"), out.speculation.draft_length);
+  if (const auto rule = reader.choice(spec("speculation.length_rule")))
     out.speculation.length_rule = static_cast<length_rule>(*rule);
-  if (const auto mode =
-          reader.choice("overlap", {overlap_request_names.begin(), overlap_request_names.end()}))
+  if (const auto mode = reader.choice(spec("speculation.overlap")))
     out.speculation.overlap = static_cast<overlap_request>(*mode);
-  if (const auto rule =
-          reader.choice("rule", {verification_rule_names.begin(), verification_rule_names.end()}))
+  if (const auto rule = reader.choice(spec("speculation.rule")))
     out.rule = static_cast<verification_rule>(*rule);
   // Rules with parameters are never a model's default, so a parameter needs its rule in the same request.
-  const auto parameter = [&](std::string_view name, float& value, verification_rule of) {
-    if (reader.number(name, value, {0, 1, true}) && out.rule != of)
-      reader.fail(name, "belongs to rule \"" + std::string(name_of(of)) + '"');
+  const auto parameter = [&](const field_spec& row, float& value, verification_rule of) {
+    if (reader.number(row, value) && out.rule != of)
+      reader.fail(row.name, "belongs to rule \"" + std::string(name_of(of)) + '"');
   };
-  parameter("lenience", out.speculation.lenience, verification_rule::lenient);
-  parameter("epsilon", out.speculation.epsilon, verification_rule::typical);
-  parameter("delta", out.speculation.delta, verification_rule::typical);
+  parameter(spec("speculation.lenience"), out.speculation.lenience, verification_rule::lenient);
+  parameter(spec("speculation.epsilon"), out.speculation.epsilon, verification_rule::typical);
+  parameter(spec("speculation.delta"), out.speculation.delta, verification_rule::typical);
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out);
 }
@@ -92,8 +90,9 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
       return reader.fail(name, "must be a part of text or a token id, not " + std::string(kind_of(value)));
     field_reader part(value, reader.path_of(name));
     std::string text;
-    if (!part.choice("type", {"text"}) && !part.failure()) part.fail("type", "is required");
-    if (!part.text("text", text, 0, max_int32) && !part.failure()) part.fail("text", "is required");
+    if (!part.choice(spec("prediction.content[].type")) && !part.failure()) part.fail("type", "is required");
+    if (!part.text(spec("prediction.content[].text"), text) && !part.failure())
+      part.fail("text", "is required");
     out.prediction_text += text;
     if (part.failure()) return reader.fail(*part.failure());
     add_ignored(part.ignored(), out);
@@ -105,12 +104,12 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
 /// OpenAI's Predicted Outputs: {"type": "content", "content": text, or parts of text}; as an extension, token
 /// ids.
 void read_prediction(field_reader& outer, generation_fields& out) {
-  const auto fields = outer.object("prediction");
+  const auto fields = outer.object(spec("prediction"));
   if (!fields) return;
   out.has_prediction = true;
   field_reader reader(*fields, outer.path_of("prediction"));
-  if (!reader.choice("type", {"content"}) && !reader.failure()) reader.fail("type", "is required");
-  const auto content = reader.find("content");
+  if (!reader.choice(spec("prediction.type")) && !reader.failure()) reader.fail("type", "is required");
+  const auto content = reader.find(spec("prediction.content"));
   if (!content) {
     if (!reader.failure()) reader.fail("content", "is required");
   } else if (auto text = content->string()) {
@@ -126,14 +125,14 @@ void read_prediction(field_reader& outer, generation_fields& out) {
 }
 
 void read_streaming(field_reader& outer, generation_fields& out) {
-  outer.boolean("stream", out.stream);
-  const auto fields = outer.object("stream_options");
+  outer.boolean(spec("stream", in::responses), out.stream);
+  const auto fields = outer.object(spec("stream_options"));
   if (!fields) return;
   if (!out.stream) return outer.fail("stream_options", "is only allowed with stream: true");
   field_reader reader(*fields, outer.path_of("stream_options"));
-  reader.boolean("include_usage", out.include_usage);
-  reader.boolean("continuous_usage_stats", out.continuous_usage);
-  reader.accept({"include_obfuscation"});
+  reader.boolean(spec("stream_options.include_usage"), out.include_usage);
+  reader.boolean(spec("stream_options.continuous_usage_stats"), out.continuous_usage);
+  reader.accept(spec("stream_options.include_obfuscation"));
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out);
 }
@@ -204,51 +203,48 @@ void add_ignored(std::vector<std::string> names, generation_fields& out) {
 }
 
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out) {
-  reader.text("model", out.model, 0, 256);
-  reader.integer("n", out.num_choices, 1, limits.max_choices);
+  reader.text(spec("model"), out.model);
+  const auto& n = spec("n", in::whole_texts); // responses refuse all but 1 with another code
+  reader.integer(n.name, out.num_choices, n.least, limits.max_choices);
   read_sampling(reader, out.sampling);
   read_seed(reader, out.seed);
   read_stop(reader, out.stop);
   std::int32_t first = 0;
-  if (reader.integer("first_target", first, 0, max_int32)) out.first_target = token_id{first};
+  if (reader.integer(spec("first_target"), first)) out.first_target = token_id{first};
   read_speculation(reader, out);
   read_beams(reader, out);
   read_prediction(reader, out);
-  reader.text("user", out.user, 0, 512);
-  reader.integer("priority", out.priority, -max_int32 - 1, max_int32);
-  reader.integer("deadline_ms", out.deadline_ms, 1, max_int32);
-  if (reader.text("request_id", out.request_id, 1, 128) &&
+  reader.text(spec("user"), out.user);
+  reader.integer(spec("priority"), out.priority);
+  reader.integer(spec("deadline_ms"), out.deadline_ms);
+  if (reader.text(spec("request_id"), out.request_id) &&
       !std::all_of(out.request_id.begin(), out.request_id.end(), [](char c) { return c > ' ' && c < 0x7f; }))
     reader.fail("request_id", "must be printable ASCII without spaces");
-  reader.text("cache_salt", out.cache_salt, 1, 512);
-  reader.boolean("skip_special_tokens", out.skip_special_tokens);
-  reader.boolean("return_token_ids", out.return_token_ids);
+  reader.text(spec("cache_salt"), out.cache_salt);
+  reader.boolean(spec("skip_special_tokens"), out.skip_special_tokens);
+  reader.boolean(spec("return_token_ids"), out.return_token_ids);
   read_streaming(reader, out);
-  refuse_unsupported_generation(reader);
-  // Bookkeeping fields of OpenAI's own service, which have no effect here.
-  reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                 "prompt_cache_retention"});
 }
 
-void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least,
+void read_max_tokens(field_reader& reader, const field_spec& row, std::int64_t least,
                      generation_fields& out) {
   std::int64_t count = 0;
-  if (!reader.integer(name, count, -1, max_int32)) return;
+  if (!reader.integer(row, count)) return;
   out.no_token_limit = count == -1;
   out.max_tokens.reset();
   if (out.no_token_limit) return;
   if (count < least)
-    return reader.fail(name, "must be at least " + std::to_string(least) + ", or -1 for no limit");
+    return reader.fail(row.name, "must be at least " + std::to_string(least) + ", or -1 for no limit");
   out.max_tokens = static_cast<std::uint32_t>(count);
 }
 
 void read_reply_options(field_reader& reader, generation_fields& out) {
-  reader.boolean("token_ids", out.return_token_ids);
-  reader.boolean("trace", out.trace);
+  reader.boolean(spec("paceline.token_ids"), out.return_token_ids);
+  reader.boolean(spec("paceline.trace"), out.trace);
 }
 
 void read_paceline_object(field_reader& outer, generation_fields& out) {
-  const auto fields = outer.object("paceline");
+  const auto fields = outer.object(spec("paceline"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("paceline"));
   read_reply_options(reader, out);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/fields/field_spec.hpp"
 #include "protocol/wire/reasoning_fields.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
@@ -15,15 +16,6 @@
 namespace paceline::wire {
 
 class field_reader;
-
-/// Limits of one client request that do not depend on a model.
-struct request_limits {
-  std::size_t max_body_bytes = 8U << 20U;
-  std::size_t max_json_depth = 32;
-  std::uint32_t max_choices = 128;   ///< largest n
-  std::uint32_t max_sequences = 256; ///< n times the number of prompts
-  std::uint32_t max_messages = 4096;
-};
 
 /// Fields that all generating endpoints share, range-checked, as the client wrote them. `resolve` checks what
 /// depends on the model: token ids against its vocabulary, room in its context, drafter names.
@@ -74,9 +66,9 @@ struct model_limits {
 /// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
-/// Reads max_tokens under one of its names: at least `least`, or -1 for no limit. A later name has
+/// Reads max_tokens under one of its names, the row's: at least `least`, or -1 for no limit. A later name has
 /// precedence.
-void read_max_tokens(field_reader& reader, std::string_view name, std::int64_t least, generation_fields& out);
+void read_max_tokens(field_reader& reader, const field_spec& row, std::int64_t least, generation_fields& out);
 
 /// Reads Paceline's own reply options, `token_ids` and `trace`. `reader` reads the object "paceline".
 void read_reply_options(field_reader& reader, generation_fields& out);

@@ -1,6 +1,8 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/unsupported_fields.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -9,39 +11,38 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::int64_t max_int32 = 2147483647;
-constexpr std::size_t max_text_bytes = 1U << 30U;
-
 /// An item of `input`: a message, or a function call of an earlier turn and its result. Thoughts of earlier
 /// turns, which clients send back, are no part of a prompt: for them there is no message.
 std::optional<chat_message> read_item(field_reader& reader) {
   std::string type = "message";
-  reader.text("type", type, 1, 64);
+  reader.text(spec("input[].type"), type);
   if (type == "reasoning") return std::nullopt;
   chat_message message;
   if (type == "message") {
-    const auto role = reader.choice("role", {"system", "developer", "user", "assistant"});
+    const auto role = reader.choice(spec("input[].role"));
     if (!role && !reader.failure()) reader.fail("role", "is required");
     if (!role) return message;
     static constexpr const char* template_roles[] = {"system", "system", "user", "assistant"};
     message.role = template_roles[*role];
     read_content(reader, message.content);
     if (!message.content && !reader.failure()) reader.fail("content", "is required");
-    reader.accept({"id", "status"});
+    reader.accept(spec("input[].id"));
+    reader.accept(spec("input[].status"));
   } else if (type == "function_call") {
     tool_call call;
     message.role = "assistant";
-    reader.text("call_id", call.id, 0, 256);
-    if (!reader.text("name", call.name, 1, 256) && !reader.failure()) reader.fail("name", "is required");
-    reader.text("arguments", call.arguments, 0, max_text_bytes);
+    reader.text(spec("input[].call_id"), call.id);
+    if (!reader.text(spec("input[].name"), call.name) && !reader.failure())
+      reader.fail("name", "is required");
+    reader.text(spec("input[].arguments"), call.arguments);
     if (call.arguments.empty()) call.arguments = "{}";
     if (!reader.failure() && !parse_object(call.arguments))
       reader.fail("arguments", "must be the JSON text of an object");
     message.tool_calls.push_back(std::move(call));
   } else if (type == "function_call_output") {
     message.role = "tool";
-    reader.text("call_id", message.tool_call_id, 0, 256);
-    if (!reader.text("output", message.content.emplace(), 0, max_text_bytes) && !reader.failure())
+    reader.text(spec("input[].call_id"), message.tool_call_id);
+    if (!reader.text(spec("input[].output"), message.content.emplace()) && !reader.failure())
       reader.fail("output", "is required and must be a string");
   } else if (!reader.failure()) {
     reader.fail(unsupported(reader.path_of("type"),
@@ -60,14 +61,15 @@ void add_turn(chat_message turn, std::vector<chat_message>& out) {
 
 /// A string is one user message.
 void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_message>& out) {
-  const auto input = outer.find("input");
+  const auto& row = spec("input");
+  const auto input = outer.find(row);
   if (!input) return;
   if (auto text = input->string()) {
     out.push_back({"user", *std::move(text), "", {}, ""});
     return;
   }
   if (!input->is_array()) return outer.fail("input", "must be a string or an array of items");
-  const auto items = outer.array("input", 0, max_items);
+  const auto items = outer.array(row.name, 0, max_items);
   if (!items) return;
   std::size_t i = 0;
   argument_budget budget;
@@ -83,26 +85,26 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
 }
 
 void read_text_options(field_reader& outer) {
-  const auto fields = outer.object("text");
+  const auto fields = outer.object(spec("text"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("text"));
-  if (const auto format = reader.object("format")) {
+  if (const auto format = reader.object(spec("text.format"))) {
     field_reader inner(*format, reader.path_of("format"));
     std::string type = "text";
-    inner.text("type", type, 1, 64);
+    inner.text(spec("text.format.type"), type);
     if (inner.failure())
       reader.fail(*inner.failure());
     else if (type != "text")
       reader.fail(unsupported("text.format", "text.format: only {\"type\": \"text\"} is offered"));
   }
   std::string verbosity = "medium";
-  if (reader.text("verbosity", verbosity, 1, 64) && verbosity != "medium")
+  if (reader.text(spec("text.verbosity"), verbosity) && verbosity != "medium")
     reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
 void read_include(field_reader& reader, bool& logprobs) {
-  const auto include = reader.array("include", 0, 32);
+  const auto include = reader.array(spec("include"));
   if (!include) return;
   for (const auto name : *include) {
     if (name.is_string("message.output_text.logprobs"))
@@ -113,17 +115,17 @@ void read_include(field_reader& reader, bool& logprobs) {
 }
 
 void read_options(field_reader& outer, response_request& out) {
-  const auto fields = outer.object("paceline");
+  const auto fields = outer.object(spec("paceline"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("paceline"));
   read_reply_options(reader, out.fields);
-  reader.boolean("resumable", out.options.resumable);
-  if (const auto point = reader.object("resume")) {
+  reader.boolean(spec("paceline.resumable"), out.options.resumable);
+  if (const auto point = reader.object(spec("paceline.resume"))) {
     field_reader inner(*point, reader.path_of("resume"));
     resume_point resume;
-    if (!inner.text("response_id", resume.response_id, 1, 128) && !inner.failure())
+    if (!inner.text(spec("paceline.resume.response_id"), resume.response_id) && !inner.failure())
       inner.fail("response_id", "is required");
-    inner.integer("next_token", resume.next_token, 0, max_int32);
+    inner.integer(spec("paceline.resume.next_token"), resume.next_token);
     if (inner.failure()) reader.fail(*inner.failure());
     out.options.resume = std::move(resume);
   }
@@ -133,27 +135,24 @@ void read_options(field_reader& outer, response_request& out) {
 
 /// What of it can be refused depends on the model.
 void read_reasoning(field_reader& reader, std::string& out) {
-  const auto reasoning = reader.object("reasoning");
+  const auto reasoning = reader.object(spec("reasoning"));
   if (!reasoning) return;
   for (const auto option : reasoning->members())
     if (!option.value.is_null()) out = "reasoning";
 }
 
-void refuse_response_fields(field_reader& reader) {
+/// Options of which one value is offered.
+void read_single_values(field_reader& reader) {
   bool background = false;
-  if (reader.boolean("background", background) && background)
+  if (reader.boolean(spec("background"), background) && background)
     reader.fail(unsupported("background", "background: only false is offered; see paceline.resumable"));
-  reader.refuse("conversation", "use previous_response_id");
-  reader.refuse("prompt", "stored prompts are not offered");
-  reader.refuse("context_management", "contexts are never compacted");
-  reader.refuse("max_tool_calls", "no built-in tools are offered");
   std::string truncation = "disabled";
-  if (reader.text("truncation", truncation, 1, 64) && truncation != "disabled")
+  if (reader.text(spec("truncation"), truncation) && truncation != "disabled")
     reader.fail(unsupported("truncation", "truncation: prompts are never truncated"));
 }
 
 void read_metadata(field_reader& outer, std::string& out) {
-  const auto fields = outer.object("metadata");
+  const auto fields = outer.object(spec("metadata", in::responses));
   if (!fields) return;
   std::vector<std::pair<std::string, std::string>> kept;
   for (const auto member : fields->members()) {
@@ -177,8 +176,8 @@ void read_metadata(field_reader& outer, std::string& out) {
 /// Reads everything that is the same for HTTP and WebSocket.
 void read_response_request(field_reader& reader, const request_limits& limits, response_request& out) {
   read_input(reader, limits.max_messages, out.input);
-  reader.text("instructions", out.instructions, 0, max_text_bytes);
-  reader.text("previous_response_id", out.previous_response_id, 1, 128);
+  reader.text(spec("instructions"), out.instructions);
+  reader.text(spec("previous_response_id"), out.previous_response_id);
   read_tools(reader, out.tools, out.parallel_tool_calls);
   read_reasoning_options(reader, out.fields.thoughts);
   read_metadata(reader, out.metadata);
@@ -187,19 +186,19 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (out.fields.beams.width > 0)
     reader.fail(unsupported("use_beam_search",
                             "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
-  read_max_tokens(reader, "max_output_tokens", 1, out.fields);
-  reader.boolean("store", out.store);
-  reader.boolean("generate", out.generate);
+  read_max_tokens(reader, spec("max_output_tokens"), 1, out.fields);
+  reader.boolean(spec("store", in::responses), out.store);
+  reader.boolean(spec("generate"), out.generate);
   read_text_options(reader);
   bool logprobs = false;
   read_include(reader, logprobs);
   std::uint32_t num_top = 0;
-  if (reader.integer("top_logprobs", num_top, 0, 20) && num_top > 0) logprobs = true;
+  if (reader.integer(spec("top_logprobs", in::responses), num_top) && num_top > 0) logprobs = true;
   if (logprobs) out.num_logprobs = num_top;
   out.fields.sampling.num_logprobs = out.num_logprobs;
   read_options(reader, out);
   read_reasoning(reader, out.fields.reasoning);
-  refuse_response_fields(reader);
+  read_single_values(reader);
   if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
     reader.fail("input", "is required");
 }
@@ -212,7 +211,7 @@ parsed<response_request> parse_response_request(std::string_view body, const req
   field_reader reader(*fields, "");
   response_request request;
   read_response_request(reader, limits, request);
-  reader.refuse("stream_id", "lanes belong to the WebSocket mode");
+  refuse_unsupported(reader, in::responses);
   if (reader.failure()) return *reader.failure();
   add_ignored(reader.ignored(), request.fields);
   return request;
@@ -224,19 +223,20 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
   if (!fields) return refused_frame{"", std::move(fields).failure()};
   field_reader reader(*fields, "");
   client_frame frame;
-  reader.text("stream_id", frame.stream_id, 1, 64);
-  const auto type = reader.choice("type", {"response.create", "response.cancel"});
+  reader.text(spec("stream_id", in::frames), frame.stream_id);
+  const auto type = reader.choice(spec("type"));
   if (!type && !reader.failure()) reader.fail("type", "is required");
-  reader.accept({"event_id"});
+  reader.accept(spec("event_id"));
   if (type == std::size_t{1}) {
     frame.what = client_frame::kind::cancel;
-    if (!reader.text("response_id", frame.response_id, 1, 128) && !reader.failure())
+    if (!reader.text(spec("response_id"), frame.response_id) && !reader.failure())
       reader.fail("response_id", "is required");
   } else if (type) {
     bool stream = true; // openai-agents says so in every frame
-    if (reader.boolean("stream", stream) && !stream)
+    if (reader.boolean(spec("stream", in::frames), stream) && !stream)
       reader.fail(unsupported("stream", "stream: responses over WebSocket are always streamed"));
     read_response_request(reader, limits, frame.create);
+    refuse_unsupported(reader, in::frames);
     frame.create.fields.stream = true;
   }
   if (reader.failure()) return refused_frame{frame.stream_id, *reader.failure()};

@@ -1,6 +1,7 @@
 #include "protocol/wire/sampling_fields.hpp"
 
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/fields/field_table.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +12,6 @@
 namespace paceline::wire {
 
 namespace {
-
-constexpr std::int64_t max_int32 = 2147483647;
 
 /// One entry of "logit_bias" as the client wrote it.
 struct written_bias {
@@ -42,9 +41,10 @@ void keep_last_biases(field_reader& reader, std::vector<written_bias>& written, 
 
 /// {"id": bias}: ids are decimal text, as JSON keys are. llama-server's clients send an empty list for none.
 void read_logit_bias(field_reader& reader, sampling_params& out) {
-  const auto given = reader.find("logit_bias");
+  const auto& row = spec("logit_bias");
+  const auto given = reader.find(row);
   if (!given || (given->is_array() && given->elements().empty())) return;
-  const auto bias = reader.object("logit_bias");
+  const auto bias = reader.object(row);
   if (!bias) return;
   std::vector<written_bias> written;
   for (const auto member : bias->members()) {
@@ -55,7 +55,7 @@ void read_logit_bias(field_reader& reader, sampling_params& out) {
     if (failure != std::errc{} || stop != end || id < 0)
       return reader.fail("logit_bias", "keys must be token ids, not \"" + name.substr(0, 32) + "\"");
     if (member.value.is_null()) continue;
-    const auto amount = reader.to_number(member.value, "logit_bias." + name, {-100, 100});
+    const auto amount = reader.to_number(member.value, "logit_bias." + name, row.range);
     if (!amount) return;
     written.push_back({token_id{id}, *amount, static_cast<std::uint32_t>(written.size()),
                        static_cast<std::uint32_t>(name.size())});
@@ -64,20 +64,19 @@ void read_logit_bias(field_reader& reader, sampling_params& out) {
 }
 
 void read_penalties(field_reader& reader, sampling_params& out) {
-  constexpr float_range range{0.01F, 100};
-  const bool has_own = reader.number("repetition_penalty", out.repetition_penalty, range);
+  const bool has_own = reader.number(spec("repetition_penalty"), out.repetition_penalty);
   float alias = 1; // llama-server's name
-  if (reader.number("repeat_penalty", alias, range)) {
+  if (reader.number(spec("repeat_penalty"), alias)) {
     if (has_own && alias != out.repetition_penalty)
       reader.fail("repeat_penalty", "is another name of repetition_penalty, and has another value");
     out.repetition_penalty = alias;
   }
-  reader.number("presence_penalty", out.presence_penalty, {-2, 2});
-  reader.number("frequency_penalty", out.frequency_penalty, {-2, 2});
+  reader.number(spec("presence_penalty"), out.presence_penalty);
+  reader.number(spec("frequency_penalty"), out.frequency_penalty);
   const bool penalises =
       out.repetition_penalty != 1 || out.presence_penalty != 0 || out.frequency_penalty != 0;
   std::int64_t window = -1;
-  if (reader.integer("repeat_last_n", window, -1, max_int32) && window != -1 && penalises)
+  if (reader.integer(spec("repeat_last_n"), window) && window != -1 && penalises)
     reader.fail(unsupported("repeat_last_n",
                             "repeat_last_n: penalties count all tokens; with one only -1 is accepted"));
 }
@@ -85,17 +84,17 @@ void read_penalties(field_reader& reader, sampling_params& out) {
 } // namespace
 
 void read_sampling(field_reader& reader, sampling_params& out) {
-  reader.number("temperature", out.temperature, {0, 2});
-  reader.number("top_p", out.top_p, {0, 1});
-  reader.number("min_p", out.min_p, {0, 1});
-  reader.integer("top_k", out.top_k, -1, max_int32);
+  reader.number(spec("temperature"), out.temperature);
+  reader.number(spec("top_p"), out.top_p);
+  reader.number(spec("min_p"), out.min_p);
+  reader.integer(spec("top_k"), out.top_k);
   read_penalties(reader, out);
   read_logit_bias(reader, out);
 }
 
 void read_seed(field_reader& reader, std::optional<std::uint64_t>& out) {
-  const auto value = reader.find("seed");
-  if (!value || value->int64() != -1) reader.unsigned64("seed", out);
+  const auto value = reader.find(spec("seed"));
+  if (!value || value->int64() != -1) reader.unsigned64(spec("seed").name, out);
 }
 
 } // namespace paceline::wire

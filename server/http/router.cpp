@@ -6,14 +6,7 @@ namespace paceline::server {
 
 namespace {
 
-struct row {
-  std::string_view method;
-  /// '*' matches the rest of the path, including '/', because a model's name may contain one.
-  std::string_view path;
-  endpoint target;
-};
-
-constexpr row routes[] = {
+constexpr endpoint_path routes[] = {
     {"GET", "/v1/models", endpoint::models},
     {"GET", "/v1/models/*", endpoint::model},
     // A base URL of its own for each model, for clients that name none.
@@ -39,6 +32,7 @@ constexpr row routes[] = {
     {"GET", "/health", endpoint::ready},
     {"GET", "/v1/health", endpoint::ready},
     {"GET", "/metrics", endpoint::metrics},
+    {"GET", "/openapi.json", endpoint::openapi},
     {"GET", "/", endpoint::playground},
 };
 
@@ -56,12 +50,18 @@ bool matches(std::string_view pattern, std::string_view path, std::string& id) {
 }
 
 /// A response's id has no slash; "/v1/responses/x/cancel" is not one.
-bool is_shadowed(const row& row, const std::string& id) {
+bool is_shadowed(const endpoint_path& row, const std::string& id) {
   return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) &&
          id.find('/') != std::string::npos;
 }
 
 } // namespace
+
+std::span<const endpoint_path> all_paths() noexcept { return routes; }
+
+std::string_view variable_of(endpoint target) noexcept {
+  return target == endpoint::get_response || target == endpoint::cancel_response ? "response_id" : "model";
+}
 
 std::variant<route, no_route> find_route(std::string_view method, std::string_view path) {
   if (method == "HEAD") method = "GET";
@@ -131,6 +131,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "readyz";
   case endpoint::metrics:
     return "metrics";
+  case endpoint::openapi:
+    return "openapi";
   case endpoint::playground:
     return "playground";
   }
@@ -151,8 +153,8 @@ bool takes_body(endpoint target) noexcept {
 }
 
 bool is_open(endpoint target, bool open_metrics) noexcept {
-  return target == endpoint::live || target == endpoint::ready || target == endpoint::playground ||
-         (target == endpoint::metrics && open_metrics);
+  return target == endpoint::live || target == endpoint::ready || target == endpoint::openapi ||
+         target == endpoint::playground || (target == endpoint::metrics && open_metrics);
 }
 
 } // namespace paceline::server

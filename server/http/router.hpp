@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,6 +24,7 @@ enum class endpoint {
   live,
   ready,
   metrics,
+  openapi,
   playground,
 };
 
@@ -35,6 +37,17 @@ struct route {
 struct no_route {
   std::vector<std::string_view> allowed_methods; ///< empty: no such path
 };
+
+/// One row of the routing table.
+struct endpoint_path {
+  std::string_view method;
+  /// '*' matches the rest of the path, including '/', because a model's name may contain one.
+  std::string_view path;
+  endpoint target;
+};
+std::span<const endpoint_path> all_paths() noexcept;
+/// What the '*' of an endpoint's path stands for: "model" or "response_id".
+std::string_view variable_of(endpoint target) noexcept;
 
 /// HEAD is routed like GET. OPTIONS must be handled before.
 std::variant<route, no_route> find_route(std::string_view method, std::string_view path);

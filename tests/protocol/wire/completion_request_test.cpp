@@ -62,6 +62,16 @@ TEST(tokenize_request, reads_both_spellings_and_messages) {
   EXPECT_EQ(parse_tokenize_request("{}", {}).failure().param, "messages");
 }
 
+TEST(tokenize_request, takes_a_text_or_messages_and_judges_the_other_fields_with_both) {
+  const auto failure = [](const std::string& rest) {
+    return parse_tokenize_request(R"({"prompt":"x",)" + rest + "}", {}).failure();
+  };
+  EXPECT_EQ(failure(R"("messages":[{"role":"user","content":"x"}])").message,
+            "messages: may not be given beside prompt");
+  EXPECT_EQ(failure(R"("parallel_tool_calls":1)").param, "parallel_tool_calls");
+  EXPECT_EQ(failure(R"("add_generation_prompt":1)").param, "add_generation_prompt");
+}
+
 TEST(detokenize_request, needs_token_ids) {
   EXPECT_EQ(parse_detokenize_request(R"({"tokens":[1,2]})", {})->tokens.size(), 2U);
   EXPECT_EQ(parse_detokenize_request(R"({"tokens":[-1]})", {}).failure().param, "tokens[0]");

@@ -1,5 +1,8 @@
 #include "protocol/wire/field_reader.hpp"
 
+#include "protocol/wire/fields/field_table.hpp"
+#include "tests/support/largest_allocation.hpp"
+
 #include <gtest/gtest.h>
 
 namespace paceline::wire {
@@ -73,6 +76,47 @@ TEST(field_reader, refuses_a_known_field_that_is_not_offered_unless_null) {
   EXPECT_FALSE(r.reader.failure());
   r.reader.refuse("b", "no");
   EXPECT_EQ(r.reader.failure()->code, "unsupported_parameter");
+}
+
+// Names of the table ("n", "stop") are read at once, others ("a") are looked for in the text.
+TEST(field_reader, takes_the_last_of_a_repeated_name_and_any_spelling_of_it) {
+  reading r(R"({"n":1,"a":1,"n":2,"\u006e":3,"\u0061":4})");
+  int known = 0;
+  int other = 0;
+  EXPECT_TRUE(r.reader.integer("n", known, 0, 9));
+  EXPECT_TRUE(r.reader.integer("a", other, 0, 9));
+  EXPECT_EQ(known, 3);
+  EXPECT_EQ(other, 4);
+  EXPECT_TRUE(r.reader.ignored().empty());
+}
+
+TEST(field_reader, reports_known_names_that_were_not_read_once_each) {
+  reading r(R"({"stop":1,"x":1,"stop":2,"\u0078":3,"n":1})");
+  int value = 0;
+  r.reader.integer("n", value, 0, 9);
+  EXPECT_EQ(r.reader.ignored(), (std::vector<std::string>{"body.stop", "body.x"}));
+}
+
+TEST(field_reader, keeps_nothing_of_a_million_other_members) {
+  std::string body = "{\"n\":7";
+  for (int i = 0; i < 500'000; ++i) body += i % 2 == 0 ? ",\"x\":1" : ",\"stop\":1";
+  const reading parsed_once(body += "}");
+  test::reset_largest_allocation();
+  field_reader reader(parsed_once.fields, "");
+  int value = 0;
+  EXPECT_TRUE(reader.integer("n", value, 0, 9));
+  EXPECT_EQ(reader.ignored(), (std::vector<std::string>{"x", "stop"}));
+  EXPECT_LT(test::largest_allocation(), 4096U);
+}
+
+TEST(field_reader, refuses_a_field_of_the_table_unless_its_value_is_neutral) {
+  reading r(R"({"mirostat":0,"typical_p":0.5})");
+  r.reader.refuse(spec("mirostat"));
+  EXPECT_FALSE(r.reader.failure());
+  r.reader.refuse(spec("typical_p"));
+  ASSERT_TRUE(r.reader.failure());
+  EXPECT_EQ(r.reader.failure()->message,
+            "body.typical_p: this sampling option is not offered; only 1 is accepted");
 }
 
 } // namespace

@@ -24,7 +24,8 @@ TEST(router, finds_every_endpoint) {
       {"POST", "/models/a/v1/chat/completions", endpoint::chat_completions, "a"},
       {"GET", "/healthz", endpoint::live, ""},
       {"HEAD", "/health", endpoint::ready, ""},
-      {"GET", "/metrics", endpoint::metrics, ""}};
+      {"GET", "/metrics", endpoint::metrics, ""},
+      {"GET", "/openapi.json", endpoint::openapi, ""}};
   for (const auto& [method, path, target, id] : cases) {
     const auto found = find_route(method, path);
     ASSERT_TRUE(std::holds_alternative<route>(found)) << path;
@@ -53,7 +54,8 @@ TEST(router, says_which_path_was_meant) {
     EXPECT_EQ(why_missing(path), "no such path") << path;
 }
 
-TEST(router, only_health_is_open_to_everybody) {
+TEST(router, only_health_and_pages_are_open_to_everybody) {
+  EXPECT_TRUE(is_open(endpoint::openapi, false) && is_open(endpoint::playground, false));
   EXPECT_TRUE(is_open(endpoint::live, false) && is_open(endpoint::ready, false));
   EXPECT_TRUE(is_open(endpoint::metrics, true));
   EXPECT_FALSE(is_open(endpoint::metrics, false) || is_open(endpoint::models, true) ||

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "protocol/wire/fields/endpoint_rows.hpp"
+#include "protocol/wire/fields/generation_rows.hpp"
+#include "protocol/wire/fields/refused_rows.hpp"
+
+#include <string>
+
+namespace paceline::wire {
+
+// To add a field: write its row, read it in the parser of its requests by spec("path"), and run
+// `PACELINE_UPDATE_REFERENCE=1 wire_test`, which rewrites the tables of docs/protocol.md. An example there is
+// sent by the tests. field_table_test walks the rows and says what the parsers do otherwise.
+
+/// All fields, in the order of the documentation.
+inline constexpr field_group field_groups[] = {
+    {"Completions", rows::completion_rows},
+    {"Chat", rows::chat_rows},
+    {"Messages", rows::message_rows},
+    {"Tools", rows::tool_rows},
+    {"Thoughts", rows::reasoning_rows},
+    {"Every generating endpoint", rows::request_rows},
+    {"Sampling", rows::sampling_rows},
+    {"Ending", rows::ending_rows},
+    {"Reply", rows::reply_rows},
+    {"Speculation", rows::speculation_rows},
+    {"Beam search", rows::beam_rows},
+    {"Responses", rows::response_rows},
+    {"Frames of the WebSocket mode", rows::frame_rows},
+    {"Tokenizer", rows::tokenizer_rows},
+    {"Refused", rows::refused_rows},
+    {"Refused", rows::refused_completion_rows},
+    {"Refused", rows::refused_chat_rows},
+    {"Refused", rows::refused_message_rows},
+    {"Refused", rows::refused_response_rows},
+    {"Refused", rows::refused_http_response_rows},
+    {"Without effect", rows::rows_without_effect},
+};
+
+/// Whether the row has this path, of an object and a name: "speculation.draft_length".
+constexpr bool is_at(const field_spec& row, std::string_view path) {
+  if (row.object.empty()) return row.name == path;
+  return path.size() == row.object.size() + 1 + row.name.size() && path.starts_with(row.object) &&
+         path[row.object.size()] == '.' && path.ends_with(row.name);
+}
+
+/// The row of a field, of the requests `where`. Does not compile if there is no such row, or more than one.
+consteval const field_spec& spec(std::string_view path, request_kinds where = in::any) {
+  const field_spec* found = nullptr;
+  for (const auto& group : field_groups)
+    for (const auto& row : group.rows) {
+      if ((row.where & where) == 0 || !is_at(row, path)) continue;
+      if (found != nullptr) throw "several rows: say of which requests";
+      found = &row;
+    }
+  if (found == nullptr) throw "no such row";
+  return *found;
+}
+
+/// "speculation.draft_length"
+std::string path_of(const field_spec& row);
+/// Whether a default is given as JSON, not in words.
+bool is_json(std::string_view initial) noexcept;
+
+/// Position of `name` among the names of all fields, in any object; -1 if no field has it. Takes the same
+/// time for any name.
+int index_of_name(std::string_view name) noexcept;
+/// Number of different names, and the bytes of the longest one.
+extern const std::size_t num_field_names;
+extern const std::size_t longest_field_name;
+
+} // namespace paceline::wire

@@ -1,0 +1,139 @@
+#include "server/openapi/operations.hpp"
+
+namespace paceline::server {
+
+namespace {
+
+// Statuses that any request may get, 400 and 403, are among them, so that one list says all.
+constexpr int of_generation[] = {400, 401, 403, 404, 408, 411, 413, 415, 429, 500, 503};
+constexpr int of_conversion[] = {400, 401, 403, 404, 408, 411, 413, 415, 500, 503};
+constexpr int of_models[] = {400, 401, 403};
+constexpr int of_model[] = {400, 401, 403, 404};
+constexpr int of_reading[] = {400, 401, 403, 404, 409};
+constexpr int of_socket[] = {400, 401, 403, 426, 503};
+constexpr int of_metrics[] = {400, 401, 403, 404, 503};
+constexpr int of_health[] = {400, 403, 503};
+constexpr int of_pages[] = {400, 403};
+
+constexpr std::string_view model_parameter =
+    R"({"name":"model","in":"query","description":"A configured name or alias; required where several models are served.","schema":{"type":"string"}})";
+constexpr std::string_view reading_parameters =
+    R"({"name":"stream","in":"query","description":"true: the events, otherwise the finished object.","schema":{"type":"string"}},)"
+    R"({"name":"starting_after","in":"query","description":"The last sequence_number that was read.","schema":{"type":"integer","minimum":0}},)"
+    R"({"name":"next_token","in":"query","description":"Output index of the first token that was not read.","schema":{"type":"integer","minimum":0}})";
+
+constexpr operation completions{.id = "create_completion",
+                                .summary = "Text or tokens in, text out",
+                                .body = wire::in::completions,
+                                .example = R"({"prompt":"Once upon a time","max_tokens":8,"seed":7})",
+                                .reply = "completion",
+                                .events = "completion_chunk",
+                                .failures = of_generation};
+constexpr operation chat{.id = "create_chat_completion",
+                         .summary = "Messages in, through the model's own chat template",
+                         .body = wire::in::chat,
+                         .example = R"({"messages":[{"role":"user","content":"Hello"}],"max_tokens":8})",
+                         .reply = "chat_completion",
+                         .events = "chat_chunk",
+                         .failures = of_generation};
+constexpr operation create_response{.id = "create_response",
+                                    .summary = "The Responses API",
+                                    .body = wire::in::responses,
+                                    .example = R"({"input":"Hello","max_output_tokens":8})",
+                                    .reply = "response",
+                                    .events = "response_event",
+                                    .failures = of_generation};
+constexpr operation response_socket{
+    .id = "open_response_socket",
+    .summary = "The Responses WebSocket mode",
+    .description =
+        "Upgrades to WebSocket. Frames are those of docs/protocol.md; without the upgrade it is 426.",
+    .failures = of_socket};
+constexpr operation get_response{.id = "get_response",
+                                 .summary = "A resumable response: its object, or its events",
+                                 .reply = "response",
+                                 .events = "response_event",
+                                 .parameters = reading_parameters,
+                                 .failures = of_reading};
+constexpr operation cancel_response{.id = "cancel_response",
+                                    .summary = "Ends a running response",
+                                    .reply = "cancelled_response",
+                                    .failures = of_model};
+constexpr operation models{
+    .id = "list_models", .summary = "What is served", .reply = "model_list", .failures = of_models};
+constexpr operation model{.id = "get_model", .summary = "One model", .reply = "model", .failures = of_model};
+constexpr operation tokenize{.id = "tokenize",
+                             .summary = "Text or messages in, tokens out",
+                             .body = wire::in::tokenize,
+                             .example = R"({"prompt":"Hello","return_token_strs":true})",
+                             .reply = "token_list",
+                             .failures = of_conversion};
+constexpr operation detokenize{.id = "detokenize",
+                               .summary = "Tokens in, text out",
+                               .body = wire::in::detokenize,
+                               .example = R"({"tokens":[72,105]})",
+                               .reply = "token_text",
+                               .failures = of_conversion};
+constexpr operation tokenizer_info{.id = "get_tokenizer_info",
+                                   .summary = "Special tokens, as vLLM shows them",
+                                   .reply = "tokenizer_info",
+                                   .parameters = model_parameter,
+                                   .failures = of_model};
+constexpr operation live{.id = "get_liveness",
+                         .summary = "Whether the process can answer, also while draining",
+                         .reply = "health",
+                         .failures = of_health};
+constexpr operation ready{.id = "get_readiness",
+                          .summary = "Whether new requests are accepted",
+                          .reply = "health",
+                          .failures = of_health};
+constexpr operation metrics{.id = "get_metrics",
+                            .summary = "Metrics as Prometheus reads them",
+                            .media = "text/plain",
+                            .failures = of_metrics};
+constexpr operation openapi{
+    .id = "get_openapi", .summary = "This document", .reply = "openapi", .failures = of_pages};
+constexpr operation playground{
+    .id = "get_playground", .summary = "A page to chat with", .media = "text/html", .failures = of_pages};
+
+} // namespace
+
+const operation& operation_of(endpoint target) noexcept {
+  switch (target) {
+  case endpoint::completions:
+    return completions;
+  case endpoint::chat_completions:
+    return chat;
+  case endpoint::create_response:
+    return create_response;
+  case endpoint::response_socket:
+    return response_socket;
+  case endpoint::get_response:
+    return get_response;
+  case endpoint::cancel_response:
+    return cancel_response;
+  case endpoint::models:
+    return models;
+  case endpoint::model:
+    return model;
+  case endpoint::tokenize:
+    return tokenize;
+  case endpoint::detokenize:
+    return detokenize;
+  case endpoint::tokenizer_info:
+    return tokenizer_info;
+  case endpoint::live:
+    return live;
+  case endpoint::ready:
+    return ready;
+  case endpoint::metrics:
+    return metrics;
+  case endpoint::openapi:
+    return openapi;
+  case endpoint::playground:
+    return playground;
+  }
+  return playground;
+}
+
+} // namespace paceline::server

@@ -1,0 +1,366 @@
+// Walks the table: the parsers accept what a row allows, and refuse everything else with the field's name.
+#include "protocol/wire/fields/field_table.hpp"
+
+#include "protocol/wire/client_requests.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace paceline::wire {
+namespace {
+
+/// A smallest request of each kind. Of repeated members the last one counts, so a field is tested by adding
+/// it.
+const std::map<request_kinds, std::string> smallest = {
+    {in::completions, R"("prompt":"x")"}, {in::chat, R"("messages":[{"role":"user","content":"x"}])"},
+    {in::responses, R"("input":"x")"},    {in::frames, R"("type":"response.create","input":"x")"},
+    {in::tokenize, R"("prompt":"x")"},    {in::detokenize, R"("tokens":[1])"},
+};
+
+/// /tokenize reads the fields of conversations where it has no text.
+std::string beginning(const field_spec& row, request_kinds kind) {
+  const bool is_of_conversation = (row.where & in::chat) != 0 || row.name == "messages";
+  return smallest.at(kind == in::tokenize && is_of_conversation ? in::chat : kind);
+}
+
+/// Where the fields of an object stand: % is replaced by the field.
+const std::map<std::string_view, std::string> places = {
+    {"", "%"},
+    {"speculation", R"("speculation":{%})"},
+    {"prediction", R"("prediction":{"type":"content","content":"x",%})"},
+    {"prediction.content[]", R"("prediction":{"type":"content","content":[{"type":"text","text":"x",%}]})"},
+    {"stream_options", R"("stream":true,"stream_options":{%})"},
+    {"paceline", R"("paceline":{%})"},
+    {"paceline.resume", R"("paceline":{"resume":{"response_id":"r",%}})"},
+    {"chat_template_kwargs", R"("chat_template_kwargs":{%})"},
+    {"response_format", R"("response_format":{"type":"text",%})"},
+    {"messages[]", R"("messages":[{"role":"assistant","content":"x",%}])"},
+    {"messages[].content[]",
+     R"("messages":[{"role":"user","content":[{"type":"text","text":"x","refusal":"x",%}]}])"},
+    {"messages[].tool_calls[]",
+     R"("messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"},%}]}])"},
+    {"messages[].tool_calls[].function",
+     R"("messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",%}}]}])"},
+    {"tools[]", R"("tool_choice":"none","tools":[{"type":"function","name":"f",%}])"},
+    {"tools[].function", R"("tool_choice":"none","tools":[{"type":"function","function":{"name":"f",%}}])"},
+    {"input[]", R"("input":[{"role":"user","content":"x",%}])"},
+    {"input[].content[]",
+     R"("input":[{"role":"user","content":[{"type":"text","text":"x","refusal":"x",%}]}])"},
+    {"text", R"("text":{%})"},
+    {"text.format", R"("text":{"format":{"type":"text",%}})"},
+};
+
+/// What a field needs beside it, in the same object.
+const std::map<std::string, std::string> companions = {
+    {"beam_width", R"("use_beam_search":true)"},
+    {"length_penalty", R"("use_beam_search":true)"},
+    {"early_stopping", R"("use_beam_search":true)"},
+    {"speculation.lenience", R"("rule":"lenient")"},
+    {"speculation.epsilon", R"("rule":"typical")"},
+    {"speculation.delta", R"("rule":"typical")"},
+    {"top_logprobs", R"("logprobs":true)"},
+    {"type", R"("response_id":"r")"},
+    {"response_id", R"("type":"response.cancel")"},
+    {"messages[].content[].refusal", R"("type":"refusal")"},
+    {"messages[].refusal", R"("content":null)"},
+    {"messages[].tool_call_id", R"("role":"tool")"},
+    {"input[].content[].refusal", R"("type":"refusal")"},
+    {"input[].type", R"("name":"f","output":"x")"},
+    {"input[].call_id", R"("type":"function_call","name":"f")"},
+    {"input[].name", R"("type":"function_call","name":"f")"},
+    {"input[].arguments", R"("type":"function_call","name":"f")"},
+    {"input[].output", R"("type":"function_call_output")"},
+};
+
+/// Good values of fields whose row does not imply them.
+const std::map<std::string, std::vector<std::string>> examples = {
+    {"prompt", {"\"x\"", "[\"x\",\"y\"]", "[1,2]", "[[1],[2,3]]"}},
+    {"seed", {"-1", "0", "18446744073709551615"}},
+    {"prediction.content", {"\"x\"", "[1,2]", "[]"}},
+    {"stream", {"true"}},
+    {"use_beam_search", {"false"}},
+    {"early_stopping", {"true"}},
+    {"background", {"false"}},
+    {"tool_choice", {"\"auto\"", "\"none\""}},
+    {"tools[].strict", {"true", "\"x\"", "[1]"}},
+    {"metadata", {"{}", R"({"a":"b"})"}},
+    {"messages[].tool_calls[].function.arguments", {"\"{}\"", "\"\""}},
+    {"input[].arguments", {"\"{}\"", "\"\""}},
+    {"best_of", {"1"}}, // the value of n
+    {"input[].type",
+     {"\"message\"", "\"function_call\"",
+      "\"function_call_output\""}}, // of thoughts alone there is no prompt
+    {"messages[].content[].type", {"\"text\"", "\"input_text\"", "\"output_text\"", "\"refusal\""}},
+};
+
+/// Fields that are required in their place, though not everywhere.
+const std::set<std::string> required_in_place = {"prompt",
+                                                 "messages",
+                                                 "messages[].content[].text",
+                                                 "messages[].content[].refusal",
+                                                 "tools[].name",
+                                                 "tools[].function",
+                                                 "input",
+                                                 "input[].role",
+                                                 "input[].content",
+                                                 "input[].content[].type",
+                                                 "input[].content[].text",
+                                                 "input[].content[].refusal",
+                                                 "input[].name",
+                                                 "input[].output",
+                                                 "response_id"};
+
+std::string quoted(std::size_t num_bytes) { return std::string("\"").append(num_bytes, 'x').append("\""); }
+
+std::string list_of(std::size_t count, const std::string& element) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < count; ++i) out.append(i > 0 ? "," : "").append(element);
+  return out + "]";
+}
+
+/// A number without an exponent.
+std::string printed(double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6f", number);
+  return text;
+}
+
+constexpr std::int64_t longest_tested = 8192;
+
+std::vector<std::string> good_values(const field_spec& row) {
+  if (row.state == field_state::without_effect) return {R"({"x":1})", "1", "null"};
+  if (row.state == field_state::refused)
+    return row.neutral_text.empty() ? std::vector<std::string>{"null"}
+                                    : std::vector<std::string>{std::string(row.neutral_text), "null"};
+  if (const auto found = examples.find(path_of(row));
+      found != examples.end() && (row.name != "prompt" || row.type == field_type::other))
+    return found->second;
+  std::vector<std::string> out{"null"};
+  if (row.required || required_in_place.count(path_of(row)) != 0) out.clear();
+  switch (row.type) {
+  case field_type::boolean:
+    out.insert(out.end(), {"true", "false"});
+    break;
+  case field_type::integer:
+    out.insert(out.end(), {std::to_string(row.least), std::to_string(row.most)});
+    break;
+  case field_type::number:
+    out.push_back(printed(row.range.max));
+    out.push_back(row.range.min_excluded ? "0.5" : printed(row.range.min));
+    break;
+  case field_type::text:
+    for (const auto choice : row.choices) out.push_back('"' + std::string(choice) + '"');
+    if (row.choices.empty())
+      for (const auto size : {std::max<std::int64_t>(row.least, 1), std::min(row.most, longest_tested)})
+        out.push_back(quoted(static_cast<std::size_t>(size)));
+    break;
+  case field_type::id_list:
+    out.insert(out.end(), {"[]", "[0,2147483647]"});
+    break;
+  case field_type::text_or_list:
+    out.insert(out.end(), {"\"x\"", list_of(static_cast<std::size_t>(row.most),
+                                            quoted(static_cast<std::size_t>(row.most_bytes)))});
+    break;
+  case field_type::choice_list:
+    for (const auto choice : row.choices) out.push_back("[\"" + std::string(choice) + "\"]");
+    break;
+  case field_type::number_map:
+    out.insert(out.end(), {"{}", "[]", "{\"5\":" + printed(row.range.min) + "}",
+                           "{\"5\":" + printed(row.range.max) + "}"});
+    break;
+  default: // objects are accepted with their fields, which have rows of their own
+    break;
+  }
+  return out;
+}
+
+std::vector<std::string> bad_values(const field_spec& row) {
+  if (row.state == field_state::without_effect || path_of(row) == "tools[].strict") return {};
+  if (row.state == field_state::refused) return {R"({"x":1})", "\"high\""};
+  std::vector<std::string> out{"{\"x\":1}"};
+  const auto beyond = static_cast<std::size_t>(row.most) + 1;
+  switch (row.type) {
+  case field_type::boolean:
+    out.insert(out.end(), {"1", "\"true\""});
+    break;
+  case field_type::integer:
+    out.insert(out.end(), {std::to_string(row.least - 1), std::to_string(row.most + 1), "1.5", "true"});
+    break;
+  case field_type::number:
+    out.insert(out.end(), {printed(row.range.max + 0.01), "\"1\"", "1e400",
+                           printed(row.range.min_excluded ? row.range.min : row.range.min - 0.01)});
+    break;
+  case field_type::text:
+    out.insert(out.end(), {"1", "[\"x\"]"});
+    if (!row.choices.empty()) out.emplace_back("\"lucky\"");
+    if (row.most <= longest_tested) out.push_back(quoted(beyond));
+    if (row.least > 0) out.push_back(quoted(static_cast<std::size_t>(row.least) - 1));
+    break;
+  case field_type::object:
+    return {"1", "[]", "\"x\""};
+  case field_type::object_list:
+    out.emplace_back("[1]");
+    if (row.most <= longest_tested) out.push_back(list_of(beyond, "1"));
+    break;
+  case field_type::text_or_objects:
+    out.insert(out.end(), {"1", "[1]"});
+    if (row.most > 0) out.push_back(list_of(beyond, "1"));
+    break;
+  case field_type::id_list:
+    out.insert(out.end(), {"\"x\"", "[-1]", "[2147483648]", "[\"x\"]"});
+    if (row.most <= longest_tested) out.push_back(list_of(beyond, "1"));
+    break;
+  case field_type::text_or_list:
+    out.insert(out.end(),
+               {"1", "[1]", list_of(beyond, "\"x\""), quoted(static_cast<std::size_t>(row.most_bytes) + 1)});
+    break;
+  case field_type::choice_list:
+    out.insert(out.end(), {"\"x\"", "[\"lucky\"]", list_of(beyond, '"' + std::string(row.choices[0]) + '"')});
+    break;
+  case field_type::number_map:
+    out.insert(out.end(), {"1", "{\"5\":" + printed(row.range.min - 0.01) + "}",
+                           "{\"5\":" + printed(row.range.max + 0.01) + "}"});
+    break;
+  case field_type::other:
+    out.emplace_back("1.5");
+    break;
+  }
+  return out;
+}
+
+std::string body_with(const field_spec& row, request_kinds kind, const std::string& value) {
+  auto members = std::string("\"").append(row.name).append("\":").append(value);
+  if (const auto found = companions.find(path_of(row)); found != companions.end())
+    members = found->second + "," + members;
+  auto place = places.at(row.object);
+  return "{" + beginning(row, kind) + "," + place.replace(place.find('%'), 1, members) + "}";
+}
+
+struct outcome {
+  std::optional<api_error> failure;
+  std::vector<std::string> ignored;
+};
+
+template <class Request>
+outcome judged(const parsed<Request>& request) {
+  if (!request) return {request.failure(), {}};
+  if constexpr (requires { request->fields; })
+    return {std::nullopt, request->fields.ignored_fields};
+  else
+    return {std::nullopt, request->ignored_fields};
+}
+
+outcome parse(request_kinds kind, const std::string& body) {
+  switch (kind) {
+  case in::completions:
+    return judged(parse_completion_request(body, {}));
+  case in::chat:
+    return judged(parse_chat_request(body, {}));
+  case in::responses:
+    return judged(parse_response_request(body, {}));
+  case in::tokenize:
+    return judged(parse_tokenize_request(body, {}));
+  case in::detokenize:
+    return judged(parse_detokenize_request(body, {}));
+  default:
+    break;
+  }
+  const auto frame = parse_client_frame(body, {});
+  if (const auto* refused = std::get_if<refused_frame>(&frame)) return {refused->failure, {}};
+  return {std::nullopt, std::get<client_frame>(frame).create.fields.ignored_fields};
+}
+
+/// "messages[3].role" as "messages[].role"
+std::string without_indices(const std::string& param) {
+  std::string out;
+  for (std::size_t i = 0; i < param.size(); ++i)
+    if (std::isdigit(static_cast<unsigned char>(param[i])) == 0 || out.empty() || out.back() != '[')
+      out += param[i];
+  return out;
+}
+
+/// Calls `check(row, kind)` for every row and every kind of request that has the field.
+template <class Check>
+void walk(Check check) {
+  std::size_t num_checked = 0;
+  for (const auto& group : field_groups)
+    for (const auto& row : group.rows)
+      for (const auto& [kind, members] : smallest)
+        if ((row.where & kind) != 0) {
+          SCOPED_TRACE(path_of(row) + " of " + members);
+          check(row, kind);
+          ++num_checked;
+        }
+  EXPECT_GT(num_checked, 500U);
+}
+
+TEST(field_table, the_parsers_accept_and_read_what_a_row_allows) {
+  walk([](const field_spec& row, request_kinds kind) {
+    for (const auto& value : good_values(row)) {
+      const auto result = parse(kind, body_with(row, kind, value));
+      EXPECT_FALSE(result.failure) << value.substr(0, 80) << ": " << result.failure->message;
+      EXPECT_EQ(std::count(result.ignored.begin(), result.ignored.end(), path_of(row)), 0)
+          << value.substr(0, 80) << " is ignored";
+    }
+  });
+}
+
+TEST(field_table, the_parsers_refuse_anything_else_by_name) {
+  walk([](const field_spec& row, request_kinds kind) {
+    const auto path = path_of(row);
+    for (const auto& value : bad_values(row)) {
+      const auto result = parse(kind, body_with(row, kind, value));
+      ASSERT_TRUE(result.failure) << value.substr(0, 80);
+      EXPECT_EQ(result.failure->status, 400);
+      const auto param = without_indices(result.failure->param);
+      EXPECT_TRUE(param.starts_with(path) || path.starts_with(param)) << value.substr(0, 80) << ": " << param;
+      if (row.state == field_state::refused) {
+        EXPECT_EQ(result.failure->code, "unsupported_parameter");
+      }
+    }
+  });
+}
+
+TEST(field_table, a_default_is_accepted_where_it_is_json) {
+  std::size_t num_checked = 0;
+  walk([&](const field_spec& row, request_kinds kind) {
+    if (!is_json(row.initial)) return;
+    ++num_checked;
+    const auto result = parse(kind, body_with(row, kind, std::string(row.initial)));
+    EXPECT_FALSE(result.failure) << row.initial << ": " << result.failure->message;
+  });
+  EXPECT_GT(num_checked, 100U);
+}
+
+TEST(field_table, every_field_is_declared_once_and_documented) {
+  std::set<std::tuple<std::string, request_kinds>> seen;
+  walk([&](const field_spec& row, request_kinds kind) {
+    EXPECT_TRUE(seen.emplace(path_of(row), kind).second) << "is declared twice";
+    EXPECT_FALSE(row.doc.empty());
+    EXPECT_EQ(row.doc.ends_with('.'), row.state == field_state::supported)
+        << "a supported field is described by sentences, another by a reason";
+    EXPECT_LE(row.least, row.most);
+    EXPECT_TRUE(places.count(row.object)) << row.object;
+    EXPECT_GE(index_of_name(row.name), 0);
+  });
+}
+
+TEST(field_table, names_are_found_whatever_their_length) {
+  EXPECT_EQ(index_of_name(""), -1);
+  EXPECT_EQ(index_of_name("temperatur"), -1);
+  EXPECT_EQ(index_of_name("temperature\\"), -1);
+  EXPECT_EQ(index_of_name(std::string(100'000, 'x')), -1);
+  EXPECT_LT(index_of_name("temperature"), static_cast<int>(num_field_names));
+  EXPECT_NE(index_of_name("temperature"), index_of_name("top_p"));
+}
+
+} // namespace
+} // namespace paceline::wire

@@ -1,0 +1,165 @@
+"""/openapi.json: it is valid, replies have the shape it says, and requests made from it break nothing."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import urllib.request
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+
+# More by hand: PACELINE_OPENAPI_CASES=1000 PACELINE_OPENAPI_PHASES=examples,coverage,fuzzing, and -s for the summary.
+CASES_PER_OPERATION = int(os.environ.get("PACELINE_OPENAPI_CASES", "10"))
+PHASES = os.environ.get("PACELINE_OPENAPI_PHASES", "examples,fuzzing")
+CHAT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12}
+COMPLETION = {"prompt": "Hello", "max_tokens": 12}
+RESPONSE = {"input": "Hello", "max_output_tokens": 12}
+EXTENSIONS = {"paceline": {"token_ids": True, "trace": True}}
+LOOKUP = {"speculation": {"drafter": "lookup"}}
+PREDICTION = {"prediction": {"type": "content", "content": "Hello again"}}
+USAGE = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+@pytest.fixture(scope="module")
+def document(daemon):
+    status, headers, text = daemon.get("/openapi.json")
+    assert status == 200 and headers["Content-Type"] == "application/json"
+    return json.loads(text)
+
+
+def closed(schema):
+    """The same, in which objects have no members that are not declared."""
+    if isinstance(schema, list):
+        return [closed(element) for element in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def check(document, name, value):
+    """Fails unless `value` is a `name`, without members that the document does not declare."""
+    schemas = {key: schema if key.endswith("_request") else closed(schema) for key, schema in document["components"]["schemas"].items()}
+    whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}
+    jsonschema.Draft202012Validator(whole).validate(value)
+
+
+def events_of(daemon, path, body):
+    """The JSON of each event of a stream."""
+    request = urllib.request.Request(daemon.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        lines = [line.decode().strip() for line in reply]
+    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [json.loads(text) for text in data if text != "[DONE]"]
+
+
+def test_the_document_is_valid_openapi(document):
+    assert document["openapi"].startswith("3.1")
+    validate(document)
+    for path in document["paths"].values():
+        for operation in path.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                check(document, content["schema"]["$ref"].split("/")[-1], content["example"])
+
+
+def test_it_needs_no_key_and_has_no_body_for_head(tmp_path, start_daemon):
+    keys = tmp_path / "keys"
+    keys.write_text("sesame-sesame-sesame\n")
+    keys.chmod(0o600)
+    running = start_daemon(**{"server.api_keys_file": keys})
+    assert running.get("/v1/models")[0] == 401
+    status, _, text = running.get("/openapi.json")
+    assert status == 200
+    with running.connect() as connection:
+        connection.sendall(b"HEAD /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        reply = b""
+        while piece := connection.recv(65536):
+            reply += piece
+    assert reply.endswith(b"\r\n\r\n") and f"Content-Length: {len(text.encode())}\r\n".encode() in reply
+
+
+@pytest.mark.parametrize(
+    "path, body, schema",
+    [
+        ("/v1/completions", COMPLETION, "completion"),
+        ("/v1/completions", COMPLETION | EXTENSIONS | LOOKUP | PREDICTION | {"n": 2, "logprobs": 2, "echo": True}, "completion"),
+        ("/v1/completions", COMPLETION | {"speculation": {"drafter": "prediction", "rule": "typical"}} | PREDICTION, "completion"),
+        ("/v1/chat/completions", CHAT | LOOKUP, "chat_completion"),
+        ("/v1/chat/completions", CHAT | EXTENSIONS | LOOKUP | {"logprobs": True, "top_logprobs": 2}, "chat_completion"),
+        ("/v1/responses", RESPONSE, "response"),
+        (
+            "/v1/responses",
+            RESPONSE | EXTENSIONS | LOOKUP | {"instructions": "x", "metadata": {"a": "b"}, "include": ["message.output_text.logprobs"], "top_logprobs": 1},
+            "response",
+        ),
+        ("/tokenize", {"prompt": "Hello", "return_token_strs": True}, "token_list"),
+        ("/models/hash/tokenize", {"messages": CHAT["messages"]}, "token_list"),
+        ("/detokenize", {"tokens": [72, 105]}, "token_text"),
+    ],
+)
+def test_replies_have_the_declared_members(daemon, document, path, body, schema):
+    status, _, reply = daemon.post(path, body)
+    assert status == 200, reply
+    check(document, schema, reply)
+
+
+@pytest.mark.parametrize(
+    "path, body, schema",
+    [
+        ("/v1/completions", COMPLETION | USAGE | LOOKUP | EXTENSIONS | {"logprobs": 2, "echo": True}, "completion_chunk"),
+        ("/v1/chat/completions", CHAT | USAGE | LOOKUP | EXTENSIONS | {"logprobs": True, "top_logprobs": 2}, "chat_chunk"),
+        ("/v1/responses", RESPONSE | LOOKUP | {"stream": True, "paceline": {"token_ids": True, "trace": True, "resumable": True}}, "response_event"),
+    ],
+)
+def test_events_have_the_declared_members(daemon, document, path, body, schema):
+    events = events_of(daemon, path, body)
+    assert len(events) > 3
+    for event in events:
+        check(document, schema, event)
+
+
+def test_thoughts_have_the_declared_members(tmp_path, start_daemon, document):
+    """The template opens a thought that the model, which draws bytes, does not end."""
+    template = tmp_path / "thinking.jinja"
+    template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}{% if false %}</think>{% endif %}<think>")
+    running = start_daemon(**{"models.0.chat_template": template})
+    reply = running.post("/v1/chat/completions", CHAT)[2]
+    assert reply["choices"][0]["message"]["reasoning_content"]
+    check(document, "chat_completion", reply)
+    reply = running.post("/v1/responses", RESPONSE)[2]
+    assert reply["output"][0]["type"] == "reasoning"
+    check(document, "response", reply)
+    for path, body, schema in [("/v1/chat/completions", CHAT, "chat_chunk"), ("/v1/responses", RESPONSE, "response_event")]:
+        events = events_of(running, path, body | {"stream": True})
+        assert "reason" in json.dumps(events)
+        for event in events:
+            check(document, schema, event)
+
+
+def test_other_replies_have_the_declared_members(daemon, document):
+    for path, schema in [("/v1/models", "model_list"), ("/v1/models/hash", "model"), ("/tokenizer_info", "tokenizer_info"), ("/livez", "health")]:
+        check(document, schema, json.loads(daemon.get(path)[2]))
+    for path in ("/v1/models/none", "/nothing"):
+        status, _, text = daemon.get(path)
+        assert status == 404
+        check(document, "error", json.loads(text))
+
+
+def test_requests_made_from_the_document_break_nothing(start_daemon, document, tmp_path):
+    """No 5xx, no undeclared status, no reply of another shape, nothing accepted that the document forbids."""
+    running = start_daemon(**{"models.0.context_length": 64})  # `n` times `max_tokens` would take longer
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    command = [pathlib.Path(sys.executable).parent / "st", "run", "openapi.json", "--url", running.url, "--seed", "20261125"]
+    # Rules between fields, and limits of the model, are not in the document: what it allows may be refused.
+    command += ["--max-examples", str(CASES_PER_OPERATION), "--phases", PHASES, "--exclude-checks", "positive_data_acceptance"]
+    command += ["--no-shrink", "--no-color", "--generation-database", "none", "--warnings", "off", "--suppress-health-check", "all"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    operations = sum(len(path) for path in document["paths"].values())
+    assert f"Tested: {operations}\n" in done.stdout
+    running.wait_until_idle()
