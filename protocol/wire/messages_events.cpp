@@ -32,7 +32,7 @@ void write_stop(json_writer& out, const message_ending& ending) {
 }
 
 /// Anthropic's input_tokens are those that were not found in a cache.
-void write_usage(json_writer& out, const usage& used) {
+void write_message_usage(json_writer& out, const usage& used) {
   out.begin_object()
       .field("input_tokens", used.prompt_tokens - std::min(used.cached_tokens, used.prompt_tokens))
       .field("cache_creation_input_tokens", 0)
@@ -115,7 +115,7 @@ message_event message_stream::open(std::uint32_t prompt_tokens) const {
   out.key("stop_reason").null().key("stop_sequence").null();
   usage so_far;
   so_far.prompt_tokens = prompt_tokens;
-  write_usage(out.key("usage"), so_far);
+  write_message_usage(out.key("usage"), so_far);
   return {"message_start", out.end_object().end_object().take()};
 }
 
@@ -181,7 +181,7 @@ std::vector<message_event> message_stream::close(const message_ending& ending) {
   json_writer body;
   body.begin_object().field("type", "message_delta").key("delta").begin_object();
   write_stop(body, ending);
-  write_usage(body.end_object().key("usage"), ending.used);
+  write_message_usage(body.end_object().key("usage"), ending.used);
   out.push_back({"message_delta", body.end_object().take()});
   out.push_back({"message_stop", R"({"type":"message_stop"})"});
   return out;
@@ -194,7 +194,7 @@ std::string whole_message(const message_identity& identity, const output_items& 
   write_whole_blocks(out, items);
   out.end_array();
   write_stop(out, ending);
-  write_usage(out.key("usage"), ending.used);
+  write_message_usage(out.key("usage"), ending.used);
   return out.end_object().take();
 }
 
