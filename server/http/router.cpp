@@ -17,10 +17,14 @@ constexpr endpoint_path routes[] = {
     {"GET", "/models/*/tokenizer_info", endpoint::tokenizer_info},
     {"POST", "/v1/completions", endpoint::completions},
     {"POST", "/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/v1/messages", endpoint::messages},
+    {"POST", "/v1/messages/count_tokens", endpoint::count_tokens},
     {"POST", "/v1/responses", endpoint::create_response},
     {"GET", "/v1/responses", endpoint::response_socket},
     {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
+    {"GET", "/v1/responses/*/input_items", endpoint::input_items},
     {"GET", "/v1/responses/*", endpoint::get_response},
+    {"DELETE", "/v1/responses/*", endpoint::delete_response},
     {"POST", "/tokenize", endpoint::tokenize},
     {"POST", "/v1/tokenize", endpoint::tokenize},
     {"POST", "/detokenize", endpoint::detokenize},
@@ -51,8 +55,7 @@ bool matches(std::string_view pattern, std::string_view path, std::string& id) {
 
 /// A response's id has no slash; "/v1/responses/x/cancel" is not one.
 bool is_shadowed(const endpoint_path& row, const std::string& id) {
-  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) &&
-         id.find('/') != std::string::npos;
+  return row.path.starts_with("/v1/responses/") && id.find('/') != std::string::npos;
 }
 
 } // namespace
@@ -60,7 +63,9 @@ bool is_shadowed(const endpoint_path& row, const std::string& id) {
 std::span<const endpoint_path> all_paths() noexcept { return routes; }
 
 std::string_view variable_of(endpoint target) noexcept {
-  return target == endpoint::get_response || target == endpoint::cancel_response ? "response_id" : "model";
+  const bool of_response = target == endpoint::get_response || target == endpoint::cancel_response ||
+                           target == endpoint::input_items || target == endpoint::delete_response;
+  return of_response ? "response_id" : "model";
 }
 
 std::variant<route, no_route> find_route(std::string_view method, std::string_view path) {
@@ -111,6 +116,10 @@ std::string_view to_string(endpoint target) noexcept {
     return "completions";
   case endpoint::chat_completions:
     return "chat_completions";
+  case endpoint::messages:
+    return "messages";
+  case endpoint::count_tokens:
+    return "messages_count_tokens";
   case endpoint::create_response:
     return "responses";
   case endpoint::response_socket:
@@ -119,6 +128,10 @@ std::string_view to_string(endpoint target) noexcept {
     return "responses_get";
   case endpoint::cancel_response:
     return "responses_cancel";
+  case endpoint::delete_response:
+    return "responses_delete";
+  case endpoint::input_items:
+    return "responses_input_items";
   case endpoint::tokenize:
     return "tokenize";
   case endpoint::detokenize:
@@ -143,6 +156,8 @@ bool takes_body(endpoint target) noexcept {
   switch (target) {
   case endpoint::completions:
   case endpoint::chat_completions:
+  case endpoint::messages:
+  case endpoint::count_tokens:
   case endpoint::create_response:
   case endpoint::tokenize:
   case endpoint::detokenize:

@@ -14,10 +14,14 @@ enum class endpoint {
   model,
   completions,
   chat_completions,
+  messages, ///< Anthropic's form of a chat
+  count_tokens,
   create_response,
   response_socket, ///< GET /v1/responses with an upgrade to WebSocket
   get_response,    ///< resumes a response or reads a finished one
   cancel_response,
+  delete_response,
+  input_items, ///< the prompt of a stored response
   tokenize,
   detokenize,
   tokenizer_info,
