@@ -6,6 +6,8 @@
 #include "protocol/wire/output/output_format.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/token_constraint.hpp"
+#include "runtime/grammar/grammar_compiler.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -67,6 +69,9 @@ class model_view {
   virtual bool template_reasons() const noexcept = 0;
   /// How its output is to be read.
   virtual const wire::output_format& outputs() const noexcept = 0;
+  /// Compiles what an output must match (grammar::compiler::compile); not on an actor's thread.
+  virtual expected<std::shared_ptr<const token_constraint>>
+  compile(const grammar::grammar_source& source) const = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 

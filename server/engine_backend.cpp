@@ -10,6 +10,7 @@
 #include <boost/json/value.hpp>
 
 #include <map>
+#include <mutex>
 
 namespace paceline::server {
 
@@ -82,6 +83,14 @@ class engine_model final : public model_view {
   std::string token_bytes(token_id token) const override {
     const auto piece = served_.vocabulary().piece(token);
     return std::string(piece.empty() ? served_.vocabulary().spelling(token) : piece);
+  }
+  expected<std::shared_ptr<const token_constraint>>
+  compile(const grammar::grammar_source& source) const override {
+    // Not when the model is loaded: it takes up to a second, and most models never need it.
+    std::call_once(has_compiler_, [this] {
+      compiler_ = grammar::make_compiler(served_.vocabulary(), served_.info().vocab_size, served_.eos_ids());
+    });
+    return compiler_->compile(source);
   }
   bool is_special(token_id token) const override { return served_.vocabulary().is_special(token); }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
@@ -195,6 +204,8 @@ class engine_model final : public model_view {
   bool takes_tools_ = false;
   bool reasons_ = false;
   wire::output_format outputs_;
+  mutable std::once_flag has_compiler_;
+  mutable std::unique_ptr<grammar::compiler> compiler_;
 };
 
 class engine_backend final : public backend {

@@ -1,4 +1,5 @@
 #include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/constraint_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/unsupported_fields.hpp"
@@ -45,7 +46,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls);
   read_reasoning_options(reader, request.fields.thoughts);
   read_template_arguments(reader, request.prompt);
-  read_response_format(reader);
+  read_constraint(reader, request.fields.constraint);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
   for (const auto* row : {&spec("n_predict"), &spec("max_tokens"), &spec("max_completion_tokens")})

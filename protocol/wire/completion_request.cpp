@@ -1,4 +1,5 @@
 #include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/constraint_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/unsupported_fields.hpp"
@@ -79,7 +80,7 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   for (const auto* row : {&spec("n_predict"), &spec("max_tokens")}) // llama-server's name first
     read_max_tokens(reader, *row, request.echo ? 0 : 1, request.fields);
   reader.integer(spec("logprobs", in::completions), request.num_logprobs);
-  read_response_format(reader);
+  read_constraint(reader, request.fields.constraint);
   refuse_unsupported(reader, in::completions);
   std::uint32_t best_of = request.fields.num_choices;
   if (reader.integer(spec("best_of").name, best_of, spec("best_of").least, limits.max_choices) &&

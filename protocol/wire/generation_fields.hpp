@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/constraint_fields.hpp"
 #include "protocol/wire/fields/field_spec.hpp"
 #include "protocol/wire/reasoning_fields.hpp"
 #include "runtime/base/ids.hpp"
@@ -28,6 +29,7 @@ struct generation_fields {
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
+  std::optional<output_constraint> constraint;
   speculation_params speculation; ///< without the rule
   beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;

@@ -3,6 +3,7 @@
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_writer.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -119,7 +120,7 @@ void read_question(field_reader& reader, json_elements blocks, std::vector<chat_
 }
 
 void read_message(field_reader& reader, std::vector<chat_message>& out) {
-  const auto role = reader.choice("role", {"user", "assistant"});
+  const auto role = reader.choice("role", std::array<std::string_view, 2>{"user", "assistant"});
   if (!role && !reader.failure()) reader.fail("role", "is required");
   const auto content = reader.find("content");
   if (!content && !reader.failure()) reader.fail("content", "is required");
@@ -206,7 +207,7 @@ void read_tool_choice(field_reader& outer, chat_prompt& out) {
   const auto fields = outer.object("tool_choice");
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("tool_choice"));
-  const auto type = reader.choice("type", {"auto", "none", "any", "tool"});
+  const auto type = reader.choice("type", std::array<std::string_view, 4>{"auto", "none", "any", "tool"});
   if (!type && !reader.failure()) reader.fail("type", "is required");
   if (type > std::size_t{1})
     reader.fail(unsupported("tool_choice.type", "tool_choice.type: only \"auto\" and \"none\" are offered"));
@@ -220,12 +221,12 @@ void read_thinking(field_reader& outer, chat_request& out) {
   const auto fields = outer.object("thinking");
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("thinking"));
-  const auto type = reader.choice("type", {"disabled", "enabled", "adaptive"});
+  const auto type = reader.choice("type", std::array<std::string_view, 3>{"disabled", "enabled", "adaptive"});
   if (!type && !reader.failure()) reader.fail("type", "is required");
   if (type < std::size_t{2}) out.prompt.enable_thinking = type == std::size_t{1};
   std::uint32_t budget = 0; // cannot be enforced: thoughts end when the model ends them
   reader.integer("budget_tokens", budget, 1, max_int32);
-  if (const auto display = reader.choice("display", {"summarized", "omitted"}))
+  if (const auto display = reader.choice("display", std::array<std::string_view, 2>{"summarized", "omitted"}))
     out.fields.thoughts.shown = *display == 0;
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out.fields);

@@ -1,4 +1,5 @@
 #include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/constraint_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/fields/field_table.hpp"
 #include "protocol/wire/json_writer.hpp"
@@ -84,19 +85,11 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
   }
 }
 
-void read_text_options(field_reader& outer) {
+void read_text_options(field_reader& outer, std::optional<output_constraint>& constraint) {
   const auto fields = outer.object(spec("text"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("text"));
-  if (const auto format = reader.object(spec("text.format"))) {
-    field_reader inner(*format, reader.path_of("format"));
-    std::string type = "text";
-    inner.text(spec("text.format.type"), type);
-    if (inner.failure())
-      reader.fail(*inner.failure());
-    else if (type != "text")
-      reader.fail(unsupported("text.format", "text.format: only {\"type\": \"text\"} is offered"));
-  }
+  read_text_format(reader, constraint);
   std::string verbosity = "medium";
   if (reader.text(spec("text.verbosity"), verbosity) && verbosity != "medium")
     reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
@@ -189,7 +182,8 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_max_tokens(reader, spec("max_output_tokens"), 1, out.fields);
   reader.boolean(spec("store", in::responses), out.store);
   reader.boolean(spec("generate"), out.generate);
-  read_text_options(reader);
+  read_constraint(reader, out.fields.constraint);
+  read_text_options(reader, out.fields.constraint);
   bool logprobs = false;
   read_include(reader, logprobs);
   std::uint32_t num_top = 0;

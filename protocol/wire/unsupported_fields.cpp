@@ -15,17 +15,4 @@ void refuse_unsupported(field_reader& reader, request_kinds kind) {
       if (row.state == field_state::without_effect) reader.accept(row);
     }
 }
-
-void read_response_format(field_reader& outer) {
-  const auto fields = outer.object(spec("response_format"));
-  if (!fields) return;
-  field_reader reader(*fields, outer.path_of("response_format"));
-  std::string type;
-  if (!reader.text(spec("response_format.type"), type) && !reader.failure())
-    reader.fail("type", "is required");
-  if (!reader.failure() && type != "text")
-    reader.fail(unsupported("response_format", "response_format: only {\"type\": \"text\"} is offered"));
-  if (reader.failure()) outer.fail(*reader.failure());
-}
-
 } // namespace paceline::wire

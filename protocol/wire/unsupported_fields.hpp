@@ -10,7 +10,4 @@ class field_reader;
 /// effect.
 void refuse_unsupported(field_reader& reader, request_kinds kind);
 
-/// `response_format`: only text is offered.
-void read_response_format(field_reader& reader);
-
 } // namespace paceline::wire

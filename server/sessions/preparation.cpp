@@ -1,6 +1,7 @@
 #include "server/sessions/preparation.hpp"
 
 #include "protocol/wire/messages_request.hpp"
+#include "server/sessions/answer_constraint.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -131,13 +132,15 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   return out;
 }
 
-/// Adds the choices of one prompt.
+/// Adds the choices of one prompt. Their outputs must match `constraint`, if it is not null.
 std::optional<api_error> add_sequences(prepared_completion& out, const edge_context& edge, const caller& who,
                                        const wire::generation_fields& fields, shared_list<token_id> prompt,
                                        std::size_t num_prompts, std::uint64_t seed,
-                                       std::optional<std::uint32_t> default_tokens) {
+                                       std::optional<std::uint32_t> default_tokens,
+                                       const std::shared_ptr<const token_constraint>& constraint) {
   auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
   if (!request) return request.failure();
+  request->constraint = constraint;
   const auto num_sequences = std::uint64_t{out.num_choices} / out.choices_a_sequence * num_prompts;
   if (auto failure = wire::judge_kept_scores(fields, *request, num_sequences)) return failure;
   out.prompts.push_back(std::move(prompt));
@@ -216,6 +219,8 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   out.echo = request->echo;
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
+  auto constraint = constrain_answer(**model, request->fields, {}, false);
+  if (!constraint) return std::move(constraint).failure();
   for (auto& input : request->prompts) {
     const auto* given = std::get_if<std::string>(&input);
     auto text = out.echo && given != nullptr ? std::make_shared<const std::string>(*given) : nullptr;
@@ -224,7 +229,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
     if (out.echo && !text) text = std::make_shared<const std::string>((*model)->decode(*tokens, false));
     if (text) out.prompt_texts.push_back(std::move(text));
     if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
-                                     request->prompts.size(), seed, default_completion_tokens))
+                                     request->prompts.size(), seed, default_completion_tokens, *constraint))
       return *std::move(failure);
   }
   return out;
@@ -250,9 +255,11 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
                            request->prompt.parallel_tool_calls, *text);
   if (wire::marks_calls_by_special_tokens(out.output.calls)) request->fields.skip_special_tokens = false;
   out.skips_special = request->fields.skip_special_tokens;
+  auto constraint = constrain_answer(**model, request->fields, out.output, true);
+  if (!constraint) return std::move(constraint).failure();
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
-                                   request->fields.seed.value_or(fresh_seed()), std::nullopt))
+                                   request->fields.seed.value_or(fresh_seed()), std::nullopt, *constraint))
     return *std::move(failure);
   return out;
 }
@@ -301,6 +308,9 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return std::move(sequence).failure();
   finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
+  auto constraint = constrain_answer(**model, request.fields, out.output, true);
+  if (!constraint) return std::move(constraint).failure();
+  sequence->constraint = *std::move(constraint);
   out.sequence = *std::move(sequence);
   out.request = std::move(request);
   return out;

@@ -30,8 +30,8 @@ def test_a_model_that_lists_no_drafters_says_what_it_drafts_with():
     assert process.stdout.readline().startswith("listening on ")
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=30)
-    assert 'drafters model=hash names=ngram,suffix,prediction default=auto why="none listed' in log
-    assert 'draft lengths model=hash levels="ngram:5 suffix:5 prediction:16 auto:16"' in log
+    assert 'drafters model=hash names=ngram,suffix,prediction,forced default=auto why="none listed' in log
+    assert 'draft lengths model=hash levels="ngram:5 suffix:5 prediction:16 forced:16 auto:16"' in log
 
 
 def test_json_lines_are_objects_of_the_same_fields(start_daemon):

@@ -112,6 +112,15 @@ class byte_model final : public model_view {
   bool template_takes_tools() const noexcept override { return takes_tools; }
   bool template_reasons() const noexcept override { return reasons; }
   const wire::output_format& outputs() const noexcept override { return format; }
+  expected<std::shared_ptr<const token_constraint>>
+  compile(const grammar::grammar_source& source) const override {
+    compiled.push_back(source);
+    if (source.text == "unsupported") return error{errc::unsupported, "#/not: not enforced"};
+    if (source.text == "invalid") return error{errc::invalid_argument, "#/type: unknown"};
+    return constraint;
+  }
+  mutable std::vector<grammar::grammar_source> compiled;
+  std::shared_ptr<const token_constraint> constraint;
   bool is_special(token_id token) const override { return token.value >= 256; }
   expected<std::string> render_chat(boost::json::object variables) const override {
     std::string text;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/fields/constraint_rows.hpp"
 #include "protocol/wire/fields/endpoint_rows.hpp"
 #include "protocol/wire/fields/generation_rows.hpp"
 #include "protocol/wire/fields/refused_rows.hpp"
@@ -22,6 +23,7 @@ inline constexpr field_group field_groups[] = {
     {"Every generating endpoint", rows::request_rows},
     {"Sampling", rows::sampling_rows},
     {"Ending", rows::ending_rows},
+    {"Structured output", rows::constraint_rows},
     {"Reply", rows::reply_rows},
     {"Speculation", rows::speculation_rows},
     {"Beam search", rows::beam_rows},

@@ -7,19 +7,10 @@ namespace paceline::wire::rows {
 // Fields of other servers that this one does not offer. Clients send the defaults of the server they were
 // written for, so a value without effect passes; any other would change the answer and is refused by name.
 
-inline constexpr std::string_view structured = "structured output is not offered";
 inline constexpr std::string_view sampling_option = "this sampling option is not offered";
 inline constexpr std::string_view only_text = "only text is offered";
 
 inline constexpr field_spec refused_rows[] = {
-    refused("guided_json", in::generating, neutral_value::none, "", structured),
-    refused("guided_regex", in::generating, neutral_value::none, "", structured),
-    refused("guided_choice", in::generating, neutral_value::none, "", structured),
-    refused("guided_grammar", in::generating, neutral_value::none, "", structured),
-    refused("guided_decoding_backend", in::generating, neutral_value::none, "", structured),
-    refused("structured_outputs", in::generating, neutral_value::none, "", structured),
-    refused("grammar", in::generating, neutral_value::empty, "\"\"", structured),
-    refused("json_schema", in::generating, neutral_value::none, "", structured),
     refused("typical_p", in::generating, neutral_value::at_least_one, "1", sampling_option),
     refused("typ_p", in::generating, neutral_value::at_least_one, "1", sampling_option),
     refused("tfs_z", in::generating, neutral_value::at_least_one, "1", sampling_option),

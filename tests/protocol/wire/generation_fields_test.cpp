@@ -167,8 +167,7 @@ TEST(generation_fields, up_to_16_stop_strings_and_empty_ones_stop_nothing) {
 }
 
 TEST(generation_fields, known_but_unsupported_fields_are_refused_and_unknown_ones_listed) {
-  for (const auto* field :
-       {"guided_json", "typical_p", "bad_words", "truncate_prompt_tokens", "grammar", "suffix"}) {
+  for (const auto* field : {"typical_p", "bad_words", "truncate_prompt_tokens", "suffix", "n_indent"}) {
     const auto request = parse(member(field, R"({"a":1})"));
     ASSERT_FALSE(request) << field;
     EXPECT_EQ(request.failure().code, "unsupported_parameter");

@@ -26,10 +26,6 @@ const field_case shared_cases[] = {
     {"dynatemp_range", {"0"}, {"0.5"}},
     {"min_keep", {"0", "1"}, {"2"}},
     {"samplers", {"null"}, {"[]", "\"kp\""}},
-    {"grammar", {"\"\"", "null"}, {"\"root ::= x\""}},
-    {"json_schema", {"null"}, {"{}"}},
-    {"guided_json", {"null"}, {"{}"}},
-    {"structured_outputs", {"null"}, {R"({"regex":"a"})"}},
     {"bad_words", {"[]", "null"}, {R"(["x"])"}},
     {"allowed_token_ids", {"null"}, {"[]", "[1]"}},
     {"logits_processors", {"[]"}, {R"(["x"])"}},
@@ -47,7 +43,6 @@ const field_case shared_cases[] = {
 const field_case completion_cases[] = {
     {"suffix", {"\"\"", "null"}, {"\"x\""}},
     {"add_special_tokens", {"true"}, {"false"}},
-    {"response_format", {"null", R"({"type":"text"})"}, {R"({"type":"json_object"})"}},
 };
 
 const field_case chat_cases[] = {
@@ -58,7 +53,6 @@ const field_case chat_cases[] = {
     {"continue_final_message", {"false"}, {"true"}},
     {"add_special_tokens", {"false"}, {"true"}},
     {"chat_template", {"null"}, {"\"\"", "\"x\""}},
-    {"response_format", {"null", R"({"type":"text"})"}, {R"({"type":"json_object"})"}},
 };
 
 std::string member(const char* name, const char* value) {

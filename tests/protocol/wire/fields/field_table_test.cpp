@@ -41,7 +41,10 @@ const std::map<std::string_view, std::string> places = {
     {"paceline", R"("paceline":{%})"},
     {"paceline.resume", R"("paceline":{"resume":{"response_id":"r",%}})"},
     {"chat_template_kwargs", R"("chat_template_kwargs":{%})"},
-    {"response_format", R"("response_format":{"type":"text",%})"},
+    {"response_format", R"("response_format":{"type":"json_object",%})"},
+    {"response_format.json_schema",
+     R"("response_format":{"type":"json_schema","json_schema":{"schema":{},%}})"},
+    {"structured_outputs", R"("structured_outputs":{%})"},
     {"messages[]", R"("messages":[{"role":"assistant","content":"x",%}])"},
     {"messages[].content[]",
      R"("messages":[{"role":"user","content":[{"type":"text","text":"x","refusal":"x",%}]}])"},
@@ -55,12 +58,15 @@ const std::map<std::string_view, std::string> places = {
     {"input[].content[]",
      R"("input":[{"role":"user","content":[{"type":"text","text":"x","refusal":"x",%}]}])"},
     {"text", R"("text":{%})"},
-    {"text.format", R"("text":{"format":{"type":"text",%}})"},
+    {"text.format", R"("text":{"format":{"type":"json_object",%}})"},
 };
 
 /// What a field needs beside it, in the same object.
 const std::map<std::string, std::string> companions = {
     {"beam_width", R"("use_beam_search":true)"},
+    {"response_format.type", R"("json_schema":{"schema":{}})"},
+    {"response_format.json_schema", R"("type":"json_schema")"},
+    {"text.format.type", R"("schema":{})"},
     {"length_penalty", R"("use_beam_search":true)"},
     {"early_stopping", R"("use_beam_search":true)"},
     {"speculation.lenience", R"("rule":"lenient")"},
@@ -102,7 +108,8 @@ const std::map<std::string, std::vector<std::string>> examples = {
 };
 
 /// Fields that are required in their place, though not everywhere.
-const std::set<std::string> required_in_place = {"prompt",
+const std::set<std::string> required_in_place = {"response_format.json_schema",
+                                                 "prompt",
                                                  "messages",
                                                  "messages[].content[].text",
                                                  "messages[].content[].refusal",
@@ -135,6 +142,8 @@ std::string printed(double number) {
 
 constexpr std::int64_t longest_tested = 8192;
 
+bool is_schema(const field_spec& row) { return row.schema == rows::json_schema_of_schemas; }
+
 std::vector<std::string> good_values(const field_spec& row) {
   if (row.state == field_state::without_effect) return {R"({"x":1})", "1", "null"};
   if (row.state == field_state::refused)
@@ -143,6 +152,7 @@ std::vector<std::string> good_values(const field_spec& row) {
   if (const auto found = examples.find(path_of(row));
       found != examples.end() && (row.name != "prompt" || row.type == field_type::other))
     return found->second;
+  if (is_schema(row)) return {"{}", "true", R"({"type":"object"})", R"("{\"type\":\"object\"}")"};
   std::vector<std::string> out{"null"};
   if (row.required || required_in_place.count(path_of(row)) != 0) out.clear();
   switch (row.type) {
@@ -185,6 +195,7 @@ std::vector<std::string> good_values(const field_spec& row) {
 std::vector<std::string> bad_values(const field_spec& row) {
   if (row.state == field_state::without_effect || path_of(row) == "tools[].strict") return {};
   if (row.state == field_state::refused) return {R"({"x":1})", "\"high\""};
+  if (is_schema(row)) return {"1", "[]", "\"x\""};
   std::vector<std::string> out{"{\"x\":1}"};
   const auto beyond = static_cast<std::size_t>(row.most) + 1;
   switch (row.type) {

@@ -43,7 +43,7 @@ TEST(request_schema, has_type_bounds_and_default_of_each_field) {
 }
 
 TEST(request_schema, describes_refused_fields_by_the_values_that_pass) {
-  EXPECT_EQ(property(in::completions, "/guided_json"), R"({"type":"null"})");
+  EXPECT_EQ(property(in::completions, "/samplers"), R"({"type":"null"})");
   EXPECT_EQ(property(in::completions, "/mirostat"), R"({"enum":[0,null]})");
   EXPECT_EQ(property(in::completions, "/typical_p"), R"({"type":["number","null"],"minimum":1})");
   EXPECT_EQ(property(in::completions, "/n_keep"), "{}");

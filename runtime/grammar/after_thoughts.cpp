@@ -1,0 +1,118 @@
+#include "runtime/grammar/after_thoughts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+using tokens = std::span<const token_id>;
+
+struct terms {
+  std::shared_ptr<const token_constraint> answer;
+  thought_tokens marks;
+  std::vector<std::uint32_t> free; ///< mask within thoughts
+};
+
+class cursor final : public constraint_cursor {
+ public:
+  explicit cursor(std::shared_ptr<const terms> common)
+      : terms_(std::move(common)), answer_(terms_->answer->begin()) {}
+
+  std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
+    const auto [where, rest_of_output, rest_of_path] = find(output, path);
+    if (where == place::thoughts) return terms_->free;
+    const auto mask = answer_->allowed(rest_of_output, rest_of_path);
+    if (where == place::answer) return mask;
+    // At the beginning: the answer, or the token that opens thoughts.
+    beginning_.assign(mask.begin(), mask.end());
+    set(beginning_, *terms_->marks.open);
+    return beginning_;
+  }
+
+  std::size_t num_allowed(tokens output, tokens path, tokens next) override {
+    std::vector<token_id> behind(path.begin(), path.end());
+    std::size_t count = 0;
+    for (;;) {
+      const auto [where, rest_of_output, rest_of_path] = find(output, behind);
+      if (where == place::answer) return count + answer_->num_allowed(rest_of_output, rest_of_path, next);
+      if (next.empty()) return count;
+      const auto token = next.front();
+      const bool opens = where == place::beginning && token == *terms_->marks.open;
+      if (where == place::beginning && !opens) return count + answer_->num_allowed({}, {}, next);
+      if (!opens && is_end(token)) return count;
+      behind.push_back(token);
+      next = next.subspan(1);
+      ++count;
+    }
+  }
+
+  void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {
+    const auto found = find(output, {});
+    if (found.where == place::answer) answer_->append_forced(found.output, max_tokens, out);
+  }
+
+ private:
+  enum class place : std::uint8_t { beginning, thoughts, answer };
+  struct position {
+    place where;
+    tokens output, path; ///< of the answer
+  };
+
+  /// Where the next token stands. An output that does not begin with thoughts is all answer.
+  position find(tokens output, tokens path) const {
+    const auto& marks = terms_->marks;
+    if (marks.open) {
+      if (output.empty() && path.empty()) return {place::beginning, {}, {}};
+      if ((output.empty() ? path.front() : output.front()) != *marks.open)
+        return {place::answer, output, path};
+    }
+    if (const auto in_output = std::ranges::find(output, marks.close); in_output != output.end())
+      return {place::answer, output.subspan(static_cast<std::size_t>(in_output - output.begin()) + 1), path};
+    if (const auto in_path = std::ranges::find(path, marks.close); in_path != path.end())
+      return {place::answer, {}, path.subspan(static_cast<std::size_t>(in_path - path.begin()) + 1)};
+    return {place::thoughts, {}, {}};
+  }
+
+  bool is_end(token_id token) const {
+    return std::ranges::find(terms_->marks.end_ids, token) != terms_->marks.end_ids.end();
+  }
+  static void set(std::vector<std::uint32_t>& mask, token_id token) {
+    const auto index = static_cast<std::size_t>(token.value);
+    mask[index / 32] |= 1U << index % 32;
+  }
+
+  std::shared_ptr<const terms> terms_;
+  std::unique_ptr<constraint_cursor> answer_;
+  std::vector<std::uint32_t> beginning_;
+};
+
+class constraint final : public token_constraint {
+ public:
+  explicit constraint(std::shared_ptr<const terms> common) : terms_(std::move(common)) {}
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(terms_); }
+  std::size_t num_bytes() const noexcept override {
+    return terms_->answer->num_bytes() + terms_->free.size() * sizeof(std::uint32_t);
+  }
+
+ private:
+  std::shared_ptr<const terms> terms_;
+};
+
+} // namespace
+
+std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const token_constraint> answer,
+                                                       thought_tokens marks, std::uint32_t vocab_size) {
+  auto common = std::make_shared<terms>();
+  common->answer = std::move(answer);
+  common->free.assign((vocab_size + 31) / 32, 0xFFFFFFFFU);
+  for (const auto token : marks.end_ids) {
+    const auto index = static_cast<std::size_t>(token.value);
+    common->free[index / 32] &= ~(1U << index % 32);
+  }
+  common->marks = std::move(marks);
+  return std::make_shared<constraint>(std::move(common));
+}
+
+} // namespace paceline::grammar

@@ -1,0 +1,145 @@
+"""Outputs that must match a schema, a pattern, a grammar or a list, with a real model and the openai client."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+from typing import Literal
+
+import jsonschema
+import openai
+import pydantic
+import pytest
+
+MODEL = pathlib.Path(os.environ.get("PACELINE_MODEL_DIR", "")) / "smollm2.gguf"
+
+pytestmark = pytest.mark.skipif(
+    "PACELINE_MODEL_DIR" not in os.environ or not MODEL.exists(), reason="no smollm2.gguf in PACELINE_MODEL_DIR"
+)
+
+CONFIG = f"""version: 1
+models:
+  - {{name: smollm2, path: {MODEL}, context_length: 1024}}
+server: {{port: 0}}
+engine: {{threads: 2}}
+"""
+MESSAGES = [{"role": "user", "content": "Tell me about a person called Ada, as JSON."}]
+
+
+class Address(pydantic.BaseModel):
+    street: str
+    number: int
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int
+    role: Literal["engineer", "writer"]
+    married: bool
+    address: Address
+    tags: list[Literal["a", "b", "c"]]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    config = tmp_path_factory.mktemp("structured") / "daemon.yaml"
+    config.write_text(CONFIG)
+    daemon = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--config", config], stdout=subprocess.PIPE, text=True)
+    line = daemon.stdout.readline()
+    assert line.startswith("listening on "), line
+    with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
+        try:
+            one.chat.completions.create(model="smollm2", messages=MESSAGES, max_tokens=1, response_format={"type": "json_object"})
+        except openai.BadRequestError as refused:
+            assert "no grammar library" in refused.message
+            pytest.skip("this build has no grammar library")
+        yield one
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(timeout=60) == 0
+
+
+def ask(client, drafter="auto", **arguments):
+    extra = {"speculation": {"drafter": drafter}} | arguments.pop("extra", {})
+    return client.chat.completions.create(model="smollm2", messages=MESSAGES, seed=5, extra_body=extra, **({"max_tokens": 200} | arguments))
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_parsed_objects_are_the_same_with_and_without_speculation(client, temperature):
+    def parsed(drafter):
+        return client.chat.completions.parse(
+            model="smollm2", messages=MESSAGES, response_format=Person, max_tokens=300, temperature=temperature, seed=5, extra_body={"speculation": {"drafter": drafter}}
+        )
+
+    plain = parsed("none")
+    assert isinstance(plain.choices[0].message.parsed, Person), plain.choices[0]
+    assert plain.choices[0].finish_reason == "stop"
+    for drafter in ("auto", "forced", "ngram"):
+        reply = parsed(drafter)
+        assert reply.choices[0].message.content == plain.choices[0].message.content, drafter
+        if drafter == "forced":
+            figures = reply.model_extra["metrics"]["speculative_decoding"]
+            assert figures["draft_acceptance_rate"] > 0.6 and figures["num_accepted_draft_tokens"] > 20, figures
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block", "typical"])
+def test_other_rules_keep_to_the_schema(client, rule):
+    for seed in range(2):
+        reply = client.chat.completions.parse(
+            model="smollm2", messages=MESSAGES, response_format=Person, max_tokens=300, seed=seed, extra_body={"speculation": {"drafter": "auto", "rule": rule}}
+        )
+        assert isinstance(reply.choices[0].message.parsed, Person)
+
+
+def test_streams_and_responses_match_too(client):
+    schema = Person.model_json_schema()
+    whole = ask(client, temperature=0, response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": schema}})
+    jsonschema.validate(json.loads(whole.choices[0].message.content), schema)
+    chunks = ask(client, temperature=0, stream=True, response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": schema}})
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
+    response = client.responses.parse(model="smollm2", input="A person called Ada, please.", text_format=Person, max_output_tokens=300, temperature=0)
+    assert isinstance(response.output_parsed, Person)
+
+
+def test_any_object_a_pattern_a_list_and_a_grammar(client):
+    def text(**extra):
+        return ask(client, temperature=1, max_tokens=100, extra=extra).choices[0].message.content
+
+    reply = ask(client, temperature=0, response_format={"type": "json_object"}).choices[0]
+    assert reply.finish_reason == "length" or isinstance(json.loads(reply.message.content), dict)
+    assert re.fullmatch(r"[A-Z][a-z]{2,5}, [0-9]{4}", text(structured_outputs={"regex": r"[A-Z][a-z]{2,5}, [0-9]{4}"}))
+    assert text(guided_choice=["yes", "no", "perhaps, if it rains"]) in ("yes", "no", "perhaps, if it rains")
+    assert re.fullmatch(r"(ab)+c", text(grammar='root ::= pair+ "c"\npair ::= "ab"')[:100])
+
+
+def test_completions_take_them_as_well(client):
+    reply = client.completions.create(model="smollm2", prompt="A number: ", max_tokens=20, extra_body={"guided_regex": "[0-9]{3}"})
+    assert re.fullmatch("[0-9]{3}", reply.choices[0].text)
+
+
+def test_several_choices_share_a_schema(client):
+    reply = ask(client, temperature=1, n=3, response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": Person.model_json_schema()}})
+    for choice in reply.choices:
+        if choice.finish_reason == "stop":
+            Person.model_validate_json(choice.message.content)
+
+
+@pytest.mark.parametrize(
+    "arguments, param, text",
+    [
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"not": {}}}}}}},
+         "response_format.json_schema.schema", "/properties/a/not"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "thing"}}}}, "response_format.json_schema.schema", "type"),
+        ({"extra": {"guided_regex": "(a"}}, "guided_regex", ""),
+        ({"extra": {"grammar": "root ::= missing"}}, "grammar", ""),
+        ({"response_format": {"type": "json_object"}, "extra": {"min_tokens": 5}}, "min_tokens", "response_format"),
+        ({"response_format": {"type": "json_object"}, "extra": {"ignore_eos": True}}, "ignore_eos", "response_format"),
+        ({"response_format": {"type": "json_object"}, "temperature": 0, "extra": {"use_beam_search": True}}, "use_beam_search", "response_format"),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_by_its_place(client, arguments, param, text):
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(client, **arguments)
+    assert refused.value.param == param, refused.value.message
+    assert text in refused.value.message
+    assert "/tmp" not in refused.value.message and ".cc" not in refused.value.message
