@@ -182,9 +182,51 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
   }
 }
 
-void read_tools(field_reader& outer, std::string& out, bool& parallel) {
-  outer.boolean(spec("parallel_tool_calls"), parallel);
+namespace {
+
+/// "auto", "none", "required", or a function: {"type":"function","function":{"name":…}} of chats, or
+/// {"type":"function","name":…} of responses. False if the tools are not to be offered.
+bool read_tool_choice(field_reader& outer, tool_demand& demand) {
   const auto choice = outer.find(spec("tool_choice"));
+  if (!choice || choice->is_string("auto")) return true;
+  if (choice->is_string("none")) return false;
+  demand.required = true;
+  if (choice->is_string("required")) return true;
+  if (!choice->is_object()) {
+    outer.fail("tool_choice", "must be \"auto\", \"none\", \"required\" or a function");
+    return true;
+  }
+  field_reader reader(*choice, outer.path_of("tool_choice"));
+  static constexpr std::string_view only_functions[] = {"function"};
+  if (!reader.choice("type", only_functions) && !reader.failure()) reader.fail("type", "is required");
+  const auto nested = reader.object("function");
+  if (nested) {
+    field_reader function(*nested, reader.path_of("function"));
+    if (!function.text("name", demand.function, 1, 256) && !function.failure())
+      function.fail("name", "is required");
+    if (function.failure()) reader.fail(*function.failure());
+  } else if (!reader.text("name", demand.function, 1, 256) && !reader.failure()) {
+    reader.fail("name", "is required");
+  }
+  if (reader.failure()) outer.fail(*reader.failure());
+  return true;
+}
+
+/// Whether a call can be demanded: of any tool, or of one of that name.
+bool has_tool(const std::string& tools, const std::string& name) {
+  for (const auto tool : json_view(tools).elements())
+    for (const auto member : tool.members())
+      if (member.is_named("function"))
+        for (const auto inner : member.value.members())
+          if (inner.is_named("name") && (name.empty() || inner.value.is_string(name))) return true;
+  return false;
+}
+
+} // namespace
+
+void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_demand& demand) {
+  outer.boolean(spec("parallel_tool_calls"), parallel);
+  const bool offered = read_tool_choice(outer, demand);
   const auto tools = outer.array(spec("tools"));
   json_writer kept;
   kept.begin_array();
@@ -201,11 +243,9 @@ void read_tools(field_reader& outer, std::string& out, bool& parallel) {
     read_tool(reader, kept);
     if (reader.failure()) return outer.fail(*reader.failure());
   }
-  if (choice && !choice->is_string("none") && !choice->is_string("auto"))
-    return outer.fail(
-        unsupported(outer.path_of("tool_choice"), "tool_choice: only \"auto\" and \"none\" are offered"));
-  const bool offered = !choice || choice->is_string("auto");
   if (offered && num_tools > 0) out = kept.end_array().take();
+  if (demand.required && (out.empty() || !has_tool(out, demand.function)))
+    outer.fail("tool_choice", demand.function.empty() ? "needs tools" : "names no function of tools");
 }
 
 json::object template_variables(const chat_prompt& prompt) {

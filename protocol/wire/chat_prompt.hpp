@@ -35,11 +35,18 @@ struct chat_message {
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
+/// A call that a request asks for (`tool_choice` "required", or a function by name).
+struct tool_demand {
+  bool required = false;
+  std::string function; ///< the only one that may be called; empty: any
+};
+
 /// The inputs of a chat template.
 struct chat_prompt {
   std::vector<chat_message> messages;
   std::string tools;               ///< JSON text of the array, empty = none
   bool parallel_tool_calls = true; ///< false: at most one call in a reply
+  tool_demand demand;
   bool add_generation_prompt = true;
   std::optional<bool> enable_thinking; ///< nullopt: the template's default
 };
@@ -66,7 +73,7 @@ void read_messages(field_reader& reader, std::size_t max_messages, std::vector<c
 /// Reads `tools` and `tool_choice` of chat and responses requests. The two formats spell a function
 /// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.
 /// `parallel`: `parallel_tool_calls`.
-void read_tools(field_reader& reader, std::string& out, bool& parallel);
+void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
 
 /// Text of a message or item: a string, or text parts of the given kinds. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);

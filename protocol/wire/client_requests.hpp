@@ -50,6 +50,7 @@ struct response_request {
   std::vector<chat_message> input;
   std::string tools;
   bool parallel_tool_calls = true;
+  tool_demand demand;
   std::string previous_response_id;
   std::string metadata = "{}"; ///< JSON text, echoed
   std::optional<std::uint32_t> num_logprobs;

@@ -171,7 +171,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_input(reader, limits.max_messages, out.input);
   reader.text(spec("instructions"), out.instructions);
   reader.text(spec("previous_response_id"), out.previous_response_id);
-  read_tools(reader, out.tools, out.parallel_tool_calls);
+  read_tools(reader, out.tools, out.parallel_tool_calls, out.demand);
   read_reasoning_options(reader, out.fields.thoughts);
   read_metadata(reader, out.metadata);
   read_generation_fields(reader, limits, out.fields);

@@ -51,9 +51,11 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
-/// A client that offers its tools would take the text of a call that is not read for an answer.
-std::optional<api_error> judge_tools(const model_view& model, const std::string& tools) {
-  if (tools.empty() || model.outputs().calls != call_syntax::none) return std::nullopt;
+/// A client that offers its tools would take the text of a call that is not read for an answer. A call that
+/// is asked for is always read.
+std::optional<api_error> judge_tools(const model_view& model, const std::string& tools,
+                                     const wire::tool_demand& demand) {
+  if (tools.empty() || demand.required || model.outputs().calls != call_syntax::none) return std::nullopt;
   return wire::unsupported("tools",
                            "tools: how model \"" + model.limits().name +
                                "\" writes calls is not known; its option tool_call_parser can name it");
@@ -61,7 +63,8 @@ std::optional<api_error> judge_tools(const model_view& model, const std::string&
 
 /// What the output is searched for. `tools` is empty where none were offered.
 wire::output_plan plan_output(const model_view& model, const wire::generation_fields& fields,
-                              const std::string& tools, bool parallel_calls, std::string_view prompt) {
+                              const std::string& tools, bool parallel_calls, const wire::tool_demand& demand,
+                              std::string_view prompt) {
   wire::output_plan plan;
   if (fields.thoughts.split) {
     plan.reasoning = model.outputs().reasoning;
@@ -69,9 +72,10 @@ wire::output_plan plan_output(const model_view& model, const wire::generation_fi
     plan.drops_reasoning = !fields.thoughts.shown;
   }
   if (tools.empty()) return plan;
-  plan.calls = model.outputs().calls;
+  // A call that is asked for is the whole output, as a bare object.
+  plan.calls = demand.required ? call_syntax::hermes : model.outputs().calls;
   plan.tools = std::make_shared<const wire::tool_signatures>(tools);
-  if (!parallel_calls) plan.max_calls = 1;
+  if (!parallel_calls || demand.required) plan.max_calls = 1;
   return plan;
 }
 
@@ -219,7 +223,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   out.echo = request->echo;
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
-  auto constraint = constrain_answer(**model, request->fields, {}, false);
+  auto constraint = constrain_answer(**model, request->fields, {}, nullptr);
   if (!constraint) return std::move(constraint).failure();
   for (auto& input : request->prompts) {
     const auto* given = std::get_if<std::string>(&input);
@@ -244,7 +248,8 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
-  if (auto failure = judge_tools(**model, request->prompt.tools)) return *std::move(failure);
+  if (auto failure = judge_tools(**model, request->prompt.tools, request->prompt.demand))
+    return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
   const auto text = render_text(**model, request->prompt, "messages");
@@ -252,10 +257,11 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   auto tokens = encode_text(**model, *text, false); // the template writes the special tokens itself
   if (!tokens) return std::move(tokens).failure();
   out.output = plan_output(**model, request->fields, request->prompt.tools,
-                           request->prompt.parallel_tool_calls, *text);
+                           request->prompt.parallel_tool_calls, request->prompt.demand, *text);
   if (wire::marks_calls_by_special_tokens(out.output.calls)) request->fields.skip_special_tokens = false;
   out.skips_special = request->fields.skip_special_tokens;
-  auto constraint = constrain_answer(**model, request->fields, out.output, true);
+  const asked_call call{request->prompt.demand, request->prompt.tools};
+  auto constraint = constrain_answer(**model, request->fields, out.output, &call);
   if (!constraint) return std::move(constraint).failure();
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
@@ -283,7 +289,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);
-  if (auto failure = judge_tools(**model, request.tools)) return *std::move(failure);
+  if (auto failure = judge_tools(**model, request.tools, request.demand)) return *std::move(failure);
   prepared_response out;
   out.model = *model;
   out.conversation = std::move(history);
@@ -296,7 +302,8 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (!text) return text.failure();
   auto tokens = encode_text(**model, *text, false);
   if (!tokens) return std::move(tokens).failure();
-  out.output = plan_output(**model, request.fields, request.tools, request.parallel_tool_calls, *text);
+  out.output =
+      plan_output(**model, request.fields, request.tools, request.parallel_tool_calls, request.demand, *text);
   if (wire::marks_calls_by_special_tokens(out.output.calls)) request.fields.skip_special_tokens = false;
   auto fields = request.fields;
   if (!request.generate) { // only the prompt's cells are needed, but the engine generates at least one token
@@ -308,7 +315,8 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return std::move(sequence).failure();
   finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
-  auto constraint = constrain_answer(**model, request.fields, out.output, true);
+  const asked_call call{request.demand, request.tools};
+  auto constraint = constrain_answer(**model, request.fields, out.output, &call);
   if (!constraint) return std::move(constraint).failure();
   sequence->constraint = *std::move(constraint);
   out.sequence = *std::move(sequence);

@@ -98,8 +98,10 @@ inline constexpr field_spec tool_rows[] = {
     text("tools[].description", with_tools, 0, max_text_bytes, {}, "What it does."),
     object("tools[].parameters", with_tools, "JSON Schema of its arguments."),
     other("tools[].strict", with_tools, "anything", {}, "{}", "Is passed to the template."),
-    other("tool_choice", with_tools, "`auto`, `none`", "\"auto\"", R"({"enum":["auto","none",null]})",
-          "`none`: the tools are left out of the prompt. `required` and named tools are refused."),
+    other(
+        "tool_choice", with_tools, "`auto`, `none`, `required`, a function", "\"auto\"",
+        R"({"anyOf":[{"enum":["auto","none","required",null]},{"type":"object"}]})",
+        "`none`: the tools are left out of the prompt. `required`, and a function by its name: the output is a call."),
     boolean("parallel_tool_calls", with_tools, "true", "false: the output behind the first call is dropped."),
 };
 

@@ -77,7 +77,21 @@ TEST(chat_request, keeps_tools_in_the_nested_spelling) {
       "");
   EXPECT_EQ(with(R"("tools":[{"type":"function","function":{}}])").failure().param, "tools[0].function.name");
   EXPECT_EQ(with(R"("tools":[{"type":"web_search"}])").failure().param, "tools[0].type");
-  EXPECT_EQ(with(R"("tool_choice":"required")").failure().code, "unsupported_parameter");
+  EXPECT_EQ(with(R"("tool_choice":"required")").failure().param, "tool_choice") << "there are no tools";
+}
+
+TEST(chat_request, a_call_can_be_asked_for) {
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":)";
+  EXPECT_FALSE(with(tools + "\"auto\"")->prompt.demand.required);
+  EXPECT_TRUE(with(tools + "\"required\"")->prompt.demand.required);
+  const auto named = with(tools + R"({"type":"function","function":{"name":"f"}})");
+  ASSERT_TRUE(named) << named.failure().message;
+  EXPECT_EQ(named->prompt.demand.function, "f");
+  EXPECT_EQ(with(tools + R"({"type":"function","name":"f"})")->prompt.demand.function, "f");
+  EXPECT_EQ(with(tools + R"({"type":"function","name":"g"})").failure().param, "tool_choice");
+  EXPECT_EQ(with(tools + R"({"type":"function"})").failure().param, "tool_choice.name");
+  EXPECT_EQ(with(tools + R"({"type":"mcp","name":"f"})").failure().param, "tool_choice.type");
+  EXPECT_EQ(with(tools + "7").failure().param, "tool_choice");
 }
 
 TEST(chat_request, refuses_known_fields_it_does_not_offer) {

@@ -96,7 +96,15 @@ TEST(preparation, tools_are_accepted_where_calls_can_be_read) {
   EXPECT_TRUE(many->output.tools->has("f"));
   EXPECT_EQ(prepared(R"(,"parallel_tool_calls":false)")->output.max_calls, 1U);
   EXPECT_EQ(prepared(R"(,"tool_choice":"none")")->output.calls, call_syntax::none);
-  EXPECT_EQ(prepared(R"(,"tool_choice":"required")").failure().param, "tool_choice");
+  const auto asked = prepared(R"(,"tool_choice":"required")");
+  ASSERT_TRUE(asked) << asked.failure().message;
+  EXPECT_EQ(edge.engine.bytes.compiled.back().what, grammar::grammar_source::kind::json_schema);
+  EXPECT_EQ(edge.engine.bytes.compiled.back().text,
+            R"({"anyOf":[{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object"}},)"
+            R"("required":["name","arguments"],"additionalProperties":false}]})");
+  EXPECT_EQ(asked->output.max_calls, 1U);
+  EXPECT_EQ(prepared(R"(,"response_format":{"type":"json_object"})").failure().param, "tools");
+  EXPECT_EQ(prepared(R"(,"tool_choice":"required","min_tokens":3)").failure().param, "min_tokens");
   EXPECT_TRUE(prepared("")->sequences[0].skip_special_tokens);
   edge.engine.bytes.format.calls = call_syntax::mistral;
   EXPECT_FALSE(prepared("")->sequences[0].skip_special_tokens) << "its marker is a special token";
