@@ -22,23 +22,23 @@ drafter_options named(const std::string& name, const std::string& kind) {
 }
 
 TEST(drafters_of, a_model_that_lists_none_has_those_that_need_no_model) {
-  EXPECT_EQ(names_of({}), "ngram(ngram) suffix(suffix) prediction(prediction) ");
+  EXPECT_EQ(names_of({}), "ngram(ngram) suffix(suffix) prediction(prediction) forced(forced) ");
 }
 
-TEST(drafters_of, a_list_stands_as_it_is_but_for_predictions) {
+TEST(drafters_of, a_list_stands_as_it_is_but_for_what_requests_bring) {
   model_options model;
   model.drafters = {named("lookup", "ngram")};
-  EXPECT_EQ(names_of(model), "lookup(ngram) prediction(prediction) ");
+  EXPECT_EQ(names_of(model), "lookup(ngram) prediction(prediction) forced(forced) ");
   model.drafters = {named("none", "none")};
-  EXPECT_EQ(names_of(model), "none(none) prediction(prediction) ");
+  EXPECT_EQ(names_of(model), "none(none) prediction(prediction) forced(forced) ");
 }
 
 TEST(drafters_of, a_drafter_for_predictions_is_not_there_twice) {
   model_options model;
   model.drafters = {named("known", "prediction")};
-  EXPECT_EQ(names_of(model), "known(prediction) ");
+  EXPECT_EQ(names_of(model), "known(prediction) forced(forced) ");
   model.drafters = {named("prediction", "ngram")}; // the name is taken
-  EXPECT_EQ(names_of(model), "prediction(ngram) ");
+  EXPECT_EQ(names_of(model), "prediction(ngram) forced(forced) ");
 }
 
 TEST(with_kind_defaults, gives_each_kind_the_tree_that_it_is_known_for) {

@@ -113,7 +113,7 @@ const bad_file bad_files[] = {
     {"!version: 1\nmodels: [{kind: hash, kv: {block_size: 0}}]",
      "models.0.kv.block_size: '0' is not an integer from 1"},
     {"!version: 1\nmodels: [{kind: hash, default_drafter: x}]",
-     "no drafter is called 'x'; there are auto, ngram, none, prediction, suffix"},
+     "no drafter is called 'x'; there are auto, forced, ngram, none, prediction, suffix"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{kind: ngram}]}]",
      "models.0.drafters.0.name: a drafter needs a name"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: dspork}]}]",

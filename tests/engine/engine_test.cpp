@@ -62,8 +62,8 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   auto engine = engine::start(options);
   ASSERT_TRUE(engine) << engine.error().message();
   EXPECT_EQ((*engine)->models().front()->drafters(),
-            (std::vector<std::string>{"none", "ngram", "suffix", "prediction", "auto"}));
-  EXPECT_EQ((*engine)->models().front()->draft_lengths(), (std::vector<std::uint32_t>{0, 5, 5, 16, 16}));
+            (std::vector<std::string>{"none", "ngram", "suffix", "prediction", "forced", "auto"}));
+  EXPECT_EQ((*engine)->models().front()->draft_lengths(), (std::vector<std::uint32_t>{0, 5, 5, 16, 16, 16}));
   auto request = make_request(20, 400);
   request.speculation.drafter = ""; // the model's default
   generation g;

@@ -130,8 +130,8 @@ TEST_F(lookahead_rows, are_as_many_as_there_are_inputs_where_no_length_is_named)
   ASSERT_TRUE(engine) << engine.error().message();
   const served_model& model = *(*engine)->models().front();
   EXPECT_EQ(model.drafters(),
-            (std::vector<std::string>{"none", "first", "wide", "chain", "prediction", "auto"}));
-  EXPECT_EQ(model.draft_lengths(), (std::vector<std::uint32_t>{0, 4, 3, 2, 16, 16}));
+            (std::vector<std::string>{"none", "first", "wide", "chain", "prediction", "forced", "auto"}));
+  EXPECT_EQ(model.draft_lengths(), (std::vector<std::uint32_t>{0, 4, 3, 2, 16, 16, 16}));
   auto request = make_request(12, 24, 1, 0.0F);
   request.speculation.drafter = "first";
   request.trace = true;
