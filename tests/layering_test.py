@@ -41,6 +41,8 @@ LIBRARY_ROOMS = {
     "boost/asio": {"server", "apps"},
     "yaml-cpp/": {"config"},
     "CLI/": {"apps"},
+    "xgrammar/": {"runtime/grammar"},
+    "dlpack/": {"runtime/grammar"},
 }
 MAX_BEAST_FILES = 3  # it dominates the build time
 
