@@ -6,6 +6,9 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY PACELINE_LIBRARIES)
 install(TARGETS ${libraries} EXPORT PacelineTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/paceline)
+if(PACELINE_HAS_XGRAMMAR)
+  install(FILES ${XGrammar_LIBRARY} DESTINATION ${CMAKE_INSTALL_LIBDIR}/paceline)
+endif()
 install(TARGETS paceline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT PacelineTargets FILE paceline-targets.cmake NAMESPACE paceline:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)
 

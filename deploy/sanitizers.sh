@@ -13,6 +13,7 @@ esac
 shift
 deploy/packages.sh
 deploy/python_env.sh
+deploy/xgrammar.sh
 model=$(deploy/demo_model.sh)
 export PACELINE_MODEL_DIR=${PACELINE_MODEL_DIR:-$(dirname "$model")}
 [ "$preset" = dev ] || deploy/caf_for_tsan.sh

@@ -41,6 +41,8 @@ LIBRARY_ROOMS = {
     "boost/asio": {"server", "apps"},
     "yaml-cpp/": {"config"},
     "CLI/": {"apps"},
+    "xgrammar/": {"runtime/grammar"},
+    "dlpack/": {"runtime/grammar"},
 }
 MAX_BEAST_FILES = 4  # it dominates the build time: heads and WebSocket of the server, and of the client that benches have
 

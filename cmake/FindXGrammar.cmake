@@ -1,0 +1,16 @@
+# XGrammar, a static library that deploy/xgrammar.sh builds. Optional: without it runtime/grammar refuses to compile.
+set(PACELINE_XGRAMMAR_DIR ${PROJECT_SOURCE_DIR}/.cache/xgrammar CACHE PATH "Where XGrammar is installed")
+find_path(XGrammar_INCLUDE_DIR xgrammar/compiler.h PATHS ${PACELINE_XGRAMMAR_DIR}/include NO_DEFAULT_PATH NO_CACHE)
+find_library(XGrammar_LIBRARY libxgrammar.a PATHS ${PACELINE_XGRAMMAR_DIR}/lib NO_DEFAULT_PATH NO_CACHE)
+if(XGrammar_INCLUDE_DIR AND XGrammar_LIBRARY)
+  set(PACELINE_HAS_XGRAMMAR ON)
+  message(STATUS "Grammars: XGrammar in ${PACELINE_XGRAMMAR_DIR}")
+else()
+  set(PACELINE_HAS_XGRAMMAR OFF)
+  message(STATUS "Grammars: not built, there is no XGrammar in ${PACELINE_XGRAMMAR_DIR} (deploy/xgrammar.sh makes it)")
+endif()
+if(PACELINE_HAS_XGRAMMAR AND NOT TARGET XGrammar::xgrammar)
+  add_library(XGrammar::xgrammar STATIC IMPORTED)
+  set_target_properties(XGrammar::xgrammar PROPERTIES IMPORTED_LOCATION ${XGrammar_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${XGrammar_INCLUDE_DIR} INTERFACE_LINK_LIBRARIES Threads::Threads)
+endif()

@@ -1,0 +1,108 @@
+#include "runtime/grammar/code_points.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace paceline::grammar {
+
+namespace {
+
+constexpr std::uint32_t first_surrogate = 0xD800;
+constexpr std::uint32_t last_surrogate = 0xDFFF;
+
+void append_escaped(std::string& out, std::uint32_t code) {
+  const bool is_plain =
+      (code >= '0' && code <= '9') || (code >= 'A' && code <= 'Z') || (code >= 'a' && code <= 'z');
+  if (is_plain) {
+    out += static_cast<char>(code);
+    return;
+  }
+  std::array<char, 16> text{};
+  const char* form = code < 0x10000 ? "\\u%04X" : "\\U%08X";
+  std::snprintf(text.data(), text.size(), form, code);
+  out += text.data();
+}
+
+code_set merged(std::vector<code_range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](code_range a, code_range b) { return a.first < b.first; });
+  code_set out;
+  for (const code_range range : ranges) {
+    if (range.first > range.last) continue;
+    if (!out.empty() && range.first <= out.back().last + 1)
+      out.back().last = std::max(out.back().last, range.last);
+    else
+      out.push_back(range);
+  }
+  return out;
+}
+
+code_set inverted(const code_set& set) {
+  code_set out;
+  std::uint32_t next = 0;
+  for (const code_range range : set) {
+    if (range.first > next) out.push_back({next, range.first - 1});
+    next = range.last + 1;
+  }
+  if (next <= last_code_point) out.push_back({next, last_code_point});
+  return out;
+}
+
+} // namespace
+
+code_set intersection(const code_set& a, const code_set& b) {
+  code_set out;
+  for (const code_range x : a)
+    for (const code_range y : b)
+      if (x.first <= y.last && y.first <= x.last)
+        out.push_back({std::max(x.first, y.first), std::min(x.last, y.last)});
+  return merged(out);
+}
+
+code_set to_set(std::vector<code_range> ranges) {
+  return intersection(merged(std::move(ranges)),
+                      {{0, first_surrogate - 1}, {last_surrogate + 1, last_code_point}});
+}
+
+code_set complement(const code_set& set) { return to_set(inverted(set)); }
+
+std::optional<std::uint32_t> next_code_point(std::string_view text, std::size_t& at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  const std::size_t size = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
+  if (size == 0 || lead > 0xF4 || at + size > text.size()) return std::nullopt;
+  std::uint32_t code = size == 1 ? lead : lead & (0x7FU >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    const auto next = static_cast<unsigned char>(text[at + i]);
+    if ((next & 0xC0U) != 0x80U) return std::nullopt;
+    code = code << 6U | (next & 0x3FU);
+  }
+  const bool is_overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
+  if (is_overlong || code > last_code_point || (code >= first_surrogate && code <= last_surrogate))
+    return std::nullopt;
+  at += size;
+  return code;
+}
+
+void append_class(std::string& out, const code_set& set) {
+  out += '[';
+  for (const code_range range : set) {
+    append_escaped(out, range.first);
+    if (range.last == range.first) continue;
+    out += '-';
+    append_escaped(out, range.last);
+  }
+  out += ']';
+}
+
+void append_literal(std::string& out, std::string_view text) {
+  out += '"';
+  for (std::size_t at = 0; at < text.size();) {
+    const auto code = next_code_point(text, at);
+    // Ill-formed text has no spelling in the grammar: U+FFFD stands for it.
+    append_escaped(out, code ? *code : 0xFFFDU);
+    if (!code) ++at;
+  }
+  out += '"';
+}
+
+} // namespace paceline::grammar

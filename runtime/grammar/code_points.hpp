@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::grammar {
+
+/// Characters from `first` to `last`, both included.
+struct code_range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+/// A set of characters: ascending ranges that do not touch.
+using code_set = std::vector<code_range>;
+
+inline constexpr std::uint32_t last_code_point = 0x10FFFF;
+
+/// Ranges in any order and overlapping, as a set. Surrogates, which are no characters, are left out.
+code_set to_set(std::vector<code_range> ranges);
+code_set complement(const code_set& set);
+code_set intersection(const code_set& a, const code_set& b);
+
+/// The character at `at` of well-formed UTF-8, and `at` behind it; nullopt if it is ill-formed.
+std::optional<std::uint32_t> next_code_point(std::string_view text, std::size_t& at);
+
+/// Appends `set` as an EBNF character class, "[a-z]".
+void append_class(std::string& out, const code_set& set);
+/// Appends `text`, which may have any bytes, as an EBNF string with quotes.
+void append_literal(std::string& out, std::string_view text);
+
+} // namespace paceline::grammar

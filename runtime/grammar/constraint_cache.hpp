@@ -1,0 +1,57 @@
+#pragma once
+
+#include "runtime/base/token_constraint.hpp"
+#include "runtime/grammar/grammar_compiler.hpp"
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace paceline::grammar {
+
+/// The most recently used constraints, at most `max_bytes` of them. A constraint that is larger than that is
+/// not kept. Thread-safe.
+class constraint_cache {
+ public:
+  explicit constraint_cache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// The constraint of `source`, or nullptr.
+  std::shared_ptr<const token_constraint> find(const grammar_source& source) {
+    const std::lock_guard lock(mutex_);
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->first != source) continue;
+      entries_.splice(entries_.begin(), entries_, it);
+      return it->second;
+    }
+    return nullptr;
+  }
+
+  void insert(const grammar_source& source, std::shared_ptr<const token_constraint> constraint) {
+    const std::lock_guard lock(mutex_);
+    num_bytes_ += cost(source, *constraint);
+    entries_.emplace_front(source, std::move(constraint));
+    while (num_bytes_ > max_bytes_) {
+      num_bytes_ -= cost(entries_.back().first, *entries_.back().second);
+      entries_.pop_back();
+    }
+  }
+
+  std::size_t num_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return num_bytes_;
+  }
+
+ private:
+  static std::size_t cost(const grammar_source& source, const token_constraint& constraint) {
+    return source.text.size() + constraint.num_bytes() + sizeof(grammar_source);
+  }
+
+  mutable std::mutex mutex_;
+  std::size_t max_bytes_;
+  std::size_t num_bytes_ = 0;
+  std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first
+};
+
+} // namespace paceline::grammar

@@ -1,0 +1,98 @@
+#include "runtime/grammar/grammar_compiler.hpp"
+
+#include "runtime/grammar/constraint_cache.hpp"
+#include "runtime/grammar/source_grammar.hpp"
+#include "runtime/grammar/token_cursor.hpp"
+#include "runtime/grammar/token_texts.hpp"
+
+#include <xgrammar/compiler.h>
+
+#include <exception>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+class compiled_constraint final : public token_constraint {
+ public:
+  compiled_constraint(xgrammar::CompiledGrammar grammar, std::shared_ptr<const token_texts> texts)
+      : grammar_(std::move(grammar)), texts_(std::move(texts)), num_bytes_(grammar_.MemorySizeBytes()) {}
+
+  std::unique_ptr<constraint_cursor> begin() const override {
+    return std::make_unique<token_cursor>(grammar_, texts_);
+  }
+  std::size_t num_bytes() const noexcept override { return num_bytes_; }
+
+ private:
+  xgrammar::CompiledGrammar grammar_;
+  std::shared_ptr<const token_texts> texts_;
+  std::size_t num_bytes_;
+};
+
+/// What the library says about a grammar, without what it says about itself: "[time] file:line: " in front.
+std::string message_of(const std::exception& failure) {
+  std::string_view text = failure.what();
+  if (text.starts_with('['))
+    if (const auto end = text.find(": "); end != std::string_view::npos) text.remove_prefix(end + 2);
+  if (const auto end = text.find("is false: ");
+      text.starts_with("Check failed") && end != std::string_view::npos)
+    text.remove_prefix(end + 10);
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+class library_compiler final : public compiler {
+ public:
+  library_compiler(token_texts texts, const compile_limits& limits)
+      : texts_(std::make_shared<token_texts>(std::move(texts))), limits_(limits),
+        cache_(limits.max_cached_bytes), library_(texts_->info, 1, false) {}
+
+  expected<std::shared_ptr<const token_constraint>> compile(const grammar_source& source) override {
+    if (source.text.size() > limits_.max_source_bytes)
+      return error(errc::invalid_argument, "the grammar or schema has " + std::to_string(source.text.size()) +
+                                               " bytes, above the limit of " +
+                                               std::to_string(limits_.max_source_bytes));
+    if (auto found = cache_.find(source)) return found;
+    // One at a time: it bounds the memory, and whoever asks for the same grammar finds it then.
+    const std::lock_guard lock(compiling_);
+    if (auto found = cache_.find(source)) return found;
+    auto ebnf = to_ebnf(source);
+    if (!ebnf) return std::move(ebnf).error();
+    auto constraint = compile_ebnf(*ebnf);
+    if (constraint) cache_.insert(source, *constraint);
+    return constraint;
+  }
+
+ private:
+  expected<std::shared_ptr<const token_constraint>> compile_ebnf(const std::string& ebnf) {
+    try {
+      const auto grammar = xgrammar::Grammar::FromEBNF(ebnf);
+      return std::shared_ptr<const token_constraint>(
+          std::make_shared<compiled_constraint>(library_.CompileGrammar(grammar), texts_));
+    } catch (const std::bad_alloc&) {
+      return error(errc::resource_exhausted, "not enough memory to compile the grammar");
+    } catch (const std::exception& failure) {
+      return error(errc::invalid_argument, "grammar: " + message_of(failure));
+    }
+  }
+
+  std::shared_ptr<const token_texts> texts_;
+  compile_limits limits_;
+  constraint_cache cache_;
+  std::mutex compiling_;
+  xgrammar::GrammarCompiler library_;
+};
+
+} // namespace
+
+bool is_available() noexcept { return true; }
+
+std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& vocabulary, std::uint32_t vocab_size,
+                                        std::vector<token_id> end_ids, const compile_limits& limits) {
+  return std::make_unique<library_compiler>(make_token_texts(vocabulary, vocab_size, end_ids), limits);
+}
+
+} // namespace paceline::grammar

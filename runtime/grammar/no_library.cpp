@@ -1,0 +1,26 @@
+#include "runtime/grammar/grammar_compiler.hpp"
+
+// Stands in for grammar_compiler.cpp in a build without XGrammar.
+
+namespace paceline::grammar {
+
+namespace {
+
+class refusing_compiler final : public compiler {
+ public:
+  expected<std::shared_ptr<const token_constraint>> compile(const grammar_source& /*source*/) override {
+    return error(errc::unsupported, "this build has no grammar library; see docs/dependencies.md");
+  }
+};
+
+} // namespace
+
+bool is_available() noexcept { return false; }
+
+std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& /*vocabulary*/,
+                                        std::uint32_t /*vocab_size*/, std::vector<token_id> /*end_ids*/,
+                                        const compile_limits& /*limits*/) {
+  return std::make_unique<refusing_compiler>();
+}
+
+} // namespace paceline::grammar

@@ -1,0 +1,210 @@
+#include "runtime/grammar/number_ranges.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+namespace paceline::grammar {
+
+namespace {
+
+constexpr std::uint32_t max_decimals = 6;
+constexpr double max_scaled = 1e15;
+
+std::int64_t power_of_ten(std::uint32_t exponent) {
+  std::int64_t value = 1;
+  while (exponent-- > 0) value *= 10;
+  return value;
+}
+
+std::string digit_class(char first, char last) {
+  if (first == last) return std::string{'"', first, '"'};
+  return std::string{'[', first, '-', last, ']'};
+}
+
+std::string joined(const std::vector<std::string>& alternatives) {
+  std::string out;
+  for (const auto& alternative : alternatives) {
+    if (alternative.empty()) continue;
+    if (!out.empty()) out += " | ";
+    out += alternative;
+  }
+  return out.empty() ? out : "(" + out + ")";
+}
+
+/// Digits with a decimal point before the last `num_decimals` ones.
+class digit_ranges {
+ public:
+  explicit digit_ranges(std::uint32_t num_decimals) : num_decimals_(num_decimals) {}
+
+  /// Texts of as many digits as `low` and `high` have, from one to the other.
+  std::string between(std::string_view low, std::string_view high) const {
+    if (low.empty()) return "";
+    const std::string point = low.size() == num_decimals_ ? "\".\" " : "";
+    const auto rest = low.size() - 1;
+    const std::string zeros(rest, '0');
+    const std::string nines(rest, '9');
+    if (low[0] == high[0])
+      return point + digit_class(low[0], low[0]) + " " + between(low.substr(1), high.substr(1));
+    std::vector<std::string> parts;
+    char first = low[0];
+    char last = high[0];
+    if (low.substr(1) != zeros)
+      parts.push_back(digit_class(first, first) + " " + between(low.substr(1), nines)), ++first;
+    std::string end;
+    if (high.substr(1) != nines) end = digit_class(last, last) + " " + between(zeros, high.substr(1)), --last;
+    if (first <= last) parts.push_back(digit_class(first, last) + " " + any(rest));
+    parts.push_back(end);
+    return point + joined(parts);
+  }
+
+  /// All texts of `count` digits.
+  std::string any(std::size_t count) const {
+    std::string out;
+    for (; count > 0; --count) {
+      if (count == num_decimals_) out += "\".\" ";
+      out += "[0-9] ";
+    }
+    return out;
+  }
+
+  /// Numbers that are not negative, from `min` to `max` in units of the last decimal; no `max`: all above.
+  std::string natural(std::int64_t min, std::optional<std::int64_t> max) const {
+    std::vector<std::string> parts;
+    const auto least_digits = num_decimals_ + 1;
+    std::string low = std::to_string(min);
+    const auto most_digits = max ? std::to_string(*max).size() : low.size();
+    for (auto size = std::max<std::size_t>(least_digits, low.size());
+         size <= std::max<std::size_t>(least_digits, most_digits); ++size) {
+      std::string from = std::to_string(
+          std::max(min, size == least_digits ? 0 : power_of_ten(static_cast<std::uint32_t>(size) - 1)));
+      std::string to =
+          max && std::to_string(*max).size() <= size ? std::to_string(*max) : std::string(size, '9');
+      from.insert(0, size - std::min(size, from.size()), '0');
+      to.insert(0, size - std::min(size, to.size()), '0');
+      if (from <= to) parts.push_back(between(from, to));
+    }
+    if (!max) {
+      const auto size = std::max<std::size_t>(least_digits, low.size());
+      parts.push_back("[1-9] [0-9]* " + any(size));
+    }
+    return joined(parts);
+  }
+
+ private:
+  std::uint32_t num_decimals_;
+};
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
+
+std::int64_t lowest_integer(const decimal_bound& min) {
+  const auto unit = power_of_ten(min.num_decimals);
+  const auto below = floor_div(min.scaled, unit);
+  return below * unit == min.scaled && !min.is_exclusive ? below : below + 1;
+}
+
+std::int64_t highest_integer(const decimal_bound& max) {
+  const auto unit = power_of_ten(max.num_decimals);
+  const auto below = floor_div(max.scaled, unit);
+  return below * unit == max.scaled && max.is_exclusive ? below - 1 : below;
+}
+
+decimal_bound with_decimals(decimal_bound bound, std::uint32_t num_decimals) {
+  bound.scaled *= power_of_ten(num_decimals - bound.num_decimals);
+  bound.num_decimals = num_decimals;
+  return bound;
+}
+
+/// Numbers from 0 on within bounds of `k` decimals each.
+std::string magnitude_range(std::optional<decimal_bound> min, const std::optional<decimal_bound>& max,
+                            std::uint32_t k) {
+  if (max && (max->scaled < 0 || (max->scaled == 0 && max->is_exclusive))) return "";
+  if (!min || min->scaled < 0) min = decimal_bound{0, k, false};
+  const digit_ranges digits(k);
+  const std::string more = k == 0 ? " (\".\" [0-9]+)?" : " [0-9]*";
+  const std::string none = k == 0 ? " (\".\" \"0\"+)?" : " \"0\"*";
+  const std::string some = (k == 0 ? std::string(" \".\"") : std::string()) + " [0-9]* [1-9] [0-9]*";
+  std::vector<std::string> parts;
+  auto low = min->scaled;
+  const bool is_point = max && max->scaled <= low;
+  if (is_point) {
+    if (max->scaled < low || min->is_exclusive || max->is_exclusive) return "";
+    return digits.natural(low, low) + none;
+  }
+  if (min->is_exclusive) parts.push_back(digits.natural(low, low) + some), ++low;
+  std::optional<std::int64_t> high;
+  if (max) high = max->scaled - 1;
+  if (!high || low <= *high) {
+    const auto body = digits.natural(low, high);
+    if (!body.empty()) parts.push_back(body + more);
+  }
+  if (max && !max->is_exclusive) parts.push_back(digits.natural(max->scaled, max->scaled) + none);
+  return joined(parts);
+}
+
+std::optional<decimal_bound> negated(const std::optional<decimal_bound>& bound) {
+  if (!bound) return std::nullopt;
+  return decimal_bound{-bound->scaled, bound->num_decimals, bound->is_exclusive};
+}
+
+} // namespace
+
+std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_exclusive) {
+  const double value = number.to_number<double>();
+  for (std::uint32_t k = 0; k <= max_decimals; ++k) {
+    const double scaled = std::round(value * static_cast<double>(power_of_ten(k)));
+    if (std::abs(scaled) > max_scaled) break;
+    if (scaled / static_cast<double>(power_of_ten(k)) == value)
+      return decimal_bound{static_cast<std::int64_t>(scaled), k, is_exclusive};
+  }
+  return std::nullopt;
+}
+
+std::string integer_range(std::optional<std::int64_t> min, std::optional<std::int64_t> max) {
+  const digit_ranges digits(0);
+  std::vector<std::string> parts;
+  if (!min || *min < 0) {
+    const auto low = max ? std::max<std::int64_t>(1, -*max) : 1;
+    std::optional<std::int64_t> high;
+    if (min) high = -*min;
+    if (!high || low <= *high) parts.push_back("\"-\" " + digits.natural(low, high));
+  }
+  if (!max || *max >= 0) {
+    const auto low = min ? std::max<std::int64_t>(0, *min) : 0;
+    if (!max || low <= *max) parts.push_back(digits.natural(low, max));
+  }
+  return joined(parts);
+}
+
+std::string integer_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
+  std::optional<std::int64_t> low;
+  std::optional<std::int64_t> high;
+  if (min) low = lowest_integer(*min);
+  if (max) high = highest_integer(*max);
+  if (low && high && *low > *high) return "";
+  return integer_range(low, high);
+}
+
+std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
+  const auto k = std::max(min ? min->num_decimals : 0, max ? max->num_decimals : 0);
+  // More decimals than one bound has must not overflow it.
+  for (const auto* bound : {&min, &max})
+    if (*bound && std::abs(static_cast<double>((*bound)->scaled)) *
+                          static_cast<double>(power_of_ten(k - (*bound)->num_decimals)) >
+                      max_scaled)
+      return integer_range(min, max);
+  std::optional<decimal_bound> low;
+  std::optional<decimal_bound> high;
+  if (min) low = with_decimals(*min, k);
+  if (max) high = with_decimals(*max, k);
+  std::vector<std::string> parts;
+  if (k > 0) parts.push_back(integer_range(min, max));
+  parts.push_back(magnitude_range(low, high, k));
+  if (const auto below = magnitude_range(negated(high), negated(low), k);
+      !below.empty() && (!low || low->scaled < 0))
+    parts.push_back("\"-\" " + below);
+  return joined(parts);
+}
+
+} // namespace paceline::grammar

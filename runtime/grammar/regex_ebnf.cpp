@@ -1,0 +1,161 @@
+#include "runtime/grammar/regex_syntax.hpp"
+
+#include <array>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+using kind = regex_node::kind;
+
+/// What a JSON string has as it is.
+const code_set& raw_in_json() {
+  static const code_set set = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
+  return set;
+}
+
+constexpr std::array<std::pair<char, char>, 7> short_escapes{
+    {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
+
+bool contains(const code_set& set, std::uint32_t code) { return !intersection(set, {{code, code}}).empty(); }
+
+bool is_everything(const code_set& set) { return complement(set).empty(); }
+
+void append_json_set(std::string& out, const code_set& set) {
+  if (is_everything(set)) {
+    out += json_character_rule;
+    return;
+  }
+  out += '(';
+  const code_set raw = intersection(set, raw_in_json());
+  if (!raw.empty()) append_class(out, raw);
+  for (const auto& [character, letter] : short_escapes) {
+    if (!contains(set, static_cast<unsigned char>(character))) continue;
+    if (out.back() != '(') out += " | ";
+    append_literal(out, std::string{'\\', letter});
+  }
+  for (std::uint32_t code = 0; code < 0x20; ++code) {
+    const bool is_short = code == 8 || code == 9 || code == 10 || code == 12 || code == 13;
+    if (is_short || !contains(set, code)) continue;
+    if (out.back() != '(') out += " | ";
+    append_literal(out, std::string("\\u00") + (code < 16 ? '0' : '1') + "0123456789abcdef"[code % 16]);
+  }
+  out += ')';
+}
+
+class writer {
+ public:
+  explicit writer(text_form form) : form_(form) {}
+
+  void append(const regex_node& node) {
+    switch (node.what) {
+    case kind::characters:
+      if (form_ == text_form::plain)
+        append_class(text, node.characters);
+      else
+        append_json_set(text, node.characters);
+      return;
+    case kind::sequence:
+      append_parts(node.parts, " ");
+      return;
+    case kind::choice:
+      append_parts(node.parts, " | ");
+      return;
+    case kind::repeat:
+      text += '(';
+      append(node.parts.front());
+      text += ')';
+      append_bounds(node.min, node.max);
+      return;
+    case kind::begin_anchor:
+    case kind::end_anchor:
+      has_inner_anchor = true;
+      return;
+    }
+  }
+
+  std::string text;
+  bool has_inner_anchor = false;
+
+ private:
+  void append_parts(const std::vector<regex_node>& parts, std::string_view between) {
+    if (parts.empty()) {
+      text += "\"\"";
+      return;
+    }
+    text += '(';
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (i > 0) text += between;
+      append(parts[i]);
+    }
+    text += ')';
+  }
+
+  void append_bounds(std::uint32_t min, std::uint32_t max) {
+    if (max == unbounded && min <= 1) {
+      text += min == 0 ? '*' : '+';
+    } else if (min == 0 && max == 1) {
+      text += '?';
+    } else {
+      text += '{' + std::to_string(min) + ',';
+      if (max != unbounded) text += std::to_string(max);
+      text += '}';
+    }
+  }
+
+  text_form form_;
+};
+
+regex_node anything() {
+  regex_node node{kind::repeat, {}, {}, 0, unbounded};
+  node.parts.push_back({kind::characters, complement({}), {}, 0, 0});
+  return node;
+}
+
+/// One alternative of the whole expression: anchors at its edges go, and what is not anchored may go on.
+regex_node unanchored(regex_node node, bool is_whole) {
+  if (node.what == kind::choice) {
+    for (auto& part : node.parts) part = unanchored(std::move(part), is_whole);
+    return node;
+  }
+  if (node.what != kind::sequence) {
+    regex_node outer;
+    outer.parts.push_back(std::move(node));
+    node = std::move(outer);
+  }
+  auto& parts = node.parts;
+  // A group around a choice has the edges of the expression if it is all of it.
+  if (parts.size() == 1 && (parts[0].what == kind::choice || parts[0].what == kind::sequence))
+    return unanchored(std::move(parts[0]), is_whole);
+  const bool has_begin = !parts.empty() && parts.front().what == kind::begin_anchor;
+  if (has_begin) parts.erase(parts.begin());
+  const bool has_end = !parts.empty() && parts.back().what == kind::end_anchor;
+  if (has_end) parts.pop_back();
+  if (!is_whole && !has_begin) parts.insert(parts.begin(), anything());
+  if (!is_whole && !has_end) parts.push_back(anything());
+  return node;
+}
+
+} // namespace
+
+expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole) {
+  writer out(form);
+  out.append(unanchored(regex, is_whole));
+  if (out.has_inner_anchor)
+    return error(errc::unsupported, "'^' and '$' are supported at the beginning and the end only");
+  return std::move(out.text);
+}
+
+std::string json_character_rules() {
+  std::string raw;
+  append_class(raw, raw_in_json());
+  return std::string(json_character_rule) + " ::= " + raw + R"( | "\\" json_escape
+json_escape ::= ["\\/bfnrt] | "u" ([0-9A-CE-Fa-ce-f] json_hex | [Dd] [0-7] json_hex2 | json_pair)
+json_hex ::= [0-9A-Fa-f] json_hex2
+json_hex2 ::= [0-9A-Fa-f] [0-9A-Fa-f]
+json_pair ::= [Dd] [89ABab] json_hex2 "\\u" [Dd] [C-Fc-f] json_hex2
+)";
+}
+
+} // namespace paceline::grammar

@@ -1,0 +1,278 @@
+#include "runtime/grammar/regex_syntax.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+constexpr std::size_t max_depth = 32;
+constexpr std::uint64_t max_weight = 20'000;
+constexpr std::uint32_t max_count = 10'000;
+
+using kind = regex_node::kind;
+
+const code_set& digits() {
+  static const code_set set{{'0', '9'}};
+  return set;
+}
+const code_set& word_characters() {
+  static const code_set set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  return set;
+}
+const code_set& spaces() {
+  static const code_set set{{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
+                            {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                            {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  return set;
+}
+const code_set& line_ends() {
+  static const code_set set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
+  return set;
+}
+
+regex_node of(code_set set) { return {kind::characters, std::move(set), {}, 0, 0}; }
+
+/// Recursive descent. After the first error everything stops.
+class parser {
+ public:
+  explicit parser(std::string_view text) : text_(text) {}
+
+  expected<regex_node> parse() {
+    regex_node node = choice();
+    if (!failure_ && at_ < text_.size()) refuse(errc::invalid_argument, "')' without '('");
+    if (failure_) return *failure_;
+    return node;
+  }
+
+ private:
+  void refuse(errc code, std::string rule) {
+    if (!failure_) failure_.emplace(code, "position " + std::to_string(at_) + ": " + std::move(rule));
+  }
+  bool done() const { return failure_.has_value() || at_ >= text_.size(); }
+  bool is_at(char c) const { return !done() && text_[at_] == c; }
+  bool take(char c) {
+    if (!is_at(c)) return false;
+    ++at_;
+    return true;
+  }
+  std::uint32_t take_character() {
+    const auto code = next_code_point(text_, at_);
+    if (code) return *code;
+    refuse(errc::invalid_argument, "not UTF-8");
+    return 0;
+  }
+
+  regex_node choice() {
+    regex_node out{kind::choice, {}, {}, 0, 0};
+    do out.parts.push_back(sequence());
+    while (take('|'));
+    return out.parts.size() == 1 ? std::move(out.parts.front()) : out;
+  }
+
+  regex_node sequence() {
+    regex_node out{kind::sequence, {}, {}, 0, 0};
+    while (!done() && !is_at('|') && !is_at(')')) {
+      const std::uint64_t before = weight_;
+      regex_node part = atom();
+      out.parts.push_back(repeated(std::move(part), before));
+    }
+    return out;
+  }
+
+  regex_node atom() {
+    if (take('^')) return {kind::begin_anchor, {}, {}, 0, 0};
+    if (take('$')) return {kind::end_anchor, {}, {}, 0, 0};
+    if (take('(')) return group();
+    add_weight(1);
+    if (take('.')) return of(complement(line_ends()));
+    if (take('[')) return of(bracket());
+    if (take('\\')) return of(escape(false));
+    if (is_at('*') || is_at('+') || is_at('?') || is_at('{')) {
+      refuse(errc::invalid_argument, "nothing to repeat");
+      return {};
+    }
+    const std::uint32_t code = take_character();
+    return of({{code, code}});
+  }
+
+  regex_node group() {
+    if (++depth_ > max_depth) refuse(errc::unsupported, "more than 32 nested groups");
+    if (take('?') && !take(':')) {
+      const bool is_named = take('<') && !is_at('=') && !is_at('!');
+      if (is_named)
+        while (!done() && text_[at_] != '>') ++at_;
+      if (!is_named || !take('>')) refuse(errc::unsupported, "look-around and flags are not supported");
+    }
+    regex_node inner = choice();
+    if (!take(')')) refuse(errc::invalid_argument, "'(' without ')'");
+    --depth_;
+    return inner;
+  }
+
+  std::optional<std::uint32_t> number() {
+    if (done() || std::isdigit(static_cast<unsigned char>(text_[at_])) == 0) return std::nullopt;
+    std::uint32_t value = 0;
+    while (!done() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) {
+      value = std::min(value * 10 + static_cast<std::uint32_t>(text_[at_] - '0'), max_count + 1);
+      ++at_;
+    }
+    if (value > max_count) refuse(errc::unsupported, "more than 10000 repetitions");
+    return value;
+  }
+
+  regex_node repeated(regex_node part, std::uint64_t weight_before) {
+    regex_node out{kind::repeat, {}, {}, 0, unbounded};
+    if (take('+')) {
+      out.min = 1;
+    } else if (take('?')) {
+      out.max = 1;
+    } else if (take('{')) {
+      const auto least = number();
+      if (!least) refuse(errc::invalid_argument, "a number must follow '{'");
+      out.min = least.value_or(0);
+      out.max = out.min;
+      if (take(',')) out.max = number().value_or(unbounded);
+      if (!take('}')) refuse(errc::invalid_argument, "'{' without '}'");
+      if (out.max < out.min) refuse(errc::invalid_argument, "the bounds of '{' are in the wrong order");
+    } else if (!take('*')) {
+      return part;
+    }
+    take('?'); // which of several matches is preferred does not change what matches
+    if (is_at('*') || is_at('+') || is_at('?') || is_at('{'))
+      refuse(errc::invalid_argument, "two repetitions of the same thing");
+    if (part.what == kind::begin_anchor || part.what == kind::end_anchor)
+      refuse(errc::invalid_argument, "an anchor cannot be repeated");
+    const std::uint64_t times = std::max(out.max == unbounded ? out.min : out.max, 1U);
+    const std::uint64_t part_weight = weight_ - weight_before;
+    weight_ = weight_before;
+    add_weight(part_weight * times);
+    out.parts.push_back(std::move(part));
+    return out;
+  }
+
+  void add_weight(std::uint64_t weight) {
+    weight_ += weight;
+    if (weight_ > max_weight)
+      refuse(errc::unsupported, "written out, the expression has more than 20000 characters");
+  }
+
+  code_set bracket() {
+    const bool is_negated = take('^');
+    std::vector<code_range> ranges;
+    while (!done() && !is_at(']')) {
+      const code_set first = bracket_item();
+      if (is_at('-') && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
+        ++at_;
+        const code_set last = bracket_item();
+        if (failure_) return {};
+        const bool are_single = first.size() == 1 && last.size() == 1 && first[0].first == first[0].last &&
+                                last[0].first == last[0].last && first[0].first <= last[0].first;
+        if (!are_single)
+          refuse(errc::invalid_argument, "wrong range of characters");
+        else
+          ranges.push_back({first[0].first, last[0].first});
+      } else {
+        ranges.insert(ranges.end(), first.begin(), first.end());
+      }
+    }
+    if (!take(']')) refuse(errc::invalid_argument, "'[' without ']'");
+    code_set set = to_set(std::move(ranges));
+    if (is_negated) set = complement(set);
+    if (set.empty()) refuse(errc::invalid_argument, "a set of no characters");
+    return set;
+  }
+
+  code_set bracket_item() {
+    if (take('\\')) return escape(true);
+    const std::uint32_t code = take_character();
+    return {{code, code}};
+  }
+
+  std::uint32_t hex(std::size_t num_digits) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < num_digits; ++i) {
+      const int c = done() ? 0 : static_cast<unsigned char>(text_[at_]);
+      if (std::isxdigit(c) == 0) {
+        refuse(errc::invalid_argument, "a hexadecimal digit is missing");
+        return 0;
+      }
+      value = value * 16 + static_cast<std::uint32_t>(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+      ++at_;
+    }
+    return value;
+  }
+
+  code_set escape(bool is_in_bracket) {
+    if (done()) {
+      refuse(errc::invalid_argument, "nothing follows '\\'");
+      return {};
+    }
+    const std::uint32_t c = take_character();
+    switch (c) {
+    case 'd':
+      return digits();
+    case 'D':
+      return complement(digits());
+    case 'w':
+      return word_characters();
+    case 'W':
+      return complement(word_characters());
+    case 's':
+      return spaces();
+    case 'S':
+      return complement(spaces());
+    case 't':
+      return {{9, 9}};
+    case 'n':
+      return {{10, 10}};
+    case 'v':
+      return {{11, 11}};
+    case 'f':
+      return {{12, 12}};
+    case 'r':
+      return {{13, 13}};
+    case '0':
+      return {{0, 0}};
+    case 'x':
+      return one(hex(2));
+    case 'u':
+      return one(hex(4));
+    case 'b':
+      if (is_in_bracket) return {{8, 8}};
+      break;
+    default:
+      break;
+    }
+    // Letters and digits have a meaning, or may get one; everything else stands for itself.
+    if (c < 0x80 && std::isalnum(static_cast<int>(c)) != 0) {
+      refuse(errc::unsupported, std::string("'\\") + static_cast<char>(c) + "' is not supported");
+      return {};
+    }
+    return {{c, c}};
+  }
+
+  code_set one(std::uint32_t code) {
+    code_set set = to_set({{code, code}});
+    if (set.empty()) refuse(errc::unsupported, "halves of characters are not supported");
+    return set;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t depth_ = 0;
+  std::uint64_t weight_ = 0; ///< characters when all repetitions are written out
+  std::optional<error> failure_;
+};
+
+} // namespace
+
+expected<regex_node> parse_regex(std::string_view text) {
+  if (text.empty()) return regex_node{};
+  return parser(text).parse();
+}
+
+} // namespace paceline::grammar

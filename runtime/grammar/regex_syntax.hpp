@@ -1,0 +1,50 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/grammar/code_points.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::grammar {
+
+/// A regular expression, in the part of ECMAScript's syntax that has no memory and no look-around.
+struct regex_node {
+  enum class kind : std::uint8_t { characters, sequence, choice, repeat, begin_anchor, end_anchor };
+  kind what = kind::sequence; ///< a sequence of nothing is the empty text
+  code_set characters;
+  std::vector<regex_node> parts; ///< of a sequence or choice; one for `repeat`
+  std::uint32_t min = 0;
+  std::uint32_t max = 0; ///< `unbounded`: any number
+};
+
+inline constexpr std::uint32_t unbounded = 0xFFFFFFFF;
+
+/// Errors name the position, in bytes from 0: errc::invalid_argument for wrong syntax, errc::unsupported for
+/// look-around, back-references, word boundaries, Unicode properties, flags, more than 32 nested groups, and
+/// repetitions that stand for more than 20,000 characters when they are written out.
+expected<regex_node> parse_regex(std::string_view text);
+
+/// Whether `regex` matches a part of `text`, which is well-formed UTF-8. Time grows with the square of the
+/// text.
+bool matches(const regex_node& regex, std::string_view text);
+
+/// How characters are written in the text that is matched.
+enum class text_form : std::uint8_t {
+  plain,
+  json_string, ///< between the quotes of a JSON string, with its escapes
+};
+
+/// As an EBNF expression that matches the whole text. Unless `is_whole`, the expression may match a part of
+/// the text if it has no anchors, as in JSON Schema. errc::unsupported for anchors that are not at an edge.
+expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole);
+
+/// The rule that `json_string` expressions refer to: any character of a JSON string, or its escape.
+inline constexpr std::string_view json_character_rule = "json_character";
+/// Its definition, with the rules that it refers to.
+std::string json_character_rules();
+
+} // namespace paceline::grammar

@@ -1,0 +1,259 @@
+// Rules for arrays and objects.
+#include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/schema_keywords.hpp"
+#include "runtime/grammar/schema_writer.hpp"
+
+#include <algorithm>
+
+namespace paceline::grammar {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::uint32_t max_count = 10'000;
+constexpr std::size_t max_counted_rules = 2'000;
+
+std::size_t prefix_size(const conjunct& one) {
+  const auto* prefix = one.schema->get_object().if_contains("prefixItems");
+  return prefix == nullptr ? 0 : prefix->get_array().size();
+}
+
+std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max) {
+  if (max == 0U) return "";
+  return "(" + what + "){" + std::to_string(min) + "," + (max ? std::to_string(*max) : "") + "}";
+}
+
+} // namespace
+
+std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index) {
+  std::vector<schema_ptr> out;
+  const auto evaluates = [&](const conjunct& one) {
+    return prefix_size(one) > index || one.schema->get_object().contains("items");
+  };
+  for (std::size_t i = 0; i < schemas.size(); ++i) {
+    const auto& keywords = schemas[i].schema->get_object();
+    if (prefix_size(schemas[i]) > index)
+      out.push_back(&keywords.at("prefixItems").get_array()[index]);
+    else if (const auto* items = keywords.if_contains("items"))
+      out.push_back(items);
+    const auto* rest = keywords.if_contains("unevaluatedItems");
+    if (rest == nullptr) continue;
+    bool is_seen = false;
+    for (std::size_t k = 0; k < schemas.size(); ++k) {
+      const bool by_rest = k != i && schemas[k].schema->get_object().contains("unevaluatedItems");
+      is_seen = is_seen || ((by_rest || evaluates(schemas[k])) && includes(schemas, i, k));
+    }
+    if (!is_seen) out.push_back(rest);
+  }
+  return out;
+}
+
+std::string schema_writer::array(const conjunction& schemas) {
+  std::uint32_t min = largest(schemas, "minItems").value_or(0);
+  std::optional<std::uint32_t> max = smallest(schemas, "maxItems");
+  std::size_t num_prefix = 0;
+  schema_ptr contained = nullptr;
+  for (const auto& one : schemas) {
+    num_prefix = std::max(num_prefix, prefix_size(one));
+    if (!one.schema->get_object().contains("contains")) continue;
+    if (contained != nullptr)
+      algebra_.refuse(errc::unsupported, one.schema, "contains", "two of them are not supported");
+    contained = one.schema;
+  }
+  if (contained != nullptr) return array_with(schemas, contained, contained->get_object().at("contains"));
+  if (min > max_count)
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minItems", "above 10000 it is not supported");
+  if (max) max = std::min(*max, max_count);
+  if (max && *max < num_prefix) num_prefix = *max;
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < num_prefix && (items.empty() || !items.back().empty()); ++i)
+    items.push_back(value(item_schemas(schemas, i)));
+  std::string rest;
+  if (!items.empty() && items.back().empty())
+    items.pop_back(), max = static_cast<std::uint32_t>(items.size());
+  if (!max || *max > items.size()) rest = value(item_schemas(schemas, items.size()));
+  if (rest.empty())
+    max = static_cast<std::uint32_t>(std::min<std::size_t>(items.size(), max.value_or(max_count)));
+  if (failure() || (max && min > *max)) return "";
+  const auto size = static_cast<std::uint32_t>(items.size());
+  const auto minus = [](std::uint32_t a, std::uint32_t b) { return a > b ? a - b : 0; };
+  std::string tail;
+  if (!rest.empty()) {
+    std::optional<std::uint32_t> most;
+    if (max) most = *max - size;
+    const std::uint32_t least = minus(min, size);
+    tail = size > 0 ? repeated("\",\" ws " + rest, least, most)
+                    : rest + " " +
+                          repeated("\",\" ws " + rest, minus(least, 1),
+                                   most ? std::optional(*most - 1) : std::nullopt) +
+                          " ws";
+    if (size == 0 && min == 0) tail = "(" + tail + ")?";
+  }
+  for (std::uint32_t i = size; i-- > 0;) {
+    std::string body = (i > 0 ? "\",\" ws " : "") + items[i] + " " + tail + (i == 0 ? " ws" : "");
+    tail = add_rule("a", i >= min ? "(" + body + ")?" : body);
+  }
+  return "\"[\" ws " + tail + " \"]\"";
+}
+
+std::string schema_writer::array_with(const conjunction& schemas, schema_ptr from,
+                                      const json::value& contained) {
+  const std::uint32_t times = largest(schemas, "minContains").value_or(1);
+  const bool has_prefix =
+      std::any_of(schemas.begin(), schemas.end(), [](const conjunct& c) { return prefix_size(c) > 0; });
+  if (has_prefix || times > 100 || smallest(schemas, "maxItems") ||
+      largest(schemas, "minItems").value_or(0) > times) {
+    algebra_.refuse(errc::unsupported, from, "contains",
+                    "beside limits of the number of items or 'prefixItems' it is not supported");
+    return "";
+  }
+  auto both = item_schemas(schemas, 0);
+  const std::string any = value(both);
+  both.push_back(&contained);
+  const std::string one = value(both);
+  if (failure() || (times > 0 && one.empty())) return "";
+  if (times == 0)
+    return any.empty() ? "\"[\" ws \"]\"" : "\"[\" ws (" + any + " (\",\" ws " + any + ")* ws)? \"]\"";
+  const std::string more = " (\",\" ws " + any + ")*";
+  std::string body = "(" + any + " \",\" ws)* " + one + more;
+  for (std::uint32_t i = 1; i < times; ++i) body += " \",\" ws " + one + more;
+  return "\"[\" ws " + body + " ws \"]\"";
+}
+
+std::vector<std::string> schema_writer::named_keys(const conjunction& schemas) {
+  std::vector<std::string> keys;
+  std::set<std::string> known;
+  const auto put = [&](std::string key) {
+    if (known.insert(key).second) keys.push_back(std::move(key));
+  };
+  for (const auto& [schema, parent] : schemas)
+    if (const auto* properties = schema->get_object().if_contains("properties"))
+      for (const auto& entry : properties->get_object()) put(std::string(entry.key()));
+  for (const auto& [schema, parent] : schemas)
+    if (const auto* required = schema->get_object().if_contains("required"))
+      for (const auto& key : required->get_array()) put(std::string(key.get_string()));
+  return keys;
+}
+
+std::string schema_writer::other_member(const conjunction& schemas, const std::vector<std::string>& keys) {
+  const std::string end = " \":\" ws ";
+  std::vector<schema_ptr> names;
+  const json::object::value_type* pattern = nullptr;
+  std::size_t num_patterns = 0;
+  schema_ptr from = nullptr;
+  for (const auto& [schema, parent] : schemas) {
+    if (const auto* own = schema->get_object().if_contains("propertyNames")) names.push_back(own);
+    if (const auto* patterns = schema->get_object().if_contains("patternProperties"))
+      for (const auto& entry : patterns->get_object()) pattern = &entry, from = schema, ++num_patterns;
+  }
+  if (num_patterns == 0) {
+    const std::string rest = value(algebra_.other_member_schemas(schemas));
+    if (rest.empty()) return "";
+    if (names.empty())
+      return keys.empty() ? add_rule("o", "json_string" + end + rest)
+                          : add_rule("o", text_except({keys.begin(), keys.end()}) + end + rest);
+    if (!keys.empty()) return ""; // its names cannot be told from those of `keys`
+    static const json::value text = json::object{{"type", "string"}};
+    names.push_back(&text);
+    const std::string name = value(names);
+    return name.empty() ? "" : add_rule("o", name + end + rest);
+  }
+  // Members that obey several patterns, or none, are not made.
+  if (num_patterns > 1 || !names.empty()) return "";
+  const std::string_view text(pattern->key().data(), pattern->key().size());
+  const auto regex = parse_regex(text);
+  if (!regex) {
+    algebra_.refuse(regex.error().code(), from, "patternProperties", regex.error().message());
+    return "";
+  }
+  if (std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return matches(*regex, key); })) return "";
+  std::vector<schema_ptr> schemas_of_it{&pattern->value()};
+  for (const auto& [schema, parent] : schemas)
+    if (schema != from && schema->get_object().contains("additionalProperties"))
+      schemas_of_it.push_back(&schema->get_object().at("additionalProperties"));
+  const bool has_rest = std::any_of(schemas.begin(), schemas.end(), [](const conjunct& c) {
+    return c.schema->get_object().contains("unevaluatedProperties");
+  });
+  if (has_rest && schemas.size() > 1) return "";
+  const std::string rest = value(schemas_of_it);
+  if (rest.empty()) return "";
+  auto key = to_ebnf(*regex, text_form::json_string, false);
+  if (!key) {
+    algebra_.refuse(key.error().code(), from, "patternProperties", key.error().message());
+    return "";
+  }
+  return add_rule("o", "\"\\\"\" " + *key + " \"\\\"\"" + end + rest);
+}
+
+std::string schema_writer::object(const conjunction& schemas) {
+  const auto keys = named_keys(schemas);
+  std::vector<member> named;
+  std::uint32_t num_required = 0;
+  for (const auto& key : keys) {
+    const bool is_required = algebra_.is_required(schemas, key);
+    const std::string rule = value(algebra_.member_schemas(schemas, key));
+    if (failure()) return "";
+    if (rule.empty() && is_required) return "";
+    if (rule.empty()) continue;
+    num_required += is_required ? 1 : 0;
+    named.push_back({add_rule("p", json_text_literal(key) + " \":\" ws " + rule), is_required});
+  }
+  const std::string other = other_member(schemas, keys);
+  const std::uint32_t min = largest(schemas, "minProperties").value_or(0);
+  const std::uint32_t max = smallest(schemas, "maxProperties").value_or(unbounded);
+  // A name that no schema has may come twice: then it counts once.
+  if (!other.empty() && min > num_required + 1)
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minProperties",
+                    "more than one member beyond the required ones is not supported");
+  if (failure() || num_required > max) return "";
+  return members(named, other, min, max);
+}
+
+std::string schema_writer::members(const std::vector<member>& named, const std::string& other,
+                                   std::uint32_t min, std::uint32_t max) {
+  const auto size = named.size();
+  // Members are counted as far as it matters.
+  const std::uint32_t limit = max == unbounded ? min : std::min(max, max_count);
+  if (static_cast<std::size_t>(limit + 1) * (size + 1) > max_counted_rules) {
+    algebra_.refuse(errc::unsupported, algebra_.document().root(), "",
+                    "limits of the number of members are too large");
+    return "";
+  }
+  const std::string prefix = new_name("s") + "_";
+  const auto name = [&](std::size_t index, std::uint32_t count, bool is_first) {
+    return prefix + std::to_string(index) + "_" + std::to_string(count) + (is_first ? "_f" : "");
+  };
+  std::set<std::string> is_possible; // names of rules that match something
+  const auto write = [&](std::size_t index, std::uint32_t count, bool is_first) {
+    const std::string separator = is_first ? "" : "\",\" ws ";
+    const std::uint32_t next = max == unbounded ? std::min(count + 1, limit) : count + 1;
+    const bool has_room = max == unbounded || count < limit;
+    std::string body;
+    const auto put = [&](const std::string& one) { body += (body.empty() ? "" : " | ") + one; };
+    if (index < size) {
+      const auto behind = name(index + 1, next, false);
+      if (has_room && is_possible.contains(behind)) put(separator + named[index].rule + " " + behind);
+      const auto without = name(index + 1, count, is_first);
+      if (!named[index].is_required && is_possible.contains(without)) put(without);
+    } else {
+      if (count >= min) put(is_first ? "\"\"" : "ws");
+      if (!other.empty() && has_room) {
+        const auto behind = name(index, next, false);
+        if (next == count || is_possible.contains(behind)) put(separator + other + " " + behind);
+      }
+    }
+    if (body.empty()) return;
+    new_name("");
+    is_possible.insert(name(index, count, is_first));
+    define(name(index, count, is_first), body);
+  };
+  for (std::size_t index = size + 1; index-- > 0;) {
+    for (std::uint32_t count = limit + 1; count-- > 0;) write(index, count, false);
+    write(index, 0, true);
+  }
+  const auto first = name(0, 0, true);
+  return is_possible.contains(first) ? "\"{\" ws " + first + " \"}\"" : "";
+}
+
+} // namespace paceline::grammar

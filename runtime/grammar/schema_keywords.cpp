@@ -1,0 +1,185 @@
+#include "runtime/grammar/schema_keywords.hpp"
+
+#include "runtime/grammar/schema_types.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+namespace json = boost::json;
+
+enum class form {
+  schema,
+  schemas,
+  schema_map,
+  count,
+  number,
+  text,
+  texts,
+  values,
+  type,
+  flag,
+  text_lists,
+  format,
+  refused
+};
+
+const std::unordered_map<std::string_view, form>& forms() {
+  static const std::unordered_map<std::string_view, form> table{
+      {"$ref", form::text},
+      {"$dynamicRef", form::text},
+      {"allOf", form::schemas},
+      {"anyOf", form::schemas},
+      {"oneOf", form::schemas},
+      {"prefixItems", form::schemas},
+      {"not", form::schema},
+      {"if", form::schema},
+      {"then", form::schema},
+      {"else", form::schema},
+      {"items", form::schema},
+      {"contains", form::schema},
+      {"unevaluatedItems", form::schema},
+      {"additionalProperties", form::schema},
+      {"unevaluatedProperties", form::schema},
+      {"propertyNames", form::schema},
+      {"properties", form::schema_map},
+      {"patternProperties", form::schema_map},
+      {"dependentSchemas", form::schema_map},
+      {"dependentRequired", form::text_lists},
+      {"required", form::texts},
+      {"enum", form::values},
+      {"type", form::type},
+      {"format", form::format},
+      {"pattern", form::text},
+      {"minLength", form::count},
+      {"maxLength", form::count},
+      {"minItems", form::count},
+      {"maxItems", form::count},
+      {"minContains", form::count},
+      {"maxContains", form::refused},
+      {"minProperties", form::count},
+      {"maxProperties", form::count},
+      {"minimum", form::number},
+      {"maximum", form::number},
+      {"exclusiveMinimum", form::number},
+      {"exclusiveMaximum", form::number},
+      {"multipleOf", form::number},
+      {"uniqueItems", form::flag},
+      // Of other drafts, with a meaning that would be lost.
+      {"$recursiveRef", form::refused},
+      {"additionalItems", form::refused},
+      {"dependencies", form::refused},
+      {"disallow", form::refused},
+      {"divisibleBy", form::refused},
+      {"extends", form::refused},
+  };
+  return table;
+}
+
+bool is_schema(const json::value& value) { return value.is_object() || value.is_bool(); }
+bool are_texts(const json::value& value) {
+  const auto* array = value.if_array();
+  return array != nullptr &&
+         std::all_of(array->begin(), array->end(), [](const auto& v) { return v.is_string(); });
+}
+bool is_type(const json::value& value) {
+  if (const auto* name = value.if_string()) return type_named(*name).has_value();
+  return are_texts(value) && !value.get_array().empty() &&
+         std::all_of(value.get_array().begin(), value.get_array().end(),
+                     [](const auto& name) { return type_named(name.get_string()).has_value(); });
+}
+
+/// "" if `value` has the form, otherwise the rule.
+std::string_view broken_rule(form wanted, const json::value& value) {
+  const auto* array = value.if_array();
+  const auto* object = value.if_object();
+  switch (wanted) {
+  case form::schema:
+    return is_schema(value) ? "" : "must be a schema: an object or a boolean";
+  case form::schemas:
+    return array != nullptr && !array->empty() && std::all_of(array->begin(), array->end(), is_schema)
+               ? ""
+               : "must be an array of schemas that is not empty";
+  case form::schema_map:
+    return object != nullptr && std::all_of(object->begin(), object->end(),
+                                            [](const auto& m) { return is_schema(m.value()); })
+               ? ""
+               : "must be an object of schemas";
+  case form::count:
+    return type_of(value) == integer_type && value.to_number<double>() >= 0
+               ? ""
+               : "must be a whole number from 0 on";
+  case form::number:
+    return value.is_number() ? "" : "must be a number";
+  case form::format:
+  case form::text:
+    return value.is_string() ? "" : "must be a string";
+  case form::texts:
+    return are_texts(value) ? "" : "must be an array of strings";
+  case form::values:
+    return array != nullptr ? "" : "must be an array";
+  case form::type:
+    return is_type(value) ? "" : "must be the name of a type, or an array of names";
+  case form::flag:
+    return value.is_bool() ? "" : "must be true or false";
+  case form::text_lists:
+    return object != nullptr && std::all_of(object->begin(), object->end(),
+                                            [](const auto& m) { return are_texts(m.value()); })
+               ? ""
+               : "must be an object of arrays of strings";
+  case form::refused:
+    return "";
+  }
+  return "";
+}
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> formats{{
+    {"date",
+     R"(^\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))$)"},
+    {"time", R"(^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    {"date-time",
+     R"(^\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    {"email",
+     R"(^[A-Za-z0-9_+-]{1,20}(\.[A-Za-z0-9_+-]{1,20}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?){0,3}$)"},
+    {"hostname",
+     R"(^[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?){0,3}$)"},
+    {"ipv4", R"(^((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$)"},
+    {"uuid", R"(^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$)"},
+}};
+
+} // namespace
+
+std::optional<std::string_view> format_pattern(std::string_view format) {
+  for (const auto& [name, pattern] : formats)
+    if (name == format) return pattern;
+  return std::nullopt;
+}
+
+expected<void> check_keywords(const schema_document& document, schema_ptr schema) {
+  for (const auto& member : schema->get_object()) {
+    const std::string_view name(member.key().data(), member.key().size());
+    const auto found = forms().find(name);
+    if (found == forms().end()) continue;
+    if (found->second == form::refused)
+      return document.refusal(errc::unsupported, schema, name, "this keyword is not supported");
+    if (const auto rule = broken_rule(found->second, member.value()); !rule.empty())
+      return document.refusal(errc::invalid_argument, schema, name, rule);
+    if (name == "uniqueItems" && member.value().get_bool())
+      return document.refusal(errc::unsupported, schema, name, "this keyword is not supported");
+    if (name == "multipleOf" && member.value().to_number<double>() <= 0)
+      return document.refusal(errc::invalid_argument, schema, name, "must be above 0");
+    if (found->second == form::format && !format_pattern(member.value().get_string()))
+      return document.refusal(errc::unsupported, schema, name,
+                              "the format '" + std::string(member.value().get_string().subview(0, 100)) +
+                                  "' is not supported");
+  }
+  return {};
+}
+
+} // namespace paceline::grammar

@@ -1,0 +1,167 @@
+// Rules for JSON strings.
+#include "runtime/grammar/code_points.hpp"
+#include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/schema_keywords.hpp"
+#include "runtime/grammar/schema_writer.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace paceline::grammar {
+
+namespace {
+
+namespace json = boost::json;
+
+void add_alternative(std::string& body, const std::string& one) {
+  if (one.empty()) return;
+  if (!body.empty()) body += " | ";
+  body += one;
+}
+
+std::string in_ascii(std::string_view quoted) {
+  std::string out;
+  std::array<char, 16> escape{};
+  for (std::size_t at = 0; at < quoted.size();) {
+    const auto code = next_code_point(quoted, at).value_or(0xFFFD);
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else if (code < 0x10000) {
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", code);
+      out += escape.data();
+    } else {
+      const auto rest = code - 0x10000;
+      std::snprintf(escape.data(), escape.size(), "\\u%04x\\u%04x", 0xD800 + (rest >> 10U),
+                    0xDC00 + (rest & 0x3FFU));
+      out += escape.data();
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+std::string json_text_literal(std::string_view text) {
+  const std::string quoted = json::serialize(json::string(text));
+  std::string out;
+  append_literal(out, quoted);
+  const std::string ascii = in_ascii(quoted);
+  if (ascii == quoted) return out;
+  out = "(" + out + " | ";
+  append_literal(out, ascii);
+  return out + ")";
+}
+
+std::string schema_writer::text_except(const std::set<std::string>& texts) {
+  // A tree of the texts' beginnings: each rule goes on from one of them.
+  std::set<std::string> beginnings{""};
+  for (const auto& text : texts)
+    for (std::size_t at = 0; at < text.size();) {
+      if (!next_code_point(text, at)) break;
+      beginnings.insert(text.substr(0, at));
+    }
+  const std::string prefix = new_name("k") + "_";
+  std::map<std::string, std::size_t> index;
+  for (const auto& beginning : beginnings) index.emplace(beginning, index.size());
+  const code_set plain = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
+  for (const auto& beginning : beginnings) {
+    std::vector<code_range> followed;
+    std::string body = texts.contains(beginning) ? "" : "\"\\\"\"";
+    for (auto it = index.upper_bound(beginning); it != index.end() && it->first.starts_with(beginning);
+         ++it) {
+      std::size_t at = beginning.size();
+      const auto code = next_code_point(it->first, at);
+      if (!code || at != it->first.size()) continue;
+      followed.push_back({*code, *code});
+      std::string one;
+      append_literal(one, it->first.substr(beginning.size()));
+      // What needs an escape can never come next.
+      if (!intersection(plain, followed.back().first == *code ? code_set{{*code, *code}} : code_set{})
+               .empty())
+        add_alternative(body, one + " " + prefix + std::to_string(it->second));
+    }
+    std::string other;
+    append_class(other, intersection(plain, complement(to_set(followed))));
+    add_alternative(body, other + " json_plain_end");
+    new_name("");
+    define(prefix + std::to_string(index[beginning]), body);
+  }
+  return "\"\\\"\" " + prefix + "0";
+}
+
+std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr from, std::string_view keyword,
+                                        std::string_view pattern) {
+  auto regex = parse_regex(pattern);
+  if (!regex) {
+    algebra_.refuse(regex.error().code(), from, keyword, regex.error().message());
+    return "";
+  }
+  const auto least = largest(schemas, "minLength");
+  const auto most = smallest(schemas, "maxLength");
+  if (least || most) {
+    // Both a pattern and a length: for repetitions of one set of characters, which is what most patterns are.
+    auto* parts = regex->what == regex_node::kind::sequence ? &regex->parts : nullptr;
+    const bool is_simple =
+        parts != nullptr && parts->size() == 3 && (*parts)[0].what == regex_node::kind::begin_anchor &&
+        (*parts)[2].what == regex_node::kind::end_anchor && (*parts)[1].what == regex_node::kind::repeat &&
+        (*parts)[1].parts.front().what == regex_node::kind::characters;
+    if (!is_simple) {
+      algebra_.refuse(errc::unsupported, from, keyword,
+                      "beside 'minLength' or 'maxLength' only patterns like ^[a-z]*$ are supported");
+      return "";
+    }
+    auto& repeat = (*parts)[1];
+    repeat.min = std::max(repeat.min, least.value_or(0));
+    repeat.max = std::min(repeat.max, most.value_or(unbounded));
+    if (repeat.min > repeat.max) return "";
+  }
+  auto body = to_ebnf(*regex, text_form::json_string, false);
+  if (body) return "\"\\\"\" " + *body + " \"\\\"\"";
+  algebra_.refuse(body.error().code(), from, keyword, body.error().message());
+  return "";
+}
+
+std::string schema_writer::text(const conjunction& schemas) {
+  constexpr std::uint32_t max_length = 10'000;
+  schema_ptr from = nullptr;
+  std::string_view keyword;
+  std::string pattern;
+  std::set<std::string> excluded;
+  for (const auto& [schema, parent] : schemas) {
+    for (const std::string_view name : {"pattern", "format"}) {
+      const auto* value = schema->get_object().if_contains(name);
+      if (value == nullptr) continue;
+      std::string own(value->get_string());
+      if (name == "format") own = format_pattern(own).value_or("");
+      if (from != nullptr && own != pattern)
+        algebra_.refuse(errc::unsupported, schema, name, "two patterns or formats are not supported");
+      from = schema;
+      keyword = name;
+      pattern = own;
+    }
+    if (const auto* values = schema->get_object().if_contains(not_in_keyword))
+      for (const auto& value : values->get_array())
+        if (value.is_string()) excluded.emplace(value.get_string());
+  }
+  const auto least = largest(schemas, "minLength");
+  const auto most = smallest(schemas, "maxLength");
+  if (!excluded.empty()) {
+    if (from != nullptr || least || most)
+      algebra_.refuse(errc::unsupported, schemas.front().schema, "",
+                      "a negation beside limits of the text is not supported");
+    return text_except(excluded);
+  }
+  if (from != nullptr) return pattern_text(schemas, from, keyword, pattern);
+  if (!least && !most) return "json_string";
+  if (most && least.value_or(0) > *most) return "";
+  if (least.value_or(0) > max_length)
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength",
+                    "above 10000 it is not supported");
+  const std::string upper = most ? std::to_string(std::min(*most, max_length)) : "";
+  return "\"\\\"\" json_character{" + std::to_string(least.value_or(0)) + "," + upper + "} \"\\\"\"";
+}
+
+} // namespace paceline::grammar

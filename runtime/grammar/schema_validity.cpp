@@ -1,0 +1,193 @@
+// A validator for values that a schema itself names, such as those of "enum".
+#include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/schema_algebra.hpp"
+#include "runtime/grammar/schema_keywords.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::grammar {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t max_depth = 24;
+constexpr std::size_t max_text = 1'000;
+
+/// A conjunction of three-valued answers: false as soon as one is.
+class verdict {
+ public:
+  void also(std::optional<bool> answer) {
+    if (answer == false) is_false_ = true;
+    if (!answer) is_open_ = true;
+  }
+  bool is_false() const noexcept { return is_false_; }
+  std::optional<bool> value() const {
+    if (is_false_) return false;
+    return is_open_ ? std::nullopt : std::optional(true);
+  }
+
+ private:
+  bool is_false_ = false;
+  bool is_open_ = false;
+};
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
+std::size_t num_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::optional<bool> matches_pattern(std::string_view pattern, std::string_view text) {
+  const auto regex = parse_regex(pattern);
+  if (!regex || text.size() > max_text) return std::nullopt;
+  return matches(*regex, text);
+}
+
+} // namespace
+
+std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, schema_ptr schema) {
+  const conjunction alone{{schema, -1}};
+  const auto& keywords = schema->get_object();
+  verdict out;
+  if (value.is_number()) {
+    const double number = value.to_number<double>();
+    if (const auto* bound = keywords.if_contains("minimum")) out.also(number >= bound->to_number<double>());
+    if (const auto* bound = keywords.if_contains("maximum")) out.also(number <= bound->to_number<double>());
+    if (const auto* bound = keywords.if_contains("exclusiveMinimum"))
+      out.also(number > bound->to_number<double>());
+    if (const auto* bound = keywords.if_contains("exclusiveMaximum"))
+      out.also(number < bound->to_number<double>());
+    if (const auto* unit = keywords.if_contains("multipleOf")) {
+      const double times = number / unit->to_number<double>();
+      const bool is_safe = std::abs(number) < 1e15 && type_of(*unit) == integer_type;
+      out.also(is_safe ? std::optional(std::floor(times) == times) : std::nullopt);
+    }
+  } else if (value.is_string()) {
+    const auto text = view(value.get_string());
+    if (const auto least = largest(alone, "minLength")) out.also(num_characters(text) >= *least);
+    if (const auto most = smallest(alone, "maxLength")) out.also(num_characters(text) <= *most);
+    if (const auto* pattern = keywords.if_contains("pattern"))
+      out.also(matches_pattern(view(pattern->get_string()), text));
+    if (const auto* format = keywords.if_contains("format"))
+      out.also(matches_pattern(format_pattern(view(format->get_string())).value_or(""), text));
+  }
+  return out.value();
+}
+
+std::optional<bool> schema_algebra::is_valid_array(const json::array& value, schema_ptr schema,
+                                                   std::size_t depth) {
+  const conjunction alone{{schema, -1}};
+  const auto& keywords = schema->get_object();
+  verdict out;
+  if (const auto least = largest(alone, "minItems")) out.also(value.size() >= *least);
+  if (const auto most = smallest(alone, "maxItems")) out.also(value.size() <= *most);
+  const auto* prefix = keywords.if_contains("prefixItems");
+  const auto* items = keywords.if_contains("items");
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (prefix != nullptr && i < prefix->get_array().size())
+      out.also(is_valid(value[i], &prefix->get_array()[i], depth));
+    else if (items != nullptr)
+      out.also(is_valid(value[i], items, depth));
+  }
+  if (keywords.contains("contains") || keywords.contains("unevaluatedItems")) out.also(std::nullopt);
+  return out.value();
+}
+
+std::optional<bool> schema_algebra::is_valid_object(const json::object& value, schema_ptr schema,
+                                                    std::size_t depth) {
+  const conjunction alone{{schema, -1}};
+  const auto& keywords = schema->get_object();
+  verdict out;
+  if (const auto least = largest(alone, "minProperties")) out.also(value.size() >= *least);
+  if (const auto most = smallest(alone, "maxProperties")) out.also(value.size() <= *most);
+  if (const auto* required = keywords.if_contains("required"))
+    for (const auto& key : required->get_array()) out.also(value.contains(key.get_string()));
+  const auto* properties = keywords.if_contains("properties");
+  const auto* patterns = keywords.if_contains("patternProperties");
+  const auto* others = keywords.if_contains("additionalProperties");
+  for (const auto& entry : value) {
+    bool is_named = false;
+    if (properties != nullptr)
+      if (const auto* own = properties->get_object().if_contains(entry.key()))
+        is_named = true, out.also(is_valid(entry.value(), own, depth));
+    if (patterns != nullptr)
+      for (const auto& pattern : patterns->get_object()) {
+        const auto found = matches_pattern({pattern.key().data(), pattern.key().size()},
+                                           {entry.key().data(), entry.key().size()});
+        if (!found) return std::nullopt;
+        if (*found) is_named = true, out.also(is_valid(entry.value(), &pattern.value(), depth));
+      }
+    if (!is_named && others != nullptr) out.also(is_valid(entry.value(), others, depth));
+    if (const auto* names = keywords.if_contains("propertyNames"))
+      out.also(is_valid(json::string(entry.key()), names, depth));
+  }
+  for (const char* keyword : {"dependentRequired", "dependentSchemas", "unevaluatedProperties"})
+    if (keywords.contains(keyword)) out.also(std::nullopt);
+  return out.value();
+}
+
+std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_ptr schema, std::size_t depth) {
+  if (const auto* flag = schema->if_bool()) return *flag;
+  if (++depth > max_depth || !schema->is_object() || !spend(1, schema)) return std::nullopt;
+  if (auto checked = check_keywords(document_, schema); !checked) {
+    fail(checked.error());
+    return std::nullopt;
+  }
+  const auto& keywords = schema->get_object();
+  const auto equals = [&](const json::value& other) { return are_equal(value, other); };
+  verdict out;
+  if ((types_of({{schema, -1}}) & type_of(value)) == 0) return false;
+  if (const auto* only = keywords.if_contains("const")) out.also(equals(*only));
+  if (const auto* values = keywords.if_contains("enum"))
+    out.also(std::any_of(values->get_array().begin(), values->get_array().end(), equals));
+  if (const auto* values = keywords.if_contains(not_in_keyword))
+    out.also(std::none_of(values->get_array().begin(), values->get_array().end(), equals));
+  if (out.is_false()) return false;
+  if (const auto* array = value.if_array())
+    out.also(is_valid_array(*array, schema, depth));
+  else if (const auto* object = value.if_object())
+    out.also(is_valid_object(*object, schema, depth));
+  else
+    out.also(is_valid_scalar(value, schema));
+  for (const char* keyword : {"$ref", "$dynamicRef"})
+    if (const auto* reference = keywords.if_contains(keyword)) {
+      const auto target = document_.resolve(schema, view(reference->get_string()));
+      out.also(target ? is_valid(value, *target, depth) : std::nullopt);
+    }
+  if (const auto* all = keywords.if_contains("allOf"))
+    for (const auto& inner : all->get_array()) out.also(is_valid(value, &inner, depth));
+  for (const char* keyword : {"anyOf", "oneOf"}) {
+    const auto* list = keywords.if_contains(keyword);
+    if (list == nullptr) continue;
+    std::size_t num_valid = 0;
+    bool is_open = false;
+    for (const auto& inner : list->get_array()) {
+      const auto answer = is_valid(value, &inner, depth);
+      num_valid += answer == true ? 1 : 0;
+      is_open = is_open || !answer;
+    }
+    const bool is_any = keyword[0] == 'a';
+    if (is_any ? num_valid > 0 : num_valid > 1)
+      out.also(is_any);
+    else
+      out.also(is_open ? std::nullopt : std::optional(num_valid == 1));
+  }
+  if (const auto* inner = keywords.if_contains("not")) {
+    const auto answer = is_valid(value, inner, depth);
+    out.also(answer ? std::optional(!*answer) : std::nullopt);
+  }
+  if (const auto* test = keywords.if_contains("if")) {
+    const auto answer = is_valid(value, test, depth);
+    const auto* next = answer ? keywords.if_contains(*answer ? "then" : "else") : nullptr;
+    if (!answer)
+      out.also(std::nullopt);
+    else if (next != nullptr)
+      out.also(is_valid(value, next, depth));
+  }
+  return out.value();
+}
+
+} // namespace paceline::grammar

@@ -1,0 +1,150 @@
+#include "runtime/grammar/source_grammar.hpp"
+
+#include "runtime/grammar/code_points.hpp"
+#include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/schema_grammar.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+constexpr std::size_t max_depth = 32;
+constexpr std::size_t max_repetition = 10'000;
+
+error refusal(errc code, std::size_t line, std::string_view rule) {
+  return {code, "line " + std::to_string(line) + ": " + std::string(rule)};
+}
+
+/// Reads a grammar as a sequence of characters that are in no string, class or comment.
+class ebnf_scan {
+ public:
+  explicit ebnf_scan(std::string_view text) : text_(text) {}
+
+  expected<void> run() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '\n') {
+        ++line_;
+        ++at_;
+      } else if (c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (c == '"' || c == '[') {
+        if (!skip_quoted(c == '"' ? '"' : ']'))
+          return refusal(errc::invalid_argument, line_, "a string or class does not end");
+      } else if (auto checked = step(c); !checked) {
+        return checked;
+      }
+    }
+    return {};
+  }
+
+ private:
+  bool skip_quoted(char end) {
+    for (++at_; at_ < text_.size() && text_[at_] != end; ++at_) {
+      if (text_[at_] == '\n') return false;
+      if (text_[at_] == '\\') ++at_;
+    }
+    return at_++ < text_.size();
+  }
+
+  expected<void> step(char c) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_') return name();
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) return number();
+    ++at_;
+    if (c == '(') {
+      if (++depth_ > max_depth) return refusal(errc::unsupported, line_, "more than 32 nested groups");
+      if (at_ < text_.size() && text_[at_] == '=')
+        return refusal(errc::unsupported, line_, "look-ahead is not supported");
+    }
+    if (c == ')' && depth_ > 0) --depth_;
+    return {};
+  }
+
+  expected<void> name() {
+    const std::size_t begin = at_;
+    const auto is_name = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+    };
+    while (at_ < text_.size() && is_name(text_[at_])) ++at_;
+    const bool begins_line = begin == 0 || text_[begin - 1] == '\n';
+    const auto word = text_.substr(begin, at_ - begin);
+    for (const std::string_view macro :
+         {"TagDispatch", "Token", "ExcludeToken", "TokenTagDispatch", "Regex", "Substring"})
+      if (word == macro)
+        return refusal(errc::unsupported, line_, "'" + std::string(macro) + "' is not supported");
+    if (begins_line && at_ < text_.size() && text_[at_] == '[')
+      return refusal(errc::unsupported, line_, "attributes of rules are not supported");
+    return {};
+  }
+
+  expected<void> number() {
+    std::size_t value = 0;
+    for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0; ++at_)
+      if (value <= max_repetition) value = value * 10 + static_cast<std::size_t>(text_[at_] - '0');
+    if (value > max_repetition) return refusal(errc::unsupported, line_, "more than 10000 repetitions");
+    return {};
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t line_ = 1;
+  std::size_t depth_ = 0;
+};
+
+expected<std::string> from_choice(std::string_view text) {
+  boost::system::error_code failed;
+  boost::json::parse_options options;
+  options.max_depth = 2;
+  const auto value = boost::json::parse(text, failed, {}, options);
+  if (failed || !value.is_array() || value.get_array().empty())
+    return error(errc::invalid_argument, "choice: must be an array of strings");
+  std::string out = "root ::= ";
+  for (const auto& item : value.get_array()) {
+    if (!item.is_string() || item.get_string().empty())
+      return error(errc::invalid_argument, "choice: must be an array of strings that are not empty");
+    if (&item != &value.get_array().front()) out += " | ";
+    append_literal(out, {item.get_string().data(), item.get_string().size()});
+  }
+  out += '\n';
+  return out;
+}
+
+expected<std::string> from_regex(std::string_view text) {
+  auto regex = parse_regex(text);
+  if (!regex) return std::move(regex).error().within("regex");
+  auto body = to_ebnf(*regex, text_form::plain, true);
+  if (!body) return std::move(body).error().within("regex");
+  return "root ::= " + *body + "\n";
+}
+
+} // namespace
+
+expected<void> check_ebnf(std::string_view text) { return ebnf_scan(text).run(); }
+
+expected<std::string> to_ebnf(const grammar_source& source) {
+  switch (source.what) {
+  case grammar_source::kind::json_object:
+    return schema_to_ebnf(R"({"type": "object"})");
+  case grammar_source::kind::json_schema:
+    return schema_to_ebnf(source.text);
+  case grammar_source::kind::regex:
+    return from_regex(source.text);
+  case grammar_source::kind::choice:
+    return from_choice(source.text);
+  case grammar_source::kind::ebnf:
+    break;
+  }
+  if (source.text.find('\0') != std::string::npos)
+    return error(errc::invalid_argument, "grammar: it contains a NUL");
+  if (auto checked = check_ebnf(source.text); !checked) return std::move(checked).error().within("grammar");
+  return source.text;
+}
+
+} // namespace paceline::grammar

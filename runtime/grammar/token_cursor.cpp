@@ -1,0 +1,172 @@
+#include "runtime/grammar/token_cursor.hpp"
+
+#include <dlpack/dlpack.h>
+
+#include <algorithm>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+constexpr std::size_t bits_per_word = 32;
+
+} // namespace
+
+token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts)
+    : texts_(std::move(texts)), matcher_(grammar),
+      mask_((texts_->vocab_size + bits_per_word - 1) / bits_per_word) {}
+
+void token_cursor::keep(std::size_t num_tokens) {
+  if (num_tokens == taken_.size()) return;
+  matcher_.Rollback(static_cast<int>(taken_.size() - num_tokens));
+  taken_.resize(num_tokens);
+  mask_is_current_ = false;
+}
+
+bool token_cursor::accept(token_id token) {
+  // The library writes a warning to the standard error stream for each of these.
+  if (token.value < 0 || static_cast<std::size_t>(token.value) >= texts_->usable.size() ||
+      !texts_->usable[static_cast<std::size_t>(token.value)] || matcher_.IsTerminated())
+    return false;
+  if (!matcher_.AcceptToken(token.value)) return false;
+  taken_.push_back(token);
+  mask_is_current_ = false;
+  return true;
+}
+
+bool token_cursor::move_to(std::span<const token_id> output, std::span<const token_id> path) {
+  const std::size_t in_output = std::min(output.size(), taken_.size());
+  std::size_t common = static_cast<std::size_t>(
+      std::mismatch(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(in_output), taken_.begin())
+          .first -
+      output.begin());
+  if (common == output.size()) {
+    const auto rest = std::span<const token_id>(taken_).subspan(common);
+    const std::size_t in_path = std::min(path.size(), rest.size());
+    common += static_cast<std::size_t>(
+        std::mismatch(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(in_path), rest.begin()).first -
+        path.begin());
+  }
+  keep(common);
+  while (taken_.size() < output.size())
+    if (!accept(output[taken_.size()])) return false;
+  while (taken_.size() < output.size() + path.size())
+    if (!accept(path[taken_.size() - output.size()])) return false;
+  return true;
+}
+
+void token_cursor::fill_mask() {
+  if (mask_is_current_) return;
+  std::fill(mask_.begin(), mask_.end(), 0U);
+  if (!matcher_.IsTerminated()) {
+    std::int64_t shape = static_cast<std::int64_t>(mask_.size());
+    DLTensor tensor{};
+    tensor.data = mask_.data();
+    tensor.device = {kDLCPU, 0};
+    tensor.ndim = 1;
+    tensor.dtype = {kDLInt, 32, 1};
+    tensor.shape = &shape;
+    matcher_.FillNextTokenBitmask(&tensor);
+    if (const std::size_t used = texts_->vocab_size % bits_per_word; used != 0)
+      mask_.back() &= (1U << used) - 1U;
+  }
+  mask_is_current_ = true;
+}
+
+bool token_cursor::is_set(std::int32_t token) const noexcept {
+  const auto index = static_cast<std::size_t>(token);
+  return ((mask_[index / bits_per_word] >> (index % bits_per_word)) & 1U) != 0;
+}
+
+std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
+                                                     std::span<const token_id> path) {
+  try {
+    if (move_to(output, path)) {
+      fill_mask();
+      return mask_;
+    }
+  } catch (const std::exception&) {
+    // A broken invariant of the library: allow nothing, which ends this request only.
+  }
+  mask_is_current_ = false;
+  std::fill(mask_.begin(), mask_.end(), 0U);
+  return mask_;
+}
+
+std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::span<const token_id> path,
+                                      std::span<const token_id> next) {
+  try {
+    if (!move_to(output, path)) return 0;
+    std::size_t count = 0;
+    // What is accepted here stays: the next call usually goes on behind it.
+    const std::size_t begin = output.size() + path.size();
+    while (count < next.size() && accept(next[count])) ++count;
+    return std::min(count, taken_.size() - begin);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+std::vector<token_id> token_cursor::tokens_of(const std::string& text) const {
+  const tokenizer::encode_options plain{.add_special = false, .parse_special = false};
+  const auto& vocabulary = texts_->vocabulary;
+  // Some vocabularies put a space before a text. Behind a line break they have put it already.
+  const std::string_view line_break = "\n";
+  const auto encoded = vocabulary.encode(std::string(line_break) + text, plain);
+  if (!encoded) return {};
+  std::string before;
+  std::size_t first = 0;
+  while (first < encoded->size() && !before.ends_with(line_break))
+    before += vocabulary.piece((*encoded)[first++]);
+  if (!before.ends_with(line_break)) return {}; // the line break is part of a longer token
+  std::vector<token_id> tokens(encoded->begin() + static_cast<std::ptrdiff_t>(first), encoded->end());
+  // Normalization may have changed the text: use the tokens that spell it.
+  std::size_t at = 0;
+  std::size_t good = 0;
+  for (const token_id token : tokens) {
+    const auto piece = vocabulary.piece(token);
+    if (piece.empty() || !std::string_view(text).substr(at).starts_with(piece)) break;
+    at += piece.size();
+    ++good;
+  }
+  tokens.resize(good);
+  return tokens;
+}
+
+bool token_cursor::has_longer(token_id token) {
+  const std::string_view text = texts_->vocabulary.piece(token);
+  const auto& sorted = texts_->info.GetSortedDecodedVocab();
+  auto at = std::upper_bound(sorted.begin(), sorted.end(), text,
+                             [](std::string_view value, const auto& entry) { return value < entry.second; });
+  fill_mask();
+  for (; at != sorted.end() && std::string_view(at->second).starts_with(text); ++at)
+    if (is_set(at->first)) return true;
+  return false;
+}
+
+void token_cursor::append_forced(std::span<const token_id> output, std::size_t max_tokens,
+                                 std::vector<token_id>& out) {
+  try {
+    if (max_tokens == 0 || !move_to(output, {}) || matcher_.IsTerminated()) return;
+    const std::string text = matcher_.FindJumpForwardString();
+    if (text.empty()) return;
+    std::vector<token_id> tokens = tokens_of(text);
+    const bool is_cut = tokens.size() > max_tokens;
+    tokens.resize(std::min(tokens.size(), max_tokens));
+    std::size_t good = 0;
+    while (good < tokens.size()) {
+      // The last token may be the beginning of a longer one, which has text of what is not forced.
+      if (!is_cut && good + 1 == tokens.size() && has_longer(tokens[good])) break;
+      if (!accept(tokens[good])) break;
+      ++good;
+    }
+    out.insert(out.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(good));
+  } catch (const std::exception&) {
+    // No draft is as good as any.
+  }
+}
+
+} // namespace paceline::grammar
