@@ -78,6 +78,11 @@ expected<split_head> split_request_head(std::string_view bytes) {
   return parts;
 }
 
+std::string_view reason_phrase(int status) noexcept {
+  const auto phrase = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
+  return {phrase.data(), phrase.size()};
+}
+
 std::string write_head(int status, const header_list& fields) {
   http::fields list;
   for (const auto& [name, value] : fields) list.insert(name, value);

@@ -33,6 +33,9 @@ struct split_head {
 /// parse_request_head. Error: how the head is malformed.
 expected<split_head> split_request_head(std::string_view bytes);
 
+/// Standard phrase of a status.
+std::string_view reason_phrase(int status) noexcept;
+
 /// A status line, `fields` in their order and the empty line. Names and values must have been checked.
 std::string write_head(int status, const header_list& fields);
 

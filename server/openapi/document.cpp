@@ -3,7 +3,7 @@
 #include "protocol/wire/fields/request_schema.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
-#include "server/http/http_writer.hpp"
+#include "server/http/beast_codec.hpp"
 #include "server/http/router.hpp"
 #include "server/openapi/operations.hpp"
 #include "server/openapi/reply_schemas.hpp"

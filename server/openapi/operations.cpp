@@ -130,6 +130,10 @@ const operation& operation_of(endpoint target) noexcept {
     return metrics;
   case endpoint::openapi:
     return openapi;
+  case endpoint::messages:
+  case endpoint::count_tokens:
+  case endpoint::delete_response:
+  case endpoint::input_items:
   case endpoint::playground:
     return playground;
   }

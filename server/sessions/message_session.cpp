@@ -60,7 +60,7 @@ void message_session::on_writable() {
 void message_session::on_idle() {
   if (!channel_ || !request_.stream || !group_) return;
   begin_stream();
-  send({"ping", R"({"type":"ping"})"});
+  send(wire::message_event{"ping", R"({"type":"ping"})"});
 }
 
 void message_session::on_shutdown() {
