@@ -283,19 +283,21 @@ def test_files_with_the_same_names_are_read_again_too(start_tls, files, tmp_path
 
 def wrong_files(files, folder):
     certificate, key = files.server
-    empty, text, encrypted = folder / "empty", folder / "text", folder / "encrypted"
+    empty, text, encrypted, weak = folder / "empty", folder / "text", folder / "encrypted", folder / "weak"
     empty.write_text("")
     text.write_text("this is no PEM\n")
     files.ca.openssl("ec", "-in", key, "-aes128", "-passout", "pass:secret", "-out", encrypted)
+    files.ca.openssl("req", "-x509", "-newkey", "rsa:1024", "-nodes", "-keyout", folder / "weak.key", "-out", weak, "-days", "1", "-subj", "/CN=weak")
     return [
+        (section(weak, folder / "weak.key"), f"{weak}: no usable certificate in PEM: ee key too small"),
         (section("/nowhere/c.pem", key), "/nowhere/c.pem: cannot read: No such file"),
         (section(certificate, "/nowhere/k.pem"), "/nowhere/k.pem: cannot read: No such file"),
         (section(empty, key), f"{empty}: cannot read: it is empty"),
-        (section(text, key), f"{text}: no certificate in PEM"),
-        (section(certificate, text), f"{text}: no private key in PEM"),
-        (section(certificate, encrypted), f"{encrypted}: no private key in PEM without a passphrase"),
+        (section(text, key), f"{text}: no usable certificate in PEM"),
+        (section(certificate, text), f"{text}: no usable private key in PEM"),
+        (section(certificate, encrypted), f"{encrypted}: no usable private key in PEM without a passphrase"),
         (section(certificate, files.second[1]), f"{files.second[1]}: not the key of the certificate in {certificate}"),
-        (section(certificate, key, f", client_ca: {text}"), f"{text}: no certificate authority in PEM"),
+        (section(certificate, key, f", client_ca: {text}"), f"{text}: no usable certificate authority in PEM"),
     ]
 
 
