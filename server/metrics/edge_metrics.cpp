@@ -46,11 +46,11 @@ void edge_metrics::write_clients(exposition& out) const {
           connections_refused);
   counter("paceline_connections_evicted_total",
           "Connections without a request closed because a new one needed the place.", connections_evicted);
-  counter("paceline_tls_handshakes_total", "TLS handshakes completed.", tls_handshakes);
-  counter("paceline_tls_handshake_failures_total",
-          "TLS handshakes that did not complete: too slow, refused, or given up by the client.",
-          tls_failures);
   if (const auto not_after = certificate_not_after.load(); not_after != 0) {
+    counter("paceline_tls_handshakes_total", "TLS handshakes completed.", tls_handshakes);
+    counter("paceline_tls_handshake_failures_total",
+            "TLS handshakes that did not complete: too slow, refused, or given up by the client.",
+            tls_failures);
     out.gauge("paceline_tls_certificate_not_after_seconds", "When the certificate expires, since 1970.");
     out.sample({}, static_cast<double>(not_after));
   }

@@ -66,7 +66,7 @@ void set_rules(SSL_CTX* context) {
   SSL_CTX_set_cipher_list(context, ciphers);
   SSL_CTX_set_options(context,
                       SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); // idle connections need 34 KiB less
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); // of records, while a connection is idle
   SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(session_context.data()),
                                  session_context.size());
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
@@ -78,7 +78,7 @@ std::optional<error> read_certificate(SSL_CTX* context, const config::tls_option
   if (auto failure = unreadable(options.key)) return failure;
   ERR_clear_error();
   if (SSL_CTX_use_certificate_chain_file(context, options.certificate.c_str()) != 1)
-    return file_error(options.certificate, "no certificate in PEM: " + openssl_reason());
+    return file_error(options.certificate, "no usable certificate in PEM: " + openssl_reason());
   if (SSL_CTX_use_PrivateKey_file(context, options.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context) != 1) {
     const auto code = ERR_peek_error();
@@ -87,7 +87,7 @@ std::optional<error> read_certificate(SSL_CTX* context, const config::tls_option
         (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_NO_CERTIFICATE_ASSIGNED);
     const auto reason = openssl_reason();
     return file_error(options.key, is_other ? "not the key of the certificate in " + options.certificate
-                                            : "no private key in PEM without a passphrase: " + reason);
+                                            : "no usable private key in PEM without a passphrase: " + reason);
   }
   return std::nullopt;
 }
@@ -98,7 +98,7 @@ std::optional<error> require_client_certificates(SSL_CTX* context, const std::st
   auto* names = SSL_load_client_CA_file(path.c_str());
   if (names == nullptr || SSL_CTX_load_verify_file(context, path.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
-    return file_error(path, "no certificate authority in PEM: " + openssl_reason());
+    return file_error(path, "no usable certificate authority in PEM: " + openssl_reason());
   }
   SSL_CTX_set_client_CA_list(context, names); // owns it
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);

@@ -65,8 +65,8 @@ void async_end_output(tcp_socket&, Done done) {
 }
 template <class Done>
 void async_end_output(tls_stream& stream, Done done) {
-  SSL_set_shutdown(stream.native_handle(),
-                   SSL_RECEIVED_SHUTDOWN); // else two calls, the second of which waits
+  // Else there are two calls, the second of which waits.
+  SSL_set_shutdown(stream.native_handle(), SSL_RECEIVED_SHUTDOWN);
   stream.async_shutdown([done = std::move(done)](const boost::system::error_code&) { done(); });
 }
 

@@ -125,12 +125,15 @@ def test_the_unit_copies_certificates_where_there_are_some(tmp_path, name):
     copy.parent.mkdir(parents=True)
     assert run_for(tmp_path, command).returncode == 0 and not copy.exists()
     source.mkdir(parents=True)
+    assert run_for(tmp_path, command).returncode == 0, "an empty folder"
     for text in ("first", "renewed"):
         for file in ("fullchain.pem", "privkey.pem"):
             (source / file).write_text(text)
         assert run_for(tmp_path, command).returncode == 0
         assert [(copy / file).read_text() for file in ("fullchain.pem", "privkey.pem")] == [text, text]
     assert (copy / "privkey.pem").stat().st_mode & 0o777 == 0o444
+    shutil.rmtree(source)
+    assert run_for(tmp_path, command).returncode == 0 and not copy.exists()
 
 
 def test_a_configuration_without_keys_starts_as_the_unit_starts_it(tmp_path):

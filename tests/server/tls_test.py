@@ -6,11 +6,13 @@ import os
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from daemon import Daemon, is_closed, read_reply
@@ -131,14 +133,30 @@ def test_streams_through_tls(daemon):
     assert text == daemon.post("/v1/completions", body | {"stream": False})[2]["choices"][0]["text"]
 
 
+def open_websocket(daemon):
+    return connect(daemon.url.replace("https", "wss") + "/v1/responses", ssl=daemon.tls, server_hostname="localhost", compression=None)
+
+
 def test_websocket_through_tls(daemon):
-    with connect(daemon.url.replace("https", "wss") + "/v1/responses", ssl=daemon.tls, server_hostname="localhost", compression=None) as ws:
+    with open_websocket(daemon) as ws:
         for lane in "ab":
             ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 20, "ignore_eos": True, "stream_id": lane}))
         ended = 0
         while ended < 2:
             ended += json.loads(ws.recv(timeout=30))["type"] in ("response.completed", "response.incomplete")
     assert ws.close_code == 1000
+
+
+@pytest.mark.parametrize("way", ["reset", "fin", "close_notify"])
+def test_a_websocket_that_is_cut_off_leaves_nothing_behind(daemon, way):
+    with contextlib.suppress(OSError, ConnectionClosed), open_websocket(daemon) as ws:
+        ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 4000, "ignore_eos": True}))
+        ws.recv(timeout=10)
+        if way == "reset":
+            ws.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        ws.socket.unwrap() if way == "close_notify" else ws.socket.shutdown(socket.SHUT_WR) if way == "fin" else ws.socket.close()
+    daemon.wait_for(lambda: daemon.metric("paceline_websocket_connections_active") == 0)
+    daemon.wait_until_idle()
 
 
 def test_curl(daemon, files):
@@ -175,6 +193,13 @@ def test_old_versions_and_ciphers_are_refused(daemon, files):
         assert connection.selected_alpn_protocol() == "http/1.1"
 
 
+def test_a_client_cannot_renegotiate(daemon, files):
+    """One byte of the client would cost the server a handshake each time."""
+    command = ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{daemon.port}", "-CAfile", files.ca.file]
+    done = subprocess.run(command, input="R\n", capture_output=True, text=True, timeout=30)
+    assert "Compression: NONE" in done.stdout and "no renegotiation" in done.stdout + done.stderr
+
+
 def test_the_servers_own_pages_come_by_https(daemon):
     own = f"127.0.0.1:{daemon.port}"
     for origin, host, status in (
@@ -198,7 +223,9 @@ def test_client_certificates(start_tls, files):
         context = files.ca.trust(identity)
         with pytest.raises(ssl.SSLError, match="certificate required|unknown ca"):
             with open_tls(daemon, context) as connection:  # TLS 1.3: the client is told after its own handshake
-                connection.sendall(LIVEZ)
+                for _ in range(3):
+                    time.sleep(0.05)
+                    connection.sendall(LIVEZ)  # a reset would take the alert with it
                 connection.recv(1)
     assert daemon.metric("paceline_tls_handshake_failures_total") >= 2
     context = files.ca.trust(files.client)
@@ -256,19 +283,21 @@ def test_files_with_the_same_names_are_read_again_too(start_tls, files, tmp_path
 
 def wrong_files(files, folder):
     certificate, key = files.server
-    empty, text, encrypted = folder / "empty", folder / "text", folder / "encrypted"
+    empty, text, encrypted, weak = folder / "empty", folder / "text", folder / "encrypted", folder / "weak"
     empty.write_text("")
     text.write_text("this is no PEM\n")
     files.ca.openssl("ec", "-in", key, "-aes128", "-passout", "pass:secret", "-out", encrypted)
+    files.ca.openssl("req", "-x509", "-newkey", "rsa:1024", "-nodes", "-keyout", folder / "weak.key", "-out", weak, "-days", "1", "-subj", "/CN=weak")
     return [
+        (section(weak, folder / "weak.key"), f"{weak}: no usable certificate in PEM: ee key too small"),
         (section("/nowhere/c.pem", key), "/nowhere/c.pem: cannot read: No such file"),
         (section(certificate, "/nowhere/k.pem"), "/nowhere/k.pem: cannot read: No such file"),
         (section(empty, key), f"{empty}: cannot read: it is empty"),
-        (section(text, key), f"{text}: no certificate in PEM"),
-        (section(certificate, text), f"{text}: no private key in PEM"),
-        (section(certificate, encrypted), f"{encrypted}: no private key in PEM without a passphrase"),
+        (section(text, key), f"{text}: no usable certificate in PEM"),
+        (section(certificate, text), f"{text}: no usable private key in PEM"),
+        (section(certificate, encrypted), f"{encrypted}: no usable private key in PEM without a passphrase"),
         (section(certificate, files.second[1]), f"{files.second[1]}: not the key of the certificate in {certificate}"),
-        (section(certificate, key, f", client_ca: {text}"), f"{text}: no certificate authority in PEM"),
+        (section(certificate, key, f", client_ca: {text}"), f"{text}: no usable certificate authority in PEM"),
     ]
 
 
@@ -334,9 +363,12 @@ def test_silent_handshakes_give_way_and_the_last_place_is_told(start_tls):
 
 
 def test_a_refused_body_gets_its_answer_while_it_is_sent(daemon):
-    """Closed with unread bytes, the connection would be reset, and the answer lost."""
+    """Bytes that meet a closed socket would reset the connection, and the answer would be lost."""
     with open_tls(daemon) as connection:
-        connection.sendall(post_bytes(b"x", 1 << 20) + b" " * (256 << 10))
+        connection.sendall(post_bytes(b"x", 1 << 20))
+        for _ in range(5):
+            time.sleep(0.05)
+            connection.sendall(b" " * (32 << 10))
         assert read_reply(connection)[0] == 413
         assert connection.recv(1) == b""
 
@@ -393,8 +425,12 @@ def test_a_drain_ends_streams_in_order_and_idle_connections_cleanly(start_tls):
     for connection in streams:
         connection.sendall(post_bytes({"prompt": "x", "max_tokens": 100, "stream": True, "ignore_eos": True}))
         assert connection.recv(5) == b"HTTP/"
-    daemon.terminate()
-    assert idle.recv(1) == b"", "a clean end, at once"
+    with open_websocket(daemon) as ws:
+        daemon.terminate()
+        assert idle.recv(1) == b"", "a clean end, at once"
+        with pytest.raises(ConnectionClosed):
+            ws.recv(timeout=10)
+        assert ws.close_code == 1001
     ends = []
 
     def read(connection):
