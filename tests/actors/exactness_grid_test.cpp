@@ -223,8 +223,9 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"head", true}, grid_case{"head", true, overlapped::groups}, grid_case{"head_dynamic", true},
         grid_case{"head_dynamic", true, overlapped::groups}, grid_case{"head_other", true},
         grid_case{"head_other_dynamic", true, overlapped::groups}, grid_case{"head_block", true},
-        grid_case{"head_block_causal", true, overlapped::groups},
-        grid_case{"head_block_dynamic", true, overlapped::groups}),
+        grid_case{"head_block_causal", true, overlapped::groups}, grid_case{"head_masks", true},
+        grid_case{"head_block_dynamic", true, overlapped::groups},
+        grid_case{"head_masks_dynamic", true, overlapped::groups}),
     name_of);
 
 /// Heads of other shapes: without context, and with all levels from one row.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace paceline {
 namespace {
 
@@ -13,6 +15,7 @@ class recovery : public ::testing::TestWithParam<std::string> {};
 TEST_P(recovery, a_killed_actor_costs_no_token) {
   std::size_t num_steps = 1;
   std::uint64_t restarts = 0, num_hits = 0;
+  std::array<std::uint64_t, 9> num_accepted{}; // by drafter
   for (std::size_t kill_at = 0; kill_at < num_steps; ++kill_at) {
     simulation_options options;
     options.target = small_target();
@@ -24,14 +27,15 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     drafters.push_back(
         {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
     drafters.push_back({drafter_called("model", small_target()), 3, 1});
-    for (const char* const head : {"head_dynamic", "head_parallel_static", "head_path_static"})
+    for (const char* const head :
+         {"head_dynamic", "head_parallel_static", "head_path_static", "head", "head_block"})
       drafters.push_back({drafter_called(head, small_target()), 3, 1});
     drafters.push_back({drafter_called("ppd", small_target()), 3, 0});
     simulation sim(options, std::move(drafters));
     std::vector<generation_request> requests;
-    for (std::uint32_t n = 0; n < 7; ++n) {
+    for (std::uint32_t n = 0; n < num_accepted.size(); ++n) { // one without a drafter, and one with each
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
-      sim.submit(requests.back(), drafter_index{n % 7});
+      sim.submit(requests.back(), drafter_index{n});
     }
     for (std::uint32_t n = 2; n < 4; ++n) { // again, with drafters that have a prefix cache
       requests.push_back(requests[n]);
@@ -46,6 +50,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
       ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
       ASSERT_FALSE(sim.client(n).gap);
       ASSERT_EQ(sim.client(n).num_ends, 1U);
+      if (n < num_accepted.size()) num_accepted[n] += sim.client(n).speculation->num_accepted_tokens;
     }
     ASSERT_EQ(sim.check_invariants(), "");
     for (kv::pool_id pool{0}; pool.value < sim.pools().num_pools(); ++pool.value) {
@@ -53,16 +58,18 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
       if (pool.value > 0) num_hits += sim.pools().counters(pool).num_hit_tokens;
     }
     restarts += sim.num_restarts(GetParam());
-    if (kill_at == 0) num_steps = 400; // a run takes about this many
+    if (kill_at == 0) num_steps = 450; // a run takes about this many
   }
   EXPECT_GT(restarts, num_steps / 2);
   EXPECT_GT(num_hits, 8 * num_steps) << "drafters found little in their caches";
+  for (std::size_t n = 1; n < num_accepted.size(); ++n)
+    EXPECT_GT(num_accepted[n], num_steps / 2) << "drafter " << n;
 }
 
 INSTANTIATE_TEST_SUITE_P(actors, recovery,
                          ::testing::Values("target_verifier/0", "draft_worker/0/1", "draft_worker/0/2",
                                            "draft_worker/0/3", "draft_worker/0/4", "draft_worker/0/5",
-                                           "scheduler/0", "kv_pool"),
+                                           "draft_worker/0/6", "draft_worker/0/7", "scheduler/0", "kv_pool"),
                          [](const auto& tested) {
                            auto name = tested.param;
                            std::ranges::replace(name, '/', '_');

@@ -195,7 +195,7 @@ def unseen_mutants(name, case, target, head, answers, wanted):
     unseen = 0
     for mutant in mutants.MUTANTS if wanted == "all" else [wanted]:
         mistaken = mutants.mutated(head, mutant)
-        if mistaken is None or (mutant == "path" and case.tree == "chain"):  # it has one path
+        if mistaken is None or case.tree not in mutants.TREES.get(mutant, case.tree):
             continue
         tally = compare(case, target, mistaken, answers)
         equal = tally.share(tally.equal)

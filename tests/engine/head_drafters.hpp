@@ -8,9 +8,10 @@
 
 namespace paceline::testing {
 
-/// Heads of every shape for hash models that read their whole context. Each name is a kind, see
-/// `model_drafter_parts`.
-inline constexpr const char* hash_heads[] = {"head_dynamic", "head_parallel_static", "head_path_static"};
+/// Learned drafters of every shape for hash models that read their whole context: the heads are workers,
+/// "ppd_rows" has rows in the target's pass. Each name is a kind, see `model_drafter_parts`.
+inline constexpr const char* hash_heads[] = {"head_dynamic", "head_parallel_static", "head_path_static",
+                                             "head",         "head_block",           "ppd_rows"};
 
 inline speculation::drafter_registry with_hash_heads(speculation::drafter_registry registry) {
   for (const char* const kind : hash_heads)

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -34,17 +36,21 @@ config::engine_options two_models() {
   return options;
 }
 
+/// The first ones: a beam search, and one with a worker.
+constexpr std::size_t of_beam_search = 1, of_worker = 2;
+
 std::vector<generation_request> requests_of_all_drafters() {
+  std::vector<const char*> drafters{"none", "none", "worker", "ngram", "auto"};
+  drafters.insert(drafters.end(), std::begin(testing::hash_heads), std::end(testing::hash_heads));
   std::vector<generation_request> all;
-  for (const auto* const drafter :
-       {"none", "worker", "ngram", "auto", "head_dynamic", "head_parallel_static", "head_path_static"}) {
-    all.push_back(make_request(10, num_tokens, static_cast<std::uint32_t>(all.size()),
-                               all.size() % 2 == 0 ? 0.0F : 1.0F));
+  for (const auto* const drafter : drafters) {
+    const auto number = static_cast<std::uint32_t>(all.size());
+    all.push_back(make_request(10, num_tokens, number, number % 2 == 0 ? 0.0F : 1.0F));
     all.back().speculation.drafter = drafter;
   }
-  all.push_back(make_request(10, 30, 7));
-  all.back().beams = {.width = 3, .num_best = 3, .length_penalty = 1};
-  all.push_back(make_request(10, num_tokens, 8));
+  all[of_beam_search] = make_request(10, 30, of_beam_search);
+  all[of_beam_search].beams = {.width = 3, .num_best = 3, .length_penalty = 1};
+  all.push_back(make_request(10, num_tokens, static_cast<std::uint32_t>(all.size())));
   all.back().model = "other";
   return all;
 }
@@ -91,6 +97,17 @@ const life& undisturbed() {
   return plain;
 }
 
+TEST(undisturbed, has_drafts_of_every_learned_drafter) {
+  const auto requests = requests_of_all_drafters();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto& name = requests[i].speculation.drafter;
+    if (std::ranges::find(testing::hash_heads, name) == std::end(testing::hash_heads)) continue;
+    const auto figures = undisturbed().outputs[i].last().speculation.value_or(speculation_stats{});
+    EXPECT_GT(figures.num_draft_tokens, 0U) << name;
+    EXPECT_GT(figures.num_accepted_tokens, 0U) << name;
+  }
+}
+
 class killed : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(killed, costs_no_token) {
@@ -107,7 +124,8 @@ TEST_P(killed, costs_no_token) {
 INSTANTIATE_TEST_SUITE_P(actors, killed,
                          ::testing::Values("scheduler/0", "scheduler/1", "target_verifier/0",
                                            "target_verifier/1", "draft_worker/0/1", "draft_worker/0/3",
-                                           "draft_worker/0/4", "draft_worker/0/5", "kv_pool"),
+                                           "draft_worker/0/4", "draft_worker/0/5", "draft_worker/0/6",
+                                           "draft_worker/0/7", "kv_pool"),
                          [](const auto& tested) {
                            auto name = tested.param;
                            std::ranges::replace(name, '/', '_');
@@ -133,7 +151,7 @@ void expect_ends(const life& disturbed, const std::vector<std::size_t>& victims)
 }
 
 TEST(killed_session, ends_its_own_request_only) {
-  const std::vector<std::size_t> victims{1, 7}; // one with a worker, and the beam search
+  const std::vector<std::size_t> victims{of_beam_search, of_worker};
   const auto disturbed = live_through([&](engine_probe& probe, const life& now) {
     bool any = false;
     for (const auto victim : victims) any |= probe.kill_session(now.ids[victim]);
@@ -141,13 +159,15 @@ TEST(killed_session, ends_its_own_request_only) {
   });
   EXPECT_GE(disturbed.num_kills, 1U);
   expect_ends(disturbed, victims);
-  EXPECT_EQ(disturbed.outputs[1].last().finish, finish_reason::error);
+  EXPECT_EQ(disturbed.outputs[of_worker].last().finish, finish_reason::error);
 }
 
 TEST(killed_fan_out, ends_those_who_may_have_missed_events) {
   const auto disturbed = live_through([](engine_probe& probe, auto&) { return probe.kill("fan_out"); });
   EXPECT_GE(disturbed.num_kills, 1U);
-  expect_ends(disturbed, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  std::vector<std::size_t> anybody(disturbed.outputs.size());
+  std::iota(anybody.begin(), anybody.end(), 0);
+  expect_ends(disturbed, anybody);
   EXPECT_EQ(disturbed.outputs[0].last().finish, finish_reason::error);
 }
 

@@ -133,9 +133,10 @@ flow_control any_flow(std::mt19937_64& random) {
 
 /// Some actors crash, within or beyond their budgets.
 void kill_some(engine& runtime, std::mt19937_64& random) {
-  static const std::array victims{
-      "scheduler/0", "target_verifier/0", "draft_worker/0/2", "kv_pool",          "fan_out",
-      "scheduler/1", "target_verifier/1", "draft_worker/0/3", "draft_worker/0/4", "draft_worker/0/5"};
+  static const std::array victims{"scheduler/0",       "target_verifier/0", "draft_worker/0/2",
+                                  "kv_pool",           "fan_out",           "scheduler/1",
+                                  "target_verifier/1", "draft_worker/0/3",  "draft_worker/0/4",
+                                  "draft_worker/0/5",  "draft_worker/0/6",  "draft_worker/0/7"};
   engine_probe probe(runtime);
   for (auto n = random() % 4; n > 0; --n) {
     probe.kill(victims[random() % victims.size()]);

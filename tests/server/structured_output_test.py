@@ -127,8 +127,8 @@ def test_several_choices_share_a_schema(client):
 @pytest.mark.parametrize(
     "arguments, param, text",
     [
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"not": {}}}}}}},
-         "response_format.json_schema.schema", "/properties/a/not"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}}}},
+         "response_format.json_schema.schema", "/properties/a/uniqueItems"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "thing"}}}}, "response_format.json_schema.schema", "type"),
         ({"extra": {"guided_regex": "(a"}}, "guided_regex", ""),
         ({"extra": {"grammar": "root ::= missing"}}, "grammar", ""),

@@ -51,6 +51,11 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   }
   if (has("head")) {
     if (!has("dynamic") && !has("static")) parts.options.tree = config::tree_kind::chain;
+    if (has("masks")) {
+      parts.own_head = std::make_shared<hash_block_head>(
+          target, model::head_traits{.max_levels = 5, .is_parallel = true, .num_block_rows = 4});
+      return parts;
+    }
     if (has("block")) {
       const bool is_causal = has("causal");
       parts.own_head =

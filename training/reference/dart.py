@@ -30,7 +30,7 @@ class DartHead(EagleHead):
     def mask_rows(self, positions, visible, cache):
         layer, width = self.layers[0], self.shape.hidden_size
         attended, past = layer.self_attn(layer.mask_rep.expand(len(positions), -1), positions, visible, cache[0])
-        hidden = layer.mask_rep[:width] + attended
+        hidden = (layer.mask_rep[width:] if self.conventions.adds_second_half else layer.mask_rep[:width]) + attended
         hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
         return Rows(self.logits_of(self.norm(hidden)), hidden, [past])
 
@@ -52,13 +52,16 @@ class Scored(Candidates):
     """
 
     dropped: list = dataclasses.field(default_factory=list)  # for each selection the gap and the best dropped score
+    conventions: MaskConventions = MaskConventions()
 
     def add_children(self, head, parent, logits, count, borders=()):
         self.logits[parent] = logits
-        above, weight = (self.scores[parent] if parent != ROOT else 0.0), level_weight(len(self.path(parent)))
+        above = self.scores[parent] if parent != ROOT else 0.0
+        weight = level_weight(len(self.path(parent)) + self.conventions.depth_offset)
         order = torch.sort(logits.double(), descending=True, stable=True)
         count = min(count, len(logits))
-        shares = (order.values - order.values[:count].logsumexp(-1)).exp()
+        among = order.values if self.conventions.shares_of_all else order.values[:count]
+        shares = (order.values - among.logsumexp(-1)).exp()
         scores = ((shares + LEAST).log() * weight).clamp(max=0)
         if count < len(scores):
             self.dropped.append((float(order.values[count - 1] - order.values[count]), above + float(scores[count])))
@@ -87,7 +90,7 @@ class Scored(Candidates):
 class DartDrafting(MaskDrafting):
     def scored(self, base, num_levels, max_nodes):
         """DART's tree."""
-        growth, candidates = self.begin(base), Scored()
+        growth, candidates = self.begin(base), Scored(conventions=self.head.conventions)
         level = candidates.add_children(self.head, ROOT, growth.logits, CHILDREN)
         for depth in range(1, num_levels):
             frontier = candidates.expanded(level)

@@ -18,6 +18,10 @@ class MaskConventions(Conventions):
     first_level_row: int = 0         # the row that gives level 0: 0 is the newest one
     norms_once: bool = False         # DART: one final norm instead of two
     masks_read_newest: bool = False  # mask rows are rows like the newest one
+    masks_see_masks: bool = True     # besides the text
+    adds_second_half: bool = False   # DART: the other half of the trained vector is a mask row's residual
+    depth_offset: int = 0            # DART: added to the depth that a level's weight follows from
+    shares_of_all: bool = False      # DART: shares are among all tokens
 
 
 class MaskDrafting(RowDrafting):
@@ -32,8 +36,10 @@ class _MaskGrowth(Growth):
         head, newest = drafting.head, base - 2
         count, conventions = head.max_levels - 1 + head.conventions.first_level_row, head.conventions
         cache = [(key[:base - 1], value[:base - 1]) for key, value in drafting.rows.cache]
-        visible = torch.cat([torch.ones(count, base - 1, dtype=torch.bool),
-                             torch.ones(count, count, dtype=torch.bool).tril()], dim=-1)
+        own = torch.ones(count, count, dtype=torch.bool).tril()
+        if not conventions.masks_see_masks:
+            own = torch.eye(count, dtype=torch.bool)
+        visible = torch.cat([torch.ones(count, base - 1, dtype=torch.bool), own], dim=-1)
         positions = newest + 1 + conventions.first_draft_position + torch.arange(count)
         if conventions.masks_read_newest:
             tokens = torch.full((count,), drafting.tokens[newest + 1])

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from training.reference.blockwise import BlockwiseHead
-from training.reference.dart import DartHead
+from training.reference.dart import CHILDREN, DartHead
 from training.reference.dflash import DFlashHead
 from training.reference.dspark import DSparkHead
 from training.reference.eagle import EagleHead
@@ -240,6 +240,11 @@ def with_all_inputs_scaled(head):
     return other
 
 
+def with_shares_of_all(head):
+    """Draft vocabularies of a few tokens have no others."""
+    return with_conventions(head, shares_of_all=True) if head.shape.num_drafted > CHILDREN else None
+
+
 # name -> (heads that can have the mistake, the head with it or None)
 MUTANTS = {
     "taps": ((*ROW_HEADS, *PATH_HEADS, DFlashHead), with_taps_shifted),
@@ -254,7 +259,11 @@ MUTANTS = {
     "level_row": (MASK_HEADS, lambda head: with_conventions(head, first_level_row=1)),
     "masks": (MASK_HEADS, lambda head: with_conventions(head, masks_read_newest=True)),
     "mask_token": (PEagleHead, lambda head: with_shape(head, mask_token=head.shape.mask_token - 1)),
+    "mask_sight": (MASK_HEADS, lambda head: with_conventions(head, masks_see_masks=False)),
+    "mask_residual": (DartHead, lambda head: with_conventions(head, adds_second_half=True)),
     "norms": (DartHead, lambda head: with_conventions(head, norms_once=True)),
+    "level_weight": (DartHead, lambda head: with_conventions(head, depth_offset=1)),
+    "shares": (DartHead, with_shares_of_all),
     "norm_offset": (MtpHead, with_norm_offset),
     "gate": (MtpHead, with_gate_first),
     "rotation": (MtpHead, with_all_rotated),
@@ -288,6 +297,10 @@ MUTANTS = {
     "markov_parts": (DSparkHead, with_rnn_parts_swapped),
     "scale_later": (MlpSpeculator, with_all_inputs_scaled),
 }
+
+
+# Mistakes that only trees of these kinds can show; the others any draft.
+TREES = {"path": ("static", "dynamic"), "level_weight": ("dart",), "shares": ("dart",)}
 
 
 def mutated(head, name):

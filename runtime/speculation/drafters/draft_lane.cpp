@@ -39,37 +39,41 @@ void keep_alternates(draft_lane& lane, std::vector<sampling::ranked_token>& rank
   ranked.front().weight = 1.0F; // the weight of an only child has no effect
 }
 
-void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {
+/// The best `count` tokens of a node's row; of a chain the best one.
+void rank_row(draft_lane& lane, const tree_shape& shape, std::int32_t node, std::size_t count,
+              std::span<float> scores, std::vector<sampling::ranked_token>& best) {
   const draft_task& task = *lane.task;
   const bool chain = shape.kind == config::tree_kind::chain;
-  // Rows of a level that are equal and processed equally are ranked once.
-  const bool share_ranks =
-      lane.has_equal_rows && !task.sampling->reads_counts() && task.constraint == nullptr;
   const bool alternates = chain && task.num_alternates > 0;
+  if (alternates) count = 1 + task.num_alternates;
+  const std::vector<token_id> path = lane.candidates.path_tokens(node);
+  const sampling::row_context row = row_below(task, path);
+  if (lane.choice == token_choice::own_best) {
+    best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(scores))}, 1.0F});
+  } else if (lane.choice == token_choice::likeliest) {
+    task.sampling->rank_likeliest(scores, row, count, best);
+  } else if (chain && !alternates) { // cheaper than ranking
+    const sampling::choice chosen = task.sampling->choose(scores, row);
+    best.clear();
+    if (!chosen.hopeless) best.push_back({chosen.token, 1.0F});
+  } else {
+    task.sampling->rank_choices(scores, row, count, best);
+  }
+  if (alternates) keep_alternates(lane, best);
+  weigh_among_siblings(shape, best);
+}
+
+/// Equal rows are ranked once, for the node with the most children. (Only static trees have nodes with
+/// different numbers of children, and their weights have no effect.)
+void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {
+  const bool shares_ranks = !lane.needs_each_row();
+  std::uint32_t most = 0;
+  for (const expansion& one : lane.wanted) most = std::max(most, one.num_children);
   std::vector<sampling::ranked_token> best;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
     const auto [node, count] = lane.wanted[i];
-    const std::vector<token_id> path = lane.candidates.path_tokens(node);
-    const sampling::row_context row = row_below(task, path);
-    const bool is_ranked = share_ranks && i > 0 && lane.wanted[i - 1].num_children == count;
-    if (is_ranked) {
-      // `best` is what it would be
-    } else if (lane.choice == token_choice::own_best) {
-      best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(rows(i)))}, 1.0F});
-    } else if (lane.choice == token_choice::likeliest) {
-      task.sampling->rank_likeliest(rows(i), row, alternates ? 1 + task.num_alternates : count, best);
-    } else if (alternates) {
-      task.sampling->rank_choices(rows(i), row, 1 + task.num_alternates, best);
-    } else if (chain) { // cheaper than ranking
-      const sampling::choice chosen = task.sampling->choose(rows(i), row);
-      best.clear();
-      if (!chosen.hopeless) best.push_back({chosen.token, 1.0F});
-    } else {
-      task.sampling->rank_choices(rows(i), row, count, best);
-    }
-    if (alternates) keep_alternates(lane, best);
-    if (!is_ranked) weigh_among_siblings(shape, best);
-    add_children(lane, shape, node, best);
+    if (i == 0 || !shares_ranks) rank_row(lane, shape, node, shares_ranks ? most : count, rows(i), best);
+    add_children(lane, shape, node, std::span(best).first(std::min<std::size_t>(count, best.size())));
   }
 }
 
@@ -154,6 +158,12 @@ drawn_tokens draw_without_replacement(const draft_distribution& from, const nois
     for (float& prob : left.probs) prob = static_cast<float>(static_cast<double>(prob) / total);
   }
   return result;
+}
+
+bool draft_lane::needs_each_row() const noexcept {
+  if (wanted.size() <= 1) return false;
+  const bool reads_path = task->sampling->reads_counts() || task->constraint != nullptr;
+  return !has_equal_rows || choice == token_choice::drawn || reads_path;
 }
 
 void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {

@@ -49,6 +49,9 @@ struct draft_lane {
     const kv_slot at{static_cast<std::uint32_t>(slot)};
     return static_cast<std::uint32_t>(device::cell_of({task->blocks}, at, block_size));
   }
+  /// False: `add_candidates` reads the first row of `wanted` only, since the others are equal and would be
+  /// processed equally.
+  bool needs_each_row() const noexcept;
   std::uint32_t depth() const noexcept {
     return candidates.empty() ? 0 : candidates.nodes().back().depth + 1;
   }

@@ -103,10 +103,12 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
     if (!is_sure(first_row * num_levels_ + level)) break;
     lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
-    const auto row = scores_of(first_row * num_levels_ + level);
+    const std::span<float> row = scores_of(first_row * num_levels_ + level);
     if (level == 0 && lane.task->lengths == length_rule::entropy)
       mind_entropy(lane, own_row(first_row * num_levels_));
+    const bool is_read_again = lane.needs_each_row();
     add_candidates(lane, settings_.shape, [&](std::size_t) {
+      if (!is_read_again) return row;
       scores.assign(row.begin(), row.end()); // ranking changes them
       return std::span(scores);
     });

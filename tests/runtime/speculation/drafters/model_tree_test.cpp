@@ -61,35 +61,68 @@ bool same(const token_tree& a, const token_tree& b) {
          std::equal(a.parents().begin(), a.parents().end(), b.parents().begin(), b.parents().end());
 }
 
-/// Of a head that drafts all levels at once, a row is ranked once for all nodes of its level.
-TEST(model_tree, nodes_of_a_dart_tree_that_share_a_row_score_their_children_alike) {
-  const sampling::pipeline sampling({.temperature = 0}, {});
-  sampling::token_counts counts;
-  const std::vector<token_id> text{token_id{1}, token_id{2}};
-  draft_task task{};
-  task.tokens = text, task.sampling = &sampling, task.counts = &counts, task.prompt_length = 2;
-  draft_lane lane;
-  lane.task = &task;
-  lane.bounds = {.depth = 2, .nodes = 60};
-  lane.has_equal_rows = true;
-  std::vector<float> scores;
-  const auto row = [&](std::size_t) {
-    scores.clear();
-    for (int i = 0; i < 30; ++i) scores.push_back(-4.0F * static_cast<float>(i)); // the last have no share
-    return std::span(scores);
-  };
-  const tree_shape shape{.kind = tree_kind::dart};
-  for (const std::uint32_t depth : {0U, 1U}) {
-    lane.wanted = next_expansions(shape, lane.candidates, lane.bounds, depth);
-    add_candidates(lane, shape, row);
+/// Two levels of a head that drafts all levels at once. Its rows prefer low tokens.
+struct lane_of_equal_rows {
+  explicit lane_of_equal_rows(const sampling_params& params) : sampling(params, {}) {
+    task.tokens = text, task.sampling = &sampling, task.counts = &counts, task.prompt_length = 2;
+    lane.task = &task;
+    lane.bounds = {.depth = 2, .nodes = 60};
+    lane.has_equal_rows = true;
   }
+
+  void grow(const tree_shape& shape) {
+    std::vector<float> scores;
+    for (const std::uint32_t depth : {0U, 1U}) {
+      lane.wanted = next_expansions(shape, lane.candidates, lane.bounds, depth);
+      add_candidates(lane, shape, [&](std::size_t) {
+        ++num_rows_read;
+        scores.clear();
+        for (int i = 0; i < 30; ++i)
+          scores.push_back(-4.0F * static_cast<float>(i)); // the last have no share
+        return std::span(scores);
+      });
+    }
+  }
+
+  std::vector<token_id> text{token_id{1}, token_id{2}};
+  sampling::pipeline sampling;
+  sampling::token_counts counts;
+  draft_task task{};
+  draft_lane lane;
+  std::uint32_t num_rows_read = 0;
+};
+
+TEST(model_tree, a_row_is_ranked_once_for_nodes_with_different_numbers_of_children) {
+  const tree_shape shape{.kind = tree_kind::fixed,
+                         .paths = {{0}, {1}, {2}, {0, 0}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}}};
+  const auto drafted = [&](const sampling_params& params, std::uint32_t num_rows_read) {
+    lane_of_equal_rows one(params);
+    one.grow(shape);
+    EXPECT_EQ(one.num_rows_read, num_rows_read);
+    finish_draft(one.lane, shape);
+    return one.task.result.tree;
+  };
+  token_tree expected;
+  for (int token : {0, 1, 2}) expected.add(token_id{token}, token_tree::root);
+  for (const auto& [parent, token] : {std::pair{0, 0}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}})
+    expected.add(token_id{token}, parent);
+  EXPECT_TRUE(same(drafted({.temperature = 0}, 2), expected));
+  // Penalties depend on a node's path, so each node has a ranking of its own.
+  EXPECT_TRUE(same(drafted({.temperature = 0, .presence_penalty = 0.5F}, 4), expected));
+  EXPECT_FALSE(same(drafted({.temperature = 0, .presence_penalty = 5}, 4), expected));
+}
+
+TEST(model_tree, nodes_of_a_dart_tree_that_share_a_row_score_their_children_alike) {
+  lane_of_equal_rows one({.temperature = 0});
+  one.grow({.kind = tree_kind::dart});
+  const draft_lane& lane = one.lane;
   ASSERT_EQ(lane.candidates.size(), 25U + 20 * 25);
   for (const std::int32_t node : lane.candidates.level(1)) {
-    const auto& one = lane.candidates[node];
-    const auto& cousin = lane.candidates[25 + static_cast<std::int32_t>(one.rank)];
-    EXPECT_NEAR(one.confidence - lane.candidates.confidence(one.parent),
+    const auto& child = lane.candidates[node];
+    const auto& cousin = lane.candidates[25 + static_cast<std::int32_t>(child.rank)];
+    EXPECT_NEAR(child.confidence - lane.candidates.confidence(child.parent),
                 cousin.confidence - lane.candidates.confidence(cousin.parent), 1e-9)
-        << "child " << one.rank << " of " << one.parent;
+        << "child " << child.rank << " of " << child.parent;
   }
 }
 
