@@ -39,6 +39,7 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   } else if (!type.empty()) {
     reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": only text is offered"));
   }
+  reader.check_unread("messages[].content[]");
   if (reader.failure()) {
     outer.fail(*reader.failure());
     return false;
@@ -90,16 +91,17 @@ chat_message read_message(field_reader& reader) {
   message.role = template_roles[*role];
   read_content(reader, message.content);
   reader.text(spec("messages[].name"), message.name);
+  std::vector<tool_call> calls;
+  read_tool_calls(reader, calls);
   if (message.role == "assistant") {
-    read_tool_calls(reader, message.tool_calls);
+    message.tool_calls = std::move(calls);
     if (!message.content) reader.text(spec("messages[].refusal"), message.content.emplace());
     if (message.content && message.content->empty() && !message.tool_calls.empty()) message.content.reset();
-    reader.refuse(spec("messages[].audio"));
-    reader.refuse(spec("messages[].function_call"));
   }
   if (message.role == "tool") reader.text(spec("messages[].tool_call_id"), message.tool_call_id);
   if (!message.content && message.tool_calls.empty() && !reader.failure())
     reader.fail("content", "is required");
+  reader.check_unread("messages[]");
   return message;
 }
 
@@ -123,6 +125,7 @@ void read_tool(field_reader& reader, json_writer& out) {
   if (nested) {
     field_reader body(*nested, reader.path_of("function"));
     check_function(body);
+    reader.check_unread("tools[]");
     if (body.failure()) return reader.fail(*body.failure());
     out.raw(compact(*nested));
   } else {

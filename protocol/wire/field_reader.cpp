@@ -180,6 +180,50 @@ void field_reader::refuse(const field_spec& row) {
   refuse(row.name, rule);
 }
 
+void field_reader::check(const field_spec& row) {
+  bool flag = false;
+  std::int64_t integer_value = 0;
+  std::string text_value;
+  if (row.state == field_state::refused) return refuse(row);
+  switch (row.type) {
+  case field_type::boolean:
+    boolean(row, flag);
+    return;
+  case field_type::integer:
+    integer(row, integer_value);
+    return;
+  case field_type::text:
+    if (row.choices.empty())
+      text(row, text_value);
+    else
+      choice(row);
+    return;
+  case field_type::object:
+    object(row);
+    return;
+  case field_type::object_list:
+    array(row);
+    return;
+  case field_type::text_or_objects:
+    if (const auto value = find(row); value && !value->is_string() && !value->is_array())
+      fail(row.name, "must be a string or an array of parts, not " + std::string(kind_of(*value)));
+    return;
+  default: // of no object whose fields depend on one another
+    return;
+  }
+}
+
+void field_reader::check_unread(std::string_view path) {
+  const auto is_read = [](const member& entry) { return entry.is_read; };
+  if (std::all_of(members_.begin(), members_.end(), is_read)) return;
+  for (const auto& group : field_groups)
+    for (const auto& row : group.rows) {
+      if (row.object != path) continue;
+      const auto* entry = member_named(index_of_name(row.name));
+      if (entry != nullptr && !entry->is_read) check(row);
+    }
+}
+
 bool field_reader::boolean(std::string_view name, bool& out) {
   const auto value = find(name);
   if (!value) return false;

@@ -17,15 +17,20 @@ namespace {
 std::optional<chat_message> read_item(field_reader& reader) {
   std::string type = "message";
   reader.text(spec("input[].type"), type);
-  if (type == "reasoning") return std::nullopt;
   chat_message message;
+  if (type == "reasoning") {
+    reader.check_unread("input[]");
+    return std::nullopt;
+  }
+  std::optional<std::string> content;
+  read_content(reader, content);
   if (type == "message") {
     const auto role = reader.choice(spec("input[].role"));
     if (!role && !reader.failure()) reader.fail("role", "is required");
     if (!role) return message;
     static constexpr const char* template_roles[] = {"system", "system", "user", "assistant"};
     message.role = template_roles[*role];
-    read_content(reader, message.content);
+    message.content = std::move(content);
     if (!message.content && !reader.failure()) reader.fail("content", "is required");
     reader.accept(spec("input[].id"));
     reader.accept(spec("input[].status"));
@@ -49,6 +54,7 @@ std::optional<chat_message> read_item(field_reader& reader) {
     reader.fail(unsupported(reader.path_of("type"),
                             reader.path_of("type") + ": items of type \"" + type + "\" are not offered"));
   }
+  reader.check_unread("input[]");
   return message;
 }
 

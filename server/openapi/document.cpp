@@ -117,13 +117,17 @@ void write_success(json_writer& out, const operation& what) {
   out.key("content").begin_object();
   write_content(out, what.media, what.reply);
   if (!what.events.empty()) {
-    out.key("text/event-stream").begin_object().key("schema").begin_object().field("type", "string");
-    out.field("description", std::string("Server-sent events; the data of each is a ")
-                                 .append(what.events)
-                                 .append(", an error, or [DONE]."));
-    // OpenAPI 3.2 has itemSchema for this.
-    write_reference(out.key("x-event-schema"), what.events);
-    out.end_object().end_object();
+    // One event. OpenAPI 3.2 has itemSchema for this.
+    out.key("text/event-stream").begin_object().key("schema").begin_object().field("type", "object");
+    out.field("description",
+              std::string("Each event's data is a ").append(what.events).append(", an error, or [DONE]."));
+    out.key("required").raw(R"(["data"])").key("properties").begin_object();
+    out.key("event").begin_object().field("type", "string").end_object();
+    out.key("data").begin_object().field("type", "string").field("contentMediaType", "application/json");
+    out.key("contentSchema").begin_object().key("anyOf").begin_array();
+    write_reference(out, what.events);
+    write_reference(out, "error");
+    out.end_array().end_object().end_object().end_object().end_object().end_object();
   }
   out.end_object().end_object();
 }

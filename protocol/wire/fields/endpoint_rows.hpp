@@ -53,7 +53,7 @@ inline constexpr field_spec message_rows[] = {
          "Instead of `prompt`: a conversation to tokenize."),
     required(choice("messages[].role", in::conversations, message_roles, {}, "Who speaks.")),
     list(field_type::text_or_objects, "messages[].content", in::conversations, 0, 0,
-         "Required, except beside `tool_calls`. The texts of parts are joined by line breaks."),
+         "Required, except of the assistant. The texts of parts are joined by line breaks."),
     choice("messages[].content[].type", in::conversations, message_part_types, {}, "Others are refused."),
     text("messages[].content[].text", in::conversations, 0, max_text_bytes, {}, "Of parts of text."),
     text("messages[].content[].refusal", in::conversations, 0, max_text_bytes, {}, "Of type `refusal`."),
@@ -107,6 +107,8 @@ inline constexpr field_spec tool_rows[] = {
 
 inline constexpr std::string_view item_types[] = {"message", "function_call", "function_call_output",
                                                   "reasoning"};
+inline constexpr std::string_view item_part_types[] = {"text", "input_text", "output_text", "refusal",
+                                                       "reasoning_text"};
 inline constexpr std::string_view item_roles[] = {"system", "developer", "user", "assistant"};
 inline constexpr std::string_view included[] = {"message.output_text.logprobs",
                                                 "reasoning.encrypted_content"};
@@ -114,13 +116,16 @@ inline constexpr std::string_view truncations[] = {"disabled"};
 inline constexpr std::string_view verbosities[] = {"medium"};
 
 inline constexpr field_spec response_rows[] = {
-    list(field_type::text_or_objects, "input", in::all_responses, 0, request_limits{}.max_messages,
-         "A user message, or items. Required, except with `previous_response_id` or `paceline.resume`."),
+    required_unless("previous_response_id",
+                    list(field_type::text_or_objects, "input", in::all_responses, 0,
+                         request_limits{}.max_messages,
+                         "A user message, or items. Not required with `paceline.resume` either.")),
     choice("input[].type", in::all_responses, item_types, "\"message\"",
            "Others are refused. `reasoning` items of earlier turns are no part of the prompt."),
     choice("input[].role", in::all_responses, item_roles, {}, "Of messages; required."),
     list(field_type::text_or_objects, "input[].content", in::all_responses, 0, 0, "Of messages; required."),
-    choice("input[].content[].type", in::all_responses, message_part_types, {}, "Others are refused."),
+    choice("input[].content[].type", in::all_responses, item_part_types, {},
+           "Others are refused; `reasoning_text` is of `reasoning` items."),
     text("input[].content[].text", in::all_responses, 0, max_text_bytes, {}, "Of parts of text."),
     text("input[].content[].refusal", in::all_responses, 0, max_text_bytes, {}, "Of type `refusal`."),
     text("input[].call_id", in::all_responses, 0, 256, {}, "Of calls and their outputs."),

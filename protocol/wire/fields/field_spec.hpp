@@ -85,8 +85,9 @@ struct field_spec {
   field_type type = field_type::boolean;
   field_state state = field_state::supported;
   bool required = false;
-  bool is_closed = false; ///< of objects: fields without a row are refused instead of ignored
-  std::int64_t least = 0; ///< of integers; bytes of texts; elements of lists
+  std::string_view unless = {}; ///< another field of the object: one of the two is required
+  bool is_closed = false;       ///< of objects: fields without a row are refused instead of ignored
+  std::int64_t least = 0;       ///< of integers; bytes of texts; elements of lists
   std::int64_t most = 0;
   std::int64_t most_bytes = 0; ///< of the texts in a list
   float_range range = {};
@@ -209,6 +210,11 @@ consteval field_spec refused(std::string_view path, request_kinds where, neutral
 consteval field_spec without_effect(std::string_view path, request_kinds where, std::string_view doc) {
   auto made = row(path, where, field_type::other, doc);
   made.state = field_state::without_effect;
+  return made;
+}
+
+consteval field_spec required_unless(std::string_view other, field_spec made) {
+  made.unless = other;
   return made;
 }
 

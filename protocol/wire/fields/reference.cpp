@@ -77,6 +77,7 @@ std::string allowed(const field_spec& row) {
 
 std::string initial(const field_spec& row) {
   if (row.required) return "required";
+  if (!row.unless.empty()) return "required, or " + code(row.unless);
   if (!is_json(row.initial)) return std::string(row.initial);
   return code(row.initial.starts_with('"') ? row.initial.substr(1, row.initial.size() - 2) : row.initial);
 }

@@ -195,6 +195,13 @@ void write_field(json_writer& out, const field_spec& row, request_kinds kind) {
   out.end_object();
 }
 
+/// That the object has the field, and not as null.
+void write_presence(json_writer& out, std::string_view name) {
+  out.begin_object().key("required").begin_array().value(name).end_array().key("properties").begin_object();
+  out.key(name).begin_object().key("not").begin_object().field("type", "null").end_object().end_object();
+  out.end_object().end_object();
+}
+
 /// "properties", "required" and "additionalProperties" of the object at `path`.
 void write_members(json_writer& out, request_kinds kind, std::string_view path, bool is_closed) {
   const auto for_each = [&](const auto& write) {
@@ -216,6 +223,13 @@ void write_members(json_writer& out, request_kinds kind, std::string_view path, 
     });
     out.end_array();
   }
+  for_each([&](const field_spec& row) { // in one object there is one such row
+    if (row.unless.empty()) return;
+    out.key("anyOf").begin_array();
+    write_presence(out, row.name);
+    write_presence(out, row.unless);
+    out.end_array();
+  });
   out.field("additionalProperties", !is_closed);
 }
 

@@ -45,7 +45,16 @@ TEST(chat_request, names_the_message_and_field_that_break_a_rule) {
       {R"("messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{"}}]}])",
        "messages[0].tool_calls[0].function.arguments"},
       {R"("messages":[{"role":"assistant","tool_calls":[{"type":"function"}]}])",
-       "messages[0].tool_calls[0].function"}};
+       "messages[0].tool_calls[0].function"},
+      // Fields of another role or kind are judged, too.
+      {R"("messages":[{"role":"user","content":"x","tool_calls":[{"id":1}]}])",
+       "messages[0].tool_calls[0].id"},
+      {R"("messages":[{"role":"user","content":"x","tool_call_id":1}])", "messages[0].tool_call_id"},
+      {R"("messages":[{"role":"user","content":"x","audio":{}}])", "messages[0].audio"},
+      {R"("messages":[{"role":"user","content":[{"type":"text","text":"x","refusal":1}]}])",
+       "messages[0].content[0].refusal"},
+      {R"("messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","name":1,"function":{"name":"f"}}])",
+       "tools[0].name"}};
   for (const auto& [members, param] : cases) {
     const auto request = parse(members);
     ASSERT_FALSE(request) << members;

@@ -109,6 +109,21 @@ TEST(field_reader, keeps_nothing_of_a_million_other_members) {
   EXPECT_LT(test::largest_allocation(), 4096U);
 }
 
+TEST(field_reader, checks_what_was_not_read_by_the_table) {
+  const auto failure = [](std::string_view text) {
+    reading r(text);
+    std::string role;
+    r.reader.text(spec("messages[].role"), role);
+    r.reader.check_unread("messages[]");
+    return r.reader.failure() ? r.reader.failure()->param : "";
+  };
+  EXPECT_EQ(failure(R"({"role":1,"name":1})"), "body.role");
+  EXPECT_EQ(failure(R"({"role":"user","name":1})"), "body.name");
+  EXPECT_EQ(failure(R"({"role":"user","audio":{}})"), "body.audio");
+  EXPECT_EQ(failure(R"({"role":"user","content":7})"), "body.content");
+  EXPECT_EQ(failure(R"({"role":"user","name":"x","content":[],"top_p":"of another object","x":1})"), "");
+}
+
 TEST(field_reader, refuses_a_field_of_the_table_unless_its_value_is_neutral) {
   reading r(R"({"mirostat":0,"typical_p":0.5})");
   r.reader.refuse(spec("mirostat"));

@@ -104,6 +104,8 @@ const std::map<std::string, std::vector<std::string>> examples = {
     {"input[].type",
      {"\"message\"", "\"function_call\"",
       "\"function_call_output\""}}, // of thoughts alone there is no prompt
+    {"input[].content[].type",
+     {"\"text\"", "\"input_text\"", "\"output_text\"", "\"refusal\""}}, // of messages
     {"messages[].content[].type", {"\"text\"", "\"input_text\"", "\"output_text\"", "\"refusal\""}},
 };
 
@@ -349,6 +351,17 @@ TEST(field_table, a_default_is_accepted_where_it_is_json) {
     EXPECT_FALSE(result.failure) << row.initial << ": " << result.failure->message;
   });
   EXPECT_GT(num_checked, 100U);
+}
+
+TEST(field_table, one_of_two_fields_suffices) {
+  const auto frame = [](const std::string& rest) {
+    return parse(in::frames, R"({"type":"response.create")" + rest + "}");
+  };
+  EXPECT_EQ(spec("input").unless, "previous_response_id");
+  const auto neither = frame("");
+  ASSERT_TRUE(neither.failure);
+  EXPECT_EQ(neither.failure->param, "input");
+  EXPECT_FALSE(frame(R"(,"previous_response_id":"r")").failure);
 }
 
 TEST(field_table, every_field_is_declared_once_and_documented) {

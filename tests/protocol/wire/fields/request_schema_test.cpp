@@ -57,6 +57,13 @@ TEST(request_schema, names_what_is_required_and_accepts_unknown_fields_where_the
   EXPECT_EQ(json::serialize(chat.at("properties").at("response_format").at("required")), R"(["type"])");
 }
 
+TEST(request_schema, says_that_one_of_two_fields_is_required) {
+  EXPECT_EQ(
+      json::serialize(schema_of(in::responses).at("anyOf")),
+      R"([{"required":["input"],"properties":{"input":{"not":{"type":"null"}}}},)"
+      R"({"required":["previous_response_id"],"properties":{"previous_response_id":{"not":{"type":"null"}}}}])");
+}
+
 TEST(request_schema, names_the_page_instead_of_a_link) {
   const auto chat = schema_of(in::chat);
   const auto& rule = chat.at("properties").at("speculation").at("properties").at("rule");
