@@ -178,7 +178,8 @@ std::string schema_writer::other_member(const conjunction& schemas, const std::v
   if (has_rest && schemas.size() > 1) return "";
   const std::string rest = value(schemas_of_it);
   if (rest.empty()) return "";
-  auto key = to_ebnf(*regex, text_form::json_string, false);
+  auto key = to_ebnf(*regex, text_form::json_string, false,
+                     [&](const std::string& rule) { return add_rule("c", rule); });
   if (!key) {
     algebra_.refuse(key.error().code(), from, "patternProperties", key.error().message());
     return "";
