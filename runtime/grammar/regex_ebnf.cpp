@@ -69,6 +69,14 @@ std::pair<code_set, code_set> halves(const code_set& set) {
   return {low, high};
 }
 
+std::string repeated(const std::string& part, std::uint32_t min, std::uint32_t max) {
+  if (max == unbounded && min <= 1) return part + (min == 0 ? "*" : "+");
+  // With one count for both the library would try every place where the counting could begin.
+  if (max == unbounded) return part + "{" + std::to_string(min) + "} " + part + "*";
+  if (min == 0 && max == 1) return part + "?";
+  return part + "{" + std::to_string(min) + "," + std::to_string(max) + "}";
+}
+
 class writer {
  public:
   using rule_adder = std::function<std::string(const std::string&)>;
@@ -85,15 +93,19 @@ class writer {
     case kind::choice:
       append_parts(node.parts, " | ");
       return;
-    case kind::repeat:
-      text += '(';
-      if (node.parts.front().what == kind::characters)
-        text += repeated_set(node.parts.front().characters);
-      else
+    case kind::repeat: {
+      std::string part;
+      if (node.parts.front().what == kind::characters) {
+        part = "(" + repeated_set(node.parts.front().characters) + ")";
+      } else {
+        std::swap(text, part);
         append(node.parts.front());
-      text += ')';
-      append_bounds(node.min, node.max);
+        std::swap(text, part);
+        part = "(" + part + ")";
+      }
+      text += repeated(part, node.min, node.max);
       return;
+    }
     case kind::begin_anchor:
     case kind::end_anchor:
       has_inner_anchor = true;
@@ -135,18 +147,6 @@ class writer {
       append(parts[i]);
     }
     text += ')';
-  }
-
-  void append_bounds(std::uint32_t min, std::uint32_t max) {
-    if (max == unbounded && min <= 1) {
-      text += min == 0 ? '*' : '+';
-    } else if (min == 0 && max == 1) {
-      text += '?';
-    } else {
-      text += '{' + std::to_string(min) + ',';
-      if (max != unbounded) text += std::to_string(max);
-      text += '}';
-    }
   }
 
   text_form form_;

@@ -21,7 +21,10 @@ std::size_t prefix_size(const conjunct& one) {
 
 std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max) {
   if (max == 0U) return "";
-  return "(" + what + "){" + std::to_string(min) + "," + (max ? std::to_string(*max) : "") + "}";
+  const std::string part = "(" + what + ")";
+  if (!max && min == 0) return part + "*";
+  if (!max) return part + "{" + std::to_string(min) + "} " + part + "*";
+  return part + "{" + std::to_string(min) + "," + std::to_string(*max) + "}";
 }
 
 } // namespace

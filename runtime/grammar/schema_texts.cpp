@@ -145,6 +145,7 @@ std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr f
 
 std::string schema_writer::text(const conjunction& schemas) {
   constexpr std::uint32_t max_length = 10'000;
+  constexpr std::uint32_t max_least = 1'000; // the library needs many seconds for 10,000
   schema_ptr from = nullptr;
   std::string_view keyword;
   std::string pattern;
@@ -176,11 +177,12 @@ std::string schema_writer::text(const conjunction& schemas) {
   if (from != nullptr) return pattern_text(schemas, from, keyword, pattern);
   if (!least && !most) return "json_string";
   if (most && least.value_or(0) > *most) return "";
-  if (least.value_or(0) > max_length)
-    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength",
-                    "above 10000 it is not supported");
-  const std::string upper = most ? std::to_string(std::min(*most, max_length)) : "";
-  return "\"\\\"\" json_character{" + std::to_string(least.value_or(0)) + "," + upper + "} \"\\\"\"";
+  if (least.value_or(0) > max_least)
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength", "above 1000 it is not supported");
+  const std::string lower = std::to_string(least.value_or(0));
+  const std::string counted = most ? "{" + lower + "," + std::to_string(std::min(*most, max_length)) + "}"
+                                   : "{" + lower + "} json_character*";
+  return "\"\\\"\" json_character" + counted + " \"\\\"\"";
 }
 
 } // namespace paceline::grammar
