@@ -22,39 +22,70 @@ bool contains(const code_set& set, std::uint32_t code) { return !intersection(se
 
 bool is_everything(const code_set& set) { return complement(set).empty(); }
 
-void append_json_set(std::string& out, const code_set& set) {
-  if (is_everything(set)) {
-    out += json_character_rule;
-    return;
-  }
-  out += '(';
+bool is_single(const code_set& set) { return set.size() == 1 && set[0].first == set[0].last; }
+
+std::string class_of(const code_set& set) {
+  std::string out;
+  append_class(out, set);
+  return is_single(set) ? "\"" + out.substr(1, out.size() - 2) + "\"" : out;
+}
+
+/// The spellings of a set's characters in a JSON string, as alternatives.
+std::vector<std::string> json_spellings(const code_set& set) {
+  std::vector<std::string> out;
+  if (is_everything(set)) return {std::string(json_character_rule)};
   const code_set raw = intersection(set, raw_in_json());
-  if (!raw.empty()) append_class(out, raw);
-  for (const auto& [character, letter] : short_escapes) {
-    if (!contains(set, static_cast<unsigned char>(character))) continue;
-    if (out.back() != '(') out += " | ";
-    append_literal(out, std::string{'\\', letter});
-  }
+  if (!raw.empty()) out.push_back(class_of(raw));
+  const auto escape = [&](const std::string& text) { append_literal(out.emplace_back(), text); };
+  for (const auto& [character, letter] : short_escapes)
+    if (contains(set, static_cast<unsigned char>(character))) escape({'\\', letter});
   for (std::uint32_t code = 0; code < 0x20; ++code) {
     const bool is_short = code == 8 || code == 9 || code == 10 || code == 12 || code == 13;
     if (is_short || !contains(set, code)) continue;
-    if (out.back() != '(') out += " | ";
-    append_literal(out, std::string("\\u00") + (code < 16 ? '0' : '1') + "0123456789abcdef"[code % 16]);
+    escape(std::string("\\u00") + (code < 16 ? '0' : '1') + "0123456789abcdef"[code % 16]);
   }
-  out += ')';
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& alternatives) {
+  std::string out;
+  for (const auto& one : alternatives) out += (out.empty() ? "" : " | ") + one;
+  return out;
+}
+
+/// A set as two that make it up together.
+std::pair<code_set, code_set> halves(const code_set& set) {
+  code_set low = set;
+  code_set high;
+  if (set.size() > 1) {
+    const auto middle = static_cast<std::ptrdiff_t>(set.size() / 2);
+    high.assign(set.begin() + middle, set.end());
+    low.resize(static_cast<std::size_t>(middle));
+  } else {
+    const std::uint32_t middle = set[0].first + (set[0].last - set[0].first) / 2;
+    low[0].last = middle;
+    high.push_back({middle + 1, set[0].last});
+  }
+  return {low, high};
+}
+
+std::string repeated(const std::string& part, std::uint32_t min, std::uint32_t max) {
+  if (max == unbounded && min <= 1) return part + (min == 0 ? "*" : "+");
+  // With one count for both the library would try every place where the counting could begin.
+  if (max == unbounded) return part + "{" + std::to_string(min) + "} " + part + "*";
+  if (min == 0 && max == 1) return part + "?";
+  return part + "{" + std::to_string(min) + "," + std::to_string(max) + "}";
 }
 
 class writer {
  public:
-  explicit writer(text_form form) : form_(form) {}
+  using rule_adder = std::function<std::string(const std::string&)>;
+  writer(text_form form, const rule_adder& add_rule) : form_(form), add_rule_(add_rule) {}
 
   void append(const regex_node& node) {
     switch (node.what) {
     case kind::characters:
-      if (form_ == text_form::plain)
-        append_class(text, node.characters);
-      else
-        append_json_set(text, node.characters);
+      text += "(" + joined(spellings(node.characters)) + ")";
       return;
     case kind::sequence:
       append_parts(node.parts, " ");
@@ -62,12 +93,19 @@ class writer {
     case kind::choice:
       append_parts(node.parts, " | ");
       return;
-    case kind::repeat:
-      text += '(';
-      append(node.parts.front());
-      text += ')';
-      append_bounds(node.min, node.max);
+    case kind::repeat: {
+      std::string part;
+      if (node.parts.front().what == kind::characters) {
+        part = "(" + repeated_set(node.parts.front().characters) + ")";
+      } else {
+        std::swap(text, part);
+        append(node.parts.front());
+        std::swap(text, part);
+        part = "(" + part + ")";
+      }
+      text += repeated(part, node.min, node.max);
       return;
+    }
     case kind::begin_anchor:
     case kind::end_anchor:
       has_inner_anchor = true;
@@ -79,6 +117,25 @@ class writer {
   bool has_inner_anchor = false;
 
  private:
+  std::vector<std::string> spellings(const code_set& set) const {
+    if (form_ == text_form::json_string) return json_spellings(set);
+    return {class_of(set)};
+  }
+
+  /// XGrammar 0.2.8 writes out a class that is repeated, which takes seconds, and its masks are wrong then. A
+  /// rule with several alternatives is repeated as it is.
+  std::string repeated_set(const code_set& set) const {
+    auto alternatives = spellings(set);
+    if (alternatives.size() == 1 && alternatives[0].starts_with('[')) {
+      const code_set raw = form_ == text_form::plain ? set : intersection(set, raw_in_json());
+      if (!is_single(raw)) {
+        const auto [low, high] = halves(raw);
+        alternatives = {class_of(low), class_of(high)};
+      }
+    }
+    return alternatives.size() == 1 ? alternatives[0] : add_rule_(joined(alternatives));
+  }
+
   void append_parts(const std::vector<regex_node>& parts, std::string_view between) {
     if (parts.empty()) {
       text += "\"\"";
@@ -92,19 +149,8 @@ class writer {
     text += ')';
   }
 
-  void append_bounds(std::uint32_t min, std::uint32_t max) {
-    if (max == unbounded && min <= 1) {
-      text += min == 0 ? '*' : '+';
-    } else if (min == 0 && max == 1) {
-      text += '?';
-    } else {
-      text += '{' + std::to_string(min) + ',';
-      if (max != unbounded) text += std::to_string(max);
-      text += '}';
-    }
-  }
-
   text_form form_;
+  const rule_adder& add_rule_;
 };
 
 regex_node anything() {
@@ -139,8 +185,9 @@ regex_node unanchored(regex_node node, bool is_whole) {
 
 } // namespace
 
-expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole) {
-  writer out(form);
+expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole,
+                              const std::function<std::string(const std::string&)>& add_rule) {
+  writer out(form, add_rule);
   out.append(unanchored(regex, is_whole));
   if (out.has_inner_anchor)
     return error(errc::unsupported, "'^' and '$' are supported at the beginning and the end only");

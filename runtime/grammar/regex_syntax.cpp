@@ -10,8 +10,9 @@ namespace paceline::grammar {
 namespace {
 
 constexpr std::size_t max_depth = 32;
-constexpr std::uint64_t max_weight = 20'000;
+constexpr std::uint64_t max_weight = 2'000;
 constexpr std::uint32_t max_count = 10'000;
+constexpr std::size_t max_open = 64; // each may be at any place at the same time
 
 using kind = regex_node::kind;
 
@@ -141,6 +142,8 @@ class parser {
     } else if (!take('*')) {
       return part;
     }
+    const bool is_counted = out.max != unbounded && out.max > 1;
+    if (!is_counted && ++num_open_ > max_open) refuse(errc::unsupported, "more than 64 '*', '+' and '?'");
     take('?'); // which of several matches is preferred does not change what matches
     if (is_at('*') || is_at('+') || is_at('?') || is_at('{'))
       refuse(errc::invalid_argument, "two repetitions of the same thing");
@@ -157,7 +160,7 @@ class parser {
   void add_weight(std::uint64_t weight) {
     weight_ += weight;
     if (weight_ > max_weight)
-      refuse(errc::unsupported, "written out, the expression has more than 20000 characters");
+      refuse(errc::unsupported, "written out, the expression has more than 2000 characters");
   }
 
   code_set bracket() {
@@ -264,6 +267,7 @@ class parser {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
+  std::size_t num_open_ = 0;
   std::uint64_t weight_ = 0; ///< characters when all repetitions are written out
   std::optional<error> failure_;
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ inline constexpr std::uint32_t unbounded = 0xFFFFFFFF;
 
 /// Errors name the position, in bytes from 0: errc::invalid_argument for wrong syntax, errc::unsupported for
 /// look-around, back-references, word boundaries, Unicode properties, flags, more than 32 nested groups, and
-/// repetitions that stand for more than 20,000 characters when they are written out.
+/// repetitions that stand for more than 2,000 characters when they are written out,
+/// and more than 64 "*", "+" and "?".
 expected<regex_node> parse_regex(std::string_view text);
 
 /// Whether `regex` matches a part of `text`, which is well-formed UTF-8. Time grows with the square of the
@@ -40,7 +42,9 @@ enum class text_form : std::uint8_t {
 
 /// As an EBNF expression that matches the whole text. Unless `is_whole`, the expression may match a part of
 /// the text if it has no anchors, as in JSON Schema. errc::unsupported for anchors that are not at an edge.
-expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole);
+/// `add_rule` adds a rule with a body and gives its name.
+expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole,
+                              const std::function<std::string(const std::string&)>& add_rule);
 
 /// The rule that `json_string` expressions refer to: any character of a JSON string, or its escape.
 inline constexpr std::string_view json_character_rule = "json_character";

@@ -13,7 +13,7 @@ namespace json = boost::json;
 
 constexpr std::size_t max_alternatives = 64;
 constexpr std::size_t max_steps = 200'000;
-constexpr std::size_t max_one_of = 64;
+constexpr std::size_t max_one_of = 32;
 
 std::string_view text_of(const json::value& value) {
   const auto& text = value.get_string();
@@ -135,7 +135,7 @@ schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) 
   if (schema == nullptr) return open;
   const auto& branches = schema->get_object().at("oneOf").get_array();
   choice out{{}, open.parent};
-  if (branches.size() > max_one_of) refuse(errc::unsupported, schema, "oneOf", "more than 64 alternatives");
+  if (branches.size() > max_one_of) refuse(errc::unsupported, schema, "oneOf", "more than 32 alternatives");
   for (const auto& one : branches) out.lists.push_back({{&one}});
   for (std::size_t i = 0; i < branches.size() && !failure_; ++i)
     for (std::size_t k = i + 1; k < branches.size() && !failure_; ++k) {

@@ -21,7 +21,10 @@ std::size_t prefix_size(const conjunct& one) {
 
 std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max) {
   if (max == 0U) return "";
-  return "(" + what + "){" + std::to_string(min) + "," + (max ? std::to_string(*max) : "") + "}";
+  const std::string part = "(" + what + ")";
+  if (!max && min == 0) return part + "*";
+  if (!max) return part + "{" + std::to_string(min) + "} " + part + "*";
+  return part + "{" + std::to_string(min) + "," + std::to_string(*max) + "}";
 }
 
 } // namespace
@@ -178,7 +181,8 @@ std::string schema_writer::other_member(const conjunction& schemas, const std::v
   if (has_rest && schemas.size() > 1) return "";
   const std::string rest = value(schemas_of_it);
   if (rest.empty()) return "";
-  auto key = to_ebnf(*regex, text_form::json_string, false);
+  auto key = to_ebnf(*regex, text_form::json_string, false,
+                     [&](const std::string& rule) { return add_rule("c", rule); });
   if (!key) {
     algebra_.refuse(key.error().code(), from, "patternProperties", key.error().message());
     return "";

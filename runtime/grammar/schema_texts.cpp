@@ -22,6 +22,14 @@ void add_alternative(std::string& body, const std::string& one) {
   body += one;
 }
 
+/// The first `count` characters of `text`, or all of it.
+std::string first_characters(std::string_view text, std::size_t count) {
+  std::size_t at = 0;
+  for (; count > 0 && at < text.size(); --count)
+    if (!next_code_point(text, at)) ++at;
+  return std::string(text.substr(0, at));
+}
+
 std::string in_ascii(std::string_view quoted) {
   std::string out;
   std::array<char, 16> escape{};
@@ -56,40 +64,50 @@ std::string json_text_literal(std::string_view text) {
 }
 
 std::string schema_writer::text_except(const std::set<std::string>& texts) {
-  // A tree of the texts' beginnings: each rule goes on from one of them.
+  // A tree of the texts' beginnings: each rule goes on from one of them. Rules of it take milliseconds to
+  // compile, so the tree ends where it becomes large.
+  constexpr std::size_t max_beginnings = 64;
   std::set<std::string> beginnings{""};
-  for (const auto& text : texts)
-    for (std::size_t at = 0; at < text.size();) {
-      if (!next_code_point(text, at)) break;
-      beginnings.insert(text.substr(0, at));
-    }
+  for (std::size_t depth = 1;; ++depth) {
+    std::set<std::string> longer = beginnings;
+    for (const auto& text : texts) longer.insert(first_characters(text, depth));
+    const bool is_complete = longer.size() == beginnings.size();
+    if (is_complete || (longer.size() > max_beginnings && depth > 1)) break;
+    beginnings = std::move(longer);
+  }
   const std::string prefix = new_name("k") + "_";
-  std::map<std::string, std::size_t> index;
-  for (const auto& beginning : beginnings) index.emplace(beginning, index.size());
+  std::map<std::string, std::string> names; // of the rules that match something
   const code_set plain = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
-  for (const auto& beginning : beginnings) {
-    std::vector<code_range> followed;
+  for (auto it = beginnings.rbegin(); it != beginnings.rend(); ++it) {
+    const std::string& beginning = *it;
     std::string body = texts.contains(beginning) ? "" : "\"\\\"\"";
-    for (auto it = index.upper_bound(beginning); it != index.end() && it->first.starts_with(beginning);
-         ++it) {
+    std::vector<code_range> followed;
+    bool is_cut = false; // texts go on here and the tree does not
+    for (auto text = texts.upper_bound(beginning); text != texts.end() && text->starts_with(beginning);
+         ++text) {
       std::size_t at = beginning.size();
-      const auto code = next_code_point(it->first, at);
-      if (!code || at != it->first.size()) continue;
-      followed.push_back({*code, *code});
+      const auto code = next_code_point(*text, at).value_or(0);
+      const std::string longer = text->substr(0, at);
+      is_cut = is_cut || !beginnings.contains(longer);
+      const bool is_new = followed.empty() || followed.back().first != code;
+      if (!is_new) continue;
+      followed.push_back({code, code});
+      const auto next = names.find(longer);
+      if (next == names.end() || intersection(plain, {{code, code}}).empty()) continue;
       std::string one;
-      append_literal(one, it->first.substr(beginning.size()));
-      // What needs an escape can never come next.
-      if (!intersection(plain, followed.back().first == *code ? code_set{{*code, *code}} : code_set{})
-               .empty())
-        add_alternative(body, one + " " + prefix + std::to_string(it->second));
+      append_literal(one, longer.substr(beginning.size()));
+      add_alternative(body, one + " " + next->second);
     }
     std::string other;
     append_class(other, intersection(plain, complement(to_set(followed))));
-    add_alternative(body, other + " json_plain_end");
+    if (!is_cut) add_alternative(body, other + " json_plain_end");
+    if (body.empty()) continue;
     new_name("");
-    define(prefix + std::to_string(index[beginning]), body);
+    const auto name = prefix + std::to_string(names.size());
+    names.emplace(beginning, name);
+    define(name, body);
   }
-  return "\"\\\"\" " + prefix + "0";
+  return names.contains("") ? "\"\\\"\" " + names[""] : "";
 }
 
 std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr from, std::string_view keyword,
@@ -118,7 +136,8 @@ std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr f
     repeat.max = std::min(repeat.max, most.value_or(unbounded));
     if (repeat.min > repeat.max) return "";
   }
-  auto body = to_ebnf(*regex, text_form::json_string, false);
+  auto body = to_ebnf(*regex, text_form::json_string, false,
+                      [&](const std::string& rule) { return add_rule("c", rule); });
   if (body) return "\"\\\"\" " + *body + " \"\\\"\"";
   algebra_.refuse(body.error().code(), from, keyword, body.error().message());
   return "";
@@ -126,6 +145,7 @@ std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr f
 
 std::string schema_writer::text(const conjunction& schemas) {
   constexpr std::uint32_t max_length = 10'000;
+  constexpr std::uint32_t max_least = 1'000; // the library needs many seconds for 10,000
   schema_ptr from = nullptr;
   std::string_view keyword;
   std::string pattern;
@@ -157,11 +177,12 @@ std::string schema_writer::text(const conjunction& schemas) {
   if (from != nullptr) return pattern_text(schemas, from, keyword, pattern);
   if (!least && !most) return "json_string";
   if (most && least.value_or(0) > *most) return "";
-  if (least.value_or(0) > max_length)
-    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength",
-                    "above 10000 it is not supported");
-  const std::string upper = most ? std::to_string(std::min(*most, max_length)) : "";
-  return "\"\\\"\" json_character{" + std::to_string(least.value_or(0)) + "," + upper + "} \"\\\"\"";
+  if (least.value_or(0) > max_least)
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength", "above 1000 it is not supported");
+  const std::string lower = std::to_string(least.value_or(0));
+  const std::string counted = most ? "{" + lower + "," + std::to_string(std::min(*most, max_length)) + "}"
+                                   : "{" + lower + "} json_character*";
+  return "\"\\\"\" json_character" + counted + " \"\\\"\"";
 }
 
 } // namespace paceline::grammar

@@ -45,8 +45,10 @@ void schema_writer::define(const std::string& name, const std::string& body) {
 }
 
 std::string schema_writer::add_rule(std::string_view prefix, const std::string& body) {
+  if (const auto found = names_.find(body); found != names_.end()) return found->second;
   std::string name = new_name(prefix);
   define(name, body);
+  names_.emplace(body, name);
   return name;
 }
 
@@ -195,9 +197,11 @@ std::string schema_writer::number(const conjunction& schemas, type_set types) {
     if (!bounds.min && !bounds.max) return "json_integer";
     return integer_range(bounds.min, bounds.max);
   }
-  if ((types & integer_type) == 0)
+  if ((types & integer_type) == 0) {
+    if (!bounds.min && !bounds.max) return "json_fraction";
     algebra_.refuse(errc::unsupported, schemas.front().schema, "",
-                    "numbers that are not integers are not supported");
+                    "bounds of numbers that are not integers are not supported");
+  }
   if (!bounds.min && !bounds.max) return "json_number";
   return number_range(bounds.min, bounds.max);
 }
@@ -265,6 +269,7 @@ json_string ::= "\"" json_character* "\""
 json_plain_end ::= [ !#-\[\]-\U0010FFFF]* "\""
 json_natural ::= "0" | [1-9] [0-9]*
 json_integer ::= "0" | "-"? [1-9] [0-9]*
+json_fraction ::= "-"? json_natural "." [0-9]* [1-9] [0-9]*
 json_number ::= "-"? json_natural ("." [0-9]+)? ([eE] [+\-]? [0-9]{1,2})?
 )";
 }

@@ -26,6 +26,7 @@ class schema_writer {
  private:
   /// The name of the rule for values that obey all of `roots`.
   std::string value(const std::vector<schema_ptr>& roots);
+  /// A rule with that body; rules with the same body are one.
   std::string add_rule(std::string_view prefix, const std::string& body);
   std::string new_name(std::string_view prefix);
   void define(const std::string& name, const std::string& body);
@@ -39,7 +40,8 @@ class schema_writer {
   std::string text(const conjunction& schemas);
   std::string pattern_text(const conjunction& schemas, schema_ptr from, std::string_view keyword,
                            std::string_view pattern);
-  /// A JSON string, with quotes and without escapes, that is none of `texts`.
+  /// A JSON string, with quotes and without escapes, that is none of `texts`. Of many texts only the
+  /// beginnings are told apart: then it begins as none of them.
   std::string text_except(const std::set<std::string>& texts);
 
   std::string array(const conjunction& schemas);
@@ -59,7 +61,8 @@ class schema_writer {
 
   schema_algebra algebra_;
   std::map<std::vector<schema_ptr>, std::string> rules_;
-  std::set<std::string> open_; ///< rules that are being written
+  std::map<std::string, std::string> names_; ///< of rules, by their bodies
+  std::set<std::string> open_;               ///< rules that are being written
   std::string text_;
   std::size_t num_rules_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <boost/json/value.hpp>
 
 #include <cctype>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace paceline::grammar {
 namespace {
 
 constexpr std::size_t max_depth = 32;
-constexpr std::size_t max_repetition = 10'000;
+constexpr std::size_t max_repetition = 128; // XGrammar 0.2.8 writes these out; its masks for more are wrong
 
 error refusal(errc code, std::size_t line, std::string_view rule) {
   return {code, "line " + std::to_string(line) + ": " + std::string(rule)};
@@ -88,7 +89,7 @@ class ebnf_scan {
     std::size_t value = 0;
     for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0; ++at_)
       if (value <= max_repetition) value = value * 10 + static_cast<std::size_t>(text_[at_] - '0');
-    if (value > max_repetition) return refusal(errc::unsupported, line_, "more than 10000 repetitions");
+    if (value > max_repetition) return refusal(errc::unsupported, line_, "more than 128 repetitions");
     return {};
   }
 
@@ -119,9 +120,16 @@ expected<std::string> from_choice(std::string_view text) {
 expected<std::string> from_regex(std::string_view text) {
   auto regex = parse_regex(text);
   if (!regex) return std::move(regex).error().within("regex");
-  auto body = to_ebnf(*regex, text_form::plain, true);
+  std::map<std::string, std::string> names;
+  std::string rules;
+  const auto add_rule = [&](const std::string& rule) {
+    const auto [found, is_new] = names.emplace(rule, "c" + std::to_string(names.size()));
+    if (is_new) rules += found->second + " ::= " + rule + "\n";
+    return found->second;
+  };
+  auto body = to_ebnf(*regex, text_form::plain, true, add_rule);
   if (!body) return std::move(body).error().within("regex");
-  return "root ::= " + *body + "\n";
+  return "root ::= " + *body + "\n" + rules;
 }
 
 } // namespace

@@ -1,0 +1,69 @@
+#include "runtime/grammar/number_ranges.hpp"
+
+#include <boost/json/value.hpp>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <regex>
+#include <string>
+
+namespace paceline::grammar {
+namespace {
+
+/// The EBNF of ranges as a regular expression: quotes and spaces go, a point is a point.
+std::regex as_regex(const std::string& ebnf) {
+  std::string out;
+  for (const char c : ebnf) {
+    if (c == '"' || c == ' ') continue;
+    if (c == '.') out += '\\';
+    out += c;
+  }
+  return std::regex(out);
+}
+
+TEST(number_ranges, integers_are_exactly_those_between_the_bounds) {
+  for (std::int64_t min = -120; min <= 120; min += 7)
+    for (std::int64_t max = min; max <= 130; max += 9) {
+      const auto both = as_regex(integer_range(min, max));
+      const auto above = as_regex(integer_range(min, std::nullopt));
+      const auto below = as_regex(integer_range(std::nullopt, max));
+      for (std::int64_t i = -1200; i <= 1200; i += (i > -150 && i < 150) ? 1 : 37) {
+        const auto text = std::to_string(i);
+        ASSERT_EQ(std::regex_match(text, both), min <= i && i <= max) << text << " in " << min << ", " << max;
+        ASSERT_EQ(std::regex_match(text, above), min <= i) << text << " from " << min;
+        ASSERT_EQ(std::regex_match(text, below), i <= max) << text << " to " << max;
+      }
+    }
+}
+
+TEST(number_ranges, numbers_with_fractions_obey_the_bounds) {
+  for (const double min : {-2.5, -1.0, 0.0, 0.25, 3.0})
+    for (const double max : {-1.25, 0.0, 0.5, 3.0, 11.75})
+      for (const bool is_exclusive : {false, true}) {
+        const auto ebnf = number_range(to_bound(min, is_exclusive), to_bound(max, is_exclusive));
+        if (ebnf.empty()) {
+          EXPECT_TRUE(min > max || (min == max && is_exclusive)) << min << " " << max;
+          continue;
+        }
+        const auto range = as_regex(ebnf);
+        for (int i = -1400; i <= 1400; i += 5) {
+          // Two decimals: all bounds have at most two.
+          const int whole = std::abs(i) / 100;
+          const int rest = std::abs(i) % 100;
+          const auto text = std::string(i < 0 ? "-" : "") + std::to_string(whole) + "." +
+                            (rest < 10 ? "0" : "") + std::to_string(rest);
+          const double value = i / 100.0;
+          const bool is_inside = is_exclusive ? min < value && value < max : min <= value && value <= max;
+          ASSERT_EQ(std::regex_match(text, range), is_inside) << text << " in " << min << ", " << max;
+        }
+      }
+}
+
+TEST(number_ranges, a_bound_with_too_many_digits_is_none) {
+  EXPECT_FALSE(to_bound(1e300, false));
+  EXPECT_FALSE(to_bound(0.12345678, false));
+  EXPECT_EQ(to_bound(-0.125, false)->scaled, -125);
+}
+
+} // namespace
+} // namespace paceline::grammar

@@ -1,0 +1,77 @@
+#include "runtime/grammar/regex_syntax.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::grammar {
+namespace {
+
+bool finds(std::string_view pattern, std::string_view text) {
+  const auto regex = parse_regex(pattern);
+  EXPECT_TRUE(regex) << pattern;
+  return regex && matches(*regex, text);
+}
+
+TEST(regex, matches_as_ecmascript_does) {
+  EXPECT_TRUE(finds("b+", "abbc"));
+  EXPECT_FALSE(finds("^b+", "abbc"));
+  EXPECT_TRUE(finds("^a(b|c){2,3}$", "abcb"));
+  EXPECT_FALSE(finds("^a(b|c){2,3}$", "ab"));
+  EXPECT_FALSE(finds("^a(b|c){2,3}$", "abcbc"));
+  EXPECT_TRUE(finds("^[^a-c\\d]$", "é"));
+  EXPECT_FALSE(finds("^.$", "\n"));
+  EXPECT_TRUE(finds("^\\s\\S$", "\xC2\xA0x"));
+  EXPECT_TRUE(finds("^(a*)*$", "aaa"));
+  EXPECT_TRUE(finds("", ""));
+  EXPECT_TRUE(finds("^a{3}$", "aaa"));
+  EXPECT_FALSE(finds("^a{3}$", "aa"));
+}
+
+TEST(regex, refuses_what_it_cannot_keep) {
+  const std::vector<std::pair<std::string, errc>> cases{
+      {"^+", errc::invalid_argument},
+      {"a**", errc::invalid_argument},
+      {"(", errc::invalid_argument},
+      {")", errc::invalid_argument},
+      {"[", errc::invalid_argument},
+      {"[z-a]", errc::invalid_argument},
+      {"[]", errc::invalid_argument},
+      {"a{2,1}", errc::invalid_argument},
+      {"\\", errc::invalid_argument},
+      {"\xFF", errc::invalid_argument},
+      {"(?=a)", errc::unsupported},
+      {"(?<!a)b", errc::unsupported},
+      {"(a)\\1", errc::unsupported},
+      {"\\bword", errc::unsupported},
+      {"\\p{L}", errc::unsupported},
+      {"(?i)a", errc::unsupported},
+      {"a{99999999999}", errc::unsupported},
+      {"\\ud800", errc::unsupported},
+      {"((a{1,50}){1,50}){1,50}", errc::unsupported},
+  };
+  for (const auto& [pattern, code] : cases) {
+    const auto regex = parse_regex(pattern);
+    ASSERT_FALSE(regex) << pattern;
+    EXPECT_EQ(regex.error().code(), code) << pattern << ": " << regex.error().message();
+    EXPECT_TRUE(regex.error().message().starts_with("position ")) << regex.error().message();
+  }
+  for (const char* repeated : {"(", "[", "a?", ".*"}) {
+    std::string text;
+    for (int i = 0; i < 60'000; ++i) text += repeated;
+    EXPECT_FALSE(parse_regex(text)) << repeated;
+  }
+}
+
+TEST(regex, an_anchor_inside_is_refused_as_a_grammar) {
+  const auto add_rule = [](const std::string&) { return std::string("r"); };
+  for (const char* pattern : {"a^b", "(a$)b", "a(b|^c)"})
+    EXPECT_FALSE(to_ebnf(*parse_regex(pattern), text_form::plain, true, add_rule)) << pattern;
+  for (const char* pattern : {"^ab$", "(^a|b$)", "^(a|b)$"})
+    EXPECT_TRUE(to_ebnf(*parse_regex(pattern), text_form::plain, true, add_rule)) << pattern;
+}
+
+} // namespace
+} // namespace paceline::grammar

@@ -1,0 +1,86 @@
+#include "runtime/grammar/schema_grammar.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace paceline::grammar {
+namespace {
+
+struct refused {
+  const char* schema;
+  errc code;
+  const char* place;
+};
+
+TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
+  const refused cases[] = {
+      {R"({"uniqueItems": true})", errc::unsupported, "#/uniqueItems"},
+      {R"({"properties": {"a": {"items": {"uniqueItems": true}}}})", errc::unsupported,
+       "#/properties/a/items/uniqueItems"},
+      {R"({"contains": {}, "maxContains": 2})", errc::unsupported, "#/maxContains"},
+      {R"({"$ref": "other.json"})", errc::unsupported, "#/$ref"},
+      {R"({"$ref": "#/$defs/x"})", errc::invalid_argument, "#/$ref"},
+      {R"({"type": "string", "format": "regex"})", errc::unsupported, "#/format"},
+      {R"x({"type": "string", "pattern": "(?=a)"})x", errc::unsupported, "#/pattern"},
+      {R"({"type": "string", "pattern": "a", "maxLength": 3})", errc::unsupported, "#/pattern"},
+      {R"({"not": {"items": {}}})", errc::unsupported, "#/not"},
+      {R"({"if": {"pattern": "a"}, "then": false})", errc::unsupported, "#/if"},
+      {R"({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]})", errc::unsupported, "#/oneOf"},
+      {R"({"type": "number", "multipleOf": 0.3})", errc::unsupported, "#/multipleOf"},
+      {R"({"items": [{}], "additionalItems": false})", errc::invalid_argument, "#/items"},
+      {R"({"dependencies": {}})", errc::unsupported, "#/dependencies"},
+      {R"({"properties": {"a~/b": {"type": "text"}}})", errc::invalid_argument, "#/properties/a~0~1b/type"},
+      {R"({"minLength": -1})", errc::invalid_argument, "#/minLength"},
+      {R"({"required": "a"})", errc::invalid_argument, "#/required"},
+      {R"({"type": "object", "minProperties": 3})", errc::unsupported, "#/minProperties"},
+      {R"(false)", errc::invalid_argument, "#"},
+      {R"({"type": "string", "enum": [1, 2]})", errc::invalid_argument, "#"},
+      {R"([])", errc::invalid_argument, "#"},
+      {R"({)", errc::invalid_argument, ""},
+      {R"({"\u0001types": 3})", errc::invalid_argument, ""},
+  };
+  for (const auto& one : cases) {
+    const auto ebnf = schema_to_ebnf(one.schema);
+    ASSERT_FALSE(ebnf) << one.schema;
+    EXPECT_EQ(ebnf.error().code(), one.code) << ebnf.error().message();
+    const auto begin = std::string("schema: ") + one.place;
+    EXPECT_TRUE(ebnf.error().message().starts_with(*one.place == 0 ? begin : begin + ": "))
+        << ebnf.error().message();
+  }
+}
+
+TEST(schema, annotations_and_unknown_keywords_are_allowed) {
+  EXPECT_TRUE(
+      schema_to_ebnf(R"({"title": "t", "description": "d", "default": {"uniqueItems": true}, "examples": [1],
+    "$comment": "c", "deprecated": true, "readOnly": true, "x-own": 1, "type": "integer"})"));
+}
+
+TEST(schema, hostile_ones_end_in_an_error) {
+  std::string nested = "{}";
+  for (int i = 0; i < 40; ++i) nested = R"({"items": )" + nested + "}";
+  std::string product = R"({"allOf": [)";
+  for (int i = 0; i < 30; ++i)
+    product += std::string(i > 0 ? "," : "") + R"({"anyOf": [{"type": "string"}, {"minimum": )" +
+               std::to_string(i) + "}]}";
+  product += "]}";
+  std::string chain = R"({"$ref": "#/$defs/d0", "$defs": {)";
+  for (int i = 0; i < 5000; ++i)
+    chain += "\"d" + std::to_string(i) + R"(": {"$ref": "#/$defs/d)" + std::to_string(i + 1) + R"("},)";
+  chain += R"("d5000": {}}})";
+  std::string names = R"({"type": "object", "properties": {)";
+  for (int i = 0; i < 3000; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\": {}";
+  names += "}}";
+  for (const auto& text : {std::string(60'000, '['), nested, product, chain, names,
+                           std::string(R"({"type": "string", "minLength": 1000000000})"),
+                           std::string(R"({"minimum": 1e400})"), std::string("\0\1", 2)})
+    EXPECT_FALSE(schema_to_ebnf(text)) << text.substr(0, 60);
+  // These refer to themselves and are satisfiable.
+  for (const char* text :
+       {R"({"$ref": "#"})", R"({"allOf": [{"$ref": "#"}]})",
+        R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})", R"({"properties": {"next": {"$ref": "#"}}})"})
+    EXPECT_TRUE(schema_to_ebnf(text)) << text;
+}
+
+} // namespace
+} // namespace paceline::grammar

@@ -1,0 +1,189 @@
+#include "runtime/grammar/grammar_compiler.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+#include "tests/support/tiny_vocabulary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace paceline::grammar {
+namespace {
+
+using kind = grammar_source::kind;
+
+/// Bytes, some longer tokens, and an end. The logits have 40 tokens more than the vocabulary.
+class cursors : public testing::Test {
+ protected:
+  cursors()
+      : vocabulary(*tokenizer::tokenizer::from_vocabulary(
+            test::make_vocabulary(test::tiny_bpe{.merges = {{"a", "m"},
+                                                            {"n", "am"},
+                                                            {"nam", "e"},
+                                                            {"\"", ":"},
+                                                            {"t", "r"},
+                                                            {"tr", "ue"},
+                                                            {"u", "e"},
+                                                            {"a", "b"},
+                                                            {"ab", "c"},
+                                                            {"1", "2"},
+                                                            {"}", "\n"}}}))),
+        vocab_size(static_cast<std::uint32_t>(vocabulary.size()) + 40), end(*vocabulary.eos()),
+        library(make_compiler(vocabulary, vocab_size, {end})) {}
+
+  std::shared_ptr<const token_constraint> compile(kind what, const std::string& text) const {
+    auto made = library->compile({what, text});
+    EXPECT_TRUE(made) << (made ? "" : made.error().message());
+    return made ? *made : nullptr;
+  }
+  std::vector<token_id> tokens_of(const std::string& text) const {
+    return *vocabulary.encode(text, {.add_special = false, .parse_special = false});
+  }
+  static std::vector<std::uint32_t> copy(std::span<const std::uint32_t> mask) {
+    return {mask.begin(), mask.end()};
+  }
+  static bool is_set(const std::vector<std::uint32_t>& mask, std::size_t i) {
+    return ((mask[i / 32] >> (i % 32)) & 1U) != 0;
+  }
+
+  std::vector<token_id> allowed_tokens(constraint_cursor& cursor, const std::vector<token_id>& output) const {
+    const auto mask = copy(cursor.allowed(output, {}));
+    std::vector<token_id> out;
+    for (std::size_t i = 0; i < mask.size() * 32; ++i)
+      if (is_set(mask, i)) out.push_back(token_id{static_cast<token_id::rep>(i)});
+    return out;
+  }
+
+  tokenizer::tokenizer vocabulary;
+  std::uint32_t vocab_size;
+  token_id end;
+  std::unique_ptr<compiler> library;
+};
+
+const grammar_source sources[] = {
+    {kind::json_object, ""},
+    {kind::regex, "(ab|abc|[^a]{1,200}x)*[0-9]{2,4}"},
+    {kind::ebnf, "root ::= \"a\" root \"b\" | \"c\""},
+    {kind::choice, R"(["name", "nam", "true"])"},
+    {kind::json_schema, R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 150},
+       "n": {"type": "integer", "minimum": 3, "maximum": 1200}}, "required": ["n"]})"},
+    {kind::json_schema,
+     R"({"type": "array", "items": {"enum": ["a", "ab", true, 12, null]}, "minItems": 1})"},
+};
+
+TEST_F(cursors, move_in_both_directions_and_agree_with_a_fresh_one) {
+  std::mt19937 random(5);
+  for (const auto& source : sources) {
+    const auto constraint = compile(source.what, source.text);
+    ASSERT_TRUE(constraint);
+    const auto cursor = constraint->begin();
+    std::vector<token_id> output;
+    for (int step = 0; step < 120; ++step) {
+      std::vector<token_id> path;
+      // Forwards by allowed tokens, backwards, and sometimes to what is not allowed.
+      const auto next = allowed_tokens(*cursor, output);
+      if (random() % 4 == 0)
+        output.resize(random() % (output.size() + 1));
+      else if (!next.empty())
+        output.push_back(next[random() % next.size()]);
+      for (std::size_t i = random() % 3; i > 0; --i)
+        path.push_back(token_id{static_cast<token_id::rep>(random() % vocab_size)});
+      const auto fresh = constraint->begin();
+      ASSERT_EQ(copy(cursor->allowed(output, path)), copy(fresh->allowed(output, path))) << source.text;
+      ASSERT_EQ(cursor->num_allowed(output, {}, path), constraint->begin()->num_allowed(output, {}, path));
+      if (output.size() > 60) output.clear();
+    }
+  }
+}
+
+TEST_F(cursors, allow_exactly_the_tokens_that_are_accepted) {
+  std::mt19937 random(6);
+  for (const auto& source : sources) {
+    const auto constraint = compile(source.what, source.text);
+    ASSERT_TRUE(constraint);
+    const auto cursor = constraint->begin();
+    std::vector<token_id> output;
+    for (int step = 0; step < 60; ++step) {
+      const auto mask = copy(cursor->allowed(output, {}));
+      ASSERT_EQ(mask.size(), (vocab_size + 31) / 32);
+      for (std::size_t i = 0; i < mask.size() * 32; ++i) {
+        const token_id token{static_cast<token_id::rep>(i)};
+        ASSERT_EQ(is_set(mask, i), cursor->num_allowed(output, {}, {&token, 1}) == 1)
+            << source.text << " behind " << vocabulary.decode(output) << " token " << i;
+      }
+      const auto next = allowed_tokens(*cursor, output);
+      ASSERT_EQ(next.empty(), !output.empty() && output.back() == end) << vocabulary.decode(output);
+      if (next.empty())
+        output.clear();
+      else
+        output.push_back(next[random() % next.size()]);
+    }
+  }
+}
+
+TEST_F(cursors, allow_the_end_when_the_text_is_whole) {
+  const auto constraint = compile(kind::choice, R"(["nam", "name"])");
+  const auto cursor = constraint->begin();
+  EXPECT_EQ(cursor->num_allowed({}, {}, {&end, 1}), 0U);
+  const auto part = tokens_of("nam");
+  const auto may_end = allowed_tokens(*cursor, part);
+  EXPECT_EQ(may_end, (std::vector<token_id>{token_id{'e'}, end}));
+  EXPECT_EQ(allowed_tokens(*cursor, tokens_of("name")), std::vector<token_id>{end});
+  auto ended = part;
+  ended.push_back(end);
+  EXPECT_TRUE(allowed_tokens(*cursor, ended).empty());
+  EXPECT_TRUE(allowed_tokens(*cursor, tokens_of("nab")).empty());
+}
+
+TEST_F(cursors, never_allow_special_tokens_and_tokens_beyond_the_vocabulary) {
+  const auto constraint = compile(kind::regex, "(.|\\n)*");
+  const auto cursor = constraint->begin();
+  const auto mask = copy(cursor->allowed({}, {}));
+  EXPECT_FALSE(is_set(mask, static_cast<std::size_t>(vocabulary.bos()->value)));
+  for (std::size_t i = vocabulary.size(); i < mask.size() * 32; ++i) EXPECT_FALSE(is_set(mask, i)) << i;
+  for (const int bad : {-1, static_cast<int>(vocab_size), 1 << 30}) {
+    const token_id token{bad};
+    EXPECT_EQ(cursor->num_allowed({}, {}, {&token, 1}), 0U);
+  }
+}
+
+TEST_F(cursors, tell_the_text_that_must_follow) {
+  const auto constraint =
+      compile(kind::json_schema, R"({"type": "object", "properties": {"name": {"type": "boolean"}},
+    "required": ["name"], "additionalProperties": false})");
+  const auto cursor = constraint->begin();
+  std::vector<token_id> forced;
+  cursor->append_forced({}, 16, forced);
+  EXPECT_EQ(vocabulary.decode(forced), "{");
+  forced.clear();
+  const auto begin = tokens_of("{\"");
+  cursor->append_forced(begin, 16, forced);
+  EXPECT_EQ(vocabulary.decode(forced), "name\":");
+  EXPECT_EQ(forced.size(), 2U) << "as the vocabulary divides it";
+  forced.clear();
+  cursor->append_forced(begin, 1, forced);
+  EXPECT_EQ(vocabulary.decode(forced), "name");
+  forced.clear();
+  cursor->append_forced(tokens_of("{\"name\":"), 16, forced);
+  EXPECT_TRUE(forced.empty()) << "a space or a value may follow";
+  cursor->append_forced(tokens_of("{\"x"), 16, forced);
+  EXPECT_TRUE(forced.empty()) << "not allowed itself";
+}
+
+TEST_F(cursors, leave_out_a_forced_token_that_may_become_a_longer_one) {
+  // "ab" is forced, and "abc" is one token.
+  const auto constraint = compile(kind::regex, "xab(c|d)");
+  std::vector<token_id> forced;
+  constraint->begin()->append_forced({}, 16, forced);
+  EXPECT_EQ(vocabulary.decode(forced), "x");
+  const auto other = compile(kind::regex, "xab(d|e)");
+  forced.clear();
+  other->begin()->append_forced({}, 16, forced);
+  EXPECT_EQ(vocabulary.decode(forced), "xab");
+}
+
+} // namespace
+} // namespace paceline::grammar
