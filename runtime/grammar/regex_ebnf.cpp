@@ -194,10 +194,19 @@ expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_w
   return std::move(out.text);
 }
 
-std::string json_character_rules() {
+std::string json_plain_characters() {
   std::string raw;
   append_class(raw, raw_in_json());
-  return std::string(json_character_rule) + " ::= " + raw + R"( | "\\" json_escape
+  return raw;
+}
+
+std::string json_character_rules() {
+  const std::string raw = json_plain_characters();
+  // The rest of a text is one rule that ends with itself: tokens of several characters stay within it, and
+  // the library knows their masks beforehand. In a repetition of a rule for one character each token would be
+  // tried at every step, which takes milliseconds.
+  return "json_rest ::= \"\\\"\" | " + raw + " json_rest | \"\\\\\" json_escape json_rest\n" +
+         std::string(json_character_rule) + " ::= " + raw + R"( | "\\" json_escape
 json_escape ::= ["\\/bfnrt] | "u" ([0-9A-CE-Fa-ce-f] json_hex | [Dd] [0-7] json_hex2 | json_pair)
 json_hex ::= [0-9A-Fa-f] json_hex2
 json_hex2 ::= [0-9A-Fa-f] [0-9A-Fa-f]

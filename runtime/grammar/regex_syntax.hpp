@@ -50,5 +50,7 @@ expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_w
 inline constexpr std::string_view json_character_rule = "json_character";
 /// Its definition, with the rules that it refers to.
 std::string json_character_rules();
+/// The set of characters that stand in a JSON text as they are, as EBNF.
+std::string json_plain_characters();
 
 } // namespace paceline::grammar

@@ -180,9 +180,10 @@ std::string schema_writer::text(const conjunction& schemas) {
   if (least.value_or(0) > max_least)
     algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength", "above 1000 it is not supported");
   const std::string lower = std::to_string(least.value_or(0));
-  const std::string counted = most ? "{" + lower + "," + std::to_string(std::min(*most, max_length)) + "}"
-                                   : "{" + lower + "} json_character*";
-  return "\"\\\"\" json_character" + counted + " \"\\\"\"";
+  const std::string plain = json_plain_characters();
+  if (!most) return R"("\"" )" + plain + "{" + lower + "} json_rest";
+  // Without escapes: a repetition of one set of characters, whose masks the library knows beforehand.
+  return R"("\"" )" + plain + "{" + lower + "," + std::to_string(std::min(*most, max_length)) + R"(} "\"")";
 }
 
 } // namespace paceline::grammar
