@@ -265,7 +265,8 @@ std::string schema_writer::write() {
   const std::string root = value({algebra_.document().root()});
   if (failure() || root.empty()) return "";
   return "root ::= " + root + "\n" + text_ + json_character_rules() + R"(ws ::= " "? | "\n" [ \t]{0,20}
-json_string ::= "\"" json_character* "\""
+json_string ::= "\"" json_rest
+json_rest ::= "\"" | [ !#-\[\]-\U0010FFFF] json_rest | "\\" json_escape json_rest
 json_plain_end ::= [ !#-\[\]-\U0010FFFF]* "\""
 json_natural ::= "0" | [1-9] [0-9]*
 json_integer ::= "0" | "-"? [1-9] [0-9]*
