@@ -95,7 +95,9 @@ chat_message read_message(field_reader& reader) {
   read_tool_calls(reader, calls);
   if (message.role == "assistant") {
     message.tool_calls = std::move(calls);
-    if (!message.content) reader.text(spec("messages[].refusal"), message.content.emplace());
+    std::string refusal;
+    if (!message.content && reader.text(spec("messages[].refusal"), refusal))
+      message.content = std::move(refusal);
     if (message.content && message.content->empty() && !message.tool_calls.empty()) message.content.reset();
   }
   if (message.role == "tool") reader.text(spec("messages[].tool_call_id"), message.tool_call_id);

@@ -53,7 +53,7 @@ inline constexpr field_spec message_rows[] = {
          "Instead of `prompt`: a conversation to tokenize."),
     required(choice("messages[].role", in::conversations, message_roles, {}, "Who speaks.")),
     list(field_type::text_or_objects, "messages[].content", in::conversations, 0, 0,
-         "Required, except of the assistant. The texts of parts are joined by line breaks."),
+         "Required, except beside `tool_calls` and `refusal`. The texts of parts are joined by line breaks."),
     choice("messages[].content[].type", in::conversations, message_part_types, {}, "Others are refused."),
     text("messages[].content[].text", in::conversations, 0, max_text_bytes, {}, "Of parts of text."),
     text("messages[].content[].refusal", in::conversations, 0, max_text_bytes, {}, "Of type `refusal`."),

@@ -113,6 +113,8 @@ const std::map<std::string, std::vector<std::string>> examples = {
 const std::set<std::string> required_in_place = {"response_format.json_schema",
                                                  "prompt",
                                                  "messages",
+                                                 "messages[].content",
+                                                 "messages[].refusal",
                                                  "messages[].content[].text",
                                                  "messages[].content[].refusal",
                                                  "tools[].name",
