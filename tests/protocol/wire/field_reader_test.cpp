@@ -113,7 +113,7 @@ TEST(field_reader, checks_what_was_not_read_by_the_table) {
   const auto failure = [](std::string_view text) {
     reading r(text);
     std::string role;
-    r.reader.text(spec("messages[].role"), role);
+    r.reader.text(spec("messages[].role", in::chat), role);
     r.reader.check_unread("messages[]", in::chat);
     return r.reader.failure() ? r.reader.failure()->param : "";
   };
