@@ -28,7 +28,7 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   field_reader reader(part, outer.path_of(name));
   std::string type;
   std::string text;
-  if (!reader.text(spec("messages[].content[].type"), type) && !reader.failure())
+  if (!reader.text(spec("messages[].content[].type", in::chat), type) && !reader.failure())
     reader.fail("type", "is required");
   if (type == "text" || type == "input_text" || type == "output_text") {
     if (!reader.text(spec("messages[].content[].text"), text) && !reader.failure())
@@ -39,7 +39,7 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   } else if (!type.empty()) {
     reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": only text is offered"));
   }
-  reader.check_unread("messages[].content[]");
+  reader.check_unread("messages[].content[]", in::chat);
   if (reader.failure()) {
     outer.fail(*reader.failure());
     return false;
@@ -82,7 +82,7 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
 
 chat_message read_message(field_reader& reader) {
   chat_message message;
-  const auto role = reader.choice(spec("messages[].role"));
+  const auto role = reader.choice(spec("messages[].role", in::chat));
   if (!role) {
     if (!reader.failure()) reader.fail("role", "is required");
     return message;
@@ -95,27 +95,29 @@ chat_message read_message(field_reader& reader) {
   read_tool_calls(reader, calls);
   if (message.role == "assistant") {
     message.tool_calls = std::move(calls);
-    if (!message.content) reader.text(spec("messages[].refusal"), message.content.emplace());
+    std::string refusal;
+    if (!message.content && reader.text(spec("messages[].refusal"), refusal))
+      message.content = std::move(refusal);
     if (message.content && message.content->empty() && !message.tool_calls.empty()) message.content.reset();
   }
   if (message.role == "tool") reader.text(spec("messages[].tool_call_id"), message.tool_call_id);
   if (!message.content && message.tool_calls.empty() && !reader.failure())
     reader.fail("content", "is required");
-  reader.check_unread("messages[]");
+  reader.check_unread("messages[]", in::chat);
   return message;
 }
 
 /// Checks the fields of a function, in either spelling.
 void check_function(field_reader& body) {
   std::string text;
-  if (!body.text(spec("tools[].name"), text) && !body.failure()) body.fail("name", "is required");
+  if (!body.text(spec("tools[].name", in::chat), text) && !body.failure()) body.fail("name", "is required");
   body.text(spec("tools[].description"), text);
   body.object(spec("tools[].parameters"));
 }
 
 /// {"type":"function","function":{...}} from either spelling, appended to `out`.
 void read_tool(field_reader& reader, json_writer& out) {
-  if (!reader.choice(spec("tools[].type"))) {
+  if (!reader.choice(spec("tools[].type", in::chat))) {
     if (!reader.failure()) reader.fail("type", "is required");
     return;
   }
@@ -125,14 +127,14 @@ void read_tool(field_reader& reader, json_writer& out) {
   if (nested) {
     field_reader body(*nested, reader.path_of("function"));
     check_function(body);
-    reader.check_unread("tools[]");
+    reader.check_unread("tools[]", in::chat);
     if (body.failure()) return reader.fail(*body.failure());
     out.raw(compact(*nested));
   } else {
     check_function(reader);
     out.begin_object();
-    for (const auto* row : {&spec("tools[].name"), &spec("tools[].description"), &spec("tools[].parameters"),
-                            &spec("tools[].strict")})
+    for (const auto* row : {&spec("tools[].name", in::chat), &spec("tools[].description"),
+                            &spec("tools[].parameters"), &spec("tools[].strict")})
       if (const auto value = reader.find(*row)) out.key(row->name).raw(compact(*value));
     out.end_object();
   }
@@ -149,7 +151,7 @@ void argument_budget::take(field_reader& reader, const chat_message& message, st
 }
 
 bool read_content(field_reader& reader, std::optional<std::string>& out) {
-  const auto content = reader.find(spec("messages[].content"));
+  const auto content = reader.find(spec("messages[].content", in::chat));
   if (!content) return !reader.failure();
   if (content->is_string()) {
     out = content->string();
@@ -190,7 +192,7 @@ namespace {
 /// "auto", "none", "required", or a function: {"type":"function","function":{"name":…}} of chats, or
 /// {"type":"function","name":…} of responses. False if the tools are not to be offered.
 bool read_tool_choice(field_reader& outer, tool_demand& demand) {
-  const auto choice = outer.find(spec("tool_choice"));
+  const auto choice = outer.find(spec("tool_choice", in::chat));
   if (!choice || choice->is_string("auto")) return true;
   if (choice->is_string("none")) return false;
   demand.required = true;

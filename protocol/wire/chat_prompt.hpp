@@ -25,7 +25,8 @@ struct tool_call {
   friend bool operator==(const tool_call&, const tool_call&) = default;
 };
 
-/// One message. Its roles are those of chat templates: system (for developer, too), user, assistant, tool.
+/// One message. Its roles are those of chat templates: system (also for developer), user, assistant, and tool
+/// (also for function).
 struct chat_message {
   std::string role;
   std::optional<std::string> content; ///< text parts joined by line breaks; nullopt only with tool calls
@@ -54,7 +55,6 @@ struct chat_prompt {
 /// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
 /// before.
 inline constexpr std::size_t max_tree_values = 400'000;
-inline constexpr std::size_t max_tools = 128;
 
 /// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
 /// receive them as a tree.
@@ -75,7 +75,9 @@ void read_messages(field_reader& reader, std::size_t max_messages, std::vector<c
 /// `parallel`: `parallel_tool_calls`.
 void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
 
-/// Text of a message or item: a string, or text parts of the given kinds. Returns false after a failure.
+/// Text of a message or item: a string, or parts of the types `text`, `input_text`, `output_text` and
+/// `refusal`, whose texts are joined by line breaks. Other parts are refused. `out` is unchanged without
+/// `content`. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
 
 /// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking.

@@ -49,7 +49,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_constraint(reader, request.fields.constraint);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
-  for (const auto* row : {&spec("n_predict"), &spec("max_tokens"), &spec("max_completion_tokens")})
+  for (const auto* row : {&spec("n_predict"), &spec("max_tokens", in::chat), &spec("max_completion_tokens")})
     read_max_tokens(reader, *row, 1, request.fields); // llama-server's name first
   bool logprobs = false;
   std::uint32_t num_top = 0;

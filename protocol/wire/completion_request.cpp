@@ -77,7 +77,8 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
   reader.boolean(spec("echo"), request.echo);
-  for (const auto* row : {&spec("n_predict"), &spec("max_tokens")}) // llama-server's name first
+  for (const auto* row :
+       {&spec("n_predict"), &spec("max_tokens", in::completions)}) // llama-server's name first
     read_max_tokens(reader, *row, request.echo ? 0 : 1, request.fields);
   reader.integer(spec("logprobs", in::completions), request.num_logprobs);
   read_constraint(reader, request.fields.constraint);

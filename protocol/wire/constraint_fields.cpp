@@ -146,4 +146,16 @@ void read_text_format(field_reader& text, std::optional<output_constraint>& out)
   if (reader.failure()) text.fail(*reader.failure());
 }
 
+void read_output_format(field_reader& output_config, std::optional<output_constraint>& out) {
+  const auto fields = output_config.object(spec("output_config.format"));
+  if (!fields) return;
+  field_reader reader(*fields, output_config.path_of("format"));
+  const auto& schema = spec("output_config.format.schema");
+  if (!reader.choice(spec("output_config.format.type")) && !reader.failure())
+    reader.fail("type", "is required");
+  if (!reader.find(schema) && !reader.failure()) reader.fail("schema", "is required");
+  read_schema(reader, schema, out);
+  if (reader.failure()) output_config.fail(*reader.failure());
+}
+
 } // namespace paceline::wire

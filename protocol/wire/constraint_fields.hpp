@@ -24,4 +24,7 @@ void read_constraint(field_reader& reader, std::optional<output_constraint>& out
 /// Reads the member `format` of the Responses API's `text`.
 void read_text_format(field_reader& text, std::optional<output_constraint>& out);
 
+/// Reads the member `format` of the Messages API's `output_config`.
+void read_output_format(field_reader& output_config, std::optional<output_constraint>& out);
+
 } // namespace paceline::wire

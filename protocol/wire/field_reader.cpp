@@ -213,12 +213,12 @@ void field_reader::check(const field_spec& row) {
   }
 }
 
-void field_reader::check_unread(std::string_view path) {
+void field_reader::check_unread(std::string_view path, request_kinds kind) {
   const auto is_read = [](const member& entry) { return entry.is_read; };
   if (std::all_of(members_.begin(), members_.end(), is_read)) return;
   for (const auto& group : field_groups)
     for (const auto& row : group.rows) {
-      if (row.object != path) continue;
+      if (row.object != path || (row.where & kind) == 0) continue;
       const auto* entry = member_named(index_of_name(row.name));
       if (entry != nullptr && !entry->is_read) check(row);
     }

@@ -60,10 +60,10 @@ class field_reader {
   void accept(const field_spec& row) { mark_as_read(row.name); }
   /// Fails if the field is present with another value than null and the neutral ones.
   void refuse(const field_spec& row);
-  /// Checks the fields of the object at `path` that were not read, because they belong to another role or
-  /// kind of it, for their type and bounds: what a field may be does not depend on its neighbours. Of lists
-  /// it checks the number of elements.
-  void check_unread(std::string_view path);
+  /// Checks the fields of the object at `path` of such a request that were not read, because they belong to
+  /// another role or kind of it, for their type and bounds: what a field may be does not depend on its
+  /// neighbours. Of lists it checks the number of elements.
+  void check_unread(std::string_view path, request_kinds kind);
 
   // The same with bounds of the caller's own.
   bool boolean(std::string_view name, bool& out);

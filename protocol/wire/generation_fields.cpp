@@ -14,7 +14,7 @@ namespace {
 
 /// A string, or up to 16: OpenAI accepts four, evaluation tasks send more. An empty one stops nothing.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
-  const auto& row = spec("stop");
+  const auto& row = spec("stop", in::openai);
   const auto field = reader.find(row);
   if (!field) return;
   const auto add = [&](json_view value, const std::string& name) {
@@ -222,7 +222,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
     reader.fail("request_id", "must be printable ASCII without spaces");
   reader.text(spec("cache_salt"), out.cache_salt);
   reader.boolean(spec("skip_special_tokens"), out.skip_special_tokens);
-  reader.boolean(spec("return_token_ids"), out.return_token_ids);
+  reader.boolean(spec("return_token_ids", in::openai), out.return_token_ids);
   read_streaming(reader, out);
 }
 

@@ -19,7 +19,7 @@ std::optional<chat_message> read_item(field_reader& reader) {
   reader.text(spec("input[].type"), type);
   chat_message message;
   if (type == "reasoning") {
-    reader.check_unread("input[]");
+    reader.check_unread("input[]", in::responses);
     return std::nullopt;
   }
   std::optional<std::string> content;
@@ -54,7 +54,7 @@ std::optional<chat_message> read_item(field_reader& reader) {
     reader.fail(unsupported(reader.path_of("type"),
                             reader.path_of("type") + ": items of type \"" + type + "\" are not offered"));
   }
-  reader.check_unread("input[]");
+  reader.check_unread("input[]", in::responses);
   return message;
 }
 

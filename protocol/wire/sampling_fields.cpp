@@ -84,7 +84,7 @@ void read_penalties(field_reader& reader, sampling_params& out) {
 } // namespace
 
 void read_sampling(field_reader& reader, sampling_params& out) {
-  reader.number(spec("temperature"), out.temperature);
+  reader.number(spec("temperature", in::openai), out.temperature);
   reader.number(spec("top_p"), out.top_p);
   reader.number(spec("min_p"), out.min_p);
   reader.integer(spec("top_k"), out.top_k);

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace paceline::server {
@@ -15,9 +16,7 @@ class strand_executor final : public serial_executor {
  public:
   strand_executor(std::shared_ptr<io_runtime> runtime, io_strand strand)
       : runtime_(std::move(runtime)), strand_(std::move(strand)) {}
-  void post(std::function<void()> task) override {
-    if (runtime_->open()) boost::asio::post(strand_, std::move(task));
-  }
+  void post(std::function<void()> task) override { runtime_->post(strand_, std::move(task)); }
 
  private:
   std::shared_ptr<io_runtime> runtime_; // before the strand, which lives in its context
@@ -38,11 +37,20 @@ executor_ptr io_runtime::make_executor(io_strand strand) {
   return std::make_shared<strand_executor>(shared_from_this(), std::move(strand));
 }
 
+void io_runtime::post(const io_strand& strand, std::function<void()> task) {
+  const std::shared_lock lock(closing_); // a post is before the closing or sees it
+  if (is_open_) boost::asio::post(strand, std::move(task));
+}
+
 void io_runtime::finish() {
   guard_.reset();
   for (auto& thread : threads_) thread.join();
-  open_ = false;
-  // Tasks posted after the last run may hold sessions: this releases them.
+  {
+    const std::unique_lock lock(closing_);
+    is_open_ = false;
+  }
+  // A queued task may hold a session, which holds an executor, which owns this runtime and with it the queue:
+  // running what was posted after the threads' last turn breaks that cycle.
   context_.restart();
   context_.poll();
 }

@@ -19,7 +19,7 @@ namespace {
 using wire::json_writer;
 
 constexpr std::string_view description =
-    "Inference with speculative decoding, compatible with OpenAI's interface; described in docs/protocol.md. Unknown fields of requests are "
+    "Inference with speculative decoding, compatible with OpenAI's interface and, under /v1/messages, Anthropic's; described in docs/protocol.md. Unknown fields of requests are "
     "accepted and listed in the header x-paceline-ignored-fields; null counts as absent. Lengths of texts are "
     "counted in bytes of UTF-8. Numbers are not converted with loss: 1.0 is no integer. A path that has no such "
     "method gives 405, requests that are malformed as HTTP 400, 414, 417, 431 or 505.";
@@ -28,11 +28,11 @@ struct named_request {
   std::string_view name;
   wire::request_kinds kind;
 };
-constexpr named_request requests[] = {{"completion_request", wire::in::completions},
-                                      {"chat_request", wire::in::chat},
-                                      {"response_request", wire::in::responses},
-                                      {"tokenize_request", wire::in::tokenize},
-                                      {"detokenize_request", wire::in::detokenize}};
+constexpr named_request requests[] = {
+    {"completion_request", wire::in::completions}, {"chat_request", wire::in::chat},
+    {"message_request", wire::in::messages},       {"message_count_request", wire::in::count_tokens},
+    {"response_request", wire::in::responses},     {"tokenize_request", wire::in::tokenize},
+    {"detokenize_request", wire::in::detokenize}};
 
 std::string_view name_of_request(wire::request_kinds kind) {
   return std::ranges::find(requests, kind, &named_request::kind)->name;
@@ -64,12 +64,20 @@ void write_components(json_writer& out) {
   out.begin_object().field("type", "http").field("scheme", "bearer");
   out.field("description", "A key of server.api_keys_file; without such a file no key is needed.")
       .end_object();
+  out.key("x_api_key")
+      .begin_object()
+      .field("type", "apiKey")
+      .field("in", "header")
+      .field("name", "x-api-key");
+  out.field("description", "The same key, as Anthropic's clients send it.").end_object();
   out.end_object().key("schemas").begin_object();
   wire::write_token_id_schema(out.key("token_id"));
   for (const auto& request : requests) wire::write_request_schema(out.key(request.name), request.kind);
-  const auto replies = with_references(reply_schemas);
-  for (const auto reply : wire::json_view(replies).members())
-    out.key(reply.name()).raw(wire::compact(reply.value));
+  for (const auto schemas : {reply_schemas, message_schemas}) {
+    const auto replies = with_references(schemas);
+    for (const auto reply : wire::json_view(replies).members())
+      out.key(reply.name()).raw(wire::compact(reply.value));
+  }
   out.end_object().end_object();
 }
 
@@ -120,13 +128,15 @@ void write_success(json_writer& out, const operation& what) {
     // One event. OpenAPI 3.2 has itemSchema for this.
     out.key("text/event-stream").begin_object().key("schema").begin_object().field("type", "object");
     out.field("description",
-              std::string("Each event's data is a ").append(what.events).append(", an error, or [DONE]."));
+              std::string("Each event's data is a ")
+                  .append(what.events)
+                  .append(what.error == "error" ? ", an error, or [DONE]." : " or a message_error."));
     out.key("required").raw(R"(["data"])").key("properties").begin_object();
     out.key("event").begin_object().field("type", "string").end_object();
     out.key("data").begin_object().field("type", "string").field("contentMediaType", "application/json");
     out.key("contentSchema").begin_object().key("anyOf").begin_array();
     write_reference(out, what.events);
-    write_reference(out, "error");
+    write_reference(out, what.error);
     out.end_array().end_object().end_object().end_object().end_object().end_object();
   }
   out.end_object().end_object();
@@ -142,7 +152,7 @@ void write_replies(json_writer& out, const endpoint_path& path) {
   for (const auto status : what.failures) {
     out.key(std::to_string(status)).begin_object().field("description", reason_phrase(status));
     out.key("content").begin_object();
-    write_content(out, "application/json", "error");
+    write_content(out, "application/json", what.error);
     out.end_object().end_object();
   }
   out.end_object();
@@ -177,6 +187,14 @@ void write_operation(json_writer& out, const endpoint_path& path) {
   out.end_object();
 }
 
+/// Name of an operation in the object of its path.
+std::string key_of(const endpoint_path& path) {
+  auto key = std::string(path.method);
+  std::ranges::transform(key, key.begin(),
+                         [](char c) { return static_cast<char>(c | 0x20); }); // letters only
+  return key;
+}
+
 void write_paths(json_writer& out) {
   out.key("paths").begin_object();
   std::set<std::string_view> written;
@@ -184,7 +202,7 @@ void write_paths(json_writer& out) {
     if (!written.insert(path.path).second) continue;
     out.key(template_of(path)).begin_object();
     for (const auto& same : all_paths())
-      if (same.path == path.path) write_operation(out.key(same.method == "GET" ? "get" : "post"), same);
+      if (same.path == path.path) write_operation(out.key(key_of(same)), same);
     out.end_object();
   }
   out.end_object();
@@ -197,7 +215,7 @@ std::string write_document() {
   out.key("license").begin_object().field("name", "Apache-2.0").field("identifier", "Apache-2.0");
   out.end_object().end_object();
   out.key("servers").begin_array().begin_object().field("url", "/").end_object().end_array();
-  out.key("security").raw(R"([{},{"bearer":[]}])");
+  out.key("security").raw(R"([{},{"bearer":[]},{"x_api_key":[]}])");
   write_paths(out);
   write_components(out);
   return out.end_object().take();

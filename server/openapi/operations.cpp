@@ -22,6 +22,11 @@ constexpr std::string_view reading_parameters =
     R"({"name":"starting_after","in":"query","description":"The last sequence_number that was read.","schema":{"type":"integer","minimum":0}},)"
     R"({"name":"next_token","in":"query","description":"Output index of the first token that was not read.","schema":{"type":"integer","minimum":0}})";
 
+constexpr std::string_view page_parameters =
+    R"({"name":"limit","in":"query","description":"Items in the page.","schema":{"type":"integer","minimum":1,"maximum":100,"default":20}},)"
+    R"({"name":"order","in":"query","description":"desc: the newest first.","schema":{"enum":["asc","desc"],"default":"desc"}},)"
+    R"({"name":"after","in":"query","description":"Id of the item before the page.","schema":{"type":"string"}})";
+
 constexpr operation completions{.id = "create_completion",
                                 .summary = "Text or tokens in, text out",
                                 .body = wire::in::completions,
@@ -36,6 +41,21 @@ constexpr operation chat{.id = "create_chat_completion",
                          .reply = "chat_completion",
                          .events = "chat_chunk",
                          .failures = of_generation};
+constexpr operation messages{.id = "create_message",
+                             .summary = "A chat in Anthropic's form",
+                             .body = wire::in::messages,
+                             .example = R"({"max_tokens":8,"messages":[{"role":"user","content":"Hello"}]})",
+                             .reply = "message",
+                             .events = "message_event",
+                             .error = "message_error",
+                             .failures = of_generation};
+constexpr operation count_tokens{.id = "count_message_tokens",
+                                 .summary = "The number of tokens of a message's prompt",
+                                 .body = wire::in::count_tokens,
+                                 .example = R"({"messages":[{"role":"user","content":"Hello"}]})",
+                                 .reply = "message_count",
+                                 .error = "message_error",
+                                 .failures = of_conversion};
 constexpr operation create_response{.id = "create_response",
                                     .summary = "The Responses API",
                                     .body = wire::in::responses,
@@ -50,11 +70,21 @@ constexpr operation response_socket{
         "Upgrades to WebSocket. Frames are those of docs/protocol.md; without the upgrade it is 426.",
     .failures = of_socket};
 constexpr operation get_response{.id = "get_response",
-                                 .summary = "A resumable response: its object, or its events",
+                                 .summary =
+                                     "A stored response: its object; of a resumable one also its events",
                                  .reply = "response",
                                  .events = "response_event",
                                  .parameters = reading_parameters,
                                  .failures = of_reading};
+constexpr operation delete_response{.id = "delete_response",
+                                    .summary = "Forgets a stored response",
+                                    .reply = "deleted_response",
+                                    .failures = of_reading};
+constexpr operation input_items{.id = "list_response_input_items",
+                                .summary = "The prompt of a stored response as items, in pages",
+                                .reply = "input_item_list",
+                                .parameters = page_parameters,
+                                .failures = of_model};
 constexpr operation cancel_response{.id = "cancel_response",
                                     .summary = "Ends a running response",
                                     .reply = "cancelled_response",
@@ -104,6 +134,10 @@ const operation& operation_of(endpoint target) noexcept {
     return completions;
   case endpoint::chat_completions:
     return chat;
+  case endpoint::messages:
+    return messages;
+  case endpoint::count_tokens:
+    return count_tokens;
   case endpoint::create_response:
     return create_response;
   case endpoint::response_socket:
@@ -112,6 +146,10 @@ const operation& operation_of(endpoint target) noexcept {
     return get_response;
   case endpoint::cancel_response:
     return cancel_response;
+  case endpoint::delete_response:
+    return delete_response;
+  case endpoint::input_items:
+    return input_items;
   case endpoint::models:
     return models;
   case endpoint::model:
@@ -130,10 +168,6 @@ const operation& operation_of(endpoint target) noexcept {
     return metrics;
   case endpoint::openapi:
     return openapi;
-  case endpoint::messages:
-  case endpoint::count_tokens:
-  case endpoint::delete_response:
-  case endpoint::input_items:
   case endpoint::playground:
     return playground;
   }

@@ -19,6 +19,7 @@ struct operation {
   std::string_view reply = {};        ///< name of the schema of the reply; empty: text
   std::string_view events = {};       ///< name of the schema of each event, where the reply may be a stream
   std::string_view parameters = {};   ///< further ones than the path's, as JSON objects
+  std::string_view error = "error";   ///< name of the schema of refusals
   std::span<const int> failures = {}; ///< statuses of refusals
 };
 

@@ -327,6 +327,32 @@ const std::string_view reply_schemas = R"schemas({
   "type": "object", "required": ["id", "object", "status"],
   "properties": {"id": {"type": "string"}, "object": {"const": "response"}, "status": {"const": "cancelled"}}
 },
+"deleted_response": {
+  "type": "object", "required": ["id", "object", "deleted"],
+  "properties": {"id": {"type": "string"}, "object": {"const": "response"}, "deleted": {"const": true}}
+},
+"input_item": {
+  "type": "object", "required": ["id", "type", "status"],
+  "properties": {
+    "id": {"type": "string"}, "type": {"enum": ["message", "function_call", "function_call_output"]},
+    "status": {"const": "completed"}, "role": {"enum": ["system", "user", "assistant"]},
+    "content": {"type": "array", "items": @input_text}, "call_id": {"type": "string"}, "name": {"type": "string"},
+    "arguments": {"type": "string"}, "output": {"type": "string"}
+  }
+},
+"input_text": {
+  "type": "object", "required": ["type", "text"],
+  "properties": {
+    "type": {"enum": ["input_text", "output_text"]}, "text": {"type": "string"}, "annotations": {"type": "array", "maxItems": 0}
+  }
+},
+"input_item_list": {
+  "type": "object", "required": ["object", "data", "first_id", "last_id", "has_more"],
+  "properties": {
+    "object": {"const": "list"}, "data": {"type": "array", "items": @input_item}, "has_more": {"type": "boolean"},
+    "first_id": {"type": ["string", "null"]}, "last_id": {"type": ["string", "null"]}
+  }
+},
 "model": {
   "type": "object", "required": ["id", "object", "created", "owned_by", "max_model_len", "aliases", "meta"],
   "properties": {

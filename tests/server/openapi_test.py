@@ -15,6 +15,7 @@ CASES_PER_OPERATION = int(os.environ.get("PACELINE_OPENAPI_CASES", "10"))
 PHASES = os.environ.get("PACELINE_OPENAPI_PHASES", "examples,fuzzing")
 CHAT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12}
 COMPLETION = {"prompt": "Hello", "max_tokens": 12}
+MESSAGE = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12}
 RESPONSE = {"input": "Hello", "max_output_tokens": 12}
 EXTENSIONS = {"paceline": {"token_ids": True, "trace": True}}
 LOOKUP = {"speculation": {"drafter": "lookup"}}
@@ -96,6 +97,8 @@ def test_it_needs_no_key_and_has_no_body_for_head(tmp_path, start_daemon):
             RESPONSE | EXTENSIONS | LOOKUP | {"instructions": "x", "metadata": {"a": "b"}, "include": ["message.output_text.logprobs"], "top_logprobs": 1},
             "response",
         ),
+        ("/v1/messages", MESSAGE | LOOKUP | {"stop_sequences": ["e", "a"]}, "message"),
+        ("/v1/messages/count_tokens", {"messages": MESSAGE["messages"]}, "message_count"),
         ("/tokenize", {"prompt": "Hello", "return_token_strs": True}, "token_list"),
         ("/models/hash/tokenize", {"messages": CHAT["messages"]}, "token_list"),
         ("/detokenize", {"tokens": [72, 105]}, "token_text"),
@@ -113,6 +116,7 @@ def test_replies_have_the_declared_members(daemon, document, path, body, schema)
         ("/v1/completions", COMPLETION | USAGE | LOOKUP | EXTENSIONS | {"logprobs": 2, "echo": True}, "completion_chunk"),
         ("/v1/chat/completions", CHAT | USAGE | LOOKUP | EXTENSIONS | {"logprobs": True, "top_logprobs": 2}, "chat_chunk"),
         ("/v1/responses", RESPONSE | LOOKUP | {"stream": True, "paceline": {"token_ids": True, "trace": True, "resumable": True}}, "response_event"),
+        ("/v1/messages", MESSAGE | LOOKUP | {"stream": True}, "message_event"),
     ],
 )
 def test_events_have_the_declared_members(daemon, document, path, body, schema):
@@ -133,9 +137,17 @@ def test_thoughts_have_the_declared_members(tmp_path, start_daemon, document):
     reply = running.post("/v1/responses", RESPONSE)[2]
     assert reply["output"][0]["type"] == "reasoning"
     check(document, "response", reply)
-    for path, body, schema in [("/v1/chat/completions", CHAT, "chat_chunk"), ("/v1/responses", RESPONSE, "response_event")]:
+    reply = running.post("/v1/messages", MESSAGE)[2]
+    assert reply["content"][0]["type"] == "thinking"
+    check(document, "message", reply)
+    streams = [
+        ("/v1/chat/completions", CHAT, "chat_chunk", "reasoning"),
+        ("/v1/responses", RESPONSE, "response_event", "reasoning"),
+        ("/v1/messages", MESSAGE, "message_event", "thinking_delta"),
+    ]
+    for path, body, schema, mark in streams:
         events = events_of(running, path, body | {"stream": True})
-        assert "reason" in json.dumps(events)
+        assert mark in json.dumps(events)
         for event in events:
             check(document, schema, event)
 
@@ -147,6 +159,45 @@ def test_other_replies_have_the_declared_members(daemon, document):
         status, _, text = daemon.get(path)
         assert status == 404
         check(document, "error", json.loads(text))
+
+
+def test_stored_responses_have_the_declared_members(daemon, document):
+    talk = [
+        {"role": "user", "content": "Hello"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "42"},
+        {"role": "assistant", "content": "x"},
+        {"role": "user", "content": "Go on"},
+    ]
+    path = "/v1/responses/" + daemon.post("/v1/responses", RESPONSE | {"input": talk})[2]["id"]
+    check(document, "response", json.loads(daemon.get(path)[2]))
+    items = json.loads(daemon.get(path + "/input_items?limit=100&order=asc")[2])
+    assert [item["type"] for item in items["data"]] == ["message", "function_call", "function_call_output", "message", "message"]
+    check(document, "input_item_list", items)
+    check(document, "input_item_list", json.loads(daemon.get(path + "/input_items?limit=1")[2]))
+    with urllib.request.urlopen(urllib.request.Request(daemon.url + path, method="DELETE"), timeout=30) as reply:
+        check(document, "deleted_response", json.load(reply))
+
+
+def test_refusals_of_messages_have_the_declared_members(daemon, document, start_daemon, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("sesame-sesame-sesame\n")
+    keys.chmod(0o600)
+    locked = start_daemon(**{"server.api_keys_file": keys})
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        asked = [
+            (daemon.post(path, {"max_tokens": 1}), 400),
+            (daemon.post(path, MESSAGE | {"model": "none"}), 404),
+            (daemon.post(path, b"{}", {"Content-Type": "text/plain"}), 415),
+            (locked.post(path, MESSAGE), 401),
+        ]
+        for (status, _, reply), expected in asked:
+            assert status == expected
+            check(document, "message_error", reply)
+        assert document["paths"][path]["post"]["responses"]["400"]["content"]["application/json"]["schema"]["$ref"].endswith("/message_error")
+        assert locked.post(path, MESSAGE, {"x-api-key": "sesame-sesame-sesame"})[0] == 200
+    scheme = document["components"]["securitySchemes"]["x_api_key"]
+    assert scheme["in"] == "header" and scheme["name"] == "x-api-key" and {"x_api_key": []} in document["security"]
 
 
 def test_requests_made_from_the_document_break_nothing(start_daemon, document, tmp_path):

@@ -6,6 +6,7 @@ namespace paceline::wire::rows {
 
 // What an output must match. A request may have one of these.
 
+inline constexpr request_kinds with_format = in::whole_texts | in::all_messages;
 inline constexpr std::string_view format_types[] = {"text", "json_object", "json_schema"};
 inline constexpr std::string_view json_schema_of_schemas =
     R"({"anyOf":[{"type":["object","boolean"]},{"type":"string","contentMediaType":"application/json"}]})";
@@ -18,18 +19,18 @@ consteval field_spec schema_row(std::string_view path, request_kinds where, std:
 }
 
 inline constexpr field_spec constraint_rows[] = {
-    object("response_format", in::whole_texts, "See *Structured output*."),
+    object("response_format", with_format, "See *Structured output*."),
     required(
-        choice("response_format.type", in::whole_texts, format_types, {}, "`json_object`: any JSON object.")),
-    object("response_format.json_schema", in::whole_texts, "Of type `json_schema`; required there."),
-    required(schema_row("response_format.json_schema.schema", in::whole_texts, "What the output matches.")),
-    without_effect("response_format.json_schema.name", in::whole_texts, "of the schema"),
-    without_effect("response_format.json_schema.description", in::whole_texts, "of the schema"),
-    without_effect("response_format.json_schema.strict", in::whole_texts, "every schema is enforced"),
-    schema_row("response_format.schema", in::whole_texts, "llama-server's place for the schema."),
-    without_effect("response_format.name", in::whole_texts, "of the schema"),
-    without_effect("response_format.description", in::whole_texts, "of the schema"),
-    without_effect("response_format.strict", in::whole_texts, "every schema is enforced"),
+        choice("response_format.type", with_format, format_types, {}, "`json_object`: any JSON object.")),
+    object("response_format.json_schema", with_format, "Of type `json_schema`; required there."),
+    required(schema_row("response_format.json_schema.schema", with_format, "What the output matches.")),
+    without_effect("response_format.json_schema.name", with_format, "of the schema"),
+    without_effect("response_format.json_schema.description", with_format, "of the schema"),
+    without_effect("response_format.json_schema.strict", with_format, "every schema is enforced"),
+    schema_row("response_format.schema", with_format, "llama-server's place for the schema."),
+    without_effect("response_format.name", with_format, "of the schema"),
+    without_effect("response_format.description", with_format, "of the schema"),
+    without_effect("response_format.strict", with_format, "every schema is enforced"),
     object("text.format", in::all_responses, "See *Structured output*."),
     required(
         choice("text.format.type", in::all_responses, format_types, {}, "`json_object`: any JSON object.")),

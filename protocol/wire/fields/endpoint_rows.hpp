@@ -53,9 +53,10 @@ inline constexpr field_spec message_rows[] = {
          "Instead of `prompt`: a conversation to tokenize."),
     required(choice("messages[].role", in::conversations, message_roles, {}, "Who speaks.")),
     list(field_type::text_or_objects, "messages[].content", in::conversations, 0, 0,
-         "Required, except of the assistant. The texts of parts are joined by line breaks."),
+         "Required, except beside `tool_calls` and `refusal`. The texts of parts are joined by line breaks."),
     choice("messages[].content[].type", in::conversations, message_part_types, {}, "Others are refused."),
-    text("messages[].content[].text", in::conversations, 0, max_text_bytes, {}, "Of parts of text."),
+    text("messages[].content[].text", in::conversations | in::all_messages, 0, max_text_bytes, {},
+         "Of parts of text."),
     text("messages[].content[].refusal", in::conversations, 0, max_text_bytes, {}, "Of type `refusal`."),
     text("messages[].name", in::conversations, 1, 256, {}, "The speaker's name, for the template."),
     text("messages[].refusal", in::conversations, 0, max_text_bytes, {},
@@ -86,7 +87,7 @@ inline constexpr field_spec reasoning_rows[] = {
 inline constexpr request_kinds with_tools = in::conversations | in::all_responses;
 
 inline constexpr field_spec tool_rows[] = {
-    list(field_type::object_list, "tools", with_tools, 0, max_tools,
+    list(field_type::object_list, "tools", with_tools | in::all_messages, 0, max_tools,
          "Functions that the model may call, of models that write calls in a known syntax (see *Tools and "
          "thoughts*)."),
     required(choice("tools[].type", with_tools, function_type, {}, "The kind of tool.")),
@@ -95,7 +96,7 @@ inline constexpr field_spec tool_rows[] = {
     text("tools[].function.description", with_tools, 0, max_text_bytes, {}, "What it does."),
     object("tools[].function.parameters", with_tools, "JSON Schema of its arguments."),
     text("tools[].name", with_tools, 1, 256, {}, "Its name; required without `function`."),
-    text("tools[].description", with_tools, 0, max_text_bytes, {}, "What it does."),
+    text("tools[].description", with_tools | in::all_messages, 0, max_text_bytes, {}, "What it does."),
     object("tools[].parameters", with_tools, "JSON Schema of its arguments."),
     other("tools[].strict", with_tools, "anything", {}, "{}", "Is passed to the template."),
     other(

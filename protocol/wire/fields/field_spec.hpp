@@ -16,10 +16,13 @@ namespace in {
 inline constexpr request_kinds completions = 1, chat = 2, responses = 4; ///< HTTP bodies that generate
 inline constexpr request_kinds frames = 8;                               ///< frames of a WebSocket client
 inline constexpr request_kinds tokenize = 16, detokenize = 32;
+inline constexpr request_kinds messages = 64, count_tokens = 128; ///< Anthropic's form of a chat
 inline constexpr request_kinds all_responses = responses | frames;
+inline constexpr request_kinds all_messages = messages | count_tokens;
 inline constexpr request_kinds whole_texts = completions | chat;
-inline constexpr request_kinds generating = whole_texts | all_responses;
-inline constexpr request_kinds conversations = chat | tokenize; ///< those with `messages`
+inline constexpr request_kinds openai = whole_texts | all_responses; ///< OpenAI's forms that generate
+inline constexpr request_kinds generating = openai | all_messages;
+inline constexpr request_kinds conversations = chat | tokenize; ///< those with OpenAI's `messages`
 inline constexpr request_kinds any = 0xff;
 } // namespace in
 
@@ -49,6 +52,7 @@ enum class field_type : std::uint8_t {
   object_list, ///< `least` to `most` objects; their fields are the rows whose `object` is the path and "[]"
   text_or_objects, ///< a string, or as object_list; `most` 0: of any length
   text_or_list,    ///< a string, or `least` to `most` of them, each of at most `most_bytes` bytes
+  text_list,       ///< `least` to `most` texts, each of at most `most_bytes` bytes
   choice_list,     ///< `least` to `most` of `choices`
   id_list,         ///< `least` to `most` token ids
   number_map,      ///< from token ids, as text, to numbers in `range`
@@ -179,6 +183,13 @@ consteval field_spec object(std::string_view path, request_kinds where, std::str
 consteval field_spec list(field_type type, std::string_view path, request_kinds where, std::int64_t least,
                           std::int64_t most, std::string_view doc) {
   return bounded(type, path, where, least, most, {}, doc);
+}
+
+consteval field_spec text_list(std::string_view path, request_kinds where, std::int64_t most,
+                               std::int64_t most_bytes, std::string_view doc) {
+  auto made = list(field_type::text_list, path, where, 0, most, doc);
+  made.most_bytes = most_bytes;
+  return made;
 }
 
 consteval field_spec choice_list(std::string_view path, request_kinds where, std::int64_t most,

@@ -3,6 +3,7 @@
 #include "protocol/wire/fields/constraint_rows.hpp"
 #include "protocol/wire/fields/endpoint_rows.hpp"
 #include "protocol/wire/fields/generation_rows.hpp"
+#include "protocol/wire/fields/message_api_rows.hpp"
 #include "protocol/wire/fields/refused_rows.hpp"
 
 #include <string>
@@ -28,6 +29,7 @@ inline constexpr field_group field_groups[] = {
     {"Speculation", rows::speculation_rows},
     {"Beam search", rows::beam_rows},
     {"Responses", rows::response_rows},
+    {"Anthropic's messages", rows::message_api_rows},
     {"Frames of the WebSocket mode", rows::frame_rows},
     {"Tokenizer", rows::tokenizer_rows},
     {"Refused", rows::refused_rows},
@@ -36,7 +38,9 @@ inline constexpr field_group field_groups[] = {
     {"Refused", rows::refused_message_rows},
     {"Refused", rows::refused_response_rows},
     {"Refused", rows::refused_http_response_rows},
+    {"Refused", rows::refused_message_api_rows},
     {"Without effect", rows::rows_without_effect},
+    {"Without effect", rows::message_api_rows_without_effect},
 };
 
 /// Whether the row has this path, of an object and a name: "speculation.draft_length".

@@ -17,7 +17,7 @@ inline constexpr field_spec request_rows[] = {
         "A configured name or alias; `default` is the first model. The tokenizer endpoints require it where several "
         "models are served."),
     integer("n", in::whole_texts, 1, request_limits{}.max_choices, "1", "Choices for each prompt."),
-    integer("n", in::all_responses, 1, 1, "1", "A response has one choice."),
+    integer("n", in::all_responses | in::all_messages, 1, 1, "1", "These have one choice."),
     integer("priority", in::generating, -max_int32 - 1, max_int32, "0",
             "Lower runs first. Values below 0 need a key that allows them (see *Who may connect*)."),
     integer(
@@ -36,7 +36,7 @@ inline constexpr field_spec request_rows[] = {
 };
 
 inline constexpr field_spec sampling_rows[] = {
-    number("temperature", in::generating, {0, 2}, "1", "0: the most likely token; ties go to the lowest id."),
+    number("temperature", in::openai, {0, 2}, "1", "0: the most likely token; ties go to the lowest id."),
     number(
         "top_p", in::generating, {0, 1}, "1",
         "The smallest set of tokens that has this probability. 0: the most likely token, as in llama-server."),
@@ -67,7 +67,7 @@ inline constexpr field_spec sampling_rows[] = {
 
 inline constexpr field_spec ending_rows[] = {
     [] {
-      auto strings = list(field_type::text_or_list, "stop", in::generating, 0, 16,
+      auto strings = list(field_type::text_or_list, "stop", in::openai, 0, 16,
                           "Text at which the output ends. Empty strings stop nothing.");
       strings.most_bytes = 1024;
       return strings;
@@ -82,17 +82,18 @@ inline constexpr field_spec ending_rows[] = {
 };
 
 inline constexpr field_spec reply_rows[] = {
-    boolean("stream", in::whole_texts | in::responses, "false",
+    boolean("stream", in::whole_texts | in::responses | in::all_messages, "false",
             "The reply is an event stream (see *Replies*)."),
     other("stream", in::frames, "`true`", "true", R"({"enum":[true,null]})", "Events are always streamed."),
     object("stream_options", in::generating, "Only with `stream: true`."),
-    boolean("stream_options.include_usage", in::generating, "false", "A last chunk has `usage`."),
+    boolean("stream_options.include_usage", in::generating, "false",
+            "A last chunk has `usage`; streams of messages always have it."),
     boolean("stream_options.continuous_usage_stats", in::generating, "false",
-            "Every chunk has `usage` so far."),
-    boolean("return_token_ids", in::generating, "false", "`token_ids` and `prompt_token_ids` in replies."),
-    object("paceline", in::generating, "See *Additions*."),
-    boolean("paceline.token_ids", in::generating, "false", "The same as `return_token_ids`."),
-    boolean("paceline.trace", in::generating, "false", "What each round did."),
+            "Every chunk has `usage` so far; not in messages."),
+    boolean("return_token_ids", in::openai, "false", "`token_ids` and `prompt_token_ids` in replies."),
+    object("paceline", in::openai, "See *Additions*."),
+    boolean("paceline.token_ids", in::openai, "false", "The same as `return_token_ids`."),
+    boolean("paceline.trace", in::openai, "false", "What each round did."),
     boolean("paceline.resumable", in::all_responses, "false", "The response outlives its connection."),
     object("paceline.resume", in::frames,
            "Continues to read a response. Over HTTP: `GET /v1/responses/{id}`."),
@@ -131,8 +132,8 @@ inline constexpr field_spec speculation_rows[] = {
 inline constexpr field_spec beam_rows[] = {
     boolean("use_beam_search", in::whole_texts, "false",
             "Returns the `n` likeliest texts ([beam_search.md](beam_search.md))."),
-    other("use_beam_search", in::all_responses, "`false`", "false", R"({"enum":[false,null]})",
-          "Is offered on `/v1/completions` and `/v1/chat/completions`."),
+    other("use_beam_search", in::all_responses | in::all_messages, "`false`", "false",
+          R"({"enum":[false,null]})", "Is offered on `/v1/completions` and `/v1/chat/completions`."),
     integer("beam_width", in::whole_texts, 1, max_beam_width, "`n`",
             "Hypotheses kept in each step, at least `n`."),
     number("length_penalty", in::whole_texts, {-10, 10}, "1",

@@ -63,6 +63,8 @@ std::string allowed(const field_spec& row) {
     return "string, or " + range_of(row, "objects");
   case field_type::text_or_list:
     return "string, or " + range_of(row, "of at most ") + std::to_string(row.most_bytes) + " bytes";
+  case field_type::text_list:
+    return range_of(row, "texts of at most ") + std::to_string(row.most_bytes) + " bytes";
   case field_type::choice_list:
     return "list of " + joined(row.choices);
   case field_type::id_list:
@@ -85,13 +87,12 @@ std::string initial(const field_spec& row) {
 /// Empty for the fields of every endpoint that generates.
 std::string requests(const field_spec& row) {
   if (row.where == in::generating) return {};
-  static constexpr std::pair<request_kinds, std::string_view> names[] = {{in::completions, "completions"},
-                                                                         {in::chat, "chat"},
-                                                                         {in::all_responses, "responses"},
-                                                                         {in::tokenize, "tokenize"},
-                                                                         {in::detokenize, "detokenize"}};
+  static constexpr std::pair<request_kinds, std::string_view> names[] = {
+      {in::completions, "completions"}, {in::chat, "chat"},         {in::messages, "messages"},
+      {in::all_responses, "responses"}, {in::tokenize, "tokenize"}, {in::detokenize, "detokenize"}};
   if (row.where == in::responses) return "responses over HTTP";
   if (row.where == in::frames) return "WebSocket";
+  if (row.where == in::count_tokens) return "count_tokens";
   if ((row.where & in::generating) == in::generating && row.where != in::generating) return "all";
   std::string out;
   for (const auto& [kind, name] : names)
@@ -142,7 +143,8 @@ void add_others(std::string& out, field_state state) {
 std::string field_reference() {
   std::string out =
       "\n`a.b` is field `b` of the object `a`, `a[].b` that of each element of the list `a`. An "
-      "empty second column: every endpoint that\ngenerates (completions, chat, responses).\n";
+      "empty second column: every endpoint that\ngenerates (completions, chat, messages, responses). `messages` "
+      "stands for `/v1/messages` and, except for `max_tokens`, `/v1/messages/count_tokens`.\n";
   for (const auto& group : field_groups)
     if (group.rows.front().state == field_state::supported) add_supported(out, group);
   out += "\n**Refused**, unless they have the value that passes or are null\n\n"

@@ -51,6 +51,10 @@ void write_token_ids(json_writer& out) {
   out.key("items").begin_object().field("$ref", "#/components/schemas/token_id").end_object();
 }
 
+void write_texts(json_writer& out, const field_spec& row) {
+  out.key("items").begin_object().field("type", "string").field("maxLength", row.most_bytes).end_object();
+}
+
 void write_number_map(json_writer& out, const field_spec& row) {
   write_type(out, row, {"object", "array"});
   out.field("maxItems", 0);
@@ -142,8 +146,11 @@ void write_value(json_writer& out, const field_spec& row, request_kinds kind) {
     write_type(out, row, {"string", "array"});
     out.field("maxLength", row.most_bytes);
     write_sizes(out, row, "minItems", "maxItems");
-    out.key("items").begin_object().field("type", "string").field("maxLength", row.most_bytes).end_object();
-    return;
+    return write_texts(out, row);
+  case field_type::text_list:
+    write_type(out, row, {"array"});
+    write_sizes(out, row, "minItems", "maxItems");
+    return write_texts(out, row);
   case field_type::choice_list:
     write_type(out, row, {"array"});
     write_sizes(out, row, "minItems", "maxItems");

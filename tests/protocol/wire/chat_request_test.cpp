@@ -62,6 +62,24 @@ TEST(chat_request, names_the_message_and_field_that_break_a_rule) {
   }
 }
 
+TEST(chat_request, an_assistant_has_said_something_called_or_refused) {
+  const auto spoken = [](const std::string& members) {
+    return parse_chat_request(
+        R"({"messages":[{"role":"user","content":"x"},{"role":"assistant")" + members + "}]}", {});
+  };
+  for (const auto* silent : {"", R"(,"content":null)", R"(,"refusal":null)", R"(,"tool_calls":[])"}) {
+    const auto request = spoken(silent);
+    ASSERT_FALSE(request) << silent;
+    EXPECT_EQ(request.failure().param, "messages[1].content");
+    EXPECT_EQ(request.failure().message, "messages[1].content: is required");
+  }
+  EXPECT_EQ(spoken(R"(,"refusal":"no")")->prompt.messages[1].content, "no");
+  EXPECT_EQ(spoken(R"(,"content":"")")->prompt.messages[1].content, "");
+  const auto called = spoken(R"(,"tool_calls":[{"function":{"name":"f"}}])");
+  ASSERT_TRUE(called) << called.failure().message;
+  EXPECT_FALSE(called->prompt.messages[1].content);
+}
+
 TEST(chat_request, max_completion_tokens_wins_over_max_tokens) {
   EXPECT_EQ(with(R"("max_tokens":5,"max_completion_tokens":9)")->fields.max_tokens, 9U);
   EXPECT_EQ(with(R"("max_tokens":5)")->fields.max_tokens, 5U);

@@ -113,8 +113,8 @@ TEST(field_reader, checks_what_was_not_read_by_the_table) {
   const auto failure = [](std::string_view text) {
     reading r(text);
     std::string role;
-    r.reader.text(spec("messages[].role"), role);
-    r.reader.check_unread("messages[]");
+    r.reader.text(spec("messages[].role", in::chat), role);
+    r.reader.check_unread("messages[]", in::chat);
     return r.reader.failure() ? r.reader.failure()->param : "";
   };
   EXPECT_EQ(failure(R"({"role":1,"name":1})"), "body.role");

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 namespace paceline::wire {
 namespace {
 
@@ -99,7 +104,7 @@ TEST(messages_request, names_the_field_that_breaks_a_rule) {
        "stop_sequences"},
       {R"("stream":1)", "stream"},
       {R"("system":1)", "system"},
-      {R"("system":[{"type":"image"}])", "system[0].type"},
+      {R"("system":[{"text":"x"}])", "system[0].type"},
       {R"("metadata":{"user_id":7})", "metadata.user_id"},
       {R"("thinking":{})", "thinking.type"},
       {R"("thinking":{"type":"some"})", "thinking.type"},
@@ -146,6 +151,8 @@ TEST(messages_request, names_the_message_and_block_that_break_a_rule) {
        "messages[0].content[0].name"},
       {R"([{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":"{}"}]}])",
        "messages[0].content[0].input"},
+      {R"([{"role":"user","content":[{"type":"text","text":"x","name":1}]}])",
+       "messages[0].content[0].name"}, // of another kind of block
       {R"([{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f"}]}])",
        "messages[0].content[0].input"}};
   for (const auto& [messages, param] : cases) {
@@ -160,7 +167,7 @@ TEST(messages_request, refuses_by_name_what_is_not_offered) {
       {R"("tool_choice":{"type":"any"})", "tool_choice.type"},
       {R"("tool_choice":{"type":"tool","name":"f"})", "tool_choice.type"},
       {R"("tools":[{"type":"web_search_20250305","name":"web_search"}])", "tools[0].type"},
-      {R"("output_config":{"format":{"type":"json_schema"}})", "output_config.format"},
+      {R"("system":[{"type":"image"}])", "system[0].type"},
       {R"("mcp_servers":[{}])", "mcp_servers"},
       {R"("container":"c")", "container"},
       {R"("context_management":{})", "context_management"},
@@ -168,7 +175,7 @@ TEST(messages_request, refuses_by_name_what_is_not_offered) {
       {R"("n":2)", "n"},
       {R"("use_beam_search":true,"temperature":1)", "use_beam_search"},
       {R"("return_token_ids":true)", "return_token_ids"},
-      {R"("grammar":"x")", "grammar"}};
+      {R"("mirostat":1)", "mirostat"}};
   for (const auto& [members, param] : cases) {
     const auto request = with(members);
     ASSERT_FALSE(request) << members;
@@ -185,6 +192,43 @@ TEST(messages_request, refuses_by_name_what_is_not_offered) {
   const auto continued = talk(R"([{"role":"user","content":"x"},{"role":"assistant","content":"y"}])");
   ASSERT_FALSE(continued) << "it would be answered, not continued";
   EXPECT_EQ(continued.failure().param, "messages");
+}
+
+TEST(messages_request, reads_what_the_output_must_match_in_each_spelling) {
+  using kind = grammar::grammar_source::kind;
+  const std::tuple<const char*, kind, const char*, const char*> cases[] = {
+      {R"("output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}})", kind::json_schema,
+       R"({"type":"object"})", "output_config.format.schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"type":"array"}}})",
+       kind::json_schema, R"({"type":"array"})", "response_format.json_schema.schema"},
+      {R"("structured_outputs":{"regex":"a+"})", kind::regex, "a+", "structured_outputs.regex"},
+      {R"("grammar":"root ::= \"a\"")", kind::ebnf, R"(root ::= "a")", "grammar"}};
+  for (const auto& [members, what, text, field] : cases) {
+    const auto request = with(members);
+    ASSERT_TRUE(request) << request.failure().message;
+    ASSERT_TRUE(request->fields.constraint) << members;
+    EXPECT_EQ(request->fields.constraint->source.what, what) << members;
+    EXPECT_EQ(request->fields.constraint->source.text, text);
+    EXPECT_EQ(request->fields.constraint->field, field);
+    EXPECT_TRUE(request->fields.ignored_fields.empty()) << members;
+  }
+  EXPECT_FALSE(with(R"("output_config":{"format":null})")->fields.constraint);
+}
+
+TEST(messages_request, names_what_is_wrong_with_a_format) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("output_config":{"format":"json"})", "output_config.format"},
+      {R"("output_config":{"format":{}})", "output_config.format.type"},
+      {R"("output_config":{"format":{"type":"json_object"}})", "output_config.format.type"},
+      {R"("output_config":{"format":{"type":"json_schema"}})", "output_config.format.schema"},
+      {R"("output_config":{"format":{"type":"json_schema","schema":1}})", "output_config.format.schema"},
+      {R"("grammar":"x","output_config":{"format":{"type":"json_schema","schema":{}}})",
+       "output_config.format.schema"}};
+  for (const auto& [members, param] : cases) {
+    const auto request = with(members);
+    ASSERT_FALSE(request) << members;
+    EXPECT_EQ(request.failure().param, param) << request.failure().message;
+  }
 }
 
 TEST(messages_request, a_conversation_is_bounded_in_turns_and_calls) {

@@ -36,7 +36,8 @@ TEST(openapi_document, has_every_route_of_the_router_under_an_id_of_its_own) {
     if (const auto star = path.find('*'); star != std::string::npos)
       path.replace(star, 1, "{" + std::string(variable_of(route.target)) + "}");
     ASSERT_TRUE(paths.contains(path)) << path;
-    const auto& operation = paths.at(path).at(route.method == "GET" ? "get" : "post").as_object();
+    const auto method = route.method == "GET" ? "get" : route.method == "POST" ? "post" : "delete";
+    const auto& operation = paths.at(path).at(method).as_object();
     EXPECT_TRUE(ids.insert(std::string(operation.at("operationId").as_string())).second) << path;
     EXPECT_EQ(operation.contains("requestBody"), takes_body(route.target)) << path;
     EXPECT_EQ(operation.contains("security"), is_open(route.target, false)) << path;

@@ -110,6 +110,24 @@ TEST(preparation, tools_are_accepted_where_calls_can_be_read) {
   EXPECT_FALSE(prepared("")->sequences[0].skip_special_tokens) << "its marker is a special token";
 }
 
+TEST(preparation, a_message_is_constrained_as_a_chat_is) {
+  scripted_edge edge;
+  const auto prepared = [&](const std::string& members) {
+    return prepare_message(edge.context, {},
+                           R"({"max_tokens":4,"messages":[{"role":"user","content":"x"}],)" + members + "}");
+  };
+  const std::string format =
+      R"("output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}})";
+  ASSERT_TRUE(prepared(format));
+  ASSERT_EQ(edge.engine.bytes.compiled.size(), 1U);
+  EXPECT_EQ(edge.engine.bytes.compiled[0].what, grammar::grammar_source::kind::json_schema);
+  EXPECT_EQ(edge.engine.bytes.compiled[0].text, R"({"type":"object"})");
+  ASSERT_TRUE(prepared(R"("guided_regex":"a+")"));
+  ASSERT_EQ(edge.engine.bytes.compiled.size(), 2U);
+  EXPECT_EQ(edge.engine.bytes.compiled[1].text, "a+");
+  EXPECT_EQ(prepared(format + R"(,"min_tokens":2)").failure().param, "min_tokens");
+}
+
 TEST(preparation, a_prompt_that_opens_a_thought_is_seen) {
   scripted_edge edge;
   edge.engine.bytes.reasons = true;

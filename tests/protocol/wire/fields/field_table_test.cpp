@@ -2,6 +2,7 @@
 #include "protocol/wire/fields/field_table.hpp"
 
 #include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/messages_request.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,9 +21,14 @@ namespace {
 /// A smallest request of each kind. Of repeated members the last one counts, so a field is tested by adding
 /// it.
 const std::map<request_kinds, std::string> smallest = {
-    {in::completions, R"("prompt":"x")"}, {in::chat, R"("messages":[{"role":"user","content":"x"}])"},
-    {in::responses, R"("input":"x")"},    {in::frames, R"("type":"response.create","input":"x")"},
-    {in::tokenize, R"("prompt":"x")"},    {in::detokenize, R"("tokens":[1])"},
+    {in::completions, R"("prompt":"x")"},
+    {in::chat, R"("messages":[{"role":"user","content":"x"}])"},
+    {in::responses, R"("input":"x")"},
+    {in::frames, R"("type":"response.create","input":"x")"},
+    {in::tokenize, R"("prompt":"x")"},
+    {in::detokenize, R"("tokens":[1])"},
+    {in::messages, R"("max_tokens":4,"messages":[{"role":"user","content":"x"}])"},
+    {in::count_tokens, R"("messages":[{"role":"user","content":"x"}])"},
 };
 
 /// /tokenize reads the fields of conversations where it has no text.
@@ -61,6 +67,30 @@ const std::map<std::string_view, std::string> places = {
     {"text.format", R"("text":{"format":{"type":"json_object",%}})"},
 };
 
+/// The same in Anthropic's form of a chat, where it differs.
+const std::map<std::string_view, std::string> message_places = {
+    {"messages[]", R"("messages":[{"role":"assistant","content":"x",%},{"role":"user","content":"x"}])"},
+    {"messages[].content[]",
+     R"("messages":[{"role":"assistant","content":[{"type":"text","text":"x","name":"f","input":{},%}]},{"role":"user","content":"x"}])"},
+    {"messages[].content[].content[]",
+     R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x",%}]}]}])"},
+    {"system[]", R"("system":[{"type":"text","text":"x",%}])"},
+    {"tools[]", R"("tools":[{"name":"f","input_schema":{},%}])"},
+    {"tool_choice", R"("tool_choice":{"type":"auto",%})"},
+    {"thinking", R"("thinking":{"type":"enabled",%})"},
+    {"metadata", R"("metadata":{%})"},
+    {"output_config", R"("output_config":{%})"},
+    {"output_config.format", R"("output_config":{"format":{"type":"json_schema","schema":{},%}})"},
+};
+
+/// Where fields of blocks of the user stand.
+const std::map<std::string, std::string> user_block_places = {
+    {"messages[].content[].tool_use_id",
+     R"("messages":[{"role":"user","content":[{"type":"tool_result",%}]}])"},
+    {"messages[].content[].content",
+     R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t",%}]}])"},
+};
+
 /// What a field needs beside it, in the same object.
 const std::map<std::string, std::string> companions = {
     {"beam_width", R"("use_beam_search":true)"},
@@ -84,6 +114,9 @@ const std::map<std::string, std::string> companions = {
     {"input[].name", R"("type":"function_call","name":"f")"},
     {"input[].arguments", R"("type":"function_call","name":"f")"},
     {"input[].output", R"("type":"function_call_output")"},
+    {"messages[].content[].id", R"("type":"tool_use")"},
+    {"messages[].content[].name", R"("type":"tool_use")"},
+    {"messages[].content[].input", R"("type":"tool_use")"},
 };
 
 /// Good values of fields whose row does not imply them.
@@ -109,12 +142,25 @@ const std::map<std::string, std::vector<std::string>> examples = {
     {"messages[].content[].type", {"\"text\"", "\"input_text\"", "\"output_text\"", "\"refusal\""}},
 };
 
+/// The same in Anthropic's form of a chat, where they differ.
+const std::map<std::string, std::vector<std::string>> message_examples = {
+    {"tool_choice", {"null", R"({"type":"none"})"}},
+    {"metadata", {"null", R"({"user_id":"ann"})"}},
+    {"messages[].content[].type", // that of a result is the user's
+     {"\"text\"", "\"tool_use\"", "\"thinking\"", "\"redacted_thinking\""}},
+};
+
 /// Fields that are required in their place, though not everywhere.
 const std::set<std::string> required_in_place = {"response_format.json_schema",
                                                  "prompt",
                                                  "messages",
+                                                 "messages[].content",
+                                                 "messages[].refusal",
                                                  "messages[].content[].text",
                                                  "messages[].content[].refusal",
+                                                 "messages[].content[].name",
+                                                 "messages[].content[].input",
+                                                 "messages[].content[].tool_use_id",
                                                  "tools[].name",
                                                  "tools[].function",
                                                  "input",
@@ -146,11 +192,13 @@ constexpr std::int64_t longest_tested = 8192;
 
 bool is_schema(const field_spec& row) { return row.schema == rows::json_schema_of_schemas; }
 
-std::vector<std::string> good_values(const field_spec& row) {
+std::vector<std::string> good_values(const field_spec& row, request_kinds kind) {
   if (row.state == field_state::without_effect) return {R"({"x":1})", "1", "null"};
   if (row.state == field_state::refused)
     return row.neutral_text.empty() ? std::vector<std::string>{"null"}
                                     : std::vector<std::string>{std::string(row.neutral_text), "null"};
+  const auto of_message = message_examples.find(path_of(row));
+  if ((kind & in::all_messages) != 0 && of_message != message_examples.end()) return of_message->second;
   if (const auto found = examples.find(path_of(row));
       found != examples.end() && (row.name != "prompt" || row.type == field_type::other))
     return found->second;
@@ -180,6 +228,10 @@ std::vector<std::string> good_values(const field_spec& row) {
   case field_type::text_or_list:
     out.insert(out.end(), {"\"x\"", list_of(static_cast<std::size_t>(row.most),
                                             quoted(static_cast<std::size_t>(row.most_bytes)))});
+    break;
+  case field_type::text_list:
+    out.insert(out.end(), {"[]", list_of(static_cast<std::size_t>(row.most),
+                                         quoted(static_cast<std::size_t>(row.most_bytes)))});
     break;
   case field_type::choice_list:
     for (const auto choice : row.choices) out.push_back("[\"" + std::string(choice) + "\"]");
@@ -225,7 +277,7 @@ std::vector<std::string> bad_values(const field_spec& row) {
     break;
   case field_type::text_or_objects:
     out.insert(out.end(), {"1", "[1]"});
-    if (row.most > 0) out.push_back(list_of(beyond, "1"));
+    if (row.most > 0 && row.most <= longest_tested) out.push_back(list_of(beyond, "1"));
     break;
   case field_type::id_list:
     out.insert(out.end(), {"\"x\"", "[-1]", "[2147483648]", "[\"x\"]"});
@@ -234,6 +286,10 @@ std::vector<std::string> bad_values(const field_spec& row) {
   case field_type::text_or_list:
     out.insert(out.end(),
                {"1", "[1]", list_of(beyond, "\"x\""), quoted(static_cast<std::size_t>(row.most_bytes) + 1)});
+    break;
+  case field_type::text_list:
+    out.insert(out.end(), {"1", "\"x\"", "[1]", list_of(beyond, "\"x\""),
+                           "[" + quoted(static_cast<std::size_t>(row.most_bytes) + 1) + "]"});
     break;
   case field_type::choice_list:
     out.insert(out.end(), {"\"x\"", "[\"lucky\"]", list_of(beyond, '"' + std::string(row.choices[0]) + '"')});
@@ -249,11 +305,19 @@ std::vector<std::string> bad_values(const field_spec& row) {
   return out;
 }
 
+std::string place_of(const field_spec& row, request_kinds kind) {
+  if ((kind & in::all_messages) == 0) return places.at(row.object);
+  if (const auto one = user_block_places.find(path_of(row)); one != user_block_places.end())
+    return one->second;
+  const auto one = message_places.find(row.object);
+  return one != message_places.end() ? one->second : places.at(row.object);
+}
+
 std::string body_with(const field_spec& row, request_kinds kind, const std::string& value) {
   auto members = std::string("\"").append(row.name).append("\":").append(value);
   if (const auto found = companions.find(path_of(row)); found != companions.end())
     members = found->second + "," + members;
-  auto place = places.at(row.object);
+  auto place = place_of(row, kind);
   return "{" + beginning(row, kind) + "," + place.replace(place.find('%'), 1, members) + "}";
 }
 
@@ -279,6 +343,10 @@ outcome parse(request_kinds kind, const std::string& body) {
     return judged(parse_chat_request(body, {}));
   case in::responses:
     return judged(parse_response_request(body, {}));
+  case in::messages:
+    return judged(parse_messages_request(body, {}));
+  case in::count_tokens:
+    return judged(parse_count_request(body, {}));
   case in::tokenize:
     return judged(parse_tokenize_request(body, {}));
   case in::detokenize:
@@ -317,7 +385,7 @@ void walk(Check check) {
 
 TEST(field_table, the_parsers_accept_and_read_what_a_row_allows) {
   walk([](const field_spec& row, request_kinds kind) {
-    for (const auto& value : good_values(row)) {
+    for (const auto& value : good_values(row, kind)) {
       const auto result = parse(kind, body_with(row, kind, value));
       EXPECT_FALSE(result.failure) << value.substr(0, 80) << ": " << result.failure->message;
       EXPECT_EQ(std::count(result.ignored.begin(), result.ignored.end(), path_of(row)), 0)
@@ -372,7 +440,7 @@ TEST(field_table, every_field_is_declared_once_and_documented) {
     EXPECT_EQ(row.doc.ends_with('.'), row.state == field_state::supported)
         << "a supported field is described by sentences, another by a reason";
     EXPECT_LE(row.least, row.most);
-    EXPECT_TRUE(places.count(row.object)) << row.object;
+    EXPECT_NO_THROW(place_of(row, kind)) << row.object;
     EXPECT_GE(index_of_name(row.name), 0);
   });
 }

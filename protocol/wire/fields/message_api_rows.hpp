@@ -1,0 +1,106 @@
+#pragma once
+
+#include "protocol/wire/fields/constraint_rows.hpp"
+#include "protocol/wire/fields/endpoint_rows.hpp"
+#include "protocol/wire/fields/field_spec.hpp"
+
+namespace paceline::wire::rows {
+
+// The fields of Anthropic's Messages API that other endpoints do not have, or have in another form.
+
+inline constexpr std::string_view message_api_roles[] = {"user", "assistant"};
+inline constexpr std::string_view block_types[] = {"text", "tool_use", "tool_result", "thinking",
+                                                   "redacted_thinking"};
+inline constexpr std::string_view custom_type[] = {"custom"};
+inline constexpr std::string_view tool_choices[] = {"auto", "none"};
+inline constexpr std::string_view thinking_types[] = {"disabled", "enabled", "adaptive"};
+inline constexpr std::string_view thinking_displays[] = {"summarized", "omitted"};
+inline constexpr std::string_view schema_format[] = {"json_schema"};
+
+inline constexpr std::string_view no_thoughts = "thoughts of earlier turns are no part of the prompt";
+inline constexpr std::string_view cache_control = "prefixes are always cached";
+
+inline constexpr field_spec message_api_rows[] = {
+    required(integer("max_tokens", in::messages, 1, max_int32, {},
+                     "Up to the context's length it is cut to what the prompt leaves.")),
+    integer("max_tokens", in::count_tokens, 1, max_int32, {}, "Is not counted."),
+    list(field_type::text_or_objects, "system", in::all_messages, 0, 0,
+         "The system message: text, or blocks of text."),
+    required(choice("system[].type", in::all_messages, only_text_type, {}, "Others are refused.")),
+    required(text("system[].text", in::all_messages, 0, max_text_bytes, {}, "The text.")),
+    required(list(
+        field_type::object_list, "messages", in::all_messages, 1, request_limits{}.max_messages,
+        "The conversation; its last message is the user's. Each `tool_result` is a turn, of which 4096 are "
+        "allowed.")),
+    required(choice("messages[].role", in::all_messages, message_api_roles, {}, "Who speaks.")),
+    required(list(field_type::text_or_objects, "messages[].content", in::all_messages, 1, max_text_bytes,
+                  "Text, or blocks. The texts of blocks are joined by line breaks.")),
+    required(choice(
+        "messages[].content[].type", in::all_messages, block_types, {},
+        "`tool_result` is of the user; `tool_use`, at most 128 of a message, and thoughts of the assistant. "
+        "Others are refused.")),
+    text("messages[].content[].id", in::all_messages, 0, 256, {}, "Of `tool_use`: id of the call."),
+    text("messages[].content[].name", in::all_messages, 1, 256, {}, "Of `tool_use`; required there."),
+    object("messages[].content[].input", in::all_messages, "Of `tool_use`; required there."),
+    text("messages[].content[].tool_use_id", in::all_messages, 1, 256, {},
+         "Of `tool_result`; required there."),
+    list(field_type::text_or_objects, "messages[].content[].content", in::all_messages, 0, 0,
+         "Of `tool_result`: text, or blocks of text."),
+    required(choice("messages[].content[].content[].type", in::all_messages, only_text_type, {},
+                    "Others are refused.")),
+    required(
+        text("messages[].content[].content[].text", in::all_messages, 0, max_text_bytes, {}, "The text.")),
+    number("temperature", in::all_messages, {0, 1}, "1", "0: the most likely token."),
+    text_list("stop_sequences", in::all_messages, 16, 1024,
+              "Texts at which the output ends. Empty ones stop nothing."),
+    choice("tools[].type", in::all_messages, custom_type, "\"custom\"",
+           "Others, which the server would run, are refused."),
+    required(text("tools[].name", in::all_messages, 1, 256, {}, "Its name.")),
+    required(object("tools[].input_schema", in::all_messages, "JSON Schema of its arguments.")),
+    object("tool_choice", in::all_messages, "How tools are used."),
+    required(choice("tool_choice.type", in::all_messages, tool_choices, {},
+                    "`none`: the tools are left out of the prompt. `any` and `tool` are refused.")),
+    boolean("tool_choice.disable_parallel_tool_use", in::all_messages, "false",
+            "The output behind the first call is dropped."),
+    object("thinking", in::all_messages, "Whether the model reasons first."),
+    required(choice("thinking.type", in::all_messages, thinking_types, {},
+                    "Sets `enable_thinking` of the template. `adaptive`: the template's default.")),
+    integer("thinking.budget_tokens", in::all_messages, 1, max_int32, {},
+            "Is not enforced: thoughts end when the model ends them."),
+    choice("thinking.display", in::all_messages, thinking_displays, "\"summarized\"",
+           "`omitted`: thoughts are dropped. `summarized`: they are in the reply as they are."),
+    object("metadata", in::all_messages, "Whose request it is."),
+    text("metadata.user_id", in::all_messages, 0, 512, {}, "The same as `user`."),
+    object("output_config", in::all_messages, "What the output is like."),
+    text("output_config.effort", in::all_messages, 1, 64, {},
+         "Only for models whose template does not reason, where it has no effect."),
+    object("output_config.format", in::all_messages, "See *Structured output*."),
+    required(choice("output_config.format.type", in::all_messages, schema_format, {}, "The only one.")),
+    required(schema_row("output_config.format.schema", in::all_messages, "What the output matches.")),
+};
+
+inline constexpr std::string_view no_server_tools = "no tools are run here";
+
+inline constexpr field_spec refused_message_api_rows[] = {
+    refused("stop", in::all_messages, neutral_value::none, "", "use stop_sequences"),
+    refused("container", in::all_messages, neutral_value::none, "", no_server_tools),
+    refused("mcp_servers", in::all_messages, neutral_value::empty, "[]", no_server_tools),
+    refused("context_management", in::all_messages, neutral_value::none, "", "contexts are never compacted"),
+    refused("return_token_ids", in::all_messages, neutral_value::is_false, "false",
+            "is offered on the other endpoints"),
+};
+
+inline constexpr field_spec message_api_rows_without_effect[] = {
+    without_effect("cache_control", in::all_messages, cache_control),
+    without_effect("system[].cache_control", in::all_messages, cache_control),
+    without_effect("messages[].content[].cache_control", in::all_messages, cache_control),
+    without_effect("tools[].cache_control", in::all_messages, cache_control),
+    without_effect("messages[].content[].is_error", in::all_messages, "templates have no place for it"),
+    without_effect("messages[].content[].thinking", in::all_messages, no_thoughts),
+    without_effect("messages[].content[].signature", in::all_messages, no_thoughts),
+    without_effect("messages[].content[].data", in::all_messages, no_thoughts),
+    without_effect("speed", in::all_messages, "the answer would be the same"),
+    without_effect("inference_geo", in::all_messages, "the answer would be the same"),
+};
+
+} // namespace paceline::wire::rows
