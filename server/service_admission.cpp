@@ -130,9 +130,11 @@ http_reply options_reply(const std::vector<std::string_view>& methods, std::stri
 std::optional<api_error> service::identify(const request_head& head, const edge_settings& settings,
                                            caller& who) const {
   auto key = bearer_key(head.header("authorization"));
-  if (head.header("authorization").empty())
-    key = head.upgrades_to_websocket ? read_protocols(head.header("sec-websocket-protocol")).key
-                                     : head.header("x-api-key");
+  if (head.header("authorization").empty()) {
+    key = head.header("x-api-key"); // Anthropic's clients
+    if (head.upgrades_to_websocket && key.empty())
+      key = read_protocols(head.header("sec-websocket-protocol")).key;
+  }
   const auto rights = settings.keys.find(key);
   if (!rights) {
     ++edge_.metrics.auth_failures;

@@ -102,7 +102,7 @@ void message_session::send(const wire::message_event& event) {
   channel_->send(write_sse(event.type, event.json));
 }
 
-void message_session::send(const std::vector<wire::message_event>& events) {
+void message_session::send_all(const std::vector<wire::message_event>& events) {
   for (const auto& event : events) send(event);
 }
 
@@ -114,7 +114,7 @@ void message_session::on_event(std::size_t, const token_event& event) {
   stops_.read(event);
   if (request_.stream) {
     begin_stream();
-    send(stream_.add(items));
+    send_all(stream_.add(items));
   } else {
     join(std::move(items), items_);
   }
@@ -133,7 +133,7 @@ wire::message_ending message_session::ending_of(const token_event& last) const {
 
 void message_session::finish(const wire::message_ending& ending) {
   if (request_.stream) {
-    send(stream_.close(ending));
+    send_all(stream_.close(ending));
     channel_->finish();
   } else {
     auto reply = json_reply(wire::whole_message(identity_, items_, ending));

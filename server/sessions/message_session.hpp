@@ -35,7 +35,7 @@ class message_session final : public exchange,
  private:
   void begin_stream();
   void send(const wire::message_event& event);
-  void send(const std::vector<wire::message_event>& events);
+  void send_all(const std::vector<wire::message_event>& events);
   wire::message_ending ending_of(const token_event& last) const;
   void finish(const wire::message_ending& ending);
   void fail(const wire::api_error& failure);

@@ -6,6 +6,7 @@ namespace paceline::server {
 
 stop_finder::stop_finder(const stop_params& stop, const model_view& model, bool skips_special)
     : strings_(stop.stop_strings), model_(&model), skips_special_(skips_special) {
+  if (!strings_.empty()) decoder_ = model.decoder();
   for (const auto& text : strings_) longest_ = std::max(longest_, text.size());
 }
 
@@ -14,9 +15,9 @@ void stop_finder::read(const token_event& event) {
   for (const auto token : event.tokens) {
     last_bytes_ = 0;
     if (skips_special_ && model_->is_special(token)) continue;
-    const auto bytes = model_->token_bytes(token);
-    last_bytes_ = bytes.size();
-    tail_ += bytes;
+    const auto text = decoder_->feed(token);
+    last_bytes_ = text.size();
+    tail_ += text;
     const auto enough = longest_ + last_bytes_;
     if (tail_.size() > 4096 + enough) tail_.erase(0, tail_.size() - enough);
   }

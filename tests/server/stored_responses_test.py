@@ -11,7 +11,7 @@ def client_of(daemon, key="none"):
 
 def ask(client, stream=False, **options):
     """A response, streamed or whole."""
-    arguments = dict(model="hash", max_output_tokens=6, seed=5, extra_body={"ignore_eos": True}) | options
+    arguments = dict(model="hash", max_output_tokens=6, extra_body={"seed": 5, "ignore_eos": True}) | options
     if not stream:
         return client.responses.create(**arguments)
     events = list(client.responses.create(**arguments, stream=True))
@@ -113,10 +113,11 @@ def test_a_response_belongs_to_its_key_and_expires(start_daemon, tmp_path):
 
 
 def test_stored_responses_share_one_budget(start_daemon):
-    daemon = start_daemon(**{"server.kept_memory": "1MiB", "models.0.context_length": 65536})
+    daemon = start_daemon(**{"server.kept_memory": "1MiB"})
+    metadata = {str(i): "x" * 512 for i in range(16)}  # repeated by the object, and no part of the prompt
     with client_of(daemon) as client:
-        ids = [ask(client, input="x" * 60_000, max_output_tokens=1).id for _ in range(24)]
-        assert daemon.metric("paceline_kept_bytes") <= 1 << 20
+        ids = [ask(client, input="x", max_output_tokens=1, metadata=metadata).id for _ in range(150)]
+        assert 1 << 19 < daemon.metric("paceline_kept_bytes") <= 1 << 20
         assert client.responses.retrieve(ids[-1]).id == ids[-1]
         with pytest.raises(openai.NotFoundError):
             client.responses.retrieve(ids[0])
