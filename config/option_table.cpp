@@ -67,9 +67,14 @@ void declare_server_limits(group_builder<daemon_config>& g) {
       "may also lose a complete body that waits to be parsed.");
   g.add(
       "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
-      "Memory for conversations that `previous_response_id` may continue and for events of resumable "
-      "responses, of all clients together. When it is used up, the least recently used entry of the API key "
-      "that holds most is dropped as if it had expired.");
+      "Memory for stored responses, for conversations that `previous_response_id` may continue and for events "
+      "of resumable responses, of all clients together. When it is used up, the least recently used entry of "
+      "the API key that holds most is dropped as if it had expired.");
+  g.add(
+      "server.response_ttl", durations(milliseconds(100), hours(720)),
+      [](c & o) -> auto& { return o.server.response_ttl; },
+      "How long a finished response is stored for `previous_response_id` and `GET /v1/responses/{id}`, unless "
+      "the request has `store: false`.");
   g.add(
       "server.output_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.output_memory_bytes; },
       "Memory for output that clients have not read yet, and for what the rest of it is generated from, of all "

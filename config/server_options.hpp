@@ -24,8 +24,9 @@ struct server_options {
   std::uint64_t body_memory_bytes = 128 * 1024 * 1024; ///< for all bodies that arrive or wait to be parsed
   /// For conversations and responses kept for clients that come back.
   std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;
-  std::uint64_t output_memory_bytes = 96 * 1024 * 1024; ///< for output that clients have not read
-  std::uint64_t send_buffer_bytes = 256 * 1024;         ///< unsent output above which a request pauses
+  std::chrono::milliseconds response_ttl{std::chrono::hours(1)}; ///< of stored responses
+  std::uint64_t output_memory_bytes = 96 * 1024 * 1024;          ///< for output that clients have not read
+  std::uint64_t send_buffer_bytes = 256 * 1024; ///< unsent output above which a request pauses
   std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
   std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};

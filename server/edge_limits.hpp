@@ -21,10 +21,11 @@ struct edge_limits {
   /// Bytes of choices that a reply that is not streamed may keep. Beyond it the reply starts with the
   /// finished choices, and of the others only the first continues until the client has read some.
   std::uint64_t kept_of_reply = 12U << 20U;
-  std::uint32_t max_stored_responses = 64; ///< in one WebSocket connection, for previous_response_id
-  std::uint64_t max_stored_bytes = 4U << 20U;
-  std::uint64_t max_replay_bytes = 4U << 20U;                           ///< in one resumable response
-  std::uint32_t max_replays = 256;                                      ///< resumable responses kept at once
+  std::uint32_t max_stored_responses = 64;    ///< in one WebSocket connection, for previous_response_id
+  std::uint64_t max_stored_bytes = 4U << 20U; ///< in one WebSocket connection, and in one stored response
+  std::uint32_t max_responses_of_key = 1024;  ///< stored responses of one API key
+  std::uint64_t max_replay_bytes = 4U << 20U; ///< in one resumable response
+  std::uint32_t max_replays = 256;            ///< resumable responses kept at once
   std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has left
   std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};       ///< comment lines on a silent stream
   /// Average rate, for a body that arrives and for output that waits.

@@ -1,6 +1,5 @@
 #include "server/service.hpp"
 
-#include "protocol/wire/json_writer.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 #include "server/http/long_reply.hpp"
@@ -9,18 +8,11 @@
 #include "server/sessions/conversion.hpp"
 #include "server/sessions/response_exchange.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace paceline::server {
 
 namespace {
-
-using wire::api_error;
-
-const api_error overloaded{
-    503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
 
 /// Adds headers, counts the status and logs the request on the way out.
 class finishing_channel final : public reply_channel {
@@ -102,15 +94,6 @@ class job_exchange final : public exchange {
   std::shared_ptr<reply_channel> channel_;
 };
 
-/// Decimal query value; none if it is not a decimal number.
-template <class Int>
-std::optional<Int> to_number(const std::string& text) {
-  Int value{};
-  const auto* end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  return failure == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
-}
-
 } // namespace
 
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
@@ -146,6 +129,8 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     return convert(request, std::move(body), channel, std::move(executor));
   case endpoint::cancel_response:
     return answer(cancel_response(request));
+  case endpoint::delete_response:
+    return answer(delete_response(request));
   case endpoint::models:
     return answer(list_models());
   case endpoint::model:
@@ -172,26 +157,6 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
       {426, "invalid_request_error", "upgrade_required", "this is the WebSocket endpoint", "", 0}));
 }
 
-template <class Session, class Prepare>
-std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
-                                         const job_traits& traits, Prepare prepare) {
-  if (draining_) {
-    session->start(shutting_down());
-    return nullptr;
-  }
-  const bool accepted = edge_.jobs.submit(
-      [session, executor = std::move(executor), prepare = std::move(prepare)]() mutable {
-        auto prepared = prepare();
-        executor->post(
-            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
-      },
-      traits);
-  if (accepted) return session;
-  ++edge_.metrics.edge_rejections;
-  session->start(overloaded);
-  return nullptr;
-}
-
 std::shared_ptr<exchange> service::complete(const admitted_request& request, request_body body,
                                             std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
@@ -202,32 +167,6 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
     if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
     return chat ? prepare_chat(edge_, who, body.text, model)
                 : prepare_completion(edge_, who, body.text, model);
-  };
-  return begin(session, std::move(executor), traits, std::move(prepare));
-}
-
-std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
-                                           std::shared_ptr<reply_channel> channel, executor_ptr executor) {
-  const auto session =
-      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
-  const auto traits = traits_of(edge_, request.who, body.text.size());
-  auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_response> {
-    if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-    auto parsed = wire::parse_response_request(body.text, request_limits_of(edge_));
-    if (!parsed) return std::move(parsed).failure();
-    if (parsed->options.resume)
-      return wire::unsupported(
-          "paceline.resume",
-          "paceline.resume: belongs to the WebSocket mode; here it is GET /v1/responses/{id}?stream=true");
-    if (!parsed->previous_response_id.empty())
-      return api_error{
-          400,
-          "invalid_request_error",
-          "previous_response_not_found",
-          "no response is kept between HTTP requests: send the whole conversation, or use the WebSocket mode",
-          "previous_response_id",
-          0};
-    return prepare_response(edge_, who, *std::move(parsed), {});
   };
   return begin(session, std::move(executor), traits, std::move(prepare));
 }
@@ -258,7 +197,7 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
       traits);
   if (accepted) return session;
   ++edge_.metrics.edge_rejections;
-  session->finish(error_reply(overloaded));
+  session->finish(error_reply(overloaded()));
   return nullptr;
 }
 
@@ -276,54 +215,8 @@ std::shared_ptr<exchange> service::scrape(const admitted_request& request,
         });
       });
   if (accepted) return session;
-  session->finish(error_reply(overloaded));
+  session->finish(error_reply(overloaded()));
   return nullptr;
-}
-
-std::shared_ptr<exchange> service::read_response(const admitted_request& request,
-                                                 std::shared_ptr<reply_channel> channel,
-                                                 executor_ptr executor) {
-  const auto answer = [&](http_reply reply) {
-    reply.headers.emplace_back("x-request-id", request.who.request_id);
-    channel->reply(std::move(reply));
-    return std::shared_ptr<exchange>();
-  };
-  const auto log = registry_.log(request.where.id, request.who.tenant);
-  if (!log)
-    return answer(error_reply(
-        {404, "not_found_error", "response_not_found", "no resumable response has this id", "", 0}));
-  if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
-    const auto result = log->result();
-    if (!result)
-      return answer(error_reply({409, "conflict_error", "response_in_progress",
-                                 "the response is not finished; use ?stream=true", "stream", 0}));
-    reply_made(*channel, result->object.open(), {{"x-request-id", request.who.request_id}});
-    return nullptr;
-  }
-  replay_start start;
-  if (const auto text = request.head.query_value("starting_after")) {
-    start.after_sequence = to_number<std::uint64_t>(*text);
-    if (!start.after_sequence || *start.after_sequence >= 1ULL << 62U)
-      return answer(error_reply(
-          wire::invalid_value("starting_after", "starting_after: must be an event's sequence_number")));
-  } else if (const auto token = request.head.query_value("next_token")) {
-    start.next_token = to_number<std::uint32_t>(*token);
-    if (!start.next_token)
-      return answer(error_reply(wire::invalid_value("next_token", "next_token: must be an output index")));
-  }
-  const auto session =
-      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
-  session->resume(request.where.id, start);
-  return session;
-}
-
-http_reply service::cancel_response(const admitted_request& request) {
-  if (!registry_.cancel(request.where.id, request.who.tenant))
-    return error_reply(
-        {404, "not_found_error", "response_not_found", "no running response has this id", "", 0});
-  wire::json_writer out;
-  out.begin_object().field("id", request.where.id).field("object", "response").field("status", "cancelled");
-  return json_reply(out.end_object().take());
 }
 
 http_reply service::liveness() const {

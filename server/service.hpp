@@ -2,6 +2,7 @@
 
 #include "server/edge_context.hpp"
 #include "server/http/access.hpp"
+#include "server/http/error_reply.hpp"
 #include "server/http/reply_channel.hpp"
 #include "server/http/request_body.hpp"
 #include "server/http/request_head.hpp"
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 namespace paceline::server {
@@ -54,9 +56,15 @@ class service {
   void begin_drain() noexcept { draining_ = true; }
   bool draining() const noexcept { return draining_; }
   /// Housekeeping, about once a second.
-  void tick() { registry_.sweep(edge_.now()); }
+  void tick() {
+    registry_.sweep(edge_.now());
+    services_.stored->sweep(edge_.now());
+  }
   /// Ends everything that outlives connections.
-  void clear() { registry_.clear(); }
+  void clear() {
+    registry_.clear();
+    services_.stored->clear();
+  }
 
   edge_context& edge() noexcept { return edge_; }
 
@@ -70,15 +78,17 @@ class service {
                                   const job_traits& traits, Prepare prepare);
   std::shared_ptr<exchange> complete(const admitted_request& request, request_body body,
                                      std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> respond(const admitted_request& request, request_body body,
-                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> convert(const admitted_request& request, request_body body,
+                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,
+                                   executor_ptr executor);
+  // service_responses.cpp
+  std::shared_ptr<exchange> respond(const admitted_request& request, request_body body,
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> read_response(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,
-                                   executor_ptr executor);
   http_reply cancel_response(const admitted_request& request);
+  http_reply delete_response(const admitted_request& request);
   // service_models.cpp
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
@@ -93,5 +103,25 @@ class service {
   std::shared_ptr<scrape_desk> scrapes_;
   std::atomic<bool> draining_{false};
 };
+
+template <class Session, class Prepare>
+std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
+                                         const job_traits& traits, Prepare prepare) {
+  if (draining_) {
+    session->start(shutting_down());
+    return nullptr;
+  }
+  const bool accepted = edge_.jobs.submit(
+      [session, executor = std::move(executor), prepare = std::move(prepare)]() mutable {
+        auto prepared = prepare();
+        executor->post(
+            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
+      },
+      traits);
+  if (accepted) return session;
+  ++edge_.metrics.edge_rejections;
+  session->start(overloaded());
+  return nullptr;
+}
 
 } // namespace paceline::server

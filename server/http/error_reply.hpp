@@ -10,6 +10,11 @@ inline wire::api_error shutting_down() {
   return {503, "service_unavailable_error", "draining", "the server is shutting down", "", 5};
 }
 
+/// The error of a request for which the edge threads have no time.
+inline wire::api_error overloaded() {
+  return {503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
+}
+
 /// The HTTP reply for an error: status, JSON body, and the headers that belong to the status.
 inline http_reply error_reply(const wire::api_error& failure, header_list headers = {}) {
   http_reply reply;

@@ -28,6 +28,7 @@ constexpr row routes[] = {
     {"GET", "/v1/responses", endpoint::response_socket},
     {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
     {"GET", "/v1/responses/*", endpoint::get_response},
+    {"DELETE", "/v1/responses/*", endpoint::delete_response},
     {"POST", "/tokenize", endpoint::tokenize},
     {"POST", "/v1/tokenize", endpoint::tokenize},
     {"POST", "/detokenize", endpoint::detokenize},
@@ -57,7 +58,8 @@ bool matches(std::string_view pattern, std::string_view path, std::string& id) {
 
 /// A response's id has no slash; "/v1/responses/x/cancel" is not one.
 bool is_shadowed(const row& row, const std::string& id) {
-  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) &&
+  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response ||
+          row.target == endpoint::delete_response) &&
          id.find('/') != std::string::npos;
 }
 
@@ -119,6 +121,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "responses_get";
   case endpoint::cancel_response:
     return "responses_cancel";
+  case endpoint::delete_response:
+    return "responses_delete";
   case endpoint::tokenize:
     return "tokenize";
   case endpoint::detokenize:

@@ -17,6 +17,7 @@ enum class endpoint {
   response_socket, ///< GET /v1/responses with an upgrade to WebSocket
   get_response,    ///< resumes a response or reads a finished one
   cancel_response,
+  delete_response,
   tokenize,
   detokenize,
   tokenizer_info,

@@ -62,7 +62,8 @@ class edge_metrics {
   std::atomic<bool> last_reload_refused{false};
   // Values of the last update:
   std::atomic<std::uint64_t> log_lines_dropped{0};
-  std::atomic<std::uint64_t> kept_bytes{0}; ///< conversations and logs of resumable responses
+  std::atomic<std::uint64_t> kept_bytes{
+      0}; ///< stored responses, conversations and logs of resumable responses
   std::atomic<std::uint64_t> kept_evictions{0};
 
   /// Prometheus text of the edge, the engine and the process, with vLLM's names if asked for.

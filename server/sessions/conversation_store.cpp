@@ -24,6 +24,24 @@ std::size_t bytes_of(const std::vector<wire::chat_message>& messages) {
   return bytes;
 }
 
+std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
+  std::size_t count = 0;
+  for (const auto& message : messages) {
+    count += message.content ? message.content->size() : 0;
+    for (const auto& call : message.tool_calls) count += call.arguments.size();
+  }
+  return count;
+}
+
+wire::api_error unknown_previous(const std::string& id) {
+  return {400,
+          "invalid_request_error",
+          "previous_response_not_found",
+          "no response \"" + id + "\" is kept",
+          "previous_response_id",
+          0};
+}
+
 void conversation_store::forget(std::list<entry>::iterator one) {
   num_bytes_ -= one->num_bytes;
   entries_.erase(one);

@@ -56,5 +56,10 @@ class conversation_store {
 
 /// Memory of a conversation.
 std::size_t bytes_of(const std::vector<wire::chat_message>& messages);
+/// Bytes of its texts, which a template writes.
+std::size_t text_bytes(const std::vector<wire::chat_message>& messages);
+
+/// The error of a request that continues a response that is not kept.
+wire::api_error unknown_previous(const std::string& id);
 
 } // namespace paceline::server

@@ -15,9 +15,9 @@
 
 namespace paceline::server {
 
-/// Memory that is kept for clients that may come back, over all clients: conversations that WebSockets may
-/// continue, and logs of resumable responses. When it is used up, the least recently used entry of the tenant
-/// that holds most is evicted. Thread-safe.
+/// Memory that is kept for clients that may come back, over all clients: stored responses, conversations that
+/// WebSockets may continue, and logs of resumable responses. When it is used up, the least recently used
+/// entry of the tenant that holds most is evicted. Thread-safe.
 ///
 /// Invariant: `resting_` lists the evictable claims of each tenant, the longest unused first; all of them are
 /// open.

@@ -26,6 +26,10 @@ wire::api_error out_of_reach() {
 
 } // namespace
 
+store_limits store_limits_of(const edge_context& edge) {
+  return {edge.limits.max_responses_of_key, edge.limits.max_stored_bytes, edge.options.response_ttl};
+}
+
 void told_response::on_writable() {
   if (session_) session_->on_writable();
   if (reader_) reader_->on_writable();
@@ -64,6 +68,7 @@ wire::parsed<told_response> launch(const response_services& services, const call
   const auto session =
       std::make_shared<response_session>(services.edge, session_executor, listener, std::move(prepared),
                                          who.tenant, id, std::move(stream_id), arrival);
+  session->keep_in(services.stored);
   entry.session = session;
   if (resumable) entry.kept = session;
   if (!services.registry.add(id, std::move(entry), services.edge.num_tenants()))

@@ -3,6 +3,7 @@
 #include "server/sessions/kept_memory.hpp"
 #include "server/sessions/replay_reader.hpp"
 #include "server/sessions/response_registry.hpp"
+#include "server/sessions/response_store.hpp"
 
 #include <functional>
 #include <memory>
@@ -11,13 +12,17 @@
 
 namespace paceline::server {
 
-/// What response sessions need besides the edge: the registry of responses, and executors that outlive a
-/// connection.
+/// The limits of the store of finished responses.
+store_limits store_limits_of(const edge_context& edge);
+
+/// What response sessions need besides the edge: the registry of responses, executors that outlive a
+/// connection, and the store of finished responses.
 struct response_services {
   const edge_context& edge;
   response_registry& registry;
   std::function<executor_ptr()> make_executor;
   std::shared_ptr<kept_memory> kept = std::make_shared<kept_memory>(kept_memory::no_bound);
+  std::shared_ptr<response_store> stored = std::make_shared<response_store>(store_limits_of(edge), kept);
 };
 
 /// A response that is sent to one client, directly or through the log of a resumable one.

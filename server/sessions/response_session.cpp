@@ -1,5 +1,7 @@
 #include "server/sessions/response_session.hpp"
 
+#include "server/sessions/response_store.hpp"
+
 #include <utility>
 
 namespace paceline::server {
@@ -101,12 +103,16 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   // A warmed-up prompt is complete, whatever the reason for the end of its one discarded token.
   if (!prepared_.request.generate && last.finish == finish_reason::length)
     outcome.finish = finish_reason::stop;
-  tell(narrator_.close(outcome));
+  const auto closing = narrator_.close(outcome);
   finished.id = id();
   finished.object = narrator_.object();
-  finished.stored = outcome.finish != finish_reason::error;
+  finished.continuable = outcome.finish != finish_reason::error;
+  finished.stored = finished.continuable && prepared_.request.store;
   finished.conversation = std::move(prepared_.conversation);
   if (prepared_.request.generate) finished.conversation.push_back(narrator_.answer());
+  // Kept first: a client that has read the end may name the response at once.
+  if (finished.stored && store_) store_->put(tenant_, finished, edge_.now());
+  tell(closing);
   group_.reset();
   prepared_.request = {}; // the session of a resumable response exists until its events expire
   if (const auto listener = listener_.lock()) listener->on_finished(finished);

@@ -9,16 +9,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::server {
+
+class response_store;
 
 /// How a response ended.
 struct finished_response {
   std::string id;
   wire::response_outcome outcome;
   wire::output_json object;                     ///< the response object
-  bool stored = false;                          ///< the client allows the server to keep it
+  bool continuable = false;                     ///< it did not fail
+  bool stored = false;                          ///< and the client allows the server to keep it
   std::vector<wire::chat_message> conversation; ///< all turns, with the answer
 };
 
@@ -41,6 +45,9 @@ class response_session final : public generation_observer,
                    prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
                    time_point arrival);
 
+  /// Keeps the response in `store` when it has ended, unless it failed or the client does not allow it. Must
+  /// be called before `start`.
+  void keep_in(std::shared_ptr<response_store> store) { store_ = std::move(store); }
   /// Submits the generation and sends the opening events.
   void start();
   /// Cancels it; the listener still receives the final events.
@@ -72,6 +79,7 @@ class response_session final : public generation_observer,
   time_point arrival_;
   wire::response_narrator narrator_;
   std::shared_ptr<generation_group> group_;
+  std::shared_ptr<response_store> store_; ///< null: responses are not kept
   bool finished_ = false;
 };
 

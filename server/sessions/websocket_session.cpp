@@ -26,7 +26,7 @@ class websocket_session::lane final : public replay_sink {
   void on_finished(const finished_response& finished) override {
     const auto session = session_.lock();
     if (!session) return;
-    if (finished.stored) session->conversations_.put(finished.id, finished.conversation);
+    if (finished.continuable) session->conversations_.put(finished.id, finished.conversation);
     session->end_lane(stream_id_);
   }
   void on_replaced() override {
@@ -48,15 +48,6 @@ class websocket_session::lane final : public replay_sink {
 };
 
 namespace {
-
-std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
-  std::size_t count = 0;
-  for (const auto& message : messages) {
-    count += message.content ? message.content->size() : 0;
-    for (const auto& call : message.tool_calls) count += call.arguments.size();
-  }
-  return count;
-}
 
 /// Parses a message. A prediction is truncated to what can be used: its ids may need more memory than their
 /// text, which is what the claim counts.
@@ -165,12 +156,12 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, mes
   }
   std::vector<wire::chat_message> history;
   if (const auto& previous = frame.create.previous_response_id; !previous.empty()) {
-    auto known = conversations_.find(previous);
-    if (!known)
-      return refuse({400, "invalid_request_error", "previous_response_not_found",
-                     "this connection keeps no response \"" + previous + "\"", "previous_response_id", 0},
-                    id);
-    history = *std::move(known);
+    if (auto known = conversations_.find(previous))
+      history = *std::move(known);
+    else if (const auto stored = services_.stored->find(previous, who_.tenant, services_.edge.now()))
+      history = stored->conversation;
+    else
+      return refuse(unknown_previous(previous), id);
   }
   auto traits = traits_of(services_.edge, who_, text_bytes(history));
   traits.large = traits.large || claim.large;

@@ -246,10 +246,92 @@ TEST(service, cancels_and_reads_responses_by_id) {
   EXPECT_EQ(s.ask("GET /v1/responses/resp_unknown"), 404);
 }
 
-TEST(service, http_keeps_no_conversations) {
+/// A response to `members`, which answers `text`; its id.
+std::string respond(served& s, std::uint64_t number, const std::string& members, std::string_view text,
+                    std::string_view headers = "") {
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body + std::string(headers), "{" + members + "}"), 0);
+  s.edge.engine.end(number, finish_reason::stop, text);
+  s.edge.executor->run();
+  return std::string(json::parse(s.channel->replied.value().body).at("id").as_string());
+}
+
+std::string continuing(const std::string& id, const std::string& input) {
+  return R"("input":")" + input + R"(","previous_response_id":")" + id + "\"";
+}
+
+TEST(service, a_response_is_continued_read_and_deleted_over_http) {
   served s;
-  EXPECT_EQ(s.ask("POST /v1/responses", json_body, R"({"input":"x","previous_response_id":"resp_1"})"), 400);
+  const auto first = respond(s, 1, R"("input":"one","instructions":"brief")", "1");
+  const auto second = respond(s, 2, continuing(first, "two"), "2");
+  respond(s, 3, continuing(second, "three"), "3");
+  EXPECT_EQ(s.edge.engine.bytes.decode(s.edge.engine.submissions.at(3).request.prompt, true),
+            "user:one\nassistant:1\nuser:two\nassistant:2\nuser:three\n");
+  EXPECT_EQ(s.ask("GET /v1/responses/" + second), 200);
+  EXPECT_EQ(s.body().at("previous_response_id").as_string(), first);
+  EXPECT_EQ(s.body().at("output").at(0).at("content").at(0).at("text"), "2");
+  EXPECT_EQ(s.ask("GET /v1/responses/" + second + "?stream=true"), 400);
+  EXPECT_EQ(s.body().at("error").at("code"), "resume_point_lost");
+
+  EXPECT_EQ(s.ask("DELETE /v1/responses/" + first), 200);
+  EXPECT_EQ(s.body(), json::value({{"id", first}, {"object", "response"}, {"deleted", true}}));
+  EXPECT_EQ(s.ask("DELETE /v1/responses/" + first), 404);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + first), 404);
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body, "{" + continuing(first, "x") + "}"), 400);
   EXPECT_EQ(s.body().at("error").at("code"), "previous_response_not_found");
+  EXPECT_EQ(s.ask("GET /v1/responses/" + second), 200) << "it has the whole conversation";
+}
+
+TEST(service, a_response_is_not_stored_if_the_client_does_not_want_it_or_it_failed) {
+  served s;
+  const auto id = respond(s, 1, R"("input":"one","store":false)", "1");
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 404);
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body, "{" + continuing(id, "x") + "}"), 400);
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body, R"({"input":"x","stream":true})"), 0);
+  s.edge.engine.tokens(2, "a");
+  s.edge.executor->run();
+  const std::string failed(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+  s.edge.engine.fail(2, errc::internal);
+  s.edge.executor->run();
+  EXPECT_EQ(s.ask("GET /v1/responses/" + failed), 404);
+}
+
+TEST(service, stored_responses_expire_and_belong_to_their_key) {
+  served s({"k", "other"});
+  const auto key = [](const char* name) { return std::string("Authorization: Bearer ") + name + "\r\n"; };
+  const auto id = respond(s, 1, R"("input":"one")", "1", key("k"));
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id, key("k")), 200);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id, key("other")), 404);
+  EXPECT_EQ(s.ask("DELETE /v1/responses/" + id, key("other")), 404);
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body + key("other"), "{" + continuing(id, "x") + "}"), 400);
+  s.edge.now += std::chrono::hours(1);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id, key("k")), 404);
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body + key("k"), "{" + continuing(id, "x") + "}"), 400);
+}
+
+TEST(service, a_resumable_response_is_deleted_once_it_has_ended) {
+  served s;
+  EXPECT_EQ(
+      s.ask("POST /v1/responses", json_body, R"({"input":"x","stream":true,"paceline":{"resumable":true}})"),
+      0);
+  s.edge.engine.tokens(1, "a");
+  s.edge.executor->run();
+  const std::string id(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+  EXPECT_EQ(s.ask("DELETE /v1/responses/" + id), 409);
+  s.edge.engine.end(1, finish_reason::stop);
+  s.edge.executor->run();
+  EXPECT_EQ(s.ask("DELETE /v1/responses/" + id), 200);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 404);
+}
+
+TEST(service, a_long_conversation_is_rendered_as_large_work) {
+  served s;
+  s.edge.engine.bytes.set_context_length(200'000);
+  const auto id = respond(s, 1, R"("input":")" + std::string(100'000, 'x') + "\"", "1");
+  s.edge.jobs.submitted.clear();
+  respond(s, 2, continuing(id, "two"), "2");
+  ASSERT_EQ(s.edge.jobs.submitted.size(), 2U);
+  EXPECT_FALSE(s.edge.jobs.submitted[0].large);
+  EXPECT_TRUE(s.edge.jobs.submitted[1].large && s.edge.jobs.submitted[1].continues);
 }
 
 } // namespace

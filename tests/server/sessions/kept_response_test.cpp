@@ -99,6 +99,7 @@ TEST(websocket_session, what_is_kept_for_nobody_goes_when_memory_is_short_as_if_
 TEST(websocket_session, a_conversation_that_gave_way_is_not_found) {
   scripted_socket s;
   s.services.kept = std::make_shared<kept_memory>(20'000);
+  s.services.stored = std::make_shared<response_store>(store_limits_of(s.services.edge), s.services.kept);
   s.session = std::make_shared<websocket_session>(s.services, s.edge.executor, s.channel, caller{"", "req"});
   s.say(R"({"type":"response.create","input":"one"})");
   s.tokens(1, "two");

@@ -1,0 +1,166 @@
+// The endpoints of responses: making, reading, cancelling and deleting them.
+#include "server/service.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+#include "server/http/long_reply.hpp"
+#include "server/sessions/response_exchange.hpp"
+
+#include <charconv>
+#include <utility>
+
+namespace paceline::server {
+
+namespace {
+
+using wire::api_error;
+
+/// Decimal query value; none if it is not a decimal number.
+template <class Int>
+std::optional<Int> to_number(const std::string& text) {
+  Int value{};
+  const auto* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  return failure == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+}
+
+api_error unknown_response(const char* message) {
+  return {404, "not_found_error", "response_not_found", message, "", 0};
+}
+
+/// A request of a response, and what it continues; null: nothing.
+struct read_request {
+  wire::response_request request;
+  std::shared_ptr<const stored_response> previous;
+};
+
+wire::parsed<read_request> read_response_request(const response_services& services, const caller& who,
+                                                 const request_body& body) {
+  const auto& edge = services.edge;
+  if (auto gone = begin_reading(edge, body)) return *std::move(gone);
+  auto parsed = wire::parse_response_request(body.text, request_limits_of(edge));
+  if (!parsed) return std::move(parsed).failure();
+  if (parsed->options.resume)
+    return wire::unsupported(
+        "paceline.resume",
+        "paceline.resume: belongs to the WebSocket mode; here it is GET /v1/responses/{id}?stream=true");
+  read_request out{*std::move(parsed), nullptr};
+  if (const auto& id = out.request.previous_response_id; !id.empty()) {
+    out.previous = services.stored->find(id, who.tenant, edge.now());
+    if (!out.previous) return unknown_previous(id);
+  }
+  return out;
+}
+
+/// Where a reader of events starts; a failure names the invalid query value.
+wire::parsed<replay_start> replay_start_of(const request_head& head) {
+  replay_start start;
+  if (const auto text = head.query_value("starting_after")) {
+    start.after_sequence = to_number<std::uint64_t>(*text);
+    if (!start.after_sequence || *start.after_sequence >= 1ULL << 62U)
+      return wire::invalid_value("starting_after", "starting_after: must be an event's sequence_number");
+  } else if (const auto token = head.query_value("next_token")) {
+    start.next_token = to_number<std::uint32_t>(*token);
+    if (!start.next_token) return wire::invalid_value("next_token", "next_token: must be an output index");
+  }
+  return start;
+}
+
+} // namespace
+
+/// Two jobs if the conversation that is continued is long: only the second one is known to be large.
+std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
+                                           std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session =
+      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
+  if (draining_) {
+    session->start(shutting_down());
+    return nullptr;
+  }
+  const auto traits = traits_of(edge_, request.who, body.text.size());
+  const auto start = [session, executor](wire::parsed<prepared_response> prepared) {
+    executor->post(
+        [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
+  };
+  const bool accepted = edge_.jobs.submit(
+      [this, start, who = request.who, large = traits.large, body = std::move(body)]() mutable {
+        auto read = read_response_request(services_, who, body);
+        // The text is freed here. What was made from it exists until it is tokenized.
+        auto place = std::exchange(body, {}).place;
+        if (!read) return start(std::move(read).failure());
+        auto again = traits_of(edge_, who, read->previous ? text_bytes(read->previous->conversation) : 0);
+        again.continues = true;
+        const bool is_longer = again.large && !large;
+        auto prepare = [this, start, who, place = std::move(place), read = *std::move(read)]() mutable {
+          std::vector<wire::chat_message> history;
+          if (read.previous) history = read.previous->conversation;
+          start(prepare_response(edge_, who, std::move(read.request), std::move(history)));
+        };
+        if (!is_longer) return prepare();
+        if (edge_.jobs.submit(std::move(prepare), again)) return;
+        ++edge_.metrics.edge_rejections;
+        start(overloaded());
+      },
+      traits);
+  if (accepted) return session;
+  ++edge_.metrics.edge_rejections;
+  session->start(overloaded());
+  return nullptr;
+}
+
+std::shared_ptr<exchange> service::read_response(const admitted_request& request,
+                                                 std::shared_ptr<reply_channel> channel,
+                                                 executor_ptr executor) {
+  const auto refuse = [&](const api_error& failure) {
+    channel->reply(error_reply(failure, {{"x-request-id", request.who.request_id}}));
+    return std::shared_ptr<exchange>();
+  };
+  const auto& id = request.where.id;
+  const auto log = registry_.log(id, request.who.tenant);
+  const auto stored = log ? nullptr : services_.stored->find(id, request.who.tenant, edge_.now());
+  if (!log && !stored) return refuse(unknown_response("no response of this id is kept"));
+  if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
+    const auto result = log ? log->result() : nullptr;
+    if (log && !result)
+      return refuse({409, "conflict_error", "response_in_progress",
+                     "the response is not finished; use ?stream=true", "stream", 0});
+    const auto& object = stored ? stored->object : result->object;
+    reply_made(*channel, object.open(), {{"x-request-id", request.who.request_id}});
+    return nullptr;
+  }
+  if (!log)
+    return refuse(
+        {400, "invalid_request_error", "resume_point_lost",
+         "the events of this response are not kept; those of responses with paceline.resumable are, "
+         "for a while",
+         "stream", 0});
+  const auto start = replay_start_of(request.head);
+  if (!start) return refuse(start.failure());
+  const auto session =
+      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
+  session->resume(id, *start);
+  return session;
+}
+
+http_reply service::cancel_response(const admitted_request& request) {
+  if (!registry_.cancel(request.where.id, request.who.tenant))
+    return error_reply(unknown_response("no running response has this id"));
+  wire::json_writer out;
+  out.begin_object().field("id", request.where.id).field("object", "response").field("status", "cancelled");
+  return json_reply(out.end_object().take());
+}
+
+http_reply service::delete_response(const admitted_request& request) {
+  const auto& id = request.where.id;
+  const auto log = registry_.log(id, request.who.tenant);
+  if (log && !log->result())
+    return error_reply({409, "conflict_error", "response_in_progress",
+                        "the response is not finished; cancel it first", "", 0});
+  if (log) registry_.evict(id);
+  if (!services_.stored->remove(id, request.who.tenant, edge_.now()) && !log)
+    return error_reply(unknown_response("no response of this id is kept"));
+  wire::json_writer out;
+  out.begin_object().field("id", id).field("object", "response").field("deleted", true);
+  return json_reply(out.end_object().take());
+}
+
+} // namespace paceline::server

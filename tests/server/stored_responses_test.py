@@ -1,0 +1,114 @@
+"""Stored responses with the openai client: continuing them over HTTP, reading and deleting them."""
+import json
+
+import openai
+import pytest
+
+
+def client_of(daemon, key="none"):
+    return openai.OpenAI(base_url=daemon.url + "/v1", api_key=key, max_retries=0)
+
+
+def ask(client, stream=False, **options):
+    """A response, streamed or whole."""
+    arguments = dict(model="hash", max_output_tokens=6, extra_body={"seed": 5, "ignore_eos": True}) | options
+    if not stream:
+        return client.responses.create(**arguments)
+    events = list(client.responses.create(**arguments, stream=True))
+    assert events[-1].type == "response.incomplete"
+    return events[-1].response
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_chain_says_what_the_whole_conversation_says(daemon, stream):
+    with client_of(daemon) as client:
+        first = ask(client, stream, input="one")
+        second = ask(client, stream, input="two", previous_response_id=first.id)
+        third = ask(client, stream, input="three", previous_response_id=second.id, instructions="be brief")
+        assert third.previous_response_id == second.id
+        turns = []
+        for text, reply in (("one", first), ("two", second)):
+            turns += [{"role": "user", "content": text}, {"role": "assistant", "content": reply.output_text}]
+        alone = ask(client, input=turns + [{"role": "user", "content": "three"}], instructions="be brief")
+        assert alone.output_text == third.output_text
+        assert alone.usage.input_tokens == third.usage.input_tokens > second.usage.input_tokens
+
+
+def test_a_response_is_read_and_deleted(daemon):
+    with client_of(daemon) as client:
+        made = ask(client, input="hello", metadata={"a": "b"})
+        assert client.responses.retrieve(made.id).model_dump() == made.model_dump()
+        status, _, body = daemon.get(f"/v1/responses/{made.id}?stream=true")
+        assert status == 400 and json.loads(body)["error"]["code"] == "resume_point_lost"
+        client.responses.delete(made.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(made.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.delete(made.id)
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(client, input="more", previous_response_id=made.id)
+        assert refused.value.code == "previous_response_not_found" and refused.value.param == "previous_response_id"
+        with pytest.raises(openai.NotFoundError):
+            client.responses.delete("resp_unknown")
+
+
+def test_a_client_may_forbid_to_store(daemon):
+    with client_of(daemon) as client:
+        made = ask(client, input="hello", store=False)
+        assert made.store is False
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(made.id)
+        with pytest.raises(openai.BadRequestError):
+            ask(client, input="more", previous_response_id=made.id)
+
+
+def test_sockets_and_http_continue_each_other(daemon):
+    with client_of(daemon) as client:
+        over_http = ask(client, input="one")
+        with client.responses.connect() as connection:
+            connection.response.create(model="hash", input="two", previous_response_id=over_http.id, max_output_tokens=3)
+            for event in connection:
+                if event.type in ("response.completed", "response.incomplete"):
+                    break
+        after = ask(client, input="three", previous_response_id=event.response.id)  # its connection is closed
+        assert after.usage.input_tokens > event.response.usage.input_tokens
+
+
+def test_tools_are_part_of_the_conversation(daemon):
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1}'}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+    with client_of(daemon) as client:
+        first = ask(client, input=[{"role": "user", "content": "one"}, call])
+        second = ask(client, input=[result], previous_response_id=first.id)
+        turns = [{"role": "user", "content": "one"}, call, {"role": "assistant", "content": first.output_text}, result]
+        assert ask(client, input=turns).output_text == second.output_text
+
+
+def test_a_response_belongs_to_its_key_and_expires(start_daemon, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("one\nother\n")
+    daemon = start_daemon(**{"server.api_keys_file": str(keys), "server.response_ttl": "2s"})
+    with client_of(daemon, "one") as client, client_of(daemon, "other") as stranger:
+        made = ask(client, input="hello")
+        assert client.responses.retrieve(made.id).id == made.id
+        with pytest.raises(openai.NotFoundError):
+            stranger.responses.retrieve(made.id)
+        with pytest.raises(openai.NotFoundError):
+            stranger.responses.delete(made.id)
+        with pytest.raises(openai.BadRequestError):
+            ask(stranger, input="more", previous_response_id=made.id)
+
+        daemon.wait_for(lambda: daemon.metric("paceline_kept_bytes") == 0)  # also without a reader
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(made.id)
+
+
+def test_stored_responses_share_one_budget(start_daemon):
+    daemon = start_daemon(**{"server.kept_memory": "1MiB"})
+    metadata = {str(i): "x" * 512 for i in range(16)}  # repeated by the object, and no part of the prompt
+    with client_of(daemon) as client:
+        ids = [ask(client, input="x", max_output_tokens=1, metadata=metadata).id for _ in range(150)]
+        assert 1 << 19 < daemon.metric("paceline_kept_bytes") <= 1 << 20
+        assert client.responses.retrieve(ids[-1]).id == ids[-1]
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(ids[0])
