@@ -129,7 +129,9 @@ http_reply options_reply(const std::vector<std::string_view>& methods, std::stri
 /// Fills in whose request it is; a failure if it has no valid key.
 std::optional<api_error> service::identify(const request_head& head, const edge_settings& settings,
                                            caller& who) const {
-  const auto key = bearer_key(head.header("authorization"));
+  auto key = bearer_key(head.header("authorization"));
+  if (head.upgrades_to_websocket && head.header("authorization").empty())
+    key = read_protocols(head.header("sec-websocket-protocol")).key;
   const auto rights = settings.keys.find(key);
   if (!rights) {
     ++edge_.metrics.auth_failures;

@@ -120,6 +120,26 @@ std::string_view bearer_key(std::string_view authorization) noexcept {
   return authorization;
 }
 
+offered_protocols read_protocols(std::string_view header) noexcept {
+  static constexpr std::string_view key_prefix = "openai-insecure-api-key.";
+  offered_protocols found;
+  while (!header.empty()) {
+    const auto end = std::min(header.find(','), header.size());
+    auto name = header.substr(0, end);
+    header.remove_prefix(std::min(end + 1, header.size()));
+    name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+    name = name.substr(0, name.find_last_not_of(" \t") + 1);
+    if (name.starts_with(key_prefix)) {
+      if (found.key.empty()) found.key = name.substr(key_prefix.size());
+    } else if (found.answer.empty() && !name.empty() && name.size() <= 64 &&
+               !name.starts_with("openai-organization.") && !name.starts_with("openai-project.") &&
+               std::all_of(name.begin(), name.end(), is_token_char)) {
+      found.answer = name;
+    }
+  }
+  return found;
+}
+
 bool is_loopback_host(std::string_view host) noexcept {
   const auto name = without_port(host);
   return name == "[::1]" || config::is_loopback_address(name);

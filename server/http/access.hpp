@@ -65,6 +65,16 @@ std::string to_hex(const key_digest& digest);
 /// The key in an Authorization header ("Bearer …"); empty if there is none.
 std::string_view bearer_key(std::string_view authorization) noexcept;
 
+/// The sub-protocols that a WebSocket client offers.
+struct offered_protocols {
+  std::string_view key; ///< the API key in one of them, "openai-insecure-api-key.KEY"; empty if there is none
+  std::string_view answer; ///< the one to answer with, which holds no secret; empty if there is none
+};
+
+/// Reads a Sec-WebSocket-Protocol header. Pages cannot send an Authorization header with a WebSocket, so
+/// OpenAI's clients offer the key as a sub-protocol beside another one, such as "realtime".
+offered_protocols read_protocols(std::string_view header) noexcept;
+
 /// True for names that always mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port. Host
 /// names are compared without regard to case, here and below.
 bool is_loopback_host(std::string_view host) noexcept;

@@ -51,9 +51,12 @@ class websocket_connection final : public connection,
     out_.belong_to(request.who.tenant);
     // A silent client is pinged after half the idle time and closed after the whole idle time.
     stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.idle_timeout, true});
-    stream_.set_option(
-        websocket::stream_base::decorator([id = request.who.request_id](websocket::response_type& reply) {
+    const auto offered = read_protocols(request.head.header("sec-websocket-protocol"));
+    stream_.set_option(websocket::stream_base::decorator(
+        [id = request.who.request_id,
+         protocol = std::string(offered.answer)](websocket::response_type& reply) {
           reply.set("x-request-id", header_safe(id, 128));
+          if (!protocol.empty()) reply.set(beast::http::field::sec_websocket_protocol, protocol);
         }));
     stream_.read_message_max(options_.max_body_bytes);
     stream_.text(true);

@@ -159,6 +159,20 @@ TEST(service, keys_guard_all_but_health) {
   EXPECT_EQ(s.edge.metrics.auth_failures, 4U);
 }
 
+TEST(service, a_page_may_offer_its_key_as_a_sub_protocol_of_its_socket) {
+  served s({"secret"});
+  const std::string upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+  const auto offer = [](const char* key) {
+    return std::string("Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.") + key + "\r\n";
+  };
+  EXPECT_EQ(s.admit("GET /v1/responses", upgrade + offer("secret")), 0);
+  EXPECT_EQ(s.admit("GET /v1/responses", upgrade + offer("wrong")), 401);
+  EXPECT_EQ(s.admit("GET /v1/responses", upgrade + offer("secret") + "Authorization: Bearer wrong\r\n"), 401);
+  EXPECT_EQ(s.admit("GET /v1/responses", upgrade + offer("wrong") + "Authorization: Bearer secret\r\n"), 0);
+  EXPECT_EQ(s.admit("GET /v1/responses", upgrade + offer("secret") + "Origin: https://evil.com\r\n"), 403);
+  EXPECT_EQ(s.admit("GET /v1/models", offer("secret")), 401) << "only for sockets";
+}
+
 TEST(service, lists_models) {
   served s;
   EXPECT_EQ(s.ask("GET /v1/models"), 200);

@@ -251,3 +251,34 @@ def test_resumable_responses_that_nobody_reads_share_it_too(start_daemon):
     assert daemon.metric("paceline_kept_bytes") <= 1 << 20
     assert daemon.get(f"/v1/responses/{ids[0]}")[0] == 404
     assert daemon.get(f"/v1/responses/{ids[-1]}")[0] == 200
+
+
+def test_a_page_sends_its_key_as_a_sub_protocol(start_daemon, tmp_path):
+    """As OpenAI's browser clients do: pages cannot set the headers of a WebSocket."""
+    keys = tmp_path / "keys"
+    keys.write_text("sk-one\nsk-other\n")
+    daemon = start_daemon(**{"server.api_keys_file": str(keys)})
+
+    def offering(*names, **options):
+        return open_socket(daemon, subprotocols=list(names), **options)
+
+    with offering("realtime", "openai-insecure-api-key.sk-one", "openai-beta.realtime-v1", origin="http://localhost:3000") as ws:
+        assert ws.subprotocol == "realtime"
+        create(ws, input="one", max_output_tokens=2)
+        mine = events_until_end(ws)[-1]["response"]["id"]
+    with offering("openai-insecure-api-key.sk-other", "openai") as ws:
+        assert ws.subprotocol == "openai"
+        create(ws, input="two", previous_response_id=mine, max_output_tokens=2)
+        assert events_until_end(ws)[-1]["error"]["code"] == "previous_response_not_found", "another key"
+    with offering("openai-insecure-api-key.sk-one") as ws:
+        assert ws.subprotocol is None, "the key is never repeated"
+    refused = [
+        ({"subprotocols": ["realtime", "openai-insecure-api-key.sk-two"]}, 401),
+        ({"subprotocols": ["realtime"]}, 401),
+        ({"subprotocols": ["realtime", "openai-insecure-api-key.sk-one"], "additional_headers": {"Authorization": "Bearer wrong"}}, 401),
+        ({"subprotocols": ["realtime", "openai-insecure-api-key.sk-one"], "origin": "https://evil.example"}, 403),
+    ]
+    for options, status in refused:
+        with pytest.raises(InvalidStatus) as failure:
+            open_socket(daemon, **options)
+        assert failure.value.response.status_code == status

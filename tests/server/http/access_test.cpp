@@ -148,6 +148,25 @@ TEST(access, headers_of_a_preflight_are_permitted_by_name) {
   EXPECT_EQ(permitted_headers("x-stainless-os").back(), "x-stainless-os");
 }
 
+TEST(access, a_page_offers_its_key_as_a_sub_protocol) {
+  const auto read = [](std::string_view header) {
+    const auto found = read_protocols(header);
+    return std::pair(std::string(found.key), std::string(found.answer));
+  };
+  using both = std::pair<std::string, std::string>;
+  EXPECT_EQ(read("realtime, openai-insecure-api-key.sk-1, openai-beta.realtime-v1"),
+            both("sk-1", "realtime"));
+  EXPECT_EQ(read("openai-insecure-api-key.sk-1,\topenai-beta.realtime-v1 "),
+            both("sk-1", "openai-beta.realtime-v1"));
+  EXPECT_EQ(read("openai-insecure-api-key.a,openai-insecure-api-key.b"), both("a", ""))
+      << "a key is no answer";
+  EXPECT_EQ(read("openai-organization.o, openai-project.p, realtime"), both("", "realtime"));
+  EXPECT_EQ(read("not a name, x\"y, realtime"), both("", "realtime"));
+  for (const auto* none : {"", ",", " , ", "openai-insecure-api-key.", "openai-insecure-api-key"})
+    EXPECT_EQ(read(none).first, "") << none;
+  EXPECT_EQ(read(std::string(100, 'x')), both("", ""));
+}
+
 TEST(access, names_of_hosts_compare_without_case) {
   const std::vector<std::string> listed{"Box.LAN"};
   EXPECT_TRUE(host_allowed("box.lan:8000", {"127.0.0.1", true, listed}));
