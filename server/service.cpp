@@ -6,6 +6,7 @@
 #include "server/playground.hpp"
 #include "server/sessions/completion_session.hpp"
 #include "server/sessions/conversion.hpp"
+#include "server/sessions/message_session.hpp"
 #include "server/sessions/response_exchange.hpp"
 
 #include <utility>
@@ -78,7 +79,11 @@ class finishing_channel final : public reply_channel {
 /// A request that is answered by one job on an edge thread.
 class job_exchange final : public exchange {
  public:
-  explicit job_exchange(std::shared_ptr<reply_channel> channel) : channel_(std::move(channel)) {}
+  explicit job_exchange(std::shared_ptr<reply_channel> channel, error_form form = error_form::openai)
+      : channel_(std::move(channel)), form_(form) {}
+  void fail(const wire::api_error& failure, header_list headers = {}) {
+    finish(error_reply(failure, std::move(headers), form_));
+  }
   void finish(http_reply reply) {
     if (channel_) std::exchange(channel_, nullptr)->reply(std::move(reply));
   }
@@ -87,11 +92,12 @@ class job_exchange final : public exchange {
   }
   void on_writable() override {}
   void on_idle() override {}
-  void on_shutdown() override { finish(error_reply(shutting_down())); }
+  void on_shutdown() override { fail(shutting_down()); }
   void on_disconnect() override { channel_.reset(); }
 
  private:
   std::shared_ptr<reply_channel> channel_;
+  error_form form_;
 };
 
 } // namespace
@@ -120,12 +126,15 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
   case endpoint::completions:
   case endpoint::chat_completions:
     return complete(request, std::move(body), channel, std::move(executor));
+  case endpoint::messages:
+    return say(request, std::move(body), channel, std::move(executor));
   case endpoint::create_response:
     return respond(request, std::move(body), channel, std::move(executor));
   case endpoint::get_response:
     return read_response(request, channel, std::move(executor));
   case endpoint::tokenize:
   case endpoint::detokenize:
+  case endpoint::count_tokens:
     return convert(request, std::move(body), channel, std::move(executor));
   case endpoint::cancel_response:
     return answer(cancel_response(request));
@@ -171,18 +180,29 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
   return begin(session, std::move(executor), traits, std::move(prepare));
 }
 
+std::shared_ptr<exchange> service::say(const admitted_request& request, request_body body,
+                                       std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session = std::make_shared<message_session>(edge_, executor, std::move(channel), request.who);
+  const auto traits = traits_of(edge_, request.who, body.text.size());
+  auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_completion> {
+    if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
+    return prepare_message(edge_, who, body.text);
+  };
+  return begin(session, std::move(executor), traits, std::move(prepare));
+}
+
 std::shared_ptr<exchange> service::convert(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
-  const auto session = std::make_shared<job_exchange>(std::move(channel));
-  const bool tokenizes = request.where.target == endpoint::tokenize;
+  const auto session = std::make_shared<job_exchange>(std::move(channel), error_form_of(request.head.path));
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, tokenizes, id = request.who.request_id, model = request.where.id,
-       body = std::move(body)]() mutable {
+      [this, session, executor, target = request.where.target, id = request.who.request_id,
+       model = request.where.id, body = std::move(body)]() mutable {
         const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
           if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-          return tokenizes ? tokenize_reply(edge_, std::move(body), model)
-                           : detokenize_reply(edge_, std::move(body), model);
+          if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body));
+          return target == endpoint::tokenize ? tokenize_reply(edge_, std::move(body), model)
+                                              : detokenize_reply(edge_, std::move(body), model);
         };
         auto made = make();
         // Shared, because tasks are copied.
@@ -191,13 +211,13 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
           if (*made)
             session->finish(*std::move(*made), headers);
           else
-            session->finish(error_reply(made->failure(), headers));
+            session->fail(made->failure(), headers);
         });
       },
       traits);
   if (accepted) return session;
   ++edge_.metrics.edge_rejections;
-  session->finish(error_reply(overloaded()));
+  session->fail(overloaded());
   return nullptr;
 }
 
@@ -215,7 +235,7 @@ std::shared_ptr<exchange> service::scrape(const admitted_request& request,
         });
       });
   if (accepted) return session;
-  session->finish(error_reply(overloaded()));
+  session->fail(overloaded());
   return nullptr;
 }
 

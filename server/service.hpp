@@ -78,6 +78,8 @@ class service {
                                   const job_traits& traits, Prepare prepare);
   std::shared_ptr<exchange> complete(const admitted_request& request, request_body body,
                                      std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> say(const admitted_request& request, request_body body,
+                                std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> convert(const admitted_request& request, request_body body,
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,

@@ -130,8 +130,11 @@ http_reply options_reply(const std::vector<std::string_view>& methods, std::stri
 std::optional<api_error> service::identify(const request_head& head, const edge_settings& settings,
                                            caller& who) const {
   auto key = bearer_key(head.header("authorization"));
-  if (head.upgrades_to_websocket && head.header("authorization").empty())
-    key = read_protocols(head.header("sec-websocket-protocol")).key;
+  if (head.header("authorization").empty()) {
+    key = head.header("x-api-key"); // Anthropic's clients
+    if (head.upgrades_to_websocket && key.empty())
+      key = read_protocols(head.header("sec-websocket-protocol")).key;
+  }
   const auto rights = settings.keys.find(key);
   if (!rights) {
     ++edge_.metrics.auth_failures;
@@ -151,6 +154,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto settings = edge_.settings.get();
   const auto origin = head.header("origin");
   const auto request_id = request_id_of(head);
+  const auto form = error_form_of(head.path);
   const bool has_body = head.has_body();
   header_list base{{"x-request-id", request_id}};
   const auto refuse = [&](const api_error& failure, header_list extra = {}) {
@@ -159,7 +163,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     edge_.metrics.count_refusal(failure.status);
     edge_.log.write(config::log_level::debug, "refused",
                     {{"status", failure.status}, {"code", failure.code}, {"request_id", request_id}});
-    return answered_request{error_reply(failure, std::move(headers)), has_body};
+    return answered_request{error_reply(failure, std::move(headers), form), has_body};
   };
   if (head.host.empty() && !answers_without_host(head))
     return refuse(

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t max_text_bytes = 1U << 30U; // the limit of the body applies instead
 constexpr std::size_t max_tool_calls = 128;
-constexpr std::size_t max_tools = 128;
 
 std::string indexed(std::string_view name, std::size_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
@@ -49,10 +48,6 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   out += text;
   return true;
 }
-
-/// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
-/// before.
-constexpr std::size_t max_tree_values = 400'000;
 
 bool is_json_object(const std::string& text) {
   const auto value = parse_object(text);
@@ -142,11 +137,11 @@ void read_tool(field_reader& reader, json_writer& out) {
 
 } // namespace
 
-void argument_budget::take(field_reader& reader, const chat_message& message) {
+void argument_budget::take(field_reader& reader, const chat_message& message, std::string_view field) {
   for (const auto& call : message.tool_calls) num_values_ += count_values(json_view(call.arguments));
   if (num_values_ > max_tree_values)
-    reader.fail("tool_calls", "have, with those before them, more than " + std::to_string(max_tree_values) +
-                                  " values in their arguments");
+    reader.fail(field, "have, with those before them, more than " + std::to_string(max_tree_values) +
+                           " values in their arguments");
 }
 
 bool read_content(field_reader& reader, std::optional<std::string>& out) {

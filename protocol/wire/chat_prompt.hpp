@@ -2,8 +2,10 @@
 
 #include "protocol/wire/api_error.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace boost::json {
@@ -42,12 +44,17 @@ struct chat_prompt {
   std::optional<bool> enable_thinking; ///< nullopt: the template's default
 };
 
+/// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
+/// before.
+inline constexpr std::size_t max_tree_values = 400'000;
+inline constexpr std::size_t max_tools = 128;
+
 /// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
 /// receive them as a tree.
 class argument_budget {
  public:
-  /// Fails `reader`, which reads the message, if the budget is exceeded.
-  void take(field_reader& reader, const chat_message& message);
+  /// Fails `reader`, which reads the message, if the budget is exceeded. `field` has the calls.
+  void take(field_reader& reader, const chat_message& message, std::string_view field = "tool_calls");
 
  private:
   std::size_t num_values_ = 0;

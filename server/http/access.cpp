@@ -164,9 +164,13 @@ bool host_allowed(std::string_view host, const host_rules& rules) {
 }
 
 std::vector<std::string> permitted_headers(std::string_view requested) {
-  static constexpr std::string_view always[] = {"authorization",       "content-type",   "openai-beta",
-                                                "openai-organization", "openai-project", "user-agent",
-                                                "x-request-id"};
+  static constexpr std::string_view always[] = {
+      "anthropic-beta",      "anthropic-dangerous-direct-browser-access",
+      "anthropic-version",   "authorization",
+      "content-type",        "openai-beta",
+      "openai-organization", "openai-project",
+      "user-agent",          "x-api-key",
+      "x-request-id"};
   static constexpr std::string_view prefix = "x-stainless-"; // about the client: its language, its retries
   std::vector<std::string> names(std::begin(always), std::end(always));
   while (!requested.empty()) {

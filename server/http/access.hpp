@@ -97,7 +97,7 @@ struct host_rules {
 bool host_allowed(std::string_view host, const host_rules& rules);
 
 /// The header names of a preflight's list that pages may send: those that the server reads, and those that
-/// OpenAI's browser clients add. In lower case, without repetition.
+/// OpenAI's and Anthropic's browser clients add. In lower case, without repetition.
 std::vector<std::string> permitted_headers(std::string_view requested);
 
 /// Guards against pages of other sites. An absent Origin passes (not a browser), as do the server's own

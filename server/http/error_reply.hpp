@@ -1,7 +1,11 @@
 #pragma once
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/messages_events.hpp"
 #include "server/http/reply_channel.hpp"
+
+#include <cstdint>
+#include <string_view>
 
 namespace paceline::server {
 
@@ -15,11 +19,23 @@ inline wire::api_error overloaded() {
   return {503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
 }
 
+/// How an error is written.
+enum class error_form : std::uint8_t { openai, anthropic };
+
+/// The form that clients of a path expect.
+inline error_form error_form_of(std::string_view path) noexcept {
+  static constexpr std::string_view messages = "/v1/messages";
+  const bool is_below = path.starts_with(messages) &&
+                        path.substr(messages.size(), 1).find_first_not_of('/') == std::string_view::npos;
+  return is_below ? error_form::anthropic : error_form::openai;
+}
+
 /// The HTTP reply for an error: status, JSON body, and the headers that belong to the status.
-inline http_reply error_reply(const wire::api_error& failure, header_list headers = {}) {
+inline http_reply error_reply(const wire::api_error& failure, header_list headers = {},
+                              error_form form = error_form::openai) {
   http_reply reply;
   reply.status = failure.status;
-  reply.body = wire::to_json(failure);
+  reply.body = form == error_form::openai ? wire::to_json(failure) : wire::to_message_error(failure);
   reply.headers = std::move(headers);
   if (failure.retry_after_seconds > 0)
     reply.headers.emplace_back("Retry-After", std::to_string(failure.retry_after_seconds));

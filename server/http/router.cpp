@@ -24,6 +24,8 @@ constexpr row routes[] = {
     {"GET", "/models/*/tokenizer_info", endpoint::tokenizer_info},
     {"POST", "/v1/completions", endpoint::completions},
     {"POST", "/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/v1/messages", endpoint::messages},
+    {"POST", "/v1/messages/count_tokens", endpoint::count_tokens},
     {"POST", "/v1/responses", endpoint::create_response},
     {"GET", "/v1/responses", endpoint::response_socket},
     {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
@@ -113,6 +115,10 @@ std::string_view to_string(endpoint target) noexcept {
     return "completions";
   case endpoint::chat_completions:
     return "chat_completions";
+  case endpoint::messages:
+    return "messages";
+  case endpoint::count_tokens:
+    return "messages_count_tokens";
   case endpoint::create_response:
     return "responses";
   case endpoint::response_socket:
@@ -145,6 +151,8 @@ bool takes_body(endpoint target) noexcept {
   switch (target) {
   case endpoint::completions:
   case endpoint::chat_completions:
+  case endpoint::messages:
+  case endpoint::count_tokens:
   case endpoint::create_response:
   case endpoint::tokenize:
   case endpoint::detokenize:

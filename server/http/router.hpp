@@ -13,6 +13,8 @@ enum class endpoint {
   model,
   completions,
   chat_completions,
+  messages, ///< Anthropic's form of a chat
+  count_tokens,
   create_response,
   response_socket, ///< GET /v1/responses with an upgrade to WebSocket
   get_response,    ///< resumes a response or reads a finished one

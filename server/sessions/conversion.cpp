@@ -3,6 +3,7 @@
 #include "protocol/wire/byte_log.hpp"
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/messages_request.hpp"
 #include "protocol/wire/usage.hpp"
 #include "server/sessions/preparation.hpp"
 
@@ -113,7 +114,46 @@ class token_text final : public wire::text_source {
   bool done_ = false;
 };
 
+/// A short text.
+class short_text final : public wire::text_source {
+ public:
+  explicit short_text(std::string text) : text_(std::move(text)) {}
+  std::string next(std::size_t) override { return std::exchange(text_, {}); }
+  bool at_end() const noexcept override { return text_.empty(); }
+  std::size_t num_bytes() const noexcept override { return text_.size(); }
+
+ private:
+  std::string text_;
+};
+
+/// Tokens of a text, as far as they are counted for the model; `field` has the text.
+parsed<std::vector<token_id>> counted_tokens(const model_view& model, const std::string& text,
+                                             bool add_special, bool parse_special, const char* field) {
+  const auto most = std::max<std::size_t>(model.limits().context_length, max_counted_tokens);
+  auto tokens = model.encode(text, add_special, parse_special, most);
+  if (!tokens) return wire::from_error(tokens.error(), field);
+  if (tokens->size() > most)
+    return wire::invalid_value(field, std::string(field) + ": has more than " + std::to_string(most) +
+                                          " tokens, which is as far as they are counted at once");
+  return *std::move(tokens);
+}
+
 } // namespace
+
+parsed<made_text> count_reply(const edge_context& edge, request_body body) {
+  const auto request = wire::parse_count_request(body.text, request_limits_of(edge));
+  body = {};
+  if (!request) return request.failure();
+  const auto model = find_model(edge.runtime, request->fields.model);
+  if (!model) return model.failure();
+  const auto text = render_text(**model, request->prompt, "messages");
+  if (!text) return text.failure();
+  const auto tokens = counted_tokens(**model, *text, false, true, "messages");
+  if (!tokens) return tokens.failure();
+  wire::json_writer out;
+  out.begin_object().field("input_tokens", tokens->size()).end_object();
+  return made_text(std::make_unique<short_text>(out.take()));
+}
 
 parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, std::string_view path_model) {
   auto request = wire::parse_tokenize_request(body.text, request_limits_of(edge));
@@ -130,13 +170,9 @@ parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, st
     request->add_special_tokens = false; // the template writes them itself
     request->parse_special_tokens = true;
   }
-  const auto most = std::max<std::size_t>(model.limits().context_length, max_counted_tokens);
-  auto tokens =
-      model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens, most);
-  if (!tokens) return wire::from_error(tokens.error(), "prompt");
-  if (tokens->size() > most)
-    return wire::invalid_value("prompt", "prompt: has more than " + std::to_string(most) +
-                                             " tokens, which is as far as they are counted at once");
+  const auto tokens = counted_tokens(model, *request->text, request->add_special_tokens,
+                                     request->parse_special_tokens, "prompt");
+  if (!tokens) return tokens.failure();
   return made_text(std::make_unique<token_list>(model, *tokens, request->with_pieces));
 }
 

@@ -11,8 +11,8 @@
 
 namespace paceline::server {
 
-/// Up to this number of tokens /tokenize counts for any model. For a model with a longer context it counts up
-/// to that.
+/// Up to this number of tokens /tokenize and /v1/messages/count_tokens count for any model. For a model with
+/// a longer context it counts up to that.
 inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 
 // These functions take milliseconds and run on edge threads. Their results generate the text while it is
@@ -24,5 +24,8 @@ wire::parsed<std::unique_ptr<wire::text_source>> tokenize_reply(const edge_conte
                                                                 std::string_view path_model = {});
 wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_context& edge, request_body body,
                                                                   std::string_view path_model = {});
+
+/// Body of the reply of /v1/messages/count_tokens.
+wire::parsed<std::unique_ptr<wire::text_source>> count_reply(const edge_context& edge, request_body body);
 
 } // namespace paceline::server

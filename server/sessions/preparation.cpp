@@ -1,5 +1,7 @@
 #include "server/sessions/preparation.hpp"
 
+#include "protocol/wire/messages_request.hpp"
+
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
@@ -228,9 +230,10 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   return out;
 }
 
-parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body,
-                                         std::string_view path_model) {
-  auto request = wire::parse_chat_request(body, request_limits_of(edge));
+namespace {
+
+parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who,
+                                         parsed<wire::chat_request> request, std::string_view path_model) {
   if (!request) return std::move(request).failure();
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
@@ -252,6 +255,18 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
     return *std::move(failure);
   return out;
+}
+
+} // namespace
+
+parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body,
+                                         std::string_view path_model) {
+  return prepare_chat(edge, who, wire::parse_chat_request(body, request_limits_of(edge)), path_model);
+}
+
+parsed<prepared_completion> prepare_message(const edge_context& edge, const caller& who,
+                                            std::string_view body) {
+  return prepare_chat(edge, who, wire::parse_messages_request(body, request_limits_of(edge)), {});
 }
 
 parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,

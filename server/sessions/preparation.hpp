@@ -49,6 +49,9 @@ wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, c
                                                      std::string_view body, std::string_view path_model = {});
 wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who,
                                                std::string_view body, std::string_view path_model = {});
+/// A chat in Anthropic's form.
+wire::parsed<prepared_completion> prepare_message(const edge_context& edge, const caller& who,
+                                                  std::string_view body);
 /// `history`: the turns of the response that this one continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,

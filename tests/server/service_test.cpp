@@ -141,9 +141,11 @@ TEST(service, preflights_allow_what_openais_browser_client_sends) {
                     "Access-Control-Request-Headers: authorization,content-type,openai-organization,"
                     "X-Stainless-Lang, x-stainless-timeout,x-evil\r\n"),
             204);
-  EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Headers"),
-            "authorization, content-type, openai-beta, openai-organization, openai-project, user-agent, "
-            "x-request-id, x-stainless-lang, x-stainless-timeout");
+  EXPECT_EQ(
+      header_of(s.last.headers, "Access-Control-Allow-Headers"),
+      "anthropic-beta, anthropic-dangerous-direct-browser-access, anthropic-version, authorization, "
+      "content-type, openai-beta, openai-organization, openai-project, user-agent, x-api-key, x-request-id, "
+      "x-stainless-lang, x-stainless-timeout");
 }
 
 TEST(service, keys_guard_all_but_health) {
@@ -157,6 +159,52 @@ TEST(service, keys_guard_all_but_health) {
   s.change([](edge_settings& settings) { settings.metrics_require_key = true; });
   EXPECT_EQ(s.admit("GET /metrics"), 401);
   EXPECT_EQ(s.edge.metrics.auth_failures, 4U);
+}
+
+TEST(service, a_key_may_come_as_anthropics_clients_send_it) {
+  served s({"secret"});
+  EXPECT_EQ(s.admit("GET /v1/models", "x-api-key: secret\r\n"), 0);
+  EXPECT_EQ(s.admit("GET /v1/models", "x-api-key: wrong\r\n"), 401);
+  EXPECT_EQ(s.admit("GET /v1/models", "x-api-key: secret\r\nAuthorization: Bearer wrong\r\n"), 401);
+}
+
+TEST(service, errors_of_messages_have_anthropics_form) {
+  served s({"secret"});
+  const std::string key = "x-api-key: secret\r\n";
+  const auto error_of = [&] {
+    EXPECT_EQ(s.body().at("type"), "error");
+    EXPECT_FALSE(s.body().at("error").at("message").as_string().empty());
+    return std::string(s.body().at("error").at("type").as_string());
+  };
+  EXPECT_EQ(s.admit("POST /v1/messages", json_body), 401);
+  EXPECT_EQ(error_of(), "authentication_error");
+  EXPECT_EQ(s.admit("GET /v1/messages", key), 405);
+  EXPECT_EQ(error_of(), "invalid_request_error");
+  EXPECT_EQ(s.admit("POST /v1/messages/batches", key + json_body), 404);
+  EXPECT_EQ(error_of(), "not_found_error");
+  for (const auto* line : {"POST /v1/messages", "POST /v1/messages/count_tokens"}) {
+    EXPECT_EQ(s.ask(line, key + json_body, "{"), 400);
+    EXPECT_EQ(error_of(), "invalid_request_error");
+    EXPECT_EQ(s.ask(line, key + json_body,
+                    R"({"model":"gpt","max_tokens":1,"messages":[{"role":"user","content":"x"}]})"),
+              404);
+    EXPECT_EQ(error_of(), "not_found_error");
+    s.edge.jobs.full = true;
+    EXPECT_EQ(s.ask(line, key + json_body, "{}"), 503);
+    EXPECT_EQ(error_of(), "overloaded_error");
+    s.edge.jobs.full = false;
+  }
+  EXPECT_EQ(s.admit("POST /v1/messagesx", key + json_body), 404);
+  EXPECT_FALSE(s.body().as_object().contains("type"));
+}
+
+TEST(service, counts_the_tokens_of_a_conversation) {
+  served s;
+  EXPECT_EQ(s.ask("POST /v1/messages/count_tokens", json_body,
+                  R"({"system":"ab","messages":[{"role":"user","content":"x"}]})"),
+            200);
+  EXPECT_EQ(s.body().at("input_tokens").to_number<std::size_t>(),
+            std::string_view("system:ab\nuser:x\n").size());
 }
 
 TEST(service, a_page_may_offer_its_key_as_a_sub_protocol_of_its_socket) {

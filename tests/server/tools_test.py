@@ -1,10 +1,11 @@
-"""Calls of tools and thoughts with a real model and the openai client, whole and streamed, plain and speculative."""
+"""Calls of tools and thoughts with a real model and outside clients, whole and streamed, plain and speculative."""
 import json
 import os
 import pathlib
 import signal
 import subprocess
 
+import anthropic
 import openai
 import pytest
 
@@ -170,3 +171,49 @@ def test_a_response_over_websocket_has_its_calls_in_the_conversation(client):
         result = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "windy"}
         second = ask(input=[result, {"role": "user", "content": "What is the weather in Madrid?"}], previous_response_id=first.id)
         assert second.output[0].type == "function_call" and json.loads(second.output[0].arguments) == {"city": "Madrid"}
+
+
+def blocks_of(talk):
+    """The talk in Anthropic's form."""
+    out = []
+    for turn in talk:
+        if turn["role"] == "tool":
+            out.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": turn["tool_call_id"], "content": turn["content"]}]})
+        elif turn.get("tool_calls"):
+            calls = [(call["id"], call["function"]) for call in turn["tool_calls"]]
+            uses = [{"type": "tool_use", "id": i, "name": call["name"], "input": json.loads(call["arguments"])} for i, call in calls]
+            out.append({"role": "assistant", "content": uses})
+        else:
+            out.append(turn)
+    return out
+
+
+@pytest.mark.parametrize("drafter", ["none", "lookup"])
+def test_messages_have_the_same_calls_and_thoughts_as_chats(client, drafter):
+    tools = [{"name": FUNCTION["name"], "input_schema": FUNCTION["parameters"]}]
+    with anthropic.Anthropic(base_url=str(client.base_url).removesuffix("/v1/"), api_key="none", max_retries=0) as other:
+
+        def ask(talk, **options):
+            arguments = dict(model="smollm2", max_tokens=48, messages=blocks_of(talk), extra_body={"temperature": 0, "speculation": {"drafter": drafter}})
+            whole = other.messages.create(**arguments, **options)
+            with other.messages.stream(**arguments, **options) as stream:
+                streamed = stream.get_final_message()
+            assert [block.model_dump(exclude={"id"}) for block in streamed.content] == [block.model_dump(exclude={"id"}) for block in whole.content]
+            assert streamed.stop_reason == whole.stop_reason and streamed.usage.output_tokens == whole.usage.output_tokens
+            return whole
+
+        called = ask(weather_talk(), tools=tools)
+        assert called.stop_reason == "tool_use"
+        assert [(block.type, block.name, block.input) for block in called.content] == [("tool_use", "get_weather", {"city": "Berlin"})]
+
+        thought = ask(sums_talk())
+        assert [block.type for block in thought.content] == ["thinking", "text"] and thought.stop_reason == "end_turn"
+        assert thought.content[0].thinking == "I add the numbers of 5+3." and thought.content[1].text.startswith("The sum is")
+        assert 0 < thought.usage.output_tokens_details.thinking_tokens < thought.usage.output_tokens
+        inside = ask(sums_talk(), thinking={"type": "enabled", "budget_tokens": 1024})  # then the prompt ends with <think>
+        assert inside.content[0].thinking.startswith("I add")
+
+        # The client goes on with the blocks of the answer and the result of the call.
+        after = weather_talk() + [{"role": "assistant", "content": [block.model_dump() for block in called.content]}]
+        after.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": called.content[0].id, "content": "windy"}]})
+        assert ask(after, tools=tools, tool_choice={"type": "none"}).content[0].type == "text"

@@ -11,6 +11,8 @@ TEST(router, finds_every_endpoint) {
       {"GET", "/v1/models/org/name", endpoint::model, "org/name"},
       {"POST", "/v1/completions", endpoint::completions, ""},
       {"POST", "/v1/chat/completions", endpoint::chat_completions, ""},
+      {"POST", "/v1/messages", endpoint::messages, ""},
+      {"POST", "/v1/messages/count_tokens", endpoint::count_tokens, ""},
       {"POST", "/v1/responses", endpoint::create_response, ""},
       {"GET", "/v1/responses", endpoint::response_socket, ""},
       {"GET", "/v1/responses/r1", endpoint::get_response, "r1"},

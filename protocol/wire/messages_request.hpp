@@ -1,0 +1,17 @@
+#pragma once
+
+#include "protocol/wire/client_requests.hpp"
+
+#include <string_view>
+
+namespace paceline::wire {
+
+// Anthropic's form of a chat, read into the same request as /v1/chat/completions: `system` becomes the first
+// message, blocks of text become the content, `tool_use` a call, `tool_result` a message of a tool.
+
+/// POST /v1/messages.
+parsed<chat_request> parse_messages_request(std::string_view body, const request_limits& limits);
+/// POST /v1/messages/count_tokens: the same without `max_tokens`.
+parsed<chat_request> parse_count_request(std::string_view body, const request_limits& limits);
+
+} // namespace paceline::wire
