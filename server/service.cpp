@@ -132,6 +132,9 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     return respond(request, std::move(body), channel, std::move(executor));
   case endpoint::get_response:
     return read_response(request, channel, std::move(executor));
+  case endpoint::input_items:
+    list_input(request, *channel);
+    return nullptr;
   case endpoint::tokenize:
   case endpoint::detokenize:
   case endpoint::count_tokens:

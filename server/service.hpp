@@ -89,6 +89,7 @@ class service {
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> read_response(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  void list_input(const admitted_request& request, reply_channel& channel);
   http_reply cancel_response(const admitted_request& request);
   http_reply delete_response(const admitted_request& request);
   // service_models.cpp

@@ -1,11 +1,13 @@
 // The endpoints of responses: making, reading, cancelling and deleting them.
 #include "server/service.hpp"
 
+#include "protocol/wire/input_items.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "server/http/long_reply.hpp"
 #include "server/sessions/response_exchange.hpp"
 
 #include <charconv>
+#include <span>
 #include <utility>
 
 namespace paceline::server {
@@ -139,6 +141,29 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
   session->resume(id, *start);
   return session;
+}
+
+void service::list_input(const admitted_request& request, reply_channel& channel) {
+  const header_list headers{{"x-request-id", request.who.request_id}};
+  const auto refuse = [&](const api_error& failure) { channel.reply(error_reply(failure, headers)); };
+  const auto stored = services_.stored->find(request.where.id, request.who.tenant, edge_.now());
+  if (!stored) return refuse(unknown_response("no response of this id is kept"));
+  wire::item_page page;
+  if (const auto text = request.head.query_value("limit")) {
+    page.limit = to_number<std::size_t>(*text).value_or(0);
+    if (page.limit < 1 || page.limit > 100)
+      return refuse(wire::invalid_value("limit", "limit: must be an integer from 1 to 100"));
+  }
+  if (const auto order = request.head.query_value("order")) {
+    page.newest_first = *order == "desc";
+    if (!page.newest_first && *order != "asc")
+      return refuse(wire::invalid_value("order", "order: must be \"asc\" or \"desc\""));
+  }
+  page.after = request.head.query_value("after").value_or("");
+  const auto turns = std::span(stored->conversation).first(stored->num_input_turns);
+  const auto list = wire::input_item_list(request.where.id, turns, page);
+  if (!list) return refuse(wire::invalid_value("after", "after: is no item of this response"));
+  reply_made(channel, list->open(), headers);
 }
 
 http_reply service::cancel_response(const admitted_request& request) {

@@ -29,6 +29,7 @@ constexpr row routes[] = {
     {"POST", "/v1/responses", endpoint::create_response},
     {"GET", "/v1/responses", endpoint::response_socket},
     {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
+    {"GET", "/v1/responses/*/input_items", endpoint::input_items},
     {"GET", "/v1/responses/*", endpoint::get_response},
     {"DELETE", "/v1/responses/*", endpoint::delete_response},
     {"POST", "/tokenize", endpoint::tokenize},
@@ -60,9 +61,7 @@ bool matches(std::string_view pattern, std::string_view path, std::string& id) {
 
 /// A response's id has no slash; "/v1/responses/x/cancel" is not one.
 bool is_shadowed(const row& row, const std::string& id) {
-  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response ||
-          row.target == endpoint::delete_response) &&
-         id.find('/') != std::string::npos;
+  return row.path.starts_with("/v1/responses/") && id.find('/') != std::string::npos;
 }
 
 } // namespace
@@ -129,6 +128,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "responses_cancel";
   case endpoint::delete_response:
     return "responses_delete";
+  case endpoint::input_items:
+    return "responses_input_items";
   case endpoint::tokenize:
     return "tokenize";
   case endpoint::detokenize:

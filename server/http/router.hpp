@@ -20,6 +20,7 @@ enum class endpoint {
   get_response,    ///< resumes a response or reads a finished one
   cancel_response,
   delete_response,
+  input_items, ///< the prompt of a stored response
   tokenize,
   detokenize,
   tokenizer_info,

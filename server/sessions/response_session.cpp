@@ -109,6 +109,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   finished.continuable = outcome.finish != finish_reason::error;
   finished.stored = finished.continuable && prepared_.request.store;
   finished.conversation = std::move(prepared_.conversation);
+  finished.num_input_turns = finished.conversation.size();
   if (prepared_.request.generate) finished.conversation.push_back(narrator_.answer());
   // Kept first: a client that has read the end may name the response at once.
   if (finished.stored && store_) store_->put(tenant_, finished, edge_.now());

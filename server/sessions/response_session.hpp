@@ -24,6 +24,7 @@ struct finished_response {
   bool continuable = false;                     ///< it did not fail
   bool stored = false;                          ///< and the client allows the server to keep it
   std::vector<wire::chat_message> conversation; ///< all turns, with the answer
+  std::size_t num_input_turns = 0;              ///< those before the answer
 };
 
 /// Receives the events of a response: a stream, a lane of a socket, or a log. Called on the session's

@@ -13,8 +13,8 @@ void response_store::put(const std::string& tenant, const finished_response& fin
   entry added;
   added.id = finished.id;
   added.expires = now + limits_.ttl;
-  added.response =
-      std::make_shared<const stored_response>(stored_response{finished.object, finished.conversation});
+  added.response = std::make_shared<const stored_response>(
+      stored_response{finished.object, finished.conversation, finished.num_input_turns});
   added.claim = kept_->open(tenant, [weak = weak_from_this(), id = finished.id] {
     if (const auto store = weak.lock()) store->evict(id);
   });

@@ -19,6 +19,7 @@ namespace paceline::server {
 struct stored_response {
   wire::output_json object;                     ///< the response object
   std::vector<wire::chat_message> conversation; ///< all turns, with the answer
+  std::size_t num_input_turns = 0;              ///< those before the answer
 };
 
 /// Limits of a store.

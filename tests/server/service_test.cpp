@@ -334,6 +334,13 @@ TEST(service, a_response_is_continued_read_and_deleted_over_http) {
   EXPECT_EQ(s.ask("GET /v1/responses/" + second + "?stream=true"), 400);
   EXPECT_EQ(s.body().at("error").at("code"), "resume_point_lost");
 
+  EXPECT_EQ(s.ask("GET /v1/responses/" + second + "/input_items?order=asc&limit=2"), 200);
+  EXPECT_EQ(s.body().at("data").at(1).at("content").at(0).at("text"), "1");
+  EXPECT_EQ(s.body().at("has_more"), true);
+  for (const auto* query : {"limit=0", "limit=101", "limit=x", "order=up", "after=none"})
+    EXPECT_EQ(s.ask("GET /v1/responses/" + second + "/input_items?" + query), 400) << query;
+  EXPECT_EQ(s.ask("GET /v1/responses/resp_unknown/input_items"), 404);
+
   EXPECT_EQ(s.ask("DELETE /v1/responses/" + first), 200);
   EXPECT_EQ(s.body(), json::value({{"id", first}, {"object", "response"}, {"deleted", true}}));
   EXPECT_EQ(s.ask("DELETE /v1/responses/" + first), 404);

@@ -52,6 +52,15 @@ def test_a_response_is_read_and_deleted(daemon):
             client.responses.delete("resp_unknown")
 
 
+def test_the_prompt_of_a_response_is_listed(daemon):
+    with client_of(daemon) as client:
+        first = ask(client, input="one")
+        second = ask(client, input="two", previous_response_id=first.id)
+        items = list(client.responses.input_items.list(second.id, order="asc", limit=2))  # of all pages
+        assert [(item.role, item.content[0].text) for item in items] == [("user", "one"), ("assistant", first.output_text), ("user", "two")]
+        assert [item.id for item in client.responses.input_items.list(second.id)] == [item.id for item in reversed(items)]
+
+
 def test_a_client_may_forbid_to_store(daemon):
     with client_of(daemon) as client:
         made = ask(client, input="hello", store=False)

@@ -17,6 +17,7 @@ TEST(router, finds_every_endpoint) {
       {"GET", "/v1/responses", endpoint::response_socket, ""},
       {"GET", "/v1/responses/r1", endpoint::get_response, "r1"},
       {"DELETE", "/v1/responses/r1", endpoint::delete_response, "r1"},
+      {"GET", "/v1/responses/r1/input_items", endpoint::input_items, "r1"},
       {"POST", "/v1/responses/r1/cancel", endpoint::cancel_response, "r1"},
       {"POST", "/tokenize", endpoint::tokenize, ""},
       {"GET", "/tokenizer_info", endpoint::tokenizer_info, ""},
@@ -39,7 +40,8 @@ TEST(router, finds_every_endpoint) {
 TEST(router, tells_a_wrong_method_from_a_wrong_path) {
   EXPECT_TRUE(std::get<no_route>(find_route("GET", "/nothing")).allowed_methods.empty());
   EXPECT_TRUE(std::get<no_route>(find_route("POST", "/v1/responses//cancel")).allowed_methods.empty());
-  EXPECT_TRUE(std::get<no_route>(find_route("DELETE", "/v1/responses/a/b")).allowed_methods.empty());
+  for (const auto* path : {"/v1/responses/a/b", "/v1/responses/a/b/input_items"})
+    EXPECT_TRUE(std::get<no_route>(find_route("GET", path)).allowed_methods.empty()) << path;
   EXPECT_TRUE(std::get<no_route>(find_route("GET", "/v1/models/")).allowed_methods.empty());
   EXPECT_TRUE(std::get<no_route>(find_route("POST", "/models//tokenize")).allowed_methods.empty());
   EXPECT_EQ(std::get<no_route>(find_route("DELETE", "/v1/responses")).allowed_methods,

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "protocol/wire/chat_prompt.hpp"
+#include "protocol/wire/response_output.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace paceline::wire {
+
+/// Which items of a list a client asks for.
+struct item_page {
+  std::size_t limit = 20;
+  bool newest_first = true;
+  std::string after; ///< id of the last item that the client has; empty: from the beginning
+};
+
+/// The list of GET /v1/responses/{id}/input_items: the turns of a response's prompt as items. A turn with
+/// calls is several items. nullopt if there is no item `page.after`.
+std::optional<output_json> input_item_list(const std::string& response_id,
+                                           std::span<const chat_message> turns, const item_page& page);
+
+} // namespace paceline::wire
