@@ -179,6 +179,15 @@ std::string schema_writer::text(const conjunction& schemas) {
   if (most && least.value_or(0) > *most) return "";
   if (least.value_or(0) > max_least)
     algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength", "above 1000 it is not supported");
+  // A chain of rules has masks in microseconds, a counted repetition in milliseconds; the chain is slow to
+  // compile.
+  constexpr std::uint32_t max_chain = 64;
+  if (least.value_or(0) == 0 && most && *most <= max_chain) {
+    std::string rest = "\"\\\"\"";
+    for (std::uint32_t i = 0; i < *most; ++i)
+      rest = add_rule("l", "\"\\\"\" | [ !#-\\[\\]-\\U0010FFFF] " + rest + " | \"\\\\\" json_escape " + rest);
+    return "\"\\\"\" " + rest;
+  }
   const std::string lower = std::to_string(least.value_or(0));
   const std::string plain = json_plain_characters();
   if (!most) return R"("\"" )" + plain + "{" + lower + "} json_rest";
