@@ -124,7 +124,7 @@ def test_errors_arrive_as_the_clients_own(client):
     assert too_long.value.code == "context_length_exceeded"
     assert "4096" in too_long.value.message
     with pytest.raises(openai.BadRequestError) as unsupported:
-        client.chat.completions.create(model="hash", messages=MESSAGES, response_format={"type": "json_object"})
+        client.chat.completions.create(model="hash", messages=MESSAGES, extra_body={"mirostat": 1})
     assert unsupported.value.code == "unsupported_parameter"
 
 
