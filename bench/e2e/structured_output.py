@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 FREE = {
     "type": "object",
     "properties": {
-        "title": {"type": "string", "maxLength": 200},
-        "summary": {"type": "string", "maxLength": 600},
+        "title": {"type": "string", "maxLength": 80},
+        "summary": {"type": "string", "maxLength": 120},
         "keywords": {"type": "array", "items": {"type": "string", "maxLength": 40}, "minItems": 3, "maxItems": 6},
     },
     "required": ["title", "summary", "keywords"],

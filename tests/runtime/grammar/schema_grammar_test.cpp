@@ -32,6 +32,8 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
       {R"({"dependencies": {}})", errc::unsupported, "#/dependencies"},
       {R"({"properties": {"a~/b": {"type": "text"}}})", errc::invalid_argument, "#/properties/a~0~1b/type"},
       {R"({"minLength": -1})", errc::invalid_argument, "#/minLength"},
+      {R"({"type": "string", "maxLength": 129})", errc::unsupported, "#/maxLength"},
+      {R"({"type": "string", "minLength": 129})", errc::unsupported, "#/minLength"},
       {R"({"required": "a"})", errc::invalid_argument, "#/required"},
       {R"({"type": "object", "minProperties": 3})", errc::unsupported, "#/minProperties"},
       {R"(false)", errc::invalid_argument, "#"},
