@@ -13,10 +13,14 @@ engine_snapshot snapshot_at_rest(const engine& runtime) {
     // A model out of service has no requests, and an actor that has ended does not answer.
     return m.is_out_of_service || (!m.is_late && m.num_running == 0 && m.num_waiting == 0);
   };
-  for (;;) {
+  // A snapshot asks all actors at once, so the pools may have answered before the last release of a scheduler
+  // that answered later. A second snapshot asks them behind it.
+  for (bool is_second = false;;) {
     auto now = runtime.snapshot();
-    if (std::ranges::all_of(now.models, rests)) return now;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    const bool is_at_rest = std::ranges::all_of(now.models, rests);
+    if (is_at_rest && is_second) return now;
+    is_second = is_at_rest;
+    if (!is_at_rest) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 

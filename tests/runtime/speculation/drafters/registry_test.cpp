@@ -13,12 +13,13 @@ namespace {
 
 TEST(drafter_registry, makes_every_built_in_kind) {
   const auto registry = drafter_registry::with_built_in();
-  EXPECT_EQ(registry.kinds(),
-            (std::vector<std::string>{
-                "bigram",     "blockwise", "cascade", "copy",   "dart",      "dflash", "dspark",
-                "eagle",      "eagle2",    "eagle3",  "hydra",  "lookahead", "medusa", "mlp_speculator",
-                "model",      "mtp",       "nasd",    "ngram",  "none",      "pass",   "ppd",
-                "prediction", "random",    "self",    "suffix", "synthetic", "unigram"}));
+  EXPECT_EQ(
+      registry.kinds(),
+      (std::vector<std::string>{"bigram",    "blockwise", "cascade",        "copy",   "dart",       "dflash",
+                                "dspark",    "eagle",     "eagle2",         "eagle3", "forced",     "hydra",
+                                "lookahead", "medusa",    "mlp_speculator", "model",  "mtp",        "nasd",
+                                "ngram",     "none",      "pass",           "ppd",    "prediction", "random",
+                                "self",      "suffix",    "synthetic",      "unigram"}));
   const auto own =
       std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 77, .num_layers = 2});
   for (const std::string& kind : registry.kinds()) {
@@ -58,7 +59,7 @@ TEST(drafter_registry, names_the_kinds_there_are_when_asked_for_another) {
   EXPECT_EQ(made.error().code(), errc::invalid_argument);
   EXPECT_EQ(
       made.error().message(),
-      "drafter \"x\": kind \"oracle\" is not one of bigram, blockwise, cascade, copy, dart, dflash, dspark, eagle, eagle2, eagle3, hydra, lookahead, medusa, mlp_speculator, model, mtp, nasd, ngram, none, pass, ppd, prediction, random, self, suffix, synthetic, unigram");
+      "drafter \"x\": kind \"oracle\" is not one of bigram, blockwise, cascade, copy, dart, dflash, dspark, eagle, eagle2, eagle3, forced, hydra, lookahead, medusa, mlp_speculator, model, mtp, nasd, ngram, none, pass, ppd, prediction, random, self, suffix, synthetic, unigram");
 }
 
 TEST(drafter_registry, a_model_drafter_without_a_model_is_refused) {
