@@ -8,26 +8,17 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 
+#include <utility>
+
 namespace paceline::wire {
 
 namespace json = boost::json;
 
 namespace {
 
-std::string indexed(std::string_view name, std::size_t i) {
-  return std::string(name) + "[" + std::to_string(i) + "]";
-}
-
 /// Reads one content part as text; refuses other kinds by name.
-bool append_part(field_reader& outer, json_view part, std::size_t index, std::string& out) {
-  const auto name = indexed("content", index);
-  if (!part.is_object()) {
-    outer.fail(name, "must be an object, not " + std::string(kind_of(part)));
-    return false;
-  }
-  field_reader reader(part, outer.path_of(name));
+void read_part(field_reader& reader, std::string& text) {
   std::string type;
-  std::string text;
   if (!reader.text(spec("messages[].content[].type", in::chat), type) && !reader.failure())
     reader.fail("type", "is required");
   if (type == "text" || type == "input_text" || type == "output_text") {
@@ -40,13 +31,6 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
     reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": only text is offered"));
   }
   reader.check_unread("messages[].content[]", in::chat);
-  if (reader.failure()) {
-    outer.fail(*reader.failure());
-    return false;
-  }
-  if (index > 0) out += '\n';
-  out += text;
-  return true;
 }
 
 bool is_json_object(const std::string& text) {
@@ -162,10 +146,14 @@ bool read_content(field_reader& reader, std::optional<std::string>& out) {
     return false;
   }
   out.emplace();
-  std::size_t i = 0;
-  for (const auto part : content->elements())
-    if (!append_part(reader, part, i++, *out)) return false;
-  return true;
+  bool is_first = true;
+  reader.for_each_object("content", content->elements(), [&](field_reader& part) {
+    if (!std::exchange(is_first, false)) *out += '\n';
+    std::string text;
+    read_part(part, text);
+    *out += text;
+  });
+  return !reader.failure();
 }
 
 void read_messages(field_reader& outer, std::size_t max_messages, std::vector<chat_message>& out) {
@@ -174,17 +162,11 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
     if (!outer.failure()) outer.fail("messages", "is required");
     return;
   }
-  std::size_t i = 0;
   argument_budget budget;
-  for (const auto message : *messages) {
-    const auto name = indexed("messages", i++);
-    if (!message.is_object())
-      return outer.fail(name, "must be an object, not " + std::string(kind_of(message)));
-    field_reader reader(message, outer.path_of(name));
+  outer.for_each_object("messages", *messages, [&](field_reader& reader) {
     out.push_back(read_message(reader));
     budget.take(reader, out.back());
-    if (reader.failure()) return outer.fail(*reader.failure());
-  }
+  });
 }
 
 namespace {
@@ -229,26 +211,40 @@ bool has_tool(const std::string& tools, const std::string& name) {
 
 } // namespace
 
+std::string read_tool_list(field_reader& outer, void (*read)(field_reader&, json_writer&)) {
+  const auto tools = outer.array(spec("tools"));
+  if (!tools || tools->empty()) return {};
+  json_writer kept;
+  kept.begin_array();
+  std::size_t i = 0;
+  std::size_t num_values = 0;
+  for (const auto tool : *tools) {
+    const auto name = indexed("tools", i++);
+    if (!tool.is_object()) {
+      outer.fail(name, "must be an object");
+      return {};
+    }
+    num_values += count_values(tool);
+    if (num_values > max_tree_values) {
+      outer.fail(name,
+                 "has, with the tools before it, more than " + std::to_string(max_tree_values) + " values");
+      return {};
+    }
+    field_reader reader(tool, outer.path_of(name));
+    read(reader, kept);
+    if (reader.failure()) {
+      outer.fail(*reader.failure());
+      return {};
+    }
+  }
+  return kept.end_array().take();
+}
+
 void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_demand& demand) {
   outer.boolean(spec("parallel_tool_calls"), parallel);
   const bool offered = read_tool_choice(outer, demand);
-  const auto tools = outer.array(spec("tools"));
-  json_writer kept;
-  kept.begin_array();
-  std::size_t num_tools = 0;
-  std::size_t num_values = 0;
-  for (const auto tool : tools ? *tools : json_elements("[]")) {
-    const auto name = indexed("tools", num_tools++);
-    if (!tool.is_object()) return outer.fail(name, "must be an object");
-    num_values += count_values(tool);
-    if (num_values > max_tree_values)
-      return outer.fail(name, "has, with the tools before it, more than " + std::to_string(max_tree_values) +
-                                  " values");
-    field_reader reader(tool, outer.path_of(name));
-    read_tool(reader, kept);
-    if (reader.failure()) return outer.fail(*reader.failure());
-  }
-  if (offered && num_tools > 0) out = kept.end_array().take();
+  auto tools = read_tool_list(outer, read_tool);
+  if (offered) out = std::move(tools);
   if (demand.required && (out.empty() || !has_tool(out, demand.function)))
     outer.fail("tool_choice", demand.function.empty() ? "needs tools" : "names no function of tools");
 }

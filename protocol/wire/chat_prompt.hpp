@@ -16,6 +16,7 @@ class object;
 namespace paceline::wire {
 
 class field_reader;
+class json_writer;
 
 /// A function the assistant called in an earlier turn.
 struct tool_call {
@@ -69,6 +70,10 @@ class argument_budget {
 
 /// OpenAI's `messages`. At least one; text only.
 void read_messages(field_reader& reader, std::size_t max_messages, std::vector<chat_message>& out);
+
+/// Reads `tools`; `read` reads one of them and appends it in the form that templates expect. Returns the JSON
+/// of the list; empty without tools and after a failure.
+std::string read_tool_list(field_reader& reader, void (*read)(field_reader&, json_writer&));
 
 /// Reads `tools` and `tool_choice` of chat and responses requests. The two formats spell a function
 /// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.

@@ -16,8 +16,7 @@ std::optional<std::vector<token_id>> read_tokens(field_reader& reader, json_elem
   for (const auto value : ids) {
     const auto id = value.int64();
     if (!id || *id < 0 || *id > max_int32) {
-      reader.fail(name + "[" + std::to_string(i) + "]",
-                  "must be a token id, not " + std::string(kind_of(value)));
+      reader.fail(indexed(name, i), "must be a token id, not " + std::string(kind_of(value)));
       break;
     }
     ++i;
@@ -34,7 +33,7 @@ void read_prompt_list(field_reader& reader, json_elements list, std::size_t max_
                                      std::to_string(size));
   std::size_t i = 0;
   for (const auto element : list) {
-    const auto name = "prompt[" + std::to_string(i++) + "]";
+    const auto name = indexed("prompt", i++);
     if (element.is_string() && first.is_string()) {
       out.emplace_back(*element.string());
     } else if (element.is_array() && first.is_array()) {

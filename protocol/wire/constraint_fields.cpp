@@ -42,7 +42,7 @@ void read_choice(field_reader& reader, const field_spec& row, std::optional<outp
   if (!list) return;
   std::size_t i = 0;
   for (const auto text : *list) {
-    const auto place = std::string(row.name) + "[" + std::to_string(i++) + "]";
+    const auto place = indexed(row.name, i++);
     if (!text.is_string()) return reader.fail(place, "must be a string, not " + std::string(kind_of(text)));
     if (text.is_string("")) return reader.fail(place, "must not be empty");
   }

@@ -25,6 +25,14 @@ struct json_limits {
 /// key the last value wins.
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits = {});
 
+/// The type of a JSON value for messages: "a string", "an object", "a number with a fraction".
+std::string_view kind_of(json_view value);
+
+/// The name of a list's element: "messages[2]".
+inline std::string indexed(std::string_view name, std::size_t i) {
+  return std::string(name) + "[" + std::to_string(i) + "]";
+}
+
 /// Reads the fields of one JSON object into typed variables. No number is converted with loss: an integer
 /// field accepts only JSON integers inside its range. Null counts as absent. The first failure is kept and
 /// later reads do nothing, so a parser can read all fields and check once. `ignored` lists the fields that
@@ -93,6 +101,20 @@ class field_reader {
   std::optional<json_view> object(std::string_view name);
   std::optional<json_elements> array(std::string_view name, std::size_t min_size, std::size_t max_size);
 
+  /// Calls `read(reader)` with a reader of each object in the list `name`. Ends with a failure at the first
+  /// element that is no object or whose reader failed.
+  template <class Read>
+  void for_each_object(std::string_view name, json_elements elements, Read read) {
+    std::size_t i = 0;
+    for (const auto element : elements) {
+      const auto place = indexed(name, i++);
+      if (!element.is_object()) return fail(place, "must be an object, not " + std::string(kind_of(element)));
+      field_reader reader(element, path_of(place));
+      read(reader);
+      if (reader.failure()) return fail(*reader.failure());
+    }
+  }
+
   /// Marks fields that are known and have no effect by design: neither refused nor reported as ignored.
   void accept(std::initializer_list<std::string_view> names);
   /// Fails if the field, which is known but not supported, is present and not null.
@@ -130,8 +152,5 @@ class field_reader {
   std::vector<std::string_view> read_; ///< names that the table lacks
   std::optional<api_error> failure_;
 };
-
-/// The type of a JSON value for messages: "a string", "an object", "a number with a fraction".
-std::string_view kind_of(json_view value);
 
 } // namespace paceline::wire

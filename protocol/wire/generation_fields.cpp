@@ -12,32 +12,12 @@ namespace paceline::wire {
 
 namespace {
 
-/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more. An empty one stops nothing.
-void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
-  const auto& row = spec("stop", in::openai);
-  const auto field = reader.find(row);
-  if (!field) return;
-  const auto add = [&](json_view value, const std::string& name) {
-    auto text = value.string();
-    if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
-    if (text->size() > static_cast<std::size_t>(row.most_bytes))
-      return reader.fail(name, "must have at most " + std::to_string(row.most_bytes) + " bytes");
-    if (!text->empty()) out.push_back(*std::move(text));
-  };
-  if (!field->is_array()) return add(*field, "stop");
-  const auto list = reader.array(row);
-  if (!list) return;
-  std::size_t i = 0;
-  for (const auto value : *list) add(value, "stop[" + std::to_string(i++) + "]");
-}
-
 void read_stop(field_reader& reader, stop_params& out) {
-  read_stop_strings(reader, out.stop_strings);
+  read_stop_strings(reader, spec("stop", in::openai), out.stop_strings);
   if (const auto ids = reader.array(spec("stop_token_ids"))) {
     std::size_t i = 0;
     for (const auto value : *ids)
-      if (const auto id =
-              reader.to_integer(value, "stop_token_ids[" + std::to_string(i++) + "]", 0, max_int32))
+      if (const auto id = reader.to_integer(value, indexed("stop_token_ids", i++), 0, max_int32))
         out.stop_ids.emplace_back(static_cast<std::int32_t>(*id));
     std::sort(out.stop_ids.begin(), out.stop_ids.end());
     out.stop_ids.erase(std::unique(out.stop_ids.begin(), out.stop_ids.end()), out.stop_ids.end());
@@ -80,7 +60,7 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
   std::size_t i = 0;
   bool has_ids = false;
   for (const auto value : list) {
-    const auto name = "content[" + std::to_string(i++) + "]";
+    const auto name = indexed("content", i++);
     if (value.is_number()) {
       if (!reader.to_integer(value, name, 0, max_int32)) return;
       has_ids = true;
@@ -195,6 +175,22 @@ std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                        "n: times the prompts, max_tokens and 1 + the number of top log-probabilities is " +
                            std::to_string(scores) + "; without stream: true it must be at most " +
                            std::to_string(max_kept_scores));
+}
+
+void read_stop_strings(field_reader& reader, const field_spec& row, std::vector<std::string>& out) {
+  const auto add = [&](json_view value, std::string_view name) {
+    auto text = value.string();
+    if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
+    if (text->size() > static_cast<std::size_t>(row.most_bytes))
+      return reader.fail(name, "must have at most " + std::to_string(row.most_bytes) + " bytes");
+    if (!text->empty()) out.push_back(*std::move(text));
+  };
+  const auto field = reader.find(row);
+  if (field && row.type == field_type::text_or_list && !field->is_array()) return add(*field, row.name);
+  const auto list = reader.array(row);
+  if (!list) return;
+  std::size_t i = 0;
+  for (const auto value : *list) add(value, indexed(row.name, i++));
 }
 
 void add_ignored(std::vector<std::string> names, generation_fields& out) {

@@ -68,6 +68,10 @@ struct model_limits {
 /// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
+/// Reads the strings that end an output: the row's list, or a single string if the row allows one (OpenAI
+/// accepts four, evaluation tasks send more). An empty one stops nothing.
+void read_stop_strings(field_reader& reader, const field_spec& row, std::vector<std::string>& out);
+
 /// Reads max_tokens under one of its names, the row's: at least `least`, or -1 for no limit. A later name has
 /// precedence.
 void read_max_tokens(field_reader& reader, const field_spec& row, std::int64_t least, generation_fields& out);

@@ -14,10 +14,6 @@ namespace {
 
 constexpr auto max_calls = static_cast<std::size_t>(spec("messages[].tool_calls").most); // of one message
 
-std::string indexed(std::string_view name, std::size_t i) {
-  return std::string(name) + "[" + std::to_string(i) + "]";
-}
-
 void append_text(std::string_view text, std::optional<std::string>& out) {
   if (out)
     out->append("\n").append(text);
@@ -45,17 +41,12 @@ template <class Read>
 void for_each_block(field_reader& outer, const field_spec& list, json_elements blocks, Read read) {
   const auto& type_row = spec("messages[].content[].type", in::messages);
   const auto path = path_of(list) + "[]";
-  std::size_t i = 0;
-  for (const auto block : blocks) {
-    const auto name = indexed(list.name, i++);
-    if (!block.is_object()) return outer.fail(name, "must be an object, not " + std::string(kind_of(block)));
-    field_reader reader(block, outer.path_of(name));
+  outer.for_each_object(list.name, blocks, [&](field_reader& reader) {
     std::string type;
     reader.text(type_row, type);
     read(reader, type);
     reader.check_unread(path, in::messages);
-    if (reader.failure()) return outer.fail(*reader.failure());
-  }
+  });
 }
 
 /// A text, or blocks of text alone.
@@ -156,21 +147,16 @@ void read_conversation(field_reader& outer, std::size_t max_turns, std::vector<c
     if (!outer.failure()) outer.fail("messages", "is required");
     return;
   }
-  std::size_t i = 0;
   argument_budget budget;
-  for (const auto message : *messages) {
-    const auto name = indexed("messages", i++);
-    if (!message.is_object())
-      return outer.fail(name, "must be an object, not " + std::string(kind_of(message)));
-    field_reader reader(message, outer.path_of(name));
+  outer.for_each_object("messages", *messages, [&](field_reader& reader) {
     const auto num_before = out.size();
     read_message(reader, out);
     for (auto turn = num_before; turn < out.size(); ++turn) budget.take(reader, out[turn], "content");
     if (out.size() > max_turns + 1)
       reader.fail("content", "has, with the messages before it, more than " + std::to_string(max_turns) +
                                  " turns: each tool_result is one");
-    if (reader.failure()) return outer.fail(*reader.failure());
-  }
+  });
+  if (outer.failure()) return;
   if (out.back().role == "assistant")
     outer.fail(unsupported("messages", "messages: the last one must be the user's, because a message of the "
                                        "assistant is not continued"));
@@ -191,27 +177,6 @@ void read_tool(field_reader& reader, json_writer& out) {
   if (!schema && !reader.failure()) reader.fail("input_schema", "is required");
   if (schema) out.key("parameters").raw(compact(*schema));
   out.end_object().end_object();
-}
-
-void read_tools(field_reader& outer, std::string& out) {
-  const auto tools = outer.array(spec("tools"));
-  if (!tools || tools->empty()) return;
-  json_writer kept;
-  kept.begin_array();
-  std::size_t i = 0;
-  std::size_t num_values = 0;
-  for (const auto tool : *tools) {
-    const auto name = indexed("tools", i++);
-    if (!tool.is_object()) return outer.fail(name, "must be an object");
-    num_values += count_values(tool);
-    if (num_values > max_tree_values)
-      return outer.fail(name, "has, with the tools before it, more than " + std::to_string(max_tree_values) +
-                                  " values");
-    field_reader reader(tool, outer.path_of(name));
-    read_tool(reader, kept);
-    if (reader.failure()) return outer.fail(*reader.failure());
-  }
-  out = kept.end_array().take();
 }
 
 void read_tool_choice(field_reader& outer, chat_prompt& out) {
@@ -241,21 +206,6 @@ void read_thinking(field_reader& outer, chat_request& out) {
   if (const auto display = reader.choice(spec("thinking.display"))) out.fields.thoughts.shown = *display == 0;
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out.fields);
-}
-
-void read_stop_sequences(field_reader& reader, std::vector<std::string>& out) {
-  const auto& row = spec("stop_sequences");
-  const auto list = reader.array(row);
-  if (!list) return;
-  std::size_t i = 0;
-  for (const auto value : *list) {
-    const auto name = indexed("stop_sequences", i++);
-    auto text = value.string();
-    if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
-    if (text->size() > static_cast<std::size_t>(row.most_bytes))
-      return reader.fail(name, "must have at most " + std::to_string(row.most_bytes) + " bytes");
-    if (!text->empty()) out.push_back(*std::move(text));
-  }
 }
 
 void read_output_config(field_reader& outer, generation_fields& out) {
@@ -296,14 +246,14 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages && !reader.failure())
     reader.fail("max_tokens", "is required");
   read_conversation(reader, limits.max_messages, request.prompt.messages);
-  read_tools(reader, request.prompt.tools);
+  request.prompt.tools = read_tool_list(reader, read_tool);
   read_tool_choice(reader, request.prompt);
   float temperature = 1;
   reader.number(spec("temperature", in::messages),
                 temperature); // read again below, with the range of the others
   read_generation_fields(reader, limits, generation);
   refuse_foreign_values(reader, generation);
-  read_stop_sequences(reader, generation.stop.stop_strings);
+  read_stop_strings(reader, spec("stop_sequences"), generation.stop.stop_strings);
   read_metadata(reader, generation.user);
   read_thinking(reader, request);
   read_constraint(reader, generation.constraint);

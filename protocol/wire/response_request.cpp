@@ -78,17 +78,13 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
   if (!input->is_array()) return outer.fail("input", "must be a string or an array of items");
   const auto items = outer.array(row.name, 0, max_items);
   if (!items) return;
-  std::size_t i = 0;
   argument_budget budget;
-  for (const auto item : *items) {
-    const auto name = "input[" + std::to_string(i++) + "]";
-    if (!item.is_object()) return outer.fail(name, "must be an object, not " + std::string(kind_of(item)));
-    field_reader reader(item, outer.path_of(name));
+  outer.for_each_object("input", *items, [&](field_reader& reader) {
     auto turn = read_item(reader);
-    if (turn) budget.take(reader, *turn);
-    if (reader.failure()) return outer.fail(*reader.failure());
-    if (turn) add_turn(*std::move(turn), out);
-  }
+    if (!turn) return;
+    budget.take(reader, *turn);
+    if (!reader.failure()) add_turn(*std::move(turn), out);
+  });
 }
 
 void read_text_options(field_reader& outer, std::optional<output_constraint>& constraint) {

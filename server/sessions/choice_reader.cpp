@@ -15,15 +15,7 @@ wire::output_items choice_reader::read(const token_event& event) {
   const bool may_reason = pipeline_.may_reason();
   auto items = pipeline_.feed(event.text);
   if (event.finish != finish_reason::none) {
-    auto last = pipeline_.finish();
-    for (auto& item : last) {
-      const bool joins = !items.empty() && items.back().what == item.what && items.back().call == item.call &&
-                         item.call_id.empty() && !item.text.empty();
-      if (joins)
-        items.back().text += item.text;
-      else
-        items.push_back(std::move(item));
-    }
+    for (auto& item : pipeline_.finish()) append(items, std::move(item));
   }
   if (may_reason) count(event);
   return items;

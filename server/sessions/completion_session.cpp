@@ -3,6 +3,7 @@
 #include "protocol/wire/json_writer.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
+#include "server/sessions/reply_headers.hpp"
 
 #include <algorithm>
 
@@ -20,23 +21,13 @@ pacing pacing_of(const prepared_completion& request, const edge_limits& limits) 
 
 } // namespace
 
-std::string ignored_header(const std::vector<std::string>& names) {
-  std::string list;
-  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i)
-    list.append(i == 0 ? "" : ", ").append(names[i], 0, 64);
-  return list;
-}
-
 completion_session::completion_session(const edge_context& edge, executor_ptr executor,
                                        std::shared_ptr<reply_channel> channel, caller who)
     : edge_(edge), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
       arrival_(edge.now()) {}
 
 header_list completion_session::headers() const {
-  header_list list{{"x-request-id", who_.request_id}};
-  if (!request_.ignored_fields.empty())
-    list.emplace_back("x-paceline-ignored-fields", ignored_header(request_.ignored_fields));
-  return list;
+  return reply_headers(who_.request_id, request_.ignored_fields);
 }
 
 const shared_list<token_id>& completion_session::prompt_of(std::size_t choice) const {
@@ -131,8 +122,7 @@ void completion_session::begin_stream() {
 void completion_session::on_event(std::size_t sequence, const token_event& event) {
   if (!channel_) return;
   if (event.finish == finish_reason::error)
-    return fail(event.failure ? wire::from_error(*event.failure)
-                              : wire::from_error(error{errc::internal, ""}));
+    return fail(wire::from_error(event.failure.value_or(error{errc::internal, ""})));
   const auto first = sequence * request_.choices_a_sequence;
   auto num_tokens = group_->num_tokens(sequence);
   if (!event.hypotheses.empty()) {

@@ -89,7 +89,4 @@ class completion_session final : public exchange,
   bool streaming_ = false; ///< the reply is an event stream
 };
 
-/// Value of the header that lists ignored fields: the first twenty names; may be empty.
-std::string ignored_header(const std::vector<std::string>& names);
-
 } // namespace paceline::server

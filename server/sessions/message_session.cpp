@@ -2,25 +2,11 @@
 
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
-#include "server/sessions/completion_session.hpp"
+#include "server/sessions/reply_headers.hpp"
 
 #include <utility>
 
 namespace paceline::server {
-
-namespace {
-
-/// Adds what continues the last item to it.
-void join(wire::output_items items, wire::output_items& out) {
-  for (auto& item : items) {
-    if (item.what == wire::output_item::kind::call_begin || item.what == wire::output_item::kind::call_end)
-      out.push_back(std::move(item));
-    else
-      append(out, item.what, item.text, item.call);
-  }
-}
-
-} // namespace
 
 message_session::message_session(const edge_context& edge, executor_ptr executor,
                                  std::shared_ptr<reply_channel> channel, caller who)
@@ -28,9 +14,8 @@ message_session::message_session(const edge_context& edge, executor_ptr executor
       arrival_(edge.now()) {}
 
 header_list message_session::headers() const {
-  header_list list{{"x-request-id", who_.request_id}, {"request-id", who_.request_id}};
-  if (!request_.ignored_fields.empty())
-    list.emplace_back("x-paceline-ignored-fields", ignored_header(request_.ignored_fields));
+  auto list = reply_headers(who_.request_id, request_.ignored_fields);
+  list.emplace_back("request-id", who_.request_id);
   return list;
 }
 
@@ -116,7 +101,7 @@ void message_session::on_event(std::size_t, const token_event& event) {
     begin_stream();
     send_all(stream_.add(items));
   } else {
-    join(std::move(items), items_);
+    for (auto& item : items) append(items_, std::move(item));
   }
   if (event.finish != finish_reason::none) finish(ending_of(event));
 }

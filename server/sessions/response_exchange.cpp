@@ -3,7 +3,7 @@
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 #include "server/http/long_reply.hpp"
-#include "server/sessions/completion_session.hpp"
+#include "server/sessions/reply_headers.hpp"
 
 #include <utility>
 
@@ -24,17 +24,13 @@ response_exchange::response_exchange(const response_services& services, executor
     : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
       arrival_(services.edge.now()) {}
 
-header_list response_exchange::headers() const {
-  header_list list{{"x-request-id", who_.request_id}};
-  if (!ignored_.empty()) list.emplace_back("x-paceline-ignored-fields", ignored_);
-  return list;
-}
+header_list response_exchange::headers() const { return reply_headers(who_.request_id, ignored_fields_); }
 
 void response_exchange::start(wire::parsed<prepared_response> prepared) {
   if (!channel_) return; // the client has left in the meantime
   if (!prepared) return fail(prepared.failure());
   const auto& request = prepared->request;
-  ignored_ = ignored_header(request.fields.ignored_fields);
+  ignored_fields_ = request.fields.ignored_fields;
   stream_ = request.fields.stream;
   adopt(launch(services_, who_, executor_, shared_from_this(), *std::move(prepared), "", arrival_));
 }

@@ -48,7 +48,7 @@ class response_exchange final : public exchange,
   caller who_;
   time_point arrival_;
   told_response told_;
-  std::string ignored_;
+  std::vector<std::string> ignored_fields_;
   std::vector<wire::response_event> held_events_; ///< the opening ones
   bool stream_ = false;
   bool streaming_ = false;

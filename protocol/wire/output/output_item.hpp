@@ -38,6 +38,14 @@ inline void append(output_items& out, output_item::kind what, std::string_view t
     out.push_back({what, std::string(text), call, {}});
 }
 
+/// Appends an item in the same way. The begin and the end of a call stay items of their own.
+inline void append(output_items& out, output_item item) {
+  if (item.what == output_item::kind::call_begin || item.what == output_item::kind::call_end)
+    out.push_back(std::move(item));
+  else
+    append(out, item.what, item.text, item.call);
+}
+
 /// The items of an answer that is only text.
 inline output_items as_text(std::string text) {
   if (text.empty()) return {};
