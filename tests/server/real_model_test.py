@@ -1,19 +1,15 @@
 """A real model behind the daemon: the openai client gets the same text with and without speculation."""
 import os
 import pathlib
-import signal
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-import openai
 import pytest
 
-MODEL = pathlib.Path(os.environ.get("PACELINE_MODEL_DIR", "")) / "smollm2.gguf"
+from real_daemon import MODEL, client_of, needs_model
+
 DRAFTER = pathlib.Path(os.environ.get("PACELINE_BINARY_DIR", "")) / "drafters" / "smollm2-12-layers.gguf"
 
-pytestmark = pytest.mark.skipif(
-    "PACELINE_MODEL_DIR" not in os.environ or not MODEL.exists(), reason="no smollm2.gguf in PACELINE_MODEL_DIR"
-)
+pytestmark = needs_model
 
 CONFIG = f"""version: 1
 models:
@@ -31,15 +27,8 @@ MESSAGES = [{"role": "user", "content": "Repeat after me: the red cat, the red d
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    config = tmp_path_factory.mktemp("real") / "daemon.yaml"
-    config.write_text(CONFIG)
-    daemon = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--config", config], stdout=subprocess.PIPE, text=True)
-    line = daemon.stdout.readline()
-    assert line.startswith("listening on "), line
-    with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
+    with client_of(tmp_path_factory.mktemp("real"), CONFIG) as one:
         yield one
-    daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(timeout=60) == 0
 
 
 def extra(drafter, length=4):

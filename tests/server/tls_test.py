@@ -3,7 +3,6 @@ import contextlib
 import http.client
 import json
 import os
-import signal
 import socket
 import ssl
 import struct

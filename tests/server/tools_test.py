@@ -1,19 +1,13 @@
 """Calls of tools and thoughts with a real model and outside clients, whole and streamed, plain and speculative."""
 import json
-import os
-import pathlib
-import signal
-import subprocess
 
 import anthropic
 import openai
 import pytest
 
-MODEL = pathlib.Path(os.environ.get("PACELINE_MODEL_DIR", "")) / "smollm2.gguf"
+from real_daemon import MODEL, client_of, needs_model
 
-pytestmark = pytest.mark.skipif(
-    "PACELINE_MODEL_DIR" not in os.environ or not MODEL.exists(), reason="no smollm2.gguf in PACELINE_MODEL_DIR"
-)
+pytestmark = needs_model
 
 # The model's own template knows neither tools nor thoughts; this one has both, as Qwen's does.
 TEMPLATE = """{%- if tools %}<|im_start|>system
@@ -46,14 +40,8 @@ FLAT_TOOLS = [{"type": "function", **FUNCTION}]
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tools")
     (folder / "chat.jinja").write_text(TEMPLATE)
-    (folder / "daemon.yaml").write_text(CONFIG.format(model=MODEL, template=folder / "chat.jinja"))
-    daemon = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--config", folder / "daemon.yaml"], stdout=subprocess.PIPE, text=True)
-    line = daemon.stdout.readline()
-    assert line.startswith("listening on "), line
-    with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
+    with client_of(folder, CONFIG.format(model=MODEL, template=folder / "chat.jinja")) as one:
         yield one
-    daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(timeout=60) == 0
 
 
 def calling(city):
