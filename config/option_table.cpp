@@ -3,6 +3,7 @@
 #include "config/group_builder.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/output_parsers.hpp"
 
 #include <algorithm>
 
@@ -209,6 +210,8 @@ void declare_operation(group_builder<daemon_config>& g) {
 
 void declare_model(group_builder<model_options>& g) {
   using m = model_options;
+  std::vector<std::string_view> call_parsers{"auto"};
+  call_parsers.insert(call_parsers.end(), call_syntax_names.begin(), call_syntax_names.end());
   g.add(
       "name", texts, [](m & o) -> auto& { return o.name; },
       "Name in requests; unique. The first model is also called `default`.");
@@ -238,9 +241,7 @@ void declare_model(group_builder<model_options>& g) {
       "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
       "File of a Jinja template that replaces the model's own.");
   g.add(
-      "tool_call_parser",
-      {"auto", "none", "hermes", "qwen3_coder", "glm", "llama3", "mistral", "lfm2", "gemma4"},
-      [](m & o) -> auto& { return o.tool_call_parser; },
+      "tool_call_parser", call_parsers, [](m & o) -> auto& { return o.tool_call_parser; },
       "How the model writes calls of tools; `auto` finds it in the chat template, `none` leaves them in the text "
       "(and refuses tools).");
   g.add(

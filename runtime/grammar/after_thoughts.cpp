@@ -32,20 +32,18 @@ class cursor final : public constraint_cursor {
   }
 
   std::size_t num_allowed(tokens output, tokens path, tokens next) override {
-    std::vector<token_id> behind(path.begin(), path.end());
-    std::size_t count = 0;
-    for (;;) {
-      const auto [where, rest_of_output, rest_of_path] = find(output, behind);
-      if (where == place::answer) return count + answer_->num_allowed(rest_of_output, rest_of_path, next);
-      if (next.empty()) return count;
-      const auto token = next.front();
-      const bool opens = where == place::beginning && token == *terms_->marks.open;
-      if (where == place::beginning && !opens) return count + answer_->num_allowed({}, {}, next);
-      if (!opens && is_end(token)) return count;
-      behind.push_back(token);
-      next = next.subspan(1);
-      ++count;
+    const auto& marks = terms_->marks;
+    const auto [where, rest_of_output, rest_of_path] = find(output, path);
+    if (where == place::answer) return answer_->num_allowed(rest_of_output, rest_of_path, next);
+    std::size_t count = 0; // of tokens within thoughts
+    if (where == place::beginning) {
+      if (next.empty() || next.front() != *marks.open) return answer_->num_allowed({}, {}, next);
+      count = 1;
     }
+    while (count < next.size() && next[count] != marks.close && !is_end(next[count])) ++count;
+    if (count == next.size() || is_end(next[count])) return count;
+    ++count;
+    return count + answer_->num_allowed({}, {}, next.subspan(count));
   }
 
   void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {

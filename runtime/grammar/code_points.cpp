@@ -1,5 +1,7 @@
 #include "runtime/grammar/code_points.hpp"
 
+#include "runtime/base/utf8.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -67,20 +69,10 @@ code_set to_set(std::vector<code_range> ranges) {
 code_set complement(const code_set& set) { return to_set(inverted(set)); }
 
 std::optional<std::uint32_t> next_code_point(std::string_view text, std::size_t& at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  const std::size_t size = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
-  if (size == 0 || lead > 0xF4 || at + size > text.size()) return std::nullopt;
-  std::uint32_t code = size == 1 ? lead : lead & (0x7FU >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    const auto next = static_cast<unsigned char>(text[at + i]);
-    if ((next & 0xC0U) != 0x80U) return std::nullopt;
-    code = code << 6U | (next & 0x3FU);
-  }
-  const bool is_overlong = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
-  if (is_overlong || code > last_code_point || (code >= first_surrogate && code <= last_surrogate))
-    return std::nullopt;
-  at += size;
-  return code;
+  const auto unit = read_utf8(text, at);
+  if (unit.kind != utf8_unit::state::complete) return std::nullopt;
+  at += unit.num_bytes;
+  return static_cast<std::uint32_t>(unit.code_point);
 }
 
 void append_class(std::string& out, const code_set& set) {

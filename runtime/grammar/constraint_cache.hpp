@@ -38,17 +38,12 @@ class constraint_cache {
     }
   }
 
-  std::size_t num_bytes() const {
-    const std::lock_guard lock(mutex_);
-    return num_bytes_;
-  }
-
  private:
   static std::size_t cost(const grammar_source& source, const token_constraint& constraint) {
     return source.text.size() + constraint.num_bytes() + sizeof(grammar_source);
   }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::size_t max_bytes_;
   std::size_t num_bytes_ = 0;
   std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first

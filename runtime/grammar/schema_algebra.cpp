@@ -20,10 +20,6 @@ std::string_view text_of(const json::value& value) {
   return {text.data(), text.size()};
 }
 
-const json::value* member(schema_ptr schema, std::string_view keyword) {
-  return schema->get_object().if_contains(keyword);
-}
-
 } // namespace
 
 void schema_algebra::refuse(errc code, schema_ptr where, std::string_view keyword, std::string_view rule) {

@@ -7,7 +7,6 @@
 #include <boost/json/value.hpp>
 
 #include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +15,11 @@ namespace paceline::grammar {
 
 /// A schema (an object or a boolean) in a document; its address is its identity.
 using schema_ptr = const boost::json::value*;
+
+/// The value of a keyword of a schema that is an object, or null.
+inline const boost::json::value* member(schema_ptr schema, std::string_view keyword) {
+  return schema->get_object().if_contains(keyword);
+}
 
 /// A parsed JSON Schema: its root, what references lead to, and where everything stands. Not thread-safe.
 class schema_document {

@@ -14,10 +14,6 @@ namespace json = boost::json;
 
 constexpr double max_count = 1e9;
 
-const json::value* member(schema_ptr schema, std::string_view keyword) {
-  return schema->get_object().if_contains(keyword);
-}
-
 type_set types_in(const json::value& type) {
   if (const auto* name = type.if_string()) return type_named(*name).value_or(0);
   type_set types = 0;

@@ -1,7 +1,6 @@
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
-#include <array>
 #include <set>
 #include <string>
 #include <utility>

@@ -16,12 +16,6 @@ namespace {
 
 namespace json = boost::json;
 
-void add_alternative(std::string& body, const std::string& one) {
-  if (one.empty()) return;
-  if (!body.empty()) body += " | ";
-  body += one;
-}
-
 /// The first `count` characters of `text`, or all of it.
 std::string first_characters(std::string_view text, std::size_t count) {
   std::size_t at = 0;
@@ -186,9 +180,10 @@ std::string schema_writer::text(const conjunction& schemas) {
   // counted set of characters are wrong (docs/decisions/0589).
   const auto num_places = most.value_or(least.value_or(0));
   std::string rest = most ? R"("\"")" : "json_rest";
+  const std::string plain = json_plain_characters() + " ";
   for (auto place = num_places; place-- > 0;) {
     const std::string end = place >= least.value_or(0) ? R"("\"" | )" : "";
-    rest = add_rule("l", end + json_plain_characters() + " " + rest + R"( | "\\" json_escape )" + rest);
+    rest = add_rule("l", end + plain + rest + R"( | "\\" json_escape )" + rest);
   }
   return R"("\"" )" + rest;
 }

@@ -11,7 +11,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 namespace paceline::grammar {
 
@@ -21,12 +20,6 @@ namespace json = boost::json;
 
 constexpr std::size_t max_rules = 4'000;
 constexpr std::size_t max_text_bytes = 512U << 10U;
-
-void add_alternative(std::string& body, const std::string& one) {
-  if (one.empty()) return;
-  if (!body.empty()) body += " | ";
-  body += one;
-}
 
 } // namespace
 

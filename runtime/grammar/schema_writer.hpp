@@ -13,6 +13,13 @@
 
 namespace paceline::grammar {
 
+/// Appends an alternative to the body of a rule. Empty ones match nothing and add nothing.
+inline void add_alternative(std::string& body, const std::string& one) {
+  if (one.empty()) return;
+  if (!body.empty()) body += " | ";
+  body += one;
+}
+
 /// Writes rules for schemas. An empty text stands for a rule or an expression that matches nothing. The first
 /// error is in the algebra's `failure`; what is written after it has no meaning.
 class schema_writer {

@@ -23,7 +23,9 @@ error refusal(errc code, std::size_t line, std::string_view rule) {
   return {code, "line " + std::to_string(line) + ": " + std::string(rule)};
 }
 
-/// Reads a grammar as a sequence of characters that are in no string, class or comment.
+/// Checks what an EBNF text of a client may contain: no macros and attributes of XGrammar, which have effects
+/// beyond the text, at most 32 nested groups, and no number above 128. Reads it as a sequence of characters
+/// that are in no string, class or comment. Errors name the line.
 class ebnf_scan {
  public:
   explicit ebnf_scan(std::string_view text) : text_(text) {}
@@ -134,8 +136,6 @@ expected<std::string> from_regex(std::string_view text) {
 
 } // namespace
 
-expected<void> check_ebnf(std::string_view text) { return ebnf_scan(text).run(); }
-
 expected<std::string> to_ebnf(const grammar_source& source) {
   switch (source.what) {
   case grammar_source::kind::json_object:
@@ -151,7 +151,8 @@ expected<std::string> to_ebnf(const grammar_source& source) {
   }
   if (source.text.find('\0') != std::string::npos)
     return error(errc::invalid_argument, "grammar: it contains a NUL");
-  if (auto checked = check_ebnf(source.text); !checked) return std::move(checked).error().within("grammar");
+  if (auto checked = ebnf_scan(source.text).run(); !checked)
+    return std::move(checked).error().within("grammar");
   return source.text;
 }
 

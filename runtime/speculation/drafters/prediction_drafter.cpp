@@ -39,7 +39,7 @@ class prediction_drafter final : public host_drafter<prediction_session> {
   void draft_one(const draft_task& task, prediction_session& session, draft& result) override {
     const auto prediction = task.prediction;
     if (prediction.empty()) return;
-    const auto output = task.tokens.subspan(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
+    const auto output = task.output();
     session.cursor.follow(prediction, output.first(output.size() - num_unsettled(task)));
     prediction_cursor cursor = session.cursor;
     cursor.follow(prediction, output);
