@@ -164,16 +164,20 @@ class engine_model final : public model_view {
     return text ? wire::call_syntax_of(*text, probe) : call_syntax::none;
   }
 
+  /// A question rendered with these variables; empty if that fails.
+  std::string rendered(json::object variables) const {
+    variables["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
+    variables["add_generation_prompt"] = true;
+    const auto text = render_chat(std::move(variables));
+    return text ? *text : std::string();
+  }
+
   /// Tests with renderings whether thoughts stand between <think> and </think>.
   bool shows_thoughts() const {
     if (!reasons_) return false;
     for (const bool on : {false, true}) {
-      const auto text = render_chat(
-          json::object{{"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
-                       {"add_generation_prompt", true},
-                       {"enable_thinking", on},
-                       {"thinking", on}});
-      if (text && text->find(wire::think_markers.open) != std::string::npos) return true;
+      const auto text = rendered({{"enable_thinking", on}, {"thinking", on}});
+      if (text.find(wire::think_markers.open) != std::string::npos) return true;
     }
     return false;
   }
@@ -181,19 +185,13 @@ class engine_model final : public model_view {
   /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
   /// have for reasoning.
   bool shows_reasoning() const {
-    const auto rendered = [this](json::object asked) {
-      asked["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
-      asked["add_generation_prompt"] = true;
-      const auto text = render_chat(std::move(asked));
-      return text ? *text : std::string();
-    };
     const auto thinking = [&](bool on) {
       return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});
     };
     const auto effort = [&](const char* level) {
       return rendered(json::object{{"reasoning_effort", level}});
     };
-    return rendered(json::object()).find("<think>") != std::string::npos ||
+    return rendered(json::object()).find(wire::think_markers.open) != std::string::npos ||
            thinking(true) != thinking(false) || effort("high") != effort("low");
   }
 

@@ -146,13 +146,15 @@ std::optional<json_view> field_reader::find(std::string_view name) {
   if (failure_) return std::nullopt;
   std::optional<json_view> found;
   if (const auto index = index_of_name(name); index >= 0) {
-    if (const auto* entry = member_named(index)) found = entry->value;
+    auto* entry = member_named(index);
+    if (entry == nullptr) return std::nullopt;
+    entry->is_read = true;
+    found = entry->value;
   } else {
-    for (const auto member : fields_.members()) // the last one of a repeated name
-      if (member.is_named(name)) found = member.value;
+    found = member_of(fields_, name);
+    if (!found) return std::nullopt;
+    read_.push_back(name);
   }
-  if (!found) return std::nullopt;
-  mark_as_read(name);
   return found->is_null() ? std::nullopt : found;
 }
 

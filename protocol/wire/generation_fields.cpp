@@ -177,6 +177,13 @@ std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                            std::to_string(max_kept_scores));
 }
 
+void refuse_several_outputs(field_reader& reader, const generation_fields& fields) {
+  if (fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));
+  if (fields.beams.width > 0)
+    reader.fail(unsupported("use_beam_search",
+                            "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
+}
+
 void read_stop_strings(field_reader& reader, const field_spec& row, std::vector<std::string>& out) {
   const auto add = [&](json_view value, std::string_view name) {
     auto text = value.string();

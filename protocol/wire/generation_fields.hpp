@@ -68,6 +68,9 @@ struct model_limits {
 /// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
+/// Refuses several choices and beam searches, for endpoints whose replies have one output.
+void refuse_several_outputs(field_reader& reader, const generation_fields& fields);
+
 /// Reads the strings that end an output: the row's list, or a single string if the row allows one (OpenAI
 /// accepts four, evaluation tasks send more). An empty one stops nothing.
 void read_stop_strings(field_reader& reader, const field_spec& row, std::vector<std::string>& out);

@@ -197,6 +197,13 @@ json_members::iterator& json_members::iterator::operator++() {
   return *this;
 }
 
+std::optional<json_view> member_of(json_view object, std::string_view name) {
+  std::optional<json_view> found;
+  for (const auto member : object.members())
+    if (member.is_named(name)) found = member.value;
+  return found;
+}
+
 std::optional<std::vector<token_id>> read_token_ids(json_elements elements) {
   std::size_t count = 0;
   for (const auto value : elements) {

@@ -107,6 +107,9 @@ class json_members {
   std::string_view text_; ///< "{...}"
 };
 
+/// The value of a member of an object, of a repeated name the last one; nullopt for other values.
+std::optional<json_view> member_of(json_view object, std::string_view name);
+
 /// The elements as token ids, integers in [0, 2^31); nullopt if any element is something else. Uses 4 bytes a
 /// token, also while reading.
 std::optional<std::vector<token_id>> read_token_ids(json_elements elements);

@@ -227,14 +227,6 @@ void read_metadata(field_reader& outer, std::string& user) {
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
-/// Values that the shared fields may have on other endpoints alone.
-void refuse_foreign_values(field_reader& reader, const generation_fields& fields) {
-  if (fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));
-  if (fields.beams.width > 0)
-    reader.fail(unsupported("use_beam_search",
-                            "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
-}
-
 parsed<chat_request> parse(std::string_view body, const request_limits& limits, request_kinds kind) {
   auto fields = parse_object(body, {limits.max_body_bytes, limits.max_json_depth});
   if (!fields) return std::move(fields).failure();
@@ -252,7 +244,7 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   reader.number(spec("temperature", in::messages),
                 temperature); // read again below, with the range of the others
   read_generation_fields(reader, limits, generation);
-  refuse_foreign_values(reader, generation);
+  refuse_several_outputs(reader, generation);
   read_stop_strings(reader, spec("stop_sequences"), generation.stop.stop_strings);
   read_metadata(reader, generation.user);
   read_thinking(reader, request);

@@ -177,10 +177,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_reasoning_options(reader, out.fields.thoughts);
   read_metadata(reader, out.metadata);
   read_generation_fields(reader, limits, out.fields);
-  if (out.fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));
-  if (out.fields.beams.width > 0)
-    reader.fail(unsupported("use_beam_search",
-                            "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
+  refuse_several_outputs(reader, out.fields);
   read_max_tokens(reader, spec("max_output_tokens"), 1, out.fields);
   reader.boolean(spec("store", in::responses), out.store);
   reader.boolean(spec("generate"), out.generate);

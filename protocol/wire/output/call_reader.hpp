@@ -45,4 +45,7 @@ std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
 /// the marker with the text that follows.
 std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept;
 
+/// Takes blanks and </tool_call> from the beginning of `text`. The tag may be missing: `ended` as well.
+call_reader::outcome take_closing_tag(std::string& text);
+
 } // namespace paceline::wire

@@ -7,27 +7,16 @@
 
 namespace paceline::wire {
 
-namespace {
-
-std::optional<json_view> member(json_view object, std::string_view name) {
-  std::optional<json_view> found;
-  for (const auto one : object.members())
-    if (one.is_named(name)) found = one.value;
-  return found;
-}
-
-} // namespace
-
 std::string call_schema(const std::string& tools, const std::string& name, bool exact) {
   json_writer out;
   out.begin_object().key("anyOf").begin_array();
   for (const auto tool : json_view(tools).elements()) {
-    const auto function = member(tool, "function");
+    const auto function = member_of(tool, "function");
     if (!function) continue;
-    const auto own_name = member(*function, "name");
+    const auto own_name = member_of(*function, "name");
     if (!own_name || (!name.empty() && !own_name->is_string(name))) continue;
-    const auto strict = member(*function, "strict");
-    const auto schema = member(*function, "parameters");
+    const auto strict = member_of(*function, "strict");
+    const auto schema = member_of(*function, "parameters");
     const bool matches = schema && (exact || (strict && strict->boolean() == true));
     out.begin_object().field("type", "object").key("properties").begin_object();
     out.key("name").begin_object().key("const").raw(own_name->source()).end_object();

@@ -206,19 +206,13 @@ json_call::progress feed(json_call& call, std::string& text, std::size_t& num_re
 class hermes_reader final : public call_reader {
  public:
   outcome read(std::string& text, call_writer& calls, output_items& out) override {
-    static constexpr std::string_view close = "</tool_call>";
     if (!done_) {
       const auto progress = feed(call_, text, num_read_, calls, out);
       if (progress == json_call::progress::going) return outcome::wants_more;
       if (!call_.begun()) return outcome::no_call;
       done_ = true;
     }
-    skip(text);
-    if (text.compare(0, close.size(), close) == 0) {
-      text.erase(0, close.size());
-      return outcome::ended;
-    }
-    return undecided_bytes(text, close) == text.size() ? outcome::wants_more : outcome::ended;
+    return take_closing_tag(text);
   }
 
  private:

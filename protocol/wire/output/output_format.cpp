@@ -1,9 +1,6 @@
 #include "protocol/wire/output/output_format.hpp"
 
-#include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
-
-#include <algorithm>
 
 namespace paceline::wire {
 
@@ -11,16 +8,9 @@ namespace {
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-std::optional<json_view> member(json_view object, std::string_view name) {
-  std::optional<json_view> found;
-  for (const auto one : object.members())
-    if (one.is_named(name)) found = one.value; // the last of a repeated name
-  return found;
-}
-
 /// True for {"type": "string"}, and for a list of types that are "string" or "null".
 bool is_text_schema(json_view schema) {
-  const auto type = schema.is_object() ? member(schema, "type") : std::nullopt;
+  const auto type = schema.is_object() ? member_of(schema, "type") : std::nullopt;
   if (!type) return false;
   if (type->is_string()) return type->is_string("string");
   bool text = false;
@@ -54,17 +44,14 @@ bool marks_calls_by_special_tokens(call_syntax syntax) noexcept {
 }
 
 tool_signatures::tool_signatures(const std::string& tools) {
-  const auto text = "{\"tools\":" + (tools.empty() ? "[]" : tools) + "}";
-  const auto checked = parse_object(text, {text.size(), 64});
-  if (!checked) return;
-  const auto list = member(*checked, "tools");
-  for (const auto tool : list->elements()) {
-    const auto function = member(tool, "function");
-    const auto name = function ? member(*function, "name") : std::nullopt;
+  if (tools.empty()) return;
+  for (const auto tool : json_view(tools).elements()) {
+    const auto function = member_of(tool, "function");
+    const auto name = function ? member_of(*function, "name") : std::nullopt;
     if (!name || !name->is_string()) continue;
     auto& known = functions_[*name->string()];
-    const auto schema = member(*function, "parameters");
-    const auto properties = schema ? member(*schema, "properties") : std::nullopt;
+    const auto schema = member_of(*function, "parameters");
+    const auto properties = schema ? member_of(*schema, "properties") : std::nullopt;
     if (!properties) continue;
     for (const auto one : properties->members()) known[one.name()] = is_text_schema(one.value);
   }

@@ -58,8 +58,6 @@ struct output_plan {
   call_syntax calls = call_syntax::none;        ///< none: calls are not told apart
   std::shared_ptr<const tool_signatures> tools; ///< with calls
   std::uint32_t max_calls = 128;                ///< output behind the last of so many calls is dropped
-
-  bool finds_nothing() const noexcept { return !reasoning && calls == call_syntax::none; }
 };
 
 /// True if a prompt ends with the opening marker, so that the output begins with thoughts.

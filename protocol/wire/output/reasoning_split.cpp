@@ -19,7 +19,7 @@ reasoning_split::parts reasoning_split::feed(std::string_view text) {
     return out;
   }
   held_ += text;
-  if (state_ == state::before) read_before(out);
+  if (state_ == state::before) read_before();
   if (state_ == state::inside) read_inside(out);
   if (state_ != state::answer) return out;
   if (skips_blanks_) {
@@ -36,7 +36,7 @@ reasoning_split::parts reasoning_split::feed(std::string_view text) {
 }
 
 /// Blanks and the opening marker lead to thoughts, everything else is the answer.
-void reasoning_split::read_before(parts&) {
+void reasoning_split::read_before() {
   const auto begin = held_.find_first_not_of(blank);
   if (begin == std::string::npos) return;
   const auto text = std::string_view(held_).substr(begin);

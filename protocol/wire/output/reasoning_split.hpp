@@ -33,7 +33,7 @@ class reasoning_split {
  private:
   enum class state : std::uint8_t { before, inside, answer };
 
-  void read_before(parts& out);
+  void read_before();
   void read_inside(parts& out);
   void add_reasoning(std::string_view text, parts& out);
 

@@ -55,7 +55,7 @@ class tagged_reader final : public call_reader {
     }
     while (state_ == state::arguments)
       if (!read_argument(text, calls, out)) return outcome::wants_more;
-    return read_close(text);
+    return take_closing_tag(text);
   }
 
  private:
@@ -91,10 +91,11 @@ class tagged_reader final : public call_reader {
 
   /// Reads one argument, or the end of the call. False if more text is needed.
   bool read_argument(std::string& text, call_writer& calls, output_items& out) {
-    const auto call_end = text.find(tags_.call_end);
-    const auto begin = text.find(tags_.name_begin);
-    if (begin == std::string::npos || call_end < begin) {
-      if (call_end == std::string::npos) return false;
+    const auto all = std::string_view(text);
+    const auto begin = all.find(tags_.name_begin);
+    const auto call_end = all.substr(0, begin).find(tags_.call_end);
+    if (begin == std::string::npos && call_end == std::string::npos) return false;
+    if (call_end != std::string::npos) {
       if (num_arguments_ > 0) calls.arguments("}", out);
       calls.end(out);
       text.erase(0, syntax_ == call_syntax::glm ? call_end : call_end + tags_.call_end.size());
@@ -110,9 +111,12 @@ class tagged_reader final : public call_reader {
       if (found == std::string::npos) return false;
       value_begin = found + tags_.value_begin.size();
     }
-    const auto value_end = text.find(tags_.value_end, value_begin);
-    if (value_end == std::string::npos) return false;
-    const auto all = std::string_view(text);
+    const auto value_end = text.find(tags_.value_end, std::max(value_begin, searched_));
+    if (value_end == std::string::npos) {
+      searched_ = text.size() - undecided_bytes(text, tags_.value_end);
+      return false;
+    }
+    searched_ = 0;
     write(trimmed(all.substr(name_begin, name_end - name_begin)),
           all.substr(value_begin, value_end - value_begin), calls, out);
     text.erase(0, value_end + tags_.value_end.size());
@@ -135,23 +139,13 @@ class tagged_reader final : public call_reader {
     calls.arguments(json, out);
   }
 
-  outcome read_close(std::string& text) {
-    static constexpr std::string_view close = "</tool_call>";
-    const auto begin = std::min(text.find_first_not_of(" \n\r\t"), text.size());
-    text.erase(0, begin);
-    if (text.compare(0, close.size(), close) == 0) {
-      text.erase(0, close.size());
-      return outcome::ended;
-    }
-    return undecided_bytes(text, close) == text.size() ? outcome::wants_more : outcome::ended;
-  }
-
   const call_syntax syntax_;
   const tags tags_;
   std::shared_ptr<const tool_signatures> tools_;
   state state_ = state::name;
   std::string function_;
   std::size_t num_arguments_ = 0;
+  std::size_t searched_ = 0; ///< bytes of the text in which an incomplete value does not end
 };
 
 } // namespace
