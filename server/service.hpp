@@ -72,6 +72,10 @@ class service {
   // service_admission.cpp
   std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
                                           caller& who) const;
+  /// Runs `job` on an edge thread. Refuses the session at once if the server ends or too many jobs wait.
+  template <class Session, class Job>
+  std::shared_ptr<exchange> enqueue(const std::shared_ptr<Session>& session, const job_traits& traits,
+                                    Job job);
   /// Starts the session, on its executor, with what `prepare` makes on an edge thread.
   template <class Session, class Prepare>
   std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
@@ -107,24 +111,29 @@ class service {
   std::atomic<bool> draining_{false};
 };
 
-template <class Session, class Prepare>
-std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
-                                         const job_traits& traits, Prepare prepare) {
+template <class Session, class Job>
+std::shared_ptr<exchange> service::enqueue(const std::shared_ptr<Session>& session, const job_traits& traits,
+                                           Job job) {
   if (draining_) {
     session->start(shutting_down());
     return nullptr;
   }
-  const bool accepted = edge_.jobs.submit(
-      [session, executor = std::move(executor), prepare = std::move(prepare)]() mutable {
-        auto prepared = prepare();
-        executor->post(
-            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
-      },
-      traits);
-  if (accepted) return session;
+  if (edge_.jobs.submit(std::move(job), traits)) return session;
   ++edge_.metrics.edge_rejections;
   session->start(overloaded());
   return nullptr;
+}
+
+template <class Session, class Prepare>
+std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
+                                         const job_traits& traits, Prepare prepare) {
+  return enqueue(session, traits,
+                 [session, executor = std::move(executor), prepare = std::move(prepare)]() mutable {
+                   auto prepared = prepare();
+                   executor->post([session, prepared = std::move(prepared)]() mutable {
+                     session->start(std::move(prepared));
+                   });
+                 });
 }
 
 } // namespace paceline::server

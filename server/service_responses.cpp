@@ -74,16 +74,13 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
-  if (draining_) {
-    session->start(shutting_down());
-    return nullptr;
-  }
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const auto start = [session, executor](wire::parsed<prepared_response> prepared) {
     executor->post(
         [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
   };
-  const bool accepted = edge_.jobs.submit(
+  return enqueue(
+      session, traits,
       [this, start, who = request.who, large = traits.large, body = std::move(body)]() mutable {
         auto read = read_response_request(services_, who, body);
         // The text is freed here. What was made from it exists until it is tokenized.
@@ -101,12 +98,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
         if (edge_.jobs.submit(std::move(prepare), again)) return;
         ++edge_.metrics.edge_rejections;
         start(overloaded());
-      },
-      traits);
-  if (accepted) return session;
-  ++edge_.metrics.edge_rejections;
-  session->start(overloaded());
-  return nullptr;
+      });
 }
 
 std::shared_ptr<exchange> service::read_response(const admitted_request& request,

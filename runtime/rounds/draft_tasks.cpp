@@ -59,14 +59,11 @@ void drop_disallowed(speculation::draft& made, const committed_log& log, constra
     return;
   }
   std::vector<bool> keep(tokens.size());
-  std::vector<token_id> path;
   for (std::size_t node = 0; node < tokens.size(); ++node) {
     const auto parent = made.tree.parents()[node];
     if (parent != speculation::token_tree::root && !keep[static_cast<std::size_t>(parent)]) continue;
-    path.clear();
-    for (const auto above : made.tree.path_to(parent))
-      path.push_back(tokens[static_cast<std::size_t>(above)]);
-    keep[node] = constraint->num_allowed(log.output(), path, tokens.subspan(node, 1)) == 1;
+    keep[node] =
+        constraint->num_allowed(log.output(), made.tree.path_tokens(parent), tokens.subspan(node, 1)) == 1;
   }
   made = part_of(std::move(made), keep);
 }

@@ -61,21 +61,20 @@ std::optional<api_error> judge_tools(const model_view& model, const std::string&
                                "\" writes calls is not known; its option tool_call_parser can name it");
 }
 
-/// What the output is searched for. `tools` is empty where none were offered.
+/// What the output behind `text`, the rendered prompt, is searched for.
 wire::output_plan plan_output(const model_view& model, const wire::generation_fields& fields,
-                              const std::string& tools, bool parallel_calls, const wire::tool_demand& demand,
-                              std::string_view prompt) {
+                              const wire::chat_prompt& prompt, std::string_view text) {
   wire::output_plan plan;
   if (fields.thoughts.split) {
     plan.reasoning = model.outputs().reasoning;
-    plan.begins_inside_reasoning = wire::ends_inside_reasoning(prompt, plan.reasoning);
+    plan.begins_inside_reasoning = wire::ends_inside_reasoning(text, plan.reasoning);
     plan.drops_reasoning = !fields.thoughts.shown;
   }
-  if (tools.empty()) return plan;
+  if (prompt.tools.empty()) return plan;
   // A call that is asked for is the whole output, as a bare object.
-  plan.calls = demand.required ? call_syntax::hermes : model.outputs().calls;
-  plan.tools = std::make_shared<const wire::tool_signatures>(tools);
-  if (!parallel_calls || demand.required) plan.max_calls = 1;
+  plan.calls = prompt.demand.required ? call_syntax::hermes : model.outputs().calls;
+  plan.tools = std::make_shared<const wire::tool_signatures>(prompt.tools);
+  if (!prompt.parallel_tool_calls || prompt.demand.required) plan.max_calls = 1;
   return plan;
 }
 
@@ -94,6 +93,19 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
   if (!tokens) return wire::from_error(tokens.error(), "prompt");
   if (tokens->size() > context) return wire::prompt_too_long(model.limits());
   return *std::move(tokens);
+}
+
+/// The tokens of a chat; `field` has its messages. `plan`: what its output is searched for.
+parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
+                                          const char* field, wire::generation_fields& fields,
+                                          wire::output_plan& plan) {
+  const auto text = render_text(model, prompt, field);
+  if (!text) return text.failure();
+  auto tokens = encode_text(model, *text, false); // the template writes the special tokens itself
+  if (!tokens) return tokens;
+  plan = plan_output(model, fields, prompt, *text);
+  if (wire::marks_calls_by_special_tokens(plan.calls)) fields.skip_special_tokens = false;
+  return tokens;
 }
 
 /// The client's prediction as tokens. Its text is part of the output, so no special tokens are added.
@@ -252,13 +264,8 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
     return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
-  const auto text = render_text(**model, request->prompt, "messages");
-  if (!text) return text.failure();
-  auto tokens = encode_text(**model, *text, false); // the template writes the special tokens itself
+  auto tokens = encode_chat(**model, request->prompt, "messages", request->fields, out.output);
   if (!tokens) return std::move(tokens).failure();
-  out.output = plan_output(**model, request->fields, request->prompt.tools,
-                           request->prompt.parallel_tool_calls, request->prompt.demand, *text);
-  if (wire::marks_calls_by_special_tokens(out.output.calls)) request->fields.skip_special_tokens = false;
   out.skips_special = request->fields.skip_special_tokens;
   const asked_call call{request->prompt.demand, request->prompt.tools};
   auto constraint = constrain_answer(**model, request->fields, out.output, &call);
@@ -298,13 +305,10 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
   prompt.messages.insert(prompt.messages.end(), out.conversation.begin(), out.conversation.end());
   prompt.tools = request.tools;
-  const auto text = render_text(**model, prompt, "input");
-  if (!text) return text.failure();
-  auto tokens = encode_text(**model, *text, false);
+  prompt.parallel_tool_calls = request.parallel_tool_calls;
+  prompt.demand = request.demand;
+  auto tokens = encode_chat(**model, prompt, "input", request.fields, out.output);
   if (!tokens) return std::move(tokens).failure();
-  out.output =
-      plan_output(**model, request.fields, request.tools, request.parallel_tool_calls, request.demand, *text);
-  if (wire::marks_calls_by_special_tokens(out.output.calls)) request.fields.skip_special_tokens = false;
   auto fields = request.fields;
   if (!request.generate) { // only the prompt's cells are needed, but the engine generates at least one token
     fields.max_tokens = 1;

@@ -108,9 +108,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
       const auto text =
           tail(task.tokens.first(std::min<std::size_t>(round.verified.base_length, task.tokens.size())));
       std::vector<token_id> context(text.begin(), text.end());
-      if (node != token_tree::root)
-        for (const std::int32_t at : tree.path_to(node))
-          context.push_back(tree.tokens()[static_cast<std::size_t>(at)]);
+      for (const auto token : tree.path_tokens(node)) context.push_back(token);
       const auto top = round.top_at(node);
       const auto num_ranks = std::min<std::size_t>(top.size(), traits_.top_tokens);
       for (std::uint32_t rank = 0; rank < num_ranks && top[rank].value >= 0; ++rank)

@@ -60,6 +60,12 @@ std::vector<std::int32_t> token_tree::path_to(std::int32_t node) const {
   return path;
 }
 
+std::vector<token_id> token_tree::path_tokens(std::int32_t node) const {
+  std::vector<token_id> path;
+  for (const auto at : path_to(node)) path.push_back(tokens_[static_cast<std::size_t>(at)]);
+  return path;
+}
+
 bool token_tree::valid() const noexcept {
   const std::size_t count = tokens_.size();
   if (count > max_nodes || parents_.size() != count || depths_.size() != count || ancestors_.size() != count)

@@ -47,6 +47,8 @@ class token_tree {
   bool is_leaf(std::int32_t node) const noexcept;
   /// Node indices from the root's child down to `node`, `node` included.
   std::vector<std::int32_t> path_to(std::int32_t node) const;
+  /// The tokens of that path.
+  std::vector<token_id> path_tokens(std::int32_t node) const;
   bool valid() const noexcept;
 
  private:

@@ -44,9 +44,7 @@ verdict verify_by_threshold(const draft& proposal, const verification_context& c
     const auto [at, likelihood] = kept[i];
     const auto children = tree.children(at);
     if (children.empty()) continue;
-    std::vector<token_id> path;
-    for (const std::int32_t node : tree.path_to(at))
-      path.push_back(tree.tokens()[static_cast<std::size_t>(node)]);
+    const std::vector<token_id> path = tree.path_tokens(at);
     const auto index = static_cast<std::size_t>(at + 1);
     seen[index] = rows(at);
     const auto bound = threshold(seen[index], context.row_below(path));
@@ -66,9 +64,7 @@ verdict verify_by_threshold(const draft& proposal, const verification_context& c
   const std::int32_t deepest = best.node;
   verdict result;
   result.accepted_path = tree.path_to(deepest);
-  std::vector<token_id> path;
-  for (const std::int32_t node : result.accepted_path)
-    path.push_back(tree.tokens()[static_cast<std::size_t>(node)]);
+  const std::vector<token_id> path = tree.path_tokens(deepest);
   const sampling::row_context row = context.row_below(path);
   const auto index = static_cast<std::size_t>(deepest + 1);
   result.bonus = seen[index].empty();
