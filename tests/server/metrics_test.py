@@ -117,7 +117,10 @@ def test_no_family_stays_at_zero(start_daemon, tmp_path):
     keys.write_text("key\n")
     daemon = start_daemon(
         sections=f"server: {{api_keys_file: {keys}}}\n",
-        **{"models.0.hash.memory": 1, "models.0.hash.sharpness": 30, "models.0.hash.pass_work": 300000, "models.0.max_running": 1, "models.0.max_waiting": 1},
+        **{
+            "models.0.hash.memory": 1, "models.0.hash.sharpness": 30, "models.0.hash.pass_work": 300000, "models.0.context_length": 65536,
+            "models.0.max_running": 1, "models.0.max_waiting": 1,
+        },
     )
     key = {"Authorization": "Bearer key"}
     moved = set()
@@ -127,7 +130,8 @@ def test_no_family_stays_at_zero(start_daemon, tmp_path):
         moved.update(family.name for family in families if any(sample.value for sample in family.samples))
         return {family.name for family in families}
 
-    long = {"prompt": "abcabcabc" * 8, "max_tokens": 3000, "ignore_eos": True, "stream": True}
+    # So long that it still runs when a busy machine has looked at the metrics.
+    long = {"prompt": "abcabcabc" * 8, "max_tokens": 60000, "ignore_eos": True, "stream": True}
     raw = [daemon.connect() for _ in range(2)]
     for i, connection in enumerate(raw):
         body = json.dumps(long).encode()
