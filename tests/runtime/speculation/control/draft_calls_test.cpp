@@ -147,7 +147,7 @@ TEST(draft_calls, are_added_up_for_the_report) {
       << "a draft that was worth it is used or set aside";
   EXPECT_GT(of.tokens / 50, 4.0);
   EXPECT_LE(of.tokens / 50, 7.0) << "six right tokens, and one after them";
-  EXPECT_NEAR(of.time / 50, 1.3, 0.05) << "six rows beside one";
+  EXPECT_NEAR(of.time / 50, 1.3, 0.1) << "six rows beside one, timed with noise";
 }
 
 TEST(draft_calls, that_were_not_worth_their_rows_are_reported_with_what_a_token_promised) {
