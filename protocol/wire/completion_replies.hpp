@@ -26,7 +26,7 @@ struct reply_choice {
   std::vector<token_id> tokens;
   std::vector<token_score> scores;
   std::size_t text_offset = 0; ///< characters of the choice before this chunk (legacy log-probabilities)
-  std::vector<round_trace> rounds;
+  std::vector<told_round> rounds;
   finish_reason finish = finish_reason::none;
   bool has_calls = false; ///< the choice has calls of functions, in this chunk or before
 };

@@ -158,7 +158,7 @@ api_error prompt_too_long(const model_limits& model) {
 }
 
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved) {
-  constexpr std::uint64_t text_bytes = 8, id_bytes = sizeof(token_id), trace_bytes = 56,
+  constexpr std::uint64_t text_bytes = 8, id_bytes = sizeof(token_id), trace_bytes = 80,
                           score_bytes = 7; // a token
   return resolved.stop.max_tokens *
              (text_bytes + (fields.return_token_ids ? id_bytes : 0) + (fields.trace ? trace_bytes : 0)) +

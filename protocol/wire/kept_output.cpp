@@ -90,6 +90,21 @@ void round_log::append(const round_trace& round) {
   for (const auto node : round.accepted) bytes_.put(static_cast<std::uint32_t>(node));
   bytes_.put_byte(round.bonus ? 1 : 0);
   append(round.choice);
+  append(round.verified);
+  bytes_.put_byte(round.drafted ? 1 : 0);
+  if (round.drafted) append(*round.drafted);
+  bytes_.put(round.tokens.size());
+  for (const auto token : round.tokens) bytes_.put(unsigned_of(token));
+}
+
+void round_log::append(const work_span& span) {
+  bytes_.put(static_cast<std::uint64_t>(span.begin.count()));
+  bytes_.put(static_cast<std::uint64_t>((span.end - span.begin).count()));
+}
+
+work_span round_log::reader::next_span() {
+  const std::chrono::microseconds begin(at_.number());
+  return {begin, begin + std::chrono::microseconds(at_.number())};
 }
 
 round_trace round_log::reader::next() {
@@ -105,6 +120,9 @@ round_trace round_log::reader::next() {
   repeat([&](std::uint64_t number) { round.accepted.push_back(static_cast<std::int32_t>(number)); });
   round.bonus = at_.byte() != 0;
   round.choice = next_choice();
+  round.verified = next_span();
+  if (at_.byte() != 0) round.drafted = next_span();
+  repeat([&](std::uint64_t number) { round.tokens.push_back(token_of(number)); });
   return round;
 }
 

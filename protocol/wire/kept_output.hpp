@@ -4,15 +4,11 @@
 #include "protocol/wire/usage.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace paceline::wire {
-
-/// Returns the bytes of a token, which need not be whole characters.
-using token_speller = std::function<std::string(token_id)>;
 
 /// Log-probabilities of a choice until its reply is written: ids and values, about 7 bytes an entry. The text
 /// of tokens is looked up when the entries are written.
@@ -55,6 +51,7 @@ class round_log {
 
    private:
     std::optional<draft_choice> next_choice();
+    work_span next_span();
 
     const round_log* log_;
     byte_log::cursor at_;
@@ -63,6 +60,7 @@ class round_log {
  private:
   std::uint64_t number_of(const std::string& drafter);
   void append(const std::optional<draft_choice>& choice);
+  void append(const work_span& span);
 
   byte_log bytes_;
   std::vector<std::string> drafters_; ///< their names, in the order of their first round

@@ -237,7 +237,7 @@ void response_narrator::add_delta(const std::string& text, bool last, events& ou
 response_event response_narrator::round(const round_trace& round) {
   auto out = open_event("paceline.round");
   out.field("response_id", identity_.id).key("round");
-  write_round(out, round);
+  write_round(out, tell_round(round, spell_));
   return make("paceline.round", out);
 }
 

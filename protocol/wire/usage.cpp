@@ -1,5 +1,6 @@
 #include "protocol/wire/usage.hpp"
 
+#include "protocol/wire/explanation.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "runtime/base/utf8.hpp"
 
@@ -107,6 +108,8 @@ void write_metrics(json_writer& out, const generation_metrics& metrics) {
     out.key("speculative_decoding");
     write_speculation(out, *metrics.speculation);
   }
+  if (metrics.speculation)
+    if (const auto why = explain(*metrics.speculation); !why.empty()) out.field("explanation", why);
   out.end_object();
 }
 
@@ -206,18 +209,42 @@ static void write_choice(json_writer& out, const draft_choice& choice) {
   out.end_array().end_object();
 }
 
-void write_round(json_writer& out, const round_trace& round) {
+static void write_texts(json_writer& out, const std::vector<std::string>& texts) {
+  out.begin_array();
+  for (const auto& text : texts) out.value(text);
+  out.end_array();
+}
+
+told_round tell_round(round_trace trace, const token_speller& spell) {
+  const auto texts_of = [&](const std::vector<token_id>& tokens) {
+    std::vector<std::string> texts;
+    for (const auto token : tokens) texts.push_back(printable_token(spell(token)));
+    return texts;
+  };
+  auto draft_texts = texts_of(trace.draft_tokens), token_texts = texts_of(trace.tokens);
+  return {std::move(trace), std::move(draft_texts), std::move(token_texts)};
+}
+
+void write_round(json_writer& out, const told_round& told) {
+  const auto& round = told.trace;
   out.begin_object()
       .field("round", round.round.value)
       .field("base_length", round.base_length)
       .field("drafter", round.drafter)
       .key("draft_tokens");
   write_tokens(out, round.draft_tokens);
+  write_texts(out.key("draft_texts"), told.draft_texts);
   out.key("parents").begin_array();
   for (const auto parent : round.parents) out.value(parent);
   out.end_array().key("accepted").begin_array();
   for (const auto node : round.accepted) out.value(node);
   out.end_array().field("num_accepted", round.accepted.size()).field("bonus", round.bonus);
+  write_tokens(out.key("tokens"), round.tokens);
+  write_texts(out.key("token_texts"), told.token_texts);
+  out.field("start_us", round.verified.begin.count()).field("end_us", round.verified.end.count());
+  if (round.drafted)
+    out.field("draft_start_us", round.drafted->begin.count())
+        .field("draft_end_us", round.drafted->end.count());
   if (round.choice) {
     out.key("auto");
     write_choice(out, *round.choice);

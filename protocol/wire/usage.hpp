@@ -4,6 +4,7 @@
 #include "runtime/base/token_event.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +45,8 @@ struct generation_metrics {
 void write_usage(json_writer& out, const usage& used);
 /// "usage" as /v1/responses prints it.
 void write_response_usage(json_writer& out, const usage& used);
-/// "metrics": milliseconds, and vLLM's "speculative_decoding" if a draft token was verified.
+/// "metrics": milliseconds, vLLM's "speculative_decoding" if a draft token was verified, and "explanation"
+/// (explanation.hpp) if one could have been.
 void write_metrics(json_writer& out, const generation_metrics& metrics);
 /// "timings" as llama-server prints it.
 void write_timings(json_writer& out, const generation_metrics& metrics);
@@ -65,8 +67,18 @@ void write_legacy_top(json_writer& out, const token_score& score);
 void write_token_score(json_writer& out, const token_score& score);
 void write_token_scores(json_writer& out, const std::vector<token_score>& scores);
 
-/// Writes {"round","base_length","draft_tokens","parents","num_accepted","bonus"}
-void write_round(json_writer& out, const round_trace& round);
+/// Returns the bytes of a token, which need not be whole characters.
+using token_speller = std::function<std::string(token_id)>;
+
+/// One round as a client sees it: its trace, and each of its tokens decoded alone (`printable_token`).
+struct told_round {
+  round_trace trace;
+  std::vector<std::string> draft_texts; ///< of `trace.draft_tokens`
+  std::vector<std::string> token_texts; ///< of `trace.tokens`
+};
+told_round tell_round(round_trace trace, const token_speller& spell);
+/// Writes what `docs/protocol.md` lists below `paceline.trace`.
+void write_round(json_writer& out, const told_round& round);
 
 /// Writes an array of token ids.
 void write_tokens(json_writer& out, const std::vector<token_id>& tokens);

@@ -219,12 +219,13 @@ void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* 
   }
   if (content_.shape.trace && !choice.rounds.empty()) {
     once([](json_writer& out) { out.key("paceline").begin_object().key("rounds").begin_array(); });
-    parts_.emplace_back([&choice, reader = std::shared_ptr<round_log::reader>()](json_writer& out) mutable {
-      if (!reader) reader = std::make_shared<round_log::reader>(choice.rounds);
-      if (reader->at_end()) return false;
-      write_round(out, reader->next());
-      return true;
-    });
+    parts_.emplace_back(
+        [this, &choice, reader = std::shared_ptr<round_log::reader>()](json_writer& out) mutable {
+          if (!reader) reader = std::make_shared<round_log::reader>(choice.rounds);
+          if (reader->at_end()) return false;
+          write_round(out, tell_round(reader->next(), spell_));
+          return true;
+        });
     once([](json_writer& out) { out.end_array().end_object(); });
   }
   if (prompt != nullptr) {

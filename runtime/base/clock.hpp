@@ -6,6 +6,12 @@ namespace paceline {
 
 using time_point = std::chrono::steady_clock::time_point;
 
+/// When something began and ended.
+struct time_span {
+  time_point begin;
+  time_point end;
+};
+
 /// Source of time. The engine uses the steady clock; tests and simulations use one that they advance
 /// themselves. Thread-safe.
 class clock {

@@ -21,6 +21,22 @@ struct token_logprob {
   std::vector<std::pair<token_id, float>> top; ///< best first; as many as the request asked for
 };
 
+/// What drafter `auto` weighed in the rounds of one request.
+struct draft_account {
+  struct candidate {
+    std::string drafter;
+    std::uint32_t num_proposals = 0; ///< rounds in which it proposed a draft
+    std::uint32_t num_chosen = 0;    ///< rounds that verified its draft
+    /// Sums over its proposals, of the pass with the best part of the draft (at least one token of it)
+    /// relative to the same pass without a draft: expected tokens, and expected time.
+    double tokens = 0, time = 0;
+  };
+  std::vector<candidate> candidates;      ///< all, in their order
+  std::uint32_t num_rounds = 0;           ///< that had room for a draft
+  std::uint32_t num_without_proposal = 0; ///< of them, those for which no candidate proposed a draft
+  std::uint32_t num_plain_to_measure = 0; ///< of them, those without a draft to measure such a pass
+};
+
 /// Effect of speculation on one request so far (cumulative).
 struct speculation_stats {
   std::uint32_t num_rounds = 0; ///< rounds that verified at least one draft token
@@ -28,8 +44,11 @@ struct speculation_stats {
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
-      paceline::guarantee::tokens;   ///< from the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0; ///< rounds whose whole draft was accepted
+      paceline::guarantee::tokens;           ///< from the request's rule and its target's device
+  std::uint32_t num_full_rounds = 0;         ///< rounds whose whole draft was accepted
+  std::uint32_t num_open_rounds = 0;         ///< rounds that had room for a draft
+  std::string drafter = {};                  ///< of the request: a name, "auto", or empty for none
+  std::optional<draft_account> weighed = {}; ///< if that is "auto"
 };
 
 /// Times of one request so far.
@@ -52,6 +71,12 @@ struct draft_choice {
   bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
 };
 
+/// When work for a request began and ended, counted from the request's submission to the engine.
+struct work_span {
+  std::chrono::microseconds begin{}, end{};
+  friend bool operator==(const work_span&, const work_span&) = default;
+};
+
 /// One round of one request, reported when `generation_request::trace` is set.
 struct round_trace {
   round_id round;
@@ -62,6 +87,10 @@ struct round_trace {
   std::vector<std::int32_t> accepted;      ///< nodes kept, root first
   bool bonus = false;                      ///< the last committed token is a bonus, not a recovered one
   std::optional<draft_choice> choice = {}; ///< of a request whose drafter is "auto"
+  work_span verified = {};                 ///< from the begin of the pass to the request's decision
+  /// The making of the draft, read where it was made; a draft made in advance overlaps the round before.
+  std::optional<work_span> drafted = {};
+  std::vector<token_id> tokens = {}; ///< committed by the round: those accepted and the one after them
 };
 
 /// One result of a beam search.

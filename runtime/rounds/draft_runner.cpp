@@ -18,7 +18,7 @@ draft_runner::draft_runner(speculation::drafter& drafter, drafter_index index, m
       target_kv_(drafter.traits().reads_target() ? target_kv : nullptr),
       target_block_size_(target_block_size), context_length_(context_length), time_(&time),
       num_guesses_(num_guesses), sessions_(drafter),
-      foreseen_(drafter, index, sessions_, kv, target_block_size, context_length, num_guesses) {}
+      foreseen_(drafter, index, sessions_, kv, target_block_size, context_length, num_guesses, time) {}
 
 bool draft_runner::drafts_for(const plan_item& item) const {
   return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
@@ -94,9 +94,14 @@ void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, dra
     owners.push_back(i);
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());
-  if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
-  for (std::size_t t = 0; t < tasks.size(); ++t)
+  if (tasks.empty()) return;
+  const auto begin = time_->now();
+  drafter_->propose(ops, kv_, tasks);
+  const time_span drafted{begin, time_->now()};
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    tasks[t].result.drafted = drafted;
     keep_draft(plan.items[owners[t]], owners[t], std::move(tasks[t].result), batch);
+  }
 }
 
 std::vector<speculation::draft> draft_runner::drafts_of_hypotheses(device::ops& ops, const plan_item& item) {

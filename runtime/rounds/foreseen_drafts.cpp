@@ -25,9 +25,9 @@ std::vector<token_id> best_path(const speculation::token_tree& tree) {
 
 foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                                  model::kv_storage* kv, std::uint32_t target_block_size,
-                                 std::uint32_t context_length, std::uint32_t num_guesses)
+                                 std::uint32_t context_length, std::uint32_t num_guesses, const clock& time)
     : drafter_(&drafter), index_(index), sessions_(&sessions), kv_(kv), target_block_size_(target_block_size),
-      context_length_(context_length), num_guesses_(num_guesses),
+      context_length_(context_length), num_guesses_(num_guesses), time_(&time),
       possible_(drafter.traits().drafts_in_advance()) {}
 
 foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
@@ -127,10 +127,11 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
     auto* session = sessions_->find(item.request.id(), item.drafter_lease);
     if (request && session && request->outcomes.empty()) entries.push_back({request, session, &item, {}});
   }
+  const auto begin = time_->now();
   try {
     guess_bonus_tokens(ops, next.round, entries);
     // The result is known now, so no guess is needed.
-    if (!entries.empty() && !verdict.passed()) return draft_outcomes(ops, entries);
+    if (!entries.empty() && !verdict.passed()) return draft_outcomes(ops, entries, begin);
   } catch (const std::exception&) {
   }
   for (auto& entry : entries) entry.request->outcomes.clear();
@@ -172,7 +173,8 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
   }
 }
 
-void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries) {
+/// `begin`: when the drafting for `entries` began.
+void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries, time_point begin) {
   for (auto& entry : entries) {
     auto& outcomes = entry.request->outcomes;
     if (entry.guesses.empty()) { // the drafter has no continuation
@@ -199,7 +201,11 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
     }
   if (tasks.empty()) return;
   drafter_->propose(ops, kv_, tasks);
-  for (std::size_t i = 0; i < tasks.size(); ++i) owners[i]->result = std::move(tasks[i].result);
+  const time_span drafted{begin, time_->now()};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    owners[i]->result = std::move(tasks[i].result);
+    owners[i]->result.drafted = drafted;
+  }
 }
 
 /// Outcomes other than the first, likeliest first. The probability of a run of kept tokens comes from the

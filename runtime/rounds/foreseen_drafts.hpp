@@ -31,11 +31,11 @@ namespace paceline::rounds {
 /// and reads no tokens of a log, because those write the logs.
 class foreseen_drafts {
  public:
-  /// `sessions`, which must outlive it, `index`, `kv`, `target_block_size` and `context_length` are those of
-  /// the draft_runner. `num_guesses`: for mode `outcomes`, at each position.
+  /// `sessions`, which must outlive it, `index`, `kv`, `target_block_size`, `context_length` and `time` are
+  /// those of the draft_runner. `num_guesses`: for mode `outcomes`, at each position.
   foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                   model::kv_storage* kv, std::uint32_t target_block_size, std::uint32_t context_length,
-                  std::uint32_t num_guesses);
+                  std::uint32_t num_guesses, const clock& time);
 
   /// Called after the verdict: returns the draft for `item` of `plan` if the verdict was foreseen. Its
   /// session becomes the request's.
@@ -88,7 +88,7 @@ class foreseen_drafts {
                                    scheduling::draft_bounds limit) const;
   void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries);
   void add_outcomes(device::ops& ops, ahead_entry& entry) const;
-  void draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries);
+  void draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries, time_point begin);
   std::vector<std::pair<std::uint32_t, token_id>> likeliest(const ahead_entry& entry) const;
 
   speculation::drafter* drafter_;
@@ -98,6 +98,7 @@ class foreseen_drafts {
   std::uint32_t target_block_size_;
   std::uint32_t context_length_;
   std::uint32_t num_guesses_;
+  const clock* time_;
   bool possible_;           ///< the drafter reads nothing from the verdict except tokens
   double acceptance_ = 0.5; ///< recent acceptance of draft tokens
   std::map<group_id, std::vector<pending>> pending_;

@@ -109,6 +109,11 @@ void request_progress::add_prompt_logprob(token_logprob logprob) {
 void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
   if (num_draft == 0) return;
   ++stats_.num_rounds;
+void request_progress::count_open_round(drafter_index drafter) {
+  drafter_ = drafter;
+  ++stats_.num_open_rounds;
+}
+
   stats_.num_draft_tokens += num_draft;
   stats_.num_accepted_tokens += num_accepted;
   stats_.num_full_rounds += num_accepted == num_draft ? 1 : 0;
@@ -119,7 +124,10 @@ void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t
 
 token_event request_progress::end_round(std::optional<round_trace> trace, time_point now) {
   if (!event_.tokens.empty() && !first_token_) first_token_ = now;
-  if (terms_->request().trace) event_.trace = std::move(trace);
+  if (terms_->request().trace) {
+    event_.trace = std::move(trace);
+    if (event_.trace) event_.trace->tokens = event_.tokens;
+  }
   if (log_->finish() != finish_reason::none) {
     if (text_) event_.text += text_->finish();
     event_.finish = log_->finish();

@@ -52,8 +52,12 @@ class request_progress {
   bool commit(token_id token, std::optional<token_logprob> logprob);
   void add_prompt_logprob(token_logprob logprob);
   std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
+  /// Counts a round in which `drafter` could draft; not called where that is `plain_decoding`.
+  void count_open_round(drafter_index drafter);
   /// Counts one verification with `num_draft` > 0 draft tokens.
   void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
+  /// The drafter of its last open round; `plain_decoding`: it had none.
+  drafter_index drafter() const noexcept { return drafter_; }
   /// What the round verified and kept, for the drafter of the next one.
   void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
   /// Ends the round and returns its event, which is empty (no tokens, no end) if the round only computed
@@ -97,6 +101,7 @@ class request_progress {
   std::unique_ptr<constraint_cursor> constraint_; ///< created at first use
   speculation::draft_history history_;
   speculation_stats stats_;
+  drafter_index drafter_ = plain_decoding;
   token_event event_;
   std::optional<time_point> first_round_;
   std::optional<time_point> first_token_;

@@ -66,9 +66,12 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
       if (drafter.traits().reads_target())
         tasks.back().target_cells = final_cells(*owner->item, resources_.kv);
     }
+    const auto begin = resources_.time->now();
     drafter.propose(ops, nullptr, tasks);
+    const time_span drafted{begin, resources_.time->now()};
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       drafts[i] = std::move(tasks[i].result);
+      drafts[i].drafted = drafted;
       drop_disallowed(drafts[i], *owners[i]->item->request.log, tasks[i].constraint);
     }
   };
@@ -175,6 +178,17 @@ draft_choice round_runner::told(const speculation::draft_controller::request_cho
     out.options.push_back({drafter_at(candidates_[option.candidate])->traits().name, option.num_nodes,
                            static_cast<float>(option.tokens), static_cast<float>(option.cost)});
   return out;
+}
+
+/// Who drafted for a request that ends, and with "auto" what was weighed.
+void round_runner::report_drafter(request_progress& progress, speculation_stats& stats) const {
+  const auto index = progress.drafter();
+  if (const auto* drafter = drafter_at(index)) stats.drafter = drafter->traits().name;
+  if (index == plain_decoding || index != resources_.automatic) return;
+  stats.drafter = "auto";
+  stats.weighed = progress.history().account();
+  for (std::size_t c = 0; c < stats.weighed->candidates.size(); ++c)
+    stats.weighed->candidates[c].drafter = drafter_at(candidates_[c])->traits().name;
 }
 
 /// Whom the requests with "auto" want to be drafted for by.

@@ -70,6 +70,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     collect_drafts(ops, plan, drafts, parts);
     std::ranges::copy(failed_in_line_, std::back_inserter(result.failed_drafters));
     result.times.draft = since_begin.elapsed();
+    pass_begin_ = resources_.time->now();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
     drafted_.clear();
@@ -235,7 +236,10 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
     progress.set_kv_length(std::min(num_computed, (part.beams ? trace.base_length : log.length()) - 1));
     const auto committed = log.tokens().subspan(trace.base_length);
     done.committed.assign(committed.begin(), committed.end());
-    auto event = progress.end_round(trace, resources_.time->now());
+    const auto decided = resources_.time->now();
+    trace.verified = part.item->request.terms->since_submission({pass_begin_, decided});
+    auto event = progress.end_round(std::move(trace), decided);
+    if (event.speculation) report_drafter(progress, *event.speculation);
     if (!event.tokens.empty() || !event.prompt_logprobs.empty() || event.finish != finish_reason::none)
       events.push_back(std::move(event));
     done.finish = log.finish();
@@ -303,10 +307,12 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
   done.num_draft = part.draft.tree.size();
   for (std::uint32_t node = 0; node < done.num_draft; ++node)
     done.num_levels = std::max(done.num_levels, tree.depths()[node] + 1);
+  if (may_draft(part, part.item->drafter) && part.item->drafter != plain_decoding)
+    progress.count_open_round(part.item->drafter);
   progress.count_verification(done.num_draft, done.num_accepted);
   verdict.accepted_path.resize(done.num_accepted); // nodes after a stop were not committed
   trace.bonus = verdict.bonus && goes_on;
-  tell_draft(part, verdict, trace);
+  if (request.trace) tell_draft(part, verdict, trace);
   if (!goes_on) return;
   feedback.verified = std::move(part.draft);
   feedback.accepted_path = std::move(verdict.accepted_path);
@@ -320,6 +326,8 @@ void round_runner::tell_draft(const batch_part& part, const speculation::verdict
   trace.parents.assign(tree.parents().begin(), tree.parents().end());
   trace.accepted = verdict.accepted_path;
   trace.choice = part.choice_of_auto;
+  if (!tree.empty() && part.draft.drafted)
+    trace.drafted = part.item->request.terms->since_submission(*part.draft.drafted);
   if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
 

@@ -80,6 +80,7 @@ class round_runner {
   void ask_candidate(device::ops& ops, std::uint32_t candidate, std::span<batch_part* const> owners,
                      std::span<speculation::draft_controller::request_choice> choices);
   draft_choice told(const speculation::draft_controller::request_choice& choice) const;
+  void report_drafter(request_progress& progress, speculation_stats& stats) const;
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void advise_workers(const scheduling::round_plan& plan, std::span<const batch_part> parts,
                       std::span<scheduling::item_result> results);
@@ -121,6 +122,7 @@ class round_runner {
   std::vector<scheduling::failed_drafter> failed_in_line_; ///< in this round
 
   // Scratch of one pass.
+  time_point pass_begin_;
   std::vector<device::batch_entry> rows_;
   std::vector<device::sequence_kv> sequences_;
   std::vector<kv_slot> paths_;

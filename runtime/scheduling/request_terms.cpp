@@ -30,6 +30,13 @@ request_terms::request_terms(request_id id, generation_request request, std::uin
   max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
 }
 
+work_span request_terms::since_submission(const time_span& span) const {
+  const auto since = [&](time_point at) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(at - submitted_);
+  };
+  return {since(span.begin), since(span.end)};
+}
+
 bool request_terms::ends_with(token_id token) const {
   const auto& stop = request_.stop;
   if (std::ranges::binary_search(stop.stop_ids, token)) return true;

@@ -3,6 +3,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/base/token_event.hpp"
 #include "runtime/sampling/pipeline.hpp"
 
 #include <cstdint>
@@ -25,6 +26,7 @@ class request_terms {
   /// Largest number of output tokens: what it asks for, or what the context leaves.
   std::uint32_t max_output() const noexcept { return max_output_; }
   time_point submitted() const noexcept { return submitted_; }
+  work_span since_submission(const time_span& span) const;
   /// The guarantee that its reply reports.
   paceline::guarantee guarantee() const noexcept { return guarantee_; }
   /// True if `token` ends the request: an EOS or a stop id.

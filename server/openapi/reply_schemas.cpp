@@ -6,6 +6,10 @@ const std::string_view reply_schemas = R"schemas({
 "openapi": {"type": "object", "required": ["openapi", "info", "paths", "components"]},
 "count": {"type": "integer", "minimum": 0},
 "token_ids": {"type": "array", "items": @token_id},
+"token_texts": {
+  "type": "array", "items": {"type": "string"},
+  "description": "Each token decoded alone; one that is part of a character as bytes:\\xe2\\x80."
+},
 "error": {
   "type": "object", "required": ["error"],
   "properties": {
@@ -55,6 +59,7 @@ const std::string_view reply_schemas = R"schemas({
     "time_to_first_token_ms": {"type": "number"}, "queue_time_ms": {"type": "number"},
     "generation_time_ms": {"type": "number"}, "mean_itl_ms": {"type": "number"},
     "tokens_per_second": {"type": "number"},
+    "explanation": {"type": "string", "description": "Why the request was not faster; where a draft was possible."},
     "speculative_decoding": {
       "type": "object",
       "required": [
@@ -106,11 +111,16 @@ const std::string_view reply_schemas = R"schemas({
 },
 "round": {
   "type": "object", "description": "What one round did.",
-  "required": ["round", "base_length", "drafter", "draft_tokens", "parents", "accepted", "num_accepted", "bonus"],
+  "required": [
+    "round", "base_length", "drafter", "draft_tokens", "draft_texts", "parents", "accepted", "num_accepted", "bonus",
+    "tokens", "token_texts", "start_us", "end_us"
+  ],
   "properties": {
     "round": @count, "base_length": @count, "drafter": {"type": "string"}, "draft_tokens": @token_ids,
-    "parents": {"type": "array", "items": {"type": "integer", "minimum": -1}},
+    "draft_texts": @token_texts, "parents": {"type": "array", "items": {"type": "integer", "minimum": -1}},
     "accepted": {"type": "array", "items": @count}, "num_accepted": @count, "bonus": {"type": "boolean"},
+    "tokens": @token_ids, "token_texts": @token_texts, "start_us": @count, "end_us": @count,
+    "draft_start_us": @count, "draft_end_us": @count,
     "auto": {
       "type": "object", "required": ["plain_to_measure", "options"],
       "properties": {

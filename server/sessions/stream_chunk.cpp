@@ -13,7 +13,7 @@ namespace {
 
 std::size_t bytes_of(const round_trace& round) {
   std::size_t count = sizeof round + round.drafter.capacity() +
-                      round.draft_tokens.capacity() * sizeof(token_id) +
+                      (round.draft_tokens.capacity() + round.tokens.capacity()) * sizeof(token_id) +
                       (round.parents.capacity() + round.accepted.capacity()) * sizeof(std::int32_t);
   if (!round.choice) return count;
   for (const auto& option : round.choice->options) count += sizeof option + option.drafter.capacity();
@@ -60,7 +60,9 @@ wire::reply_choice choice_of(const stream_terms& terms, const stream_chunk& chun
       std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));
     }
   }
-  if (event.trace) added.rounds.push_back(*event.trace);
+  if (event.trace)
+    added.rounds.push_back(wire::tell_round(
+        *event.trace, [&model = *terms.model](token_id token) { return model.token_bytes(token); }));
   added.finish = event.finish;
   added.has_calls = chunk.has_calls;
   return added;

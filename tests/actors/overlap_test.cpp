@@ -82,6 +82,7 @@ TEST(overlap, the_targets_stream_never_waits_for_the_host) {
 
 struct ahead_run {
   std::vector<std::vector<token_id>> tokens;
+  std::vector<std::vector<round_trace>> rounds;
   std::vector<speculation_stats> stats;
   std::chrono::nanoseconds time{};
   std::uint64_t num_foreseen = 0, num_ready = 0;
@@ -113,6 +114,7 @@ ahead_run run_ahead(std::vector<ahead_mode> overlap, const std::string& name, st
   for (std::uint32_t n = 0; n < num_requests; ++n) {
     auto request = request_number(n, temperature, max_tokens);
     request.speculation.rule = rule;
+    request.trace = true;
     sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
@@ -120,6 +122,7 @@ ahead_run run_ahead(std::vector<ahead_mode> overlap, const std::string& name, st
   out.time = time->now() - begin;
   for (std::uint32_t n = 0; n < num_requests; ++n) {
     out.tokens.push_back(sim.client(n).tokens);
+    out.rounds.push_back(sim.client(n).rounds);
     out.stats.push_back(*sim.client(n).speculation);
   }
   out.num_foreseen = sim.scheduler().counters().drafters.at(1).num_foreseen;
@@ -180,6 +183,28 @@ TEST(overlap, drafting_ahead_gains_what_the_model_says) {
   const double measured = static_cast<double>(off.time.count()) / static_cast<double>(ahead.time.count());
   const double predicted = speculation::overlap_gain(3.4, 3, 3.4, 4, 1);
   EXPECT_NEAR(measured, predicted, 0.03 * predicted);
+}
+
+TEST(overlap, the_trace_shows_drafts_that_were_made_while_the_round_before_was_verified) {
+  for (const auto mode : {ahead_mode::off, ahead_mode::ahead}) {
+    const auto run = run_ahead({mode}, "always_right", 1, 3, 0);
+    const auto& rounds = run.rounds.at(0);
+    std::size_t num_drafted = 0, num_during_pass = 0;
+    for (std::size_t i = 1; i < rounds.size(); ++i) {
+      const auto &before = rounds[i - 1], &round = rounds[i];
+      EXPECT_LT(round.verified.begin, round.verified.end);
+      EXPECT_GE(round.verified.begin, before.verified.end);
+      ASSERT_EQ(round.drafted.has_value(), !round.draft_tokens.empty());
+      if (!round.drafted) continue;
+      ++num_drafted;
+      const auto time = round.drafted->end - round.drafted->begin;
+      EXPECT_GE(time, round.draft_tokens.size() * std::chrono::microseconds(500)) << "a level takes so long";
+      EXPECT_LE(round.drafted->end, round.verified.begin);
+      num_during_pass += round.drafted->begin < before.verified.end ? 1 : 0;
+    }
+    EXPECT_GT(num_drafted, 5U);
+    EXPECT_EQ(num_during_pass, mode == ahead_mode::off ? 0 : run.num_ready);
+  }
 }
 
 /// Microseconds: of a pass and each of its rows, of a draft's level and each request in it.

@@ -114,6 +114,17 @@ def test_positions_ids_and_rounds_are_told_when_asked(daemon):
         assert delta["token_index"] == len(tokens)
         tokens += delta["token_ids"]
     final = events[-1]["response"]
+    assert [token for r in rounds for token in r["tokens"]] == tokens
+    for before, r in zip([{"end_us": 0}] + rounds, rounds):
+        assert before["end_us"] <= r["start_us"] < r["end_us"]
+        assert len(r["draft_texts"]) == len(r["draft_tokens"]) and len(r["token_texts"]) == len(r["tokens"])
+        assert ("draft_start_us" in r) == bool(r["draft_tokens"])
+        if r["draft_tokens"]:
+            assert r["draft_start_us"] <= r["draft_end_us"] <= r["start_us"]
+    assert any(r["draft_tokens"] for r in rounds)
+    spans_ms = (rounds[-1]["end_us"] - rounds[0]["start_us"]) / 1000
+    assert spans_ms <= final["metrics"]["time_to_first_token_ms"] + final["metrics"]["generation_time_ms"]
+    assert final["metrics"]["explanation"].startswith("auto weighed ")
     assert tokens == final["paceline"]["token_ids"] and len(tokens) == 40
     rounds = [e["round"] for e in events if e["type"] == "paceline.round"]
     assert rounds and all(r["num_accepted"] <= len(r["draft_tokens"]) for r in rounds)

@@ -220,6 +220,7 @@ std::size_t simulation::submit(generation_request request, drafter_index drafter
     if (!event.tokens.empty() && event.first_index != seen->tokens.size()) seen->gap = true;
     seen->tokens.insert(seen->tokens.end(), event.tokens.begin(), event.tokens.end());
     if (!event.tokens.empty()) seen->arrivals.push_back(time->now());
+    if (event.trace) seen->rounds.push_back(*event.trace);
     if (event.finish == finish_reason::none) return;
     ++seen->num_ends;
     seen->finish = event.finish;

@@ -56,6 +56,7 @@ struct simulation_options {
 struct simulated_client {
   std::vector<token_id> tokens;
   std::vector<time_point> arrivals; ///< time of each event with tokens
+  std::vector<round_trace> rounds;  ///< of a request that is traced
   finish_reason finish = finish_reason::none;
   std::optional<error> failure;
   std::optional<speculation_stats> speculation;

@@ -202,6 +202,8 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
                              best_draft& best) {
   draft_history& history = *one.history;
   history.bias_.resize(tables_.size());
+  history.account_.candidates.resize(tables_.size());
+  bool proposes = false;
   const double plain = best_of({}, num_requests, cost_, 0).rate;
   double promised = plain;
   for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
@@ -212,6 +214,7 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
                                   is_drawn(proposal)};
     history.draws_ = history.draws_ || known.drawn;
     std::vector<double> now = reach_of(proposal, known, history.bias_[c]);
+    proposes = true;
     if (c < first_asked_) {
       auto falling = now;
       std::ranges::sort(falling, std::greater<>());
@@ -220,6 +223,7 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
     const double extra = alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
     one.options.push_back({c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra});
+    note_proposal(history.account_.candidates[c], alone, extra, now, load);
     const double rate = alone.tokens / (alone.cost + extra);
     if (rate > best.rate) {
       best = {rate, std::move(now), extra, false};
@@ -228,8 +232,21 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
     history.open_.push_back(std::move(known));
   }
+  ++history.account_.num_rounds;
+  history.account_.num_without_proposal += proposes ? 0 : 1;
   const double gain = promised / plain; // a batch may be of another size by the next round
   history.rate_ = history.rate_ == 0 ? gain : rate_memory * history.rate_ + (1 - rate_memory) * gain;
+}
+
+/// Counts a draft of which `alone` is the best choice. Where that is no token, it is what the best part with
+/// a token promised that explains the choice: a negative margin compares it with nothing.
+void draft_controller::note_proposal(draft_account::candidate& of, const node_choice& alone, double probes,
+                                     const std::vector<double>& reach, const pass_load& load) const {
+  const node_choice nothing = choose_nodes({}, load, cost_, 0);
+  const node_choice some = alone.num_nodes > 0 ? alone : choose_nodes({&reach, 1}, load, cost_, -1);
+  ++of.num_proposals;
+  of.tokens += some.tokens / nothing.tokens;
+  of.time += (some.cost + probes) / nothing.cost;
 }
 
 void draft_controller::choose(std::span<request_choice> requests, const pass_load& load) {
@@ -261,6 +278,9 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
       const auto keep = kept_of(proposal, joint.keep[l]);
       one.chosen = part_of(std::move(proposal), keep);
     }
+    auto& account = one.history->account_;
+    account.num_plain_to_measure += plain && !reach[l].empty() ? 1 : 0;
+    if (!one.chosen.tree.empty()) ++account.candidates[one.candidate].num_chosen;
     note_calls(one, load);
   }
 }

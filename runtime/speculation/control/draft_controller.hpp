@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/token_event.hpp"
 #include "runtime/speculation/control/acceptance_model.hpp"
 #include "runtime/speculation/control/node_choice.hpp"
 #include "runtime/speculation/control/pass_cost.hpp"
@@ -14,6 +15,10 @@ namespace paceline::speculation {
 /// What the controller remembers of one request: drafts that are not fully scored yet, and how this request
 /// differs from others. Destroyed with the request.
 class draft_history {
+ public:
+  /// What was weighed for it so far; without the names of the candidates.
+  const draft_account& account() const noexcept { return account_; }
+
  private:
   friend class draft_controller;
   struct proposal {
@@ -37,6 +42,7 @@ class draft_history {
   bool draws_ = false;             ///< its drafts are drawn
   /// By how much in-line drafts have promised to be faster than plain decoding, of late; 0: not known.
   double rate_ = 0;
+  draft_account account_;
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
@@ -134,6 +140,8 @@ class draft_controller {
   void weigh_probes(request_choice& one, std::uint32_t candidate, const pass_load& load, best_draft& best);
   double share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const;
   void note_calls(request_choice& one, const pass_load& load) const;
+  void note_proposal(draft_account::candidate& of, const node_choice& alone, double probes,
+                     const std::vector<double>& reach, const pass_load& load) const;
   advice look(std::size_t num_requests, double row, std::span<const std::uint32_t> resting);
   std::uint32_t candidate_after(std::uint32_t candidate) const noexcept {
     return candidate + 1 < tables_.size() ? candidate + 1 : first_asked_;

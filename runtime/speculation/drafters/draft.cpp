@@ -80,7 +80,7 @@ std::vector<std::int32_t> draft::path_to(std::int32_t row) const {
 }
 
 draft part_of(draft whole, const std::vector<bool>& keep) {
-  draft part{.base_length = whole.base_length};
+  draft part{.base_length = whole.base_length, .drafted = whole.drafted};
   constexpr std::int32_t gone = -2;
   std::vector<std::int32_t> moved_to(whole.num_rows(), gone); // by row
   for (std::uint32_t node = 0; node < whole.tree.size(); ++node) {

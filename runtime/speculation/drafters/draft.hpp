@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/clock.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/philox.hpp"
@@ -7,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -68,6 +70,8 @@ struct draft {
   /// For a chain, if requested: the other likeliest tokens at each node's position, best first. They are
   /// guesses of what the target chooses instead.
   std::vector<std::vector<token_id>> alternates = {};
+  std::optional<time_span> drafted =
+      {}; ///< when the drafter was asked and when it answered; set by its caller
 
   std::uint32_t num_rows() const noexcept { return tree.size() + static_cast<std::uint32_t>(probes.size()); }
   /// Adds a probe under row `parent`; all nodes must have been added before. Returns its row.

@@ -37,12 +37,28 @@ TEST(usage, timings_have_llama_servers_names) {
       R"("predicted_per_second":10.0,"cache_n":3,"draft_n":16,"draft_n_accepted":8})");
 }
 
+TEST(usage, metrics_explain_speculation_even_if_no_draft_was_verified) {
+  auto metrics = example();
+  metrics.speculation = speculation_stats{};
+  metrics.speculation->drafter = "ngram";
+  metrics.speculation->num_open_rounds = 4;
+  json_writer out;
+  write_metrics(out, metrics);
+  const auto text = out.take();
+  EXPECT_NE(text.find(R"(,"explanation":"ngram could draft in 4 rounds; no draft was verified; )"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("speculative_decoding"), std::string::npos);
+}
+
 TEST(usage, metrics_of_plain_decoding_say_nothing_of_speculation) {
   auto metrics = example();
   metrics.speculation.reset();
   json_writer out;
   write_metrics(out, metrics);
-  EXPECT_EQ(out.take().find("speculative_decoding"), std::string::npos);
+  const auto text = out.take();
+  EXPECT_EQ(text.find("speculative_decoding"), std::string::npos);
+  EXPECT_EQ(text.find("explanation"), std::string::npos);
 }
 
 TEST(usage, one_token_has_no_rate_and_no_division_by_zero) {

@@ -203,10 +203,40 @@ TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {
   }
 }
 
+TEST(whole_reply, tells_rounds_with_their_times_and_each_token_by_itself) {
+  for (const bool chat : {false, true}) {
+    auto made = content();
+    made.chat = chat;
+    made.shape.trace = true;
+    round_trace plain{round_id{7}, 12, "", {}, {}, {}, false};
+    plain.verified = {std::chrono::microseconds(100), std::chrono::microseconds(150)};
+    plain.tokens = {token_id{'x'}};
+    auto drafted = round_trace{round_id{8}, 13, "ngram", {token_id{0}, token_id{'y'}}, {-1, 0}, {0}, false};
+    drafted.verified = {std::chrono::microseconds(160), std::chrono::microseconds(250)};
+    drafted.drafted = work_span{std::chrono::microseconds(120), std::chrono::microseconds(155)};
+    drafted.tokens = {token_id{0}, token_id{'z'}};
+    made.choices[0].rounds.append(plain);
+    made.choices[0].rounds.append(drafted);
+    const auto text = text_of(std::move(made));
+    EXPECT_NE(
+        text.find(
+            R"("paceline":{"rounds":[{"round":7,"base_length":12,"drafter":"","draft_tokens":[],"draft_texts":[],"parents":[],)"
+            R"("accepted":[],"num_accepted":0,"bonus":false,"tokens":[120],"token_texts":["x"],"start_us":100,"end_us":150},)"
+            R"({"round":8,"base_length":13,"drafter":"ngram","draft_tokens":[0,121],"draft_texts":["bytes:\\xe2\\x82","y"],)"
+            R"("parents":[-1,0],"accepted":[0],"num_accepted":1,"bonus":false,"tokens":[0,122],)"
+            R"("token_texts":["bytes:\\xe2\\x82","z"],"start_us":160,"end_us":250,"draft_start_us":120,"draft_end_us":155}]})"),
+        std::string::npos)
+        << text;
+  }
+}
+
 TEST(round_log, gives_back_what_was_appended) {
   round_log log;
   const round_trace first{round_id{7}, 12, "ngram", {token_id{5}, token_id{151'000}}, {-1, 0}, {0, 1}, true};
   round_trace second{round_id{8}, 15, "other", {}, {}, {}, false};
+  second.verified = {std::chrono::microseconds(1), std::chrono::microseconds(90'000'000'000)};
+  second.drafted = work_span{std::chrono::microseconds(0), std::chrono::microseconds(1)};
+  second.tokens = {token_id{151'000}, token_id{0}};
   second.choice = draft_choice{{{"ngram", 3, 2.5F, 1.25F}, {"new", 0, 1.0F, 1.0F}}, true};
   log.append(first);
   log.append(second);
@@ -220,6 +250,9 @@ TEST(round_log, gives_back_what_was_appended) {
     EXPECT_EQ(round.parents, expected->parents);
     EXPECT_EQ(round.accepted, expected->accepted);
     EXPECT_EQ(round.bonus, expected->bonus);
+    EXPECT_EQ(round.tokens, expected->tokens);
+    EXPECT_EQ(round.verified, expected->verified);
+    EXPECT_EQ(round.drafted, expected->drafted);
     ASSERT_EQ(round.choice.has_value(), expected->choice.has_value());
     if (!round.choice) continue;
     EXPECT_EQ(round.choice->plain_to_measure, expected->choice->plain_to_measure);

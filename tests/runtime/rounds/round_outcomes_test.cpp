@@ -196,5 +196,101 @@ TEST(a_round, commits_for_all_its_requests_at_its_end) {
     EXPECT_EQ(device.events[i].committed_at, device.events[i + 1].committed_at);
 }
 
+TEST(round_outcomes, the_report_names_the_drafter_and_counts_the_rounds_that_had_room) {
+  auto device = always_right();
+  device->submit(greedy_request(), drafter_index{1}, 5); // 24 tokens: one with the prompt, then 6, 6, 6 and 5
+  device->submit(greedy_request(), plain_decoding, 0);
+  device->submit(greedy_request(), device->automatic(), 5);
+  device->run();
+  std::vector<const speculation_stats*> reports(3);
+  for (const auto& event : device->events)
+    if (event.speculation) reports[event.request.value - 1] = &*event.speculation;
+  const auto &right = *reports[0], &none = *reports[1], &automatic = *reports[2];
+  EXPECT_EQ(right.drafter, "right");
+  EXPECT_EQ(right.num_open_rounds, 4U);
+  EXPECT_FALSE(right.weighed);
+  EXPECT_EQ(none.drafter, "");
+  EXPECT_EQ(none.num_open_rounds, 0U);
+  EXPECT_EQ(automatic.drafter, "auto");
+  ASSERT_TRUE(automatic.weighed);
+  const auto& account = *automatic.weighed;
+  EXPECT_EQ(account.num_rounds, automatic.num_open_rounds);
+  EXPECT_EQ(account.num_without_proposal, 0U);
+  ASSERT_EQ(account.candidates.size(), 1U);
+  EXPECT_EQ(account.candidates[0].drafter, "right");
+  EXPECT_EQ(account.candidates[0].num_proposals, account.num_rounds);
+  EXPECT_EQ(account.candidates[0].num_chosen, automatic.num_rounds);
+  EXPECT_GT(automatic.num_rounds, 0U);
+}
+
+/// Always right; a call takes 2 ms.
+class slow_oracle final : public speculation::drafter {
+ public:
+  slow_oracle(std::unique_ptr<speculation::drafter> inner, test::virtual_clock*& time)
+      : inner_(std::move(inner)), time_(time) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id request) override {
+    return inner_->open(request);
+  }
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
+    inner_->propose(ops, kv, tasks);
+    time_->spend(std::chrono::milliseconds(2));
+  }
+
+ private:
+  std::unique_ptr<speculation::drafter> inner_;
+  test::virtual_clock*& time_;
+};
+
+class the_trace : public testing::TestWithParam<bool> {};
+
+TEST_P(the_trace, has_the_times_of_draft_and_pass_since_the_request_and_what_was_committed) {
+  const model::hash_model oracle(test::small_target(128));
+  test::virtual_clock* time = nullptr;
+  std::vector<std::unique_ptr<speculation::drafter>> drafters;
+  drafters.push_back(std::make_unique<slow_oracle>(
+      test::make_scripted_drafter(
+          "right", test::own_sample([&](std::span<const token_id> c) { return oracle.logits_after(c); })),
+      time));
+  lone_rounds device(
+      test::small_target(128), [](std::size_t) { return std::chrono::milliseconds(10); },
+      std::move(drafters));
+  time = &device.time();
+  for (int run = 0; run < 2; ++run) { // the second request begins its own count
+    auto request = greedy_request();
+    request.trace = true;
+    device.forget();
+    device.events.clear();
+    device.submit(std::move(request), GetParam() ? device.automatic() : drafter_index{1}, 3);
+    device.run();
+    std::chrono::microseconds before{};
+    std::size_t num_drafted = 0;
+    for (const auto& event : device.events) {
+      ASSERT_TRUE(event.trace);
+      const auto& round = *event.trace;
+      EXPECT_EQ(round.tokens, event.tokens);
+      EXPECT_EQ(round.verified.end - round.verified.begin, std::chrono::milliseconds(10));
+      ASSERT_EQ(round.drafted.has_value(), !round.draft_tokens.empty());
+      if (round.drafted) {
+        ++num_drafted;
+        EXPECT_EQ(round.drafted->begin, before);
+        EXPECT_EQ(round.drafted->end - round.drafted->begin, std::chrono::milliseconds(2));
+        EXPECT_EQ(round.verified.begin, round.drafted->end);
+      }
+      before = round.verified.end;
+    }
+    EXPECT_GT(num_drafted, 3U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of_a_drafter_and_of_auto, the_trace, testing::Bool());
+
+TEST(round_outcomes, a_request_that_is_not_traced_tells_no_rounds) {
+  auto device = always_right();
+  device->submit(greedy_request(), drafter_index{1}, 3);
+  device->run();
+  for (const auto& event : device->events) EXPECT_FALSE(event.trace);
+}
+
 } // namespace
 } // namespace paceline::rounds

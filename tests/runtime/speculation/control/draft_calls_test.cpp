@@ -116,6 +116,50 @@ TEST(draft_calls, are_told_with_what_they_promised) {
   EXPECT_NEAR(one[0].options[0].cost, controller.cost().ratio(1 + one[0].options[0].num_nodes), 1e-9);
 }
 
+/// What the report has of `num_rounds` rounds of one request, whose only candidate proposes in every other
+/// one.
+draft_account account_of(double (*cost)(std::uint32_t), bool right, std::uint32_t num_rounds) {
+  auto controller = calibrated(cost);
+  const auto tokens = text(1000);
+  draft_history history;
+  std::size_t at = 0;
+  for (std::uint32_t round = 0; round < num_rounds; ++round) {
+    controller.learn(history, std::span(tokens).first(at));
+    std::vector<draft_controller::request_choice> one(1);
+    one[0].history = &history;
+    one[0].proposals.resize(1);
+    if (round % 2 == 0) one[0].proposals[0] = chain(at, 6, right);
+    controller.choose(one, {});
+    at += 1 + (right ? one[0].chosen.tree.size() : 0);
+  }
+  return history.account();
+}
+
+TEST(draft_calls, are_added_up_for_the_report) {
+  const auto right = account_of(cheap_rows, true, 100);
+  ASSERT_EQ(right.candidates.size(), 1U);
+  EXPECT_EQ(right.num_rounds, 100U);
+  EXPECT_EQ(right.num_without_proposal, 50U);
+  const auto& of = right.candidates[0];
+  EXPECT_EQ(of.num_proposals, 50U);
+  EXPECT_GT(of.num_chosen, 45U);
+  EXPECT_EQ(of.num_chosen + right.num_plain_to_measure, 50U)
+      << "a draft that was worth it is used or set aside";
+  EXPECT_GT(of.tokens / 50, 4.0);
+  EXPECT_LE(of.tokens / 50, 7.0) << "six right tokens, and one after them";
+  EXPECT_NEAR(of.time / 50, 1.3, 0.1) << "six rows beside one, timed with noise";
+}
+
+TEST(draft_calls, that_were_not_worth_their_rows_are_reported_with_what_a_token_promised) {
+  const auto wrong = account_of(expensive_rows, false, 100);
+  const auto& of = wrong.candidates.at(0);
+  EXPECT_EQ(of.num_proposals, 50U);
+  EXPECT_LT(of.num_chosen, 5U);
+  EXPECT_GT(of.tokens / 50, 1.0);
+  EXPECT_LT(of.tokens / 50, 1.2);
+  EXPECT_GT(of.time / 50, 1.4) << "a row costs 0.43 of a pass";
+}
+
 /// Plain rounds are paid for by what drafting gains: half a percent of it.
 TEST(draft_calls, are_left_unused_now_and_then_to_measure_plain_decoding) {
   auto controller = calibrated(cheap_rows);
