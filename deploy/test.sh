@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 deploy/packages.sh
 deploy/python_env.sh
 deploy/xgrammar.sh
+deploy/websocket_conformance.sh --prepare
 model=$(deploy/demo_model.sh)
 export PACELINE_MODEL_DIR=${PACELINE_MODEL_DIR:-$(dirname "$model")}
 [ -x deploy/tokenizer_vocabularies.sh ] && deploy/tokenizer_vocabularies.sh

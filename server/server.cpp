@@ -63,7 +63,8 @@ std::optional<error> bind_to(Acceptor& acceptor, const config::server_options& o
 /// Members in the order of their dependencies: destroyed in reverse.
 struct http_server::parts {
   parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
-        edge_limits bounds, edge_settings initial, std::shared_ptr<event_log> lines)
+        edge_limits bounds, edge_settings initial, std::shared_ptr<event_log> lines,
+        frame_session_factory open_session)
       : options(std::move(chosen)), metrics_options(shown), limits(bounds), runtime(std::move(engine_side)),
         metrics(names_of(*runtime)), settings(std::move(initial)),
         log(lines ? std::move(lines) : std::make_shared<event_log>()),
@@ -80,7 +81,8 @@ struct http_server::parts {
                                                              std::string("paceline-") + PACELINE_VERSION,
                                                              [] { return std::chrono::steady_clock::now(); }},
         io(std::make_shared<io_runtime>(limits.io_threads)),
-        requests(edge, [io = io.get()] { return io->make_executor(io->make_strand()); }),
+        requests(
+            edge, [io = io.get()] { return io->make_executor(io->make_strand()); }, std::move(open_session)),
         bodies(std::make_shared<body_budget>(std::max(options.body_memory_bytes, options.max_body_bytes),
                                              edge.now)),
         outputs(std::make_shared<output_budget>(options.output_memory_bytes, edge.now)),
@@ -275,11 +277,12 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
 expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backend> runtime,
                                                           config::server_options options,
                                                           config::metrics_options metrics, edge_limits limits,
-                                                          std::shared_ptr<event_log> log) {
+                                                          std::shared_ptr<event_log> log,
+                                                          frame_session_factory open_session) {
   auto settings = edge_settings::from(options, metrics, options.host, options.allow_unauthenticated);
   if (!settings) return std::move(settings).error();
   auto owned = std::make_unique<parts>(std::move(runtime), std::move(options), metrics, limits,
-                                       *std::move(settings), std::move(log));
+                                       *std::move(settings), std::move(log), std::move(open_session));
   auto failure = owned->listen();
   std::unique_ptr<http_server> server(new http_server(std::move(owned)));
   if (failure) return *std::move(failure);

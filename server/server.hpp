@@ -6,6 +6,7 @@
 #include "server/event_log.hpp"
 #include "server/http/access.hpp"
 #include "server/net/tls_context.hpp"
+#include "server/sessions/frame_channel.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -59,10 +60,12 @@ class http_server {
   bool stop(std::chrono::milliseconds drain_timeout);
 
   /// `runtime` must outlive the server. Errors: port in use, unknown address, unreadable keys or
-  /// certificates, an open address without keys and without `allow_unauthenticated`.
+  /// certificates, an open address without keys and without `allow_unauthenticated`. `open_session`: see
+  /// service.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
-        config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {});
+        config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {},
+        frame_session_factory open_session = {});
 
  private:
   struct parts;

@@ -103,10 +103,12 @@ class job_exchange final : public exchange {
 
 } // namespace
 
-service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
+service::service(edge_context& edge, std::function<executor_ptr()> make_executor,
+                 frame_session_factory open_session)
     : edge_(edge), registry_(edge.limits.max_replays, edge.limits.replay_retention),
       services_{edge_, registry_, std::move(make_executor),
                 std::make_shared<kept_memory>(edge.options.kept_memory_bytes)},
+      open_session_(std::move(open_session)),
       scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge, kept = services_.kept] {
         edge.metrics.log_lines_dropped = edge.log.num_dropped();
         edge.metrics.kept_bytes = kept->num_bytes();
@@ -259,8 +261,9 @@ http_reply service::readiness() const {
   return liveness();
 }
 
-std::shared_ptr<websocket_session>
+std::shared_ptr<frame_session>
 service::open_websocket(const caller& who, std::shared_ptr<frame_channel> channel, executor_ptr executor) {
+  if (open_session_) return open_session_(std::move(channel));
   return std::make_shared<websocket_session>(services_, std::move(executor), std::move(channel), who);
 }
 

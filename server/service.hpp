@@ -40,7 +40,9 @@ struct answered_request {
 /// sessions run on the executor of their connection.
 class service {
  public:
-  service(edge_context& edge, std::function<executor_ptr()> make_executor);
+  /// `open_session` makes the sessions of WebSockets; empty: the Responses WebSocket mode.
+  service(edge_context& edge, std::function<executor_ptr()> make_executor,
+          frame_session_factory open_session = {});
 
   /// Checks Host, Origin, path, method, key, content type and length, before the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
@@ -49,8 +51,8 @@ class service {
   std::shared_ptr<exchange> handle(const admitted_request& request, request_body body,
                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
-  std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
-                                                    executor_ptr executor);
+  std::shared_ptr<frame_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
+                                                executor_ptr executor);
 
   /// From now on new generations get 503, and /readyz says so.
   void begin_drain() noexcept { draining_ = true; }
@@ -107,6 +109,7 @@ class service {
   edge_context& edge_;
   response_registry registry_;
   response_services services_;
+  frame_session_factory open_session_;
   std::shared_ptr<scrape_desk> scrapes_;
   std::atomic<bool> draining_{false};
 };

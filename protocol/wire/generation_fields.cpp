@@ -121,6 +121,11 @@ api_error context_exceeded(std::string param, std::string message) {
   return {400, "invalid_request_error", "context_length_exceeded", std::move(message), std::move(param), 0};
 }
 
+/// OpenAI's words: clients find out by them that the context is too short.
+std::string maximum_of(const model_limits& model) {
+  return "this model's maximum context length is " + std::to_string(model.context_length) + " tokens";
+}
+
 bool outside_of(const model_limits& model, token_id id) {
   return id.value < 0 || static_cast<std::uint32_t>(id.value) >= model.vocab_size;
 }
@@ -152,9 +157,8 @@ std::optional<api_error> keep_usable_prediction(generation_fields& fields, const
 }
 
 api_error prompt_too_long(const model_limits& model) {
-  const auto context = std::to_string(model.context_length);
-  return context_exceeded("prompt", "the prompt has more than " + context + " tokens; the context of " +
-                                        context + " leaves no room for an answer");
+  return context_exceeded("prompt", "the prompt has more than " + std::to_string(model.context_length) +
+                                        " tokens; " + maximum_of(model));
 }
 
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved) {
@@ -296,13 +300,12 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
 
   const std::uint64_t context = model.context_length;
   if (prompt.size() > context || (prompt.size() == context && fields.max_tokens != 0U))
-    return context_exceeded("prompt", "the prompt has " + std::to_string(prompt.size()) +
-                                          " tokens; the context of " + std::to_string(context) +
-                                          " leaves no room for an answer");
+    return context_exceeded("prompt", "the prompt has " + std::to_string(prompt.size()) + " tokens; " +
+                                          maximum_of(model));
   const auto room = static_cast<std::uint32_t>(context - prompt.size());
   if (fields.max_tokens && *fields.max_tokens > context)
-    return context_exceeded("max_tokens", "max_tokens is " + std::to_string(*fields.max_tokens) +
-                                              "; the context holds " + std::to_string(context));
+    return context_exceeded("max_tokens",
+                            "max_tokens is " + std::to_string(*fields.max_tokens) + "; " + maximum_of(model));
   const auto unasked = fields.no_token_limit ? room : std::min(room, default_max_tokens.value_or(room));
   const auto max_tokens = std::min(room, fields.max_tokens.value_or(unasked));
   if (fields.stop.min_tokens > max_tokens)

@@ -111,6 +111,7 @@ class websocket_connection final : public connection,
     read_more();
   }
   bool congested() const override { return out_.congested(); }
+  void send_binary(bool binary) override { stream_.binary(binary); }
   void close(close_code code, std::string_view reason) override {
     if (shut_ || closing_) return;
     closing_ = websocket::close_reason(static_cast<websocket::close_code>(code),
@@ -137,7 +138,7 @@ class websocket_connection final : public connection,
   /// congested queue counts: their events always wait, and a cancel must still get through.
   bool holds_back() const {
     if (message_ || closing_) return false;
-    return session_ && session_->num_lanes() > 0 ? out_.congested() : out_.holds_back_requests();
+    return session_ && session_->busy() ? out_.congested() : out_.holds_back_requests();
   }
 
   void read_more() {
@@ -162,7 +163,7 @@ class websocket_connection final : public connection,
     const bool taken = message_->take(whole);
     message_.reset();
     if (!taken) return give_way();
-    if (!stream_.got_text()) return session_->on_binary();
+    if (!stream_.got_text()) return session_->on_binary(std::move(whole));
     session_->on_text(std::move(whole));
   }
 
@@ -250,7 +251,7 @@ class websocket_connection final : public connection,
   outbound_queue out_;
   std::shared_ptr<connection_set::ticket> ticket_;
   beast::http::request<beast::http::empty_body> handshake_;
-  std::shared_ptr<websocket_session> session_;
+  std::shared_ptr<frame_session> session_;
   std::optional<websocket::close_reason> closing_;
   bool wants_message_ = false;
   bool reading_ = false;

@@ -70,12 +70,13 @@ parsed<constraint> constrain_answer(const model_view& model, const wire::generat
                                     const wire::output_plan& plan, const asked_call* call) {
   const bool wants_call = call != nullptr && call->demand.required;
   if (!fields.constraint && !wants_call) return constraint();
-  const std::string field = fields.constraint ? fields.constraint->field : "tool_choice";
-  if (fields.constraint && plan.calls != call_syntax::none)
+  // A demanded call comes before the format, which is that of a text.
+  const std::string field = wants_call ? "tool_choice" : fields.constraint->field;
+  if (!wants_call && plan.calls != call_syntax::none)
     return wire::unsupported("tools",
                              "tools: are not offered with " + field + "; the output could not be a call");
   if (auto refused = conflict(fields, field)) return *std::move(refused);
-  auto compiled = fields.constraint ? compile(model, *fields.constraint) : compile_call(model, *call);
+  auto compiled = wants_call ? compile_call(model, *call) : compile(model, *fields.constraint);
   if (!compiled || call == nullptr) return compiled;
   return behind_thoughts(model, *std::move(compiled), plan.begins_inside_reasoning);
 }

@@ -91,7 +91,7 @@ void websocket_session::on_text(request_body message) {
   if (channel_) channel_->read_next();
 }
 
-void websocket_session::on_binary() {
+void websocket_session::on_binary(request_body) {
   if (channel_) std::exchange(channel_, nullptr)->close(close_code::unsupported_data, "messages are text");
   on_disconnect();
 }

@@ -122,7 +122,7 @@ def test_errors_arrive_as_the_clients_own(client):
     with pytest.raises(openai.BadRequestError) as too_long:
         client.completions.create(model="hash", prompt="x" * 5000)
     assert too_long.value.code == "context_length_exceeded"
-    assert "4096" in too_long.value.message
+    assert "this model's maximum context length is 4096 tokens" in too_long.value.message, "the words that LiteLLM looks for"
     with pytest.raises(openai.BadRequestError) as unsupported:
         client.chat.completions.create(model="hash", messages=MESSAGES, extra_body={"mirostat": 1})
     assert unsupported.value.code == "unsupported_parameter"

@@ -1,5 +1,6 @@
 """Calls of tools and thoughts with a real model and outside clients, whole and streamed, plain and speculative."""
 import json
+import pathlib
 
 import anthropic
 import openai
@@ -10,21 +11,7 @@ from real_daemon import MODEL, client_of, needs_model
 pytestmark = needs_model
 
 # The model's own template knows neither tools nor thoughts; this one has both, as Qwen's does.
-TEMPLATE = """{%- if tools %}<|im_start|>system
-{% for tool in tools %}{{ tool | tojson }}
-{% endfor %}<|im_end|>
-{% endif %}
-{%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}
-{%- for call in message.tool_calls or [] %}
-<tool_call>
-{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
-</tool_call>
-{%- endfor %}<|im_end|>
-{% endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% if enable_thinking %}<think>
-{% endif %}{% endif %}"""
+TEMPLATE = pathlib.Path(__file__).with_name("tools.jinja")
 CONFIG = """version: 1
 models:
   - {{name: smollm2, path: {model}, context_length: 1024, chat_template: {template}, drafters: [{{name: lookup, kind: ngram}}]}}
@@ -39,8 +26,7 @@ FLAT_TOOLS = [{"type": "function", **FUNCTION}]
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tools")
-    (folder / "chat.jinja").write_text(TEMPLATE)
-    with client_of(folder, CONFIG.format(model=MODEL, template=folder / "chat.jinja")) as one:
+    with client_of(folder, CONFIG.format(model=MODEL, template=TEMPLATE)) as one:
         yield one
 
 
@@ -138,6 +124,21 @@ def test_a_response_has_items_and_goes_on_with_the_result(client):
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "windy"}
     after = client.responses.create(**arguments | {"input": given + [thought, call.model_dump(), result], "tool_choice": "none"})
     assert after.output[0].type == "message"
+
+
+def test_a_demanded_call_comes_before_the_format_of_texts(client):
+    """instructor and agents with an output type send both."""
+    schema = {"type": "object", "properties": {"city": {"const": "Rome"}}, "required": ["city"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema}}
+    arguments = dict(model="smollm2", messages=weather_talk(), temperature=0, max_tokens=48, tools=TOOLS)
+    for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+        reply = client.chat.completions.create(**arguments, tool_choice=choice, response_format=form).choices[0]
+        assert reply.finish_reason == "tool_calls" and json.loads(reply.message.tool_calls[0].function.arguments) == {"city": "Berlin"}
+    reply = client.chat.completions.create(**arguments, tool_choice="none", response_format=form).choices[0]
+    assert json.loads(reply.message.content) == {"city": "Rome"}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(**arguments, response_format=form)
+    assert refused.value.param == "tools"
 
 
 def test_a_response_over_websocket_has_its_calls_in_the_conversation(client):

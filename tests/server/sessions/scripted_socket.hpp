@@ -26,6 +26,7 @@ class recording_frames final : public frame_channel {
   void send(std::unique_ptr<wire::text_source> text) override { send(text->next(1U << 30U)); }
   void read_next() override { ++reads; }
   bool congested() const override { return full; }
+  void send_binary(bool) override {}
   void close(close_code code, std::string_view) override { closed = code; }
 
   std::vector<std::string> types() const {

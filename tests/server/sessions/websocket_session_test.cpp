@@ -226,7 +226,7 @@ TEST(websocket_session, says_that_its_lifetime_is_over) {
 
 TEST(websocket_session, closes_on_binary_messages) {
   scripted_socket s;
-  s.session->on_binary();
+  s.session->on_binary(std::string("x"));
   EXPECT_EQ(s.channel->closed, close_code::unsupported_data);
 }
 
