@@ -243,11 +243,11 @@ void declare_model(group_builder<model_options>& g) {
   g.add(
       "tool_call_parser", call_parsers, [](m & o) -> auto& { return o.tool_call_parser; },
       "How the model writes calls of tools; `auto` finds it in the chat template, `none` leaves them in the text "
-      "(and refuses tools).");
+      "(and refuses tools). `harmony`, of gpt-oss, is a format of whole outputs.");
   g.add(
       "reasoning_parser", {"auto", "none", "think"}, [](m & o) -> auto& { return o.reasoning_parser; },
       "How the model marks its thoughts, which become `reasoning_content`: `think` for `<think>` and `</think>`; "
-      "`auto` finds it in the chat template, `none` leaves them in the text.");
+      "`auto` finds it in the chat template, `none` leaves them in the text. In `harmony`, a channel marks them.");
   g.add(
       "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
       "Requests decoded at the same time.");

@@ -37,6 +37,13 @@ class text_decoder {
   virtual std::string flush() = 0;
 };
 
+/// How a chat template takes part in reasoning.
+struct template_reasoning {
+  bool any = false;         ///< it begins thoughts, or depends on one of the variables below
+  bool is_switched = false; ///< by `enable_thinking` (or `thinking`)
+  bool has_effort = false;  ///< by `reasoning_effort`
+};
+
 /// A served model as the edge sees it: tokenizer, template and limits. Immutable; thread-safe.
 class model_view {
  public:
@@ -65,8 +72,7 @@ class model_view {
   virtual bool has_chat_template() const noexcept = 0;
   /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
-  /// True if the template begins or controls reasoning.
-  virtual bool template_reasons() const noexcept = 0;
+  virtual const template_reasoning& reasoning() const noexcept = 0;
   /// How its output is to be read.
   virtual const wire::output_format& outputs() const noexcept = 0;
   /// Compiles what an output must match (grammar::compiler::compile); not on an actor's thread.

@@ -1,4 +1,5 @@
 #include "engine/served_model.hpp"
+#include "protocol/wire/harmony_prompt.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
@@ -48,9 +49,13 @@ class engine_model final : public model_view {
     limits_.drafters = served.drafters();
     limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
-    reasons_ = has_chat_template() && shows_reasoning();
+    if (has_chat_template()) reasoning_ = shown_reasoning();
     outputs_.calls = shown_calls();
-    if (served.reasoning_parser() == "think" || (served.reasoning_parser() == "auto" && shows_thoughts()))
+    if (outputs_.calls == call_syntax::harmony)
+      outputs_.reasoning =
+          served.reasoning_parser() == "none" ? wire::reasoning_markers() : wire::harmony_markers;
+    else if (served.reasoning_parser() == "think" ||
+             (served.reasoning_parser() == "auto" && shows_thoughts()))
       outputs_.reasoning = wire::think_markers;
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -95,10 +100,11 @@ class engine_model final : public model_view {
   bool is_special(token_id token) const override { return served_.vocabulary().is_special(token); }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
   bool template_takes_tools() const noexcept override { return takes_tools_; }
-  bool template_reasons() const noexcept override { return reasons_; }
+  const template_reasoning& reasoning() const noexcept override { return reasoning_; }
   const wire::output_format& outputs() const noexcept override { return outputs_; }
 
   expected<std::string> render_chat(json::object asked) const override {
+    if (outputs_.calls == call_syntax::harmony) wire::fit_to_harmony(asked);
     tokenizer::chat_request request;
     for (auto& entry : asked) {
       const auto name = entry.key();
@@ -174,7 +180,7 @@ class engine_model final : public model_view {
 
   /// Tests with renderings whether thoughts stand between <think> and </think>.
   bool shows_thoughts() const {
-    if (!reasons_) return false;
+    if (!reasoning_.any) return false;
     for (const bool on : {false, true}) {
       const auto text = rendered({{"enable_thinking", on}, {"thinking", on}});
       if (text.find(wire::think_markers.open) != std::string::npos) return true;
@@ -184,15 +190,19 @@ class engine_model final : public model_view {
 
   /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
   /// have for reasoning.
-  bool shows_reasoning() const {
+  template_reasoning shown_reasoning() const {
     const auto thinking = [&](bool on) {
       return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});
     };
     const auto effort = [&](const char* level) {
       return rendered(json::object{{"reasoning_effort", level}});
     };
-    return rendered(json::object()).find(wire::think_markers.open) != std::string::npos ||
-           thinking(true) != thinking(false) || effort("high") != effort("low");
+    template_reasoning out;
+    out.is_switched = thinking(true) != thinking(false);
+    out.has_effort = effort("high") != effort("low");
+    out.any = out.is_switched || out.has_effort ||
+              rendered(json::object()).find(wire::think_markers.open) != std::string::npos;
+    return out;
   }
 
   const served_model& served_;
@@ -200,7 +210,7 @@ class engine_model final : public model_view {
   tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
   bool takes_tools_ = false;
-  bool reasons_ = false;
+  template_reasoning reasoning_;
   wire::output_format outputs_;
   mutable std::once_flag has_compiler_;
   mutable std::unique_ptr<grammar::compiler> compiler_;

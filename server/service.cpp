@@ -195,9 +195,10 @@ std::shared_ptr<exchange> service::say(const admitted_request& request, request_
                                        std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<message_session>(edge_, executor, std::move(channel), request.who);
   const auto traits = traits_of(edge_, request.who, body.text.size());
-  auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_completion> {
+  auto prepare = [this, who = request.who, model = request.where.id,
+                  body = std::move(body)]() -> wire::parsed<prepared_completion> {
     if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-    return prepare_message(edge_, who, body.text);
+    return prepare_message(edge_, who, body.text, model);
   };
   return begin(session, std::move(executor), traits, std::move(prepare));
 }
@@ -211,7 +212,7 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
        model = request.where.id, body = std::move(body)]() mutable {
         const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
           if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-          if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body));
+          if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body), model);
           return target == endpoint::tokenize ? tokenize_reply(edge_, std::move(body), model)
                                               : detokenize_reply(edge_, std::move(body), model);
         };

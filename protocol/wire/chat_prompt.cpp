@@ -79,6 +79,8 @@ chat_message read_message(field_reader& reader) {
   read_tool_calls(reader, calls);
   if (message.role == "assistant") {
     message.tool_calls = std::move(calls);
+    if (!reader.text(spec("messages[].reasoning_content"), message.reasoning))
+      reader.text(spec("messages[].reasoning"), message.reasoning);
     std::string refusal;
     if (!message.content && reader.text(spec("messages[].refusal"), refusal))
       message.content = std::move(refusal);
@@ -245,7 +247,11 @@ void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_dema
   const bool offered = read_tool_choice(outer, demand);
   auto tools = read_tool_list(outer, read_tool);
   if (offered) out = std::move(tools);
-  if (demand.required && (out.empty() || !has_tool(out, demand.function)))
+  judge_tool_demand(outer, out, demand);
+}
+
+void judge_tool_demand(field_reader& outer, const std::string& tools, const tool_demand& demand) {
+  if (demand.required && (tools.empty() || !has_tool(tools, demand.function)))
     outer.fail("tool_choice", demand.function.empty() ? "needs tools" : "names no function of tools");
 }
 
@@ -256,6 +262,8 @@ json::object template_variables(const chat_prompt& prompt) {
     turn["content"] = message.content ? json::value(*message.content) : json::value(nullptr);
     if (!message.name.empty()) turn["name"] = message.name;
     if (!message.tool_call_id.empty()) turn["tool_call_id"] = message.tool_call_id;
+    if (!message.reasoning.empty()) // gpt-oss's template has a name of its own for it
+      for (const auto* field : {"reasoning_content", "thinking"}) turn[field] = message.reasoning;
     json::array calls;
     for (const auto& call : message.tool_calls) {
       json::error_code malformed; // it was checked when it was read
@@ -274,6 +282,7 @@ json::object template_variables(const chat_prompt& prompt) {
     variables["enable_thinking"] = *prompt.enable_thinking;
     variables["thinking"] = *prompt.enable_thinking;
   }
+  if (!prompt.reasoning_effort.empty()) variables["reasoning_effort"] = prompt.reasoning_effort;
   return variables;
 }
 

@@ -34,6 +34,7 @@ struct chat_message {
   std::string name;
   std::vector<tool_call> tool_calls;
   std::string tool_call_id;
+  std::string reasoning = {}; ///< of the assistant: its thoughts, for templates that repeat them
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
@@ -51,6 +52,7 @@ struct chat_prompt {
   tool_demand demand;
   bool add_generation_prompt = true;
   std::optional<bool> enable_thinking; ///< nullopt: the template's default
+  std::string reasoning_effort;        ///< empty: the template's default
 };
 
 /// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
@@ -80,12 +82,16 @@ std::string read_tool_list(field_reader& reader, void (*read)(field_reader&, jso
 /// `parallel`: `parallel_tool_calls`.
 void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
 
+/// Fails `reader` if no tool can fulfil the demand.
+void judge_tool_demand(field_reader& reader, const std::string& tools, const tool_demand& demand);
+
 /// Text of a message or item: a string, or parts of the types `text`, `input_text`, `output_text` and
 /// `refusal`, whose texts are joined by line breaks. Other parts are refused. `out` is unchanged without
 /// `content`. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
 
-/// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking.
+/// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking,
+/// reasoning_effort.
 boost::json::object template_variables(const chat_prompt& prompt);
 
 } // namespace paceline::wire

@@ -10,20 +10,24 @@ namespace {
 
 /// Reads the template arguments that a client may set. The list is closed, because the other variables are
 /// the server's.
-void read_template_arguments(field_reader& outer, chat_prompt& out) {
-  outer.boolean(spec("add_generation_prompt"), out.add_generation_prompt);
+void read_template_arguments(field_reader& outer, chat_request& out) {
+  auto& prompt = out.prompt;
+  outer.boolean(spec("add_generation_prompt"), prompt.add_generation_prompt);
+  bool thinking = false;
+  if (outer.boolean(spec("enable_thinking"), thinking)) prompt.enable_thinking = thinking;
   const auto fields = outer.object(spec("chat_template_kwargs"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("chat_template_kwargs"));
-  bool thinking = false;
   const auto& own = spec("chat_template_kwargs.enable_thinking");
   const auto& alias = spec("chat_template_kwargs.thinking");
-  if (reader.boolean(own, thinking) || reader.boolean(alias, thinking)) out.enable_thinking = thinking;
+  if (reader.boolean(own, thinking) || reader.boolean(alias, thinking)) prompt.enable_thinking = thinking;
+  read_effort(reader, spec("chat_template_kwargs.reasoning_effort"), out.fields.effort);
   reader.accept(own);
   reader.accept(alias);
   if (!reader.failure())
     for (const auto& name : reader.ignored())
-      reader.fail(unsupported(name, name + ": only enable_thinking and thinking may be set"));
+      reader.fail(
+          unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
@@ -45,7 +49,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_messages(reader, limits.max_messages, request.prompt.messages);
   read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls, request.prompt.demand);
   read_reasoning_options(reader, request.fields.thoughts);
-  read_template_arguments(reader, request.prompt);
+  read_template_arguments(reader, request);
   read_constraint(reader, request.fields.constraint);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
@@ -57,8 +61,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   if (reader.integer(spec("top_logprobs", in::chat), num_top) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
   read_modalities(reader);
-  std::string effort;
-  if (reader.text(spec("reasoning_effort"), effort)) request.fields.reasoning = "reasoning_effort";
+  read_effort(reader, spec("reasoning_effort"), request.fields.effort);
   refuse_unsupported(reader, in::chat);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;

@@ -41,7 +41,7 @@ struct generation_fields {
   std::optional<std::uint32_t> deadline_ms; ///< for the whole generation
   std::string request_id;                   ///< the client's own name for the request
   reasoning_options thoughts;               ///< of chat and responses
-  std::string reasoning; ///< the name of an option for reasoning that is given; empty: none
+  effort_wish effort;                       ///< how much the model is to reason
   std::string cache_salt;
   bool skip_special_tokens = true;
   bool return_token_ids = false;

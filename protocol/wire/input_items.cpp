@@ -13,20 +13,22 @@ namespace {
 
 using marks = std::vector<output_json::mark>;
 
-/// A turn's text, or one of its calls.
+/// A turn's thoughts, its text, or one of its calls.
 struct input_item {
   const chat_message* turn = nullptr;
-  const tool_call* call = nullptr; ///< null: the text
+  const tool_call* call = nullptr; ///< null: the text, or the thoughts
+  bool is_thoughts = false;
   std::string id;
 };
 
 std::vector<input_item> items_of(const std::string& response_id, std::span<const chat_message> turns) {
   std::vector<input_item> items;
   const auto prefix = "in_" + response_id.substr(response_id.find('_') + 1) + "_";
-  const auto add = [&](const chat_message& turn, const tool_call* call) {
-    items.push_back({&turn, call, prefix + std::to_string(items.size())});
+  const auto add = [&](const chat_message& turn, const tool_call* call, bool is_thoughts = false) {
+    items.push_back({&turn, call, is_thoughts, prefix + std::to_string(items.size())});
   };
   for (const auto& turn : turns) {
+    if (!turn.reasoning.empty()) add(turn, nullptr, true);
     if (turn.content) add(turn, nullptr);
     for (const auto& call : turn.tool_calls) add(turn, &call);
   }
@@ -43,7 +45,12 @@ void mark_text(json_writer& out, std::string_view name, const std::string& text,
 void write_item(json_writer& out, const input_item& item, marks& marked) {
   const auto& turn = *item.turn;
   out.begin_object().field("id", item.id).field("status", "completed");
-  if (item.call != nullptr) {
+  if (item.is_thoughts) {
+    out.field("type", "reasoning").key("summary").begin_array().end_array();
+    out.key("content").begin_array().begin_object().field("type", "reasoning_text");
+    mark_text(out, "text", turn.reasoning, marked);
+    out.end_object().end_array();
+  } else if (item.call != nullptr) {
     out.field("type", "function_call").field("call_id", item.call->id).field("name", item.call->name);
     mark_text(out, "arguments", item.call->arguments, marked);
   } else if (turn.role == "tool") {

@@ -79,14 +79,22 @@ tool_call read_call(field_reader& reader) {
   return call;
 }
 
-/// The blocks of the assistant: one turn. Thoughts of earlier turns are no part of a prompt.
+void read_thoughts(field_reader& block, std::string& out) {
+  std::string text;
+  block.text(spec("messages[].content[].thinking"), text);
+  if (!out.empty() && !text.empty()) out += "\n\n";
+  out += text;
+}
+
+/// The blocks of the assistant: one turn.
 void read_answer(field_reader& reader, json_elements blocks, std::vector<chat_message>& out) {
   chat_message turn;
   turn.role = "assistant";
   for_each_block(reader, spec("messages[].content", in::messages), blocks,
                  [&](field_reader& block, const std::string& type) {
                    if (type == "text") return read_text(block, turn.content);
-                   if (type == "thinking" || type == "redacted_thinking") return;
+                   if (type == "redacted_thinking") return;
+                   if (type == "thinking") return read_thoughts(block, turn.reasoning);
                    if (type != "tool_use") return refuse_block(block, type);
                    if (turn.tool_calls.size() == max_calls)
                      return block.fail("", "is beyond the " + std::to_string(max_calls) +
@@ -183,15 +191,17 @@ void read_tool_choice(field_reader& outer, chat_prompt& out) {
   const auto fields = outer.object(spec("tool_choice", in::messages));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("tool_choice"));
-  const auto& row = spec("tool_choice.type");
-  if (const auto asked = reader.find(row); asked && (asked->is_string("any") || asked->is_string("tool")))
-    reader.fail(unsupported("tool_choice.type", "tool_choice.type: only \"auto\" and \"none\" are offered"));
-  const auto type = reader.choice(row);
+  const auto type = reader.choice(spec("tool_choice.type"));
   if (!type && !reader.failure()) reader.fail("type", "is required");
+  out.demand.required = type >= std::size_t{2};
+  const bool is_named = reader.text(spec("tool_choice.name"), out.demand.function);
+  if (type == std::size_t{3} && !is_named && !reader.failure()) reader.fail("name", "is required");
+  if (type != std::size_t{3}) out.demand.function.clear();
   bool alone = false;
   if (reader.boolean(spec("tool_choice.disable_parallel_tool_use"), alone)) out.parallel_tool_calls = !alone;
   if (reader.failure()) return outer.fail(*reader.failure());
   if (type == std::size_t{1}) out.tools.clear();
+  judge_tool_demand(outer, out.tools, out.demand);
 }
 
 void read_thinking(field_reader& outer, chat_request& out) {
@@ -212,8 +222,7 @@ void read_output_config(field_reader& outer, generation_fields& out) {
   const auto fields = outer.object(spec("output_config"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("output_config"));
-  std::string effort;
-  if (reader.text(spec("output_config.effort"), effort)) out.reasoning = "output_config.effort";
+  read_effort(reader, spec("output_config.effort"), out.effort);
   read_output_format(reader, out.constraint);
   if (reader.failure()) outer.fail(*reader.failure());
   add_ignored(reader.ignored(), out);

@@ -11,4 +11,9 @@ void read_reasoning_options(field_reader& reader, reasoning_options& out) {
   reader.boolean(spec("include_reasoning"), out.shown);
 }
 
+void read_effort(field_reader& reader, const field_spec& row, effort_wish& out) {
+  if (const auto level = reader.choice(row))
+    out = {reader.path_of(row.name), std::string(row.choices[*level])};
+}
+
 } // namespace paceline::wire

@@ -355,6 +355,7 @@ chat_message response_narrator::answer() const {
   chat_message turn;
   turn.role = "assistant";
   for (const auto& item : items_) {
+    if (item->what == kind::reasoning) turn.reasoning += (turn.reasoning.empty() ? "" : "\n\n") + item->text;
     if (item->what == kind::message) turn.content.emplace(turn.content.value_or("") + item->text);
     if (item->what != kind::call) continue;
     // Templates receive arguments as a tree. Those that the token limit cut are none.

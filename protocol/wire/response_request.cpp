@@ -12,15 +12,29 @@ namespace paceline::wire {
 
 namespace {
 
-/// An item of `input`: a message, or a function call of an earlier turn and its result. Thoughts of earlier
-/// turns, which clients send back, are no part of a prompt: for them there is no message.
-std::optional<chat_message> read_item(field_reader& reader) {
+/// The text of a `reasoning` item, which clients send back.
+void read_thoughts(field_reader& reader, std::string& out) {
+  const auto content = reader.find(spec("input[].content"));
+  if (!content || !content->is_array()) return; // encrypted, or a summary alone
+  reader.for_each_object("content", content->elements(), [&](field_reader& part) {
+    std::string type, text;
+    part.text(spec("input[].content[].type"), type);
+    part.text(spec("input[].content[].text"), text);
+    if (type == "reasoning_text") out += text;
+  });
+}
+
+/// An item of `input`: a message, or a function call of an earlier turn and its result. Thoughts are a turn
+/// without text and calls, to which the next item belongs.
+chat_message read_item(field_reader& reader) {
   std::string type = "message";
   reader.text(spec("input[].type"), type);
   chat_message message;
   if (type == "reasoning") {
+    message.role = "assistant";
+    read_thoughts(reader, message.reasoning);
     reader.check_unread("input[]", in::responses);
-    return std::nullopt;
+    return message;
   }
   std::optional<std::string> content;
   read_content(reader, content);
@@ -58,12 +72,26 @@ std::optional<chat_message> read_item(field_reader& reader) {
   return message;
 }
 
-/// Adds a turn. A call goes on with the assistant's turn before it, as the model wrote both.
+bool is_only_thoughts(const chat_message& turn) {
+  return turn.role == "assistant" && !turn.content && turn.tool_calls.empty();
+}
+
+/// Adds a turn. A call goes on with the assistant's turn before it, as the model wrote both, and everything
+/// of the assistant goes on with its thoughts. Thoughts without a turn of the assistant behind them are
+/// dropped.
 void add_turn(chat_message turn, std::vector<chat_message>& out) {
+  if (!out.empty() && is_only_thoughts(out.back())) {
+    auto thoughts = std::move(out.back().reasoning);
+    out.pop_back();
+    if (!turn.reasoning.empty() && !thoughts.empty()) thoughts += "\n\n";
+    if (turn.role == "assistant") turn.reasoning.insert(0, thoughts);
+  }
   const bool goes_on = !turn.tool_calls.empty() && !out.empty() && out.back().role == "assistant";
   if (!goes_on) return out.push_back(std::move(turn));
-  auto& calls = out.back().tool_calls;
-  std::move(turn.tool_calls.begin(), turn.tool_calls.end(), std::back_inserter(calls));
+  auto& last = out.back();
+  if (!last.reasoning.empty() && !turn.reasoning.empty()) last.reasoning += "\n\n";
+  last.reasoning += turn.reasoning;
+  std::move(turn.tool_calls.begin(), turn.tool_calls.end(), std::back_inserter(last.tool_calls));
 }
 
 /// A string is one user message.
@@ -81,10 +109,10 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
   argument_budget budget;
   outer.for_each_object("input", *items, [&](field_reader& reader) {
     auto turn = read_item(reader);
-    if (!turn) return;
-    budget.take(reader, *turn);
-    if (!reader.failure()) add_turn(*std::move(turn), out);
+    budget.take(reader, turn);
+    if (!reader.failure()) add_turn(std::move(turn), out);
   });
+  if (!out.empty() && is_only_thoughts(out.back())) out.pop_back();
 }
 
 void read_text_options(field_reader& outer, std::optional<output_constraint>& constraint) {
@@ -129,11 +157,14 @@ void read_options(field_reader& outer, response_request& out) {
 }
 
 /// What of it can be refused depends on the model.
-void read_reasoning(field_reader& reader, std::string& out) {
-  const auto reasoning = reader.object(spec("reasoning"));
+void read_reasoning(field_reader& outer, effort_wish& out) {
+  const auto reasoning = outer.object(spec("reasoning"));
   if (!reasoning) return;
-  for (const auto option : reasoning->members())
-    if (!option.value.is_null()) out = "reasoning";
+  field_reader reader(*reasoning, outer.path_of("reasoning"));
+  read_effort(reader, spec("reasoning.effort"), out);
+  reader.accept(spec("reasoning.summary"));
+  reader.accept(spec("reasoning.generate_summary"));
+  if (reader.failure()) outer.fail(*reader.failure());
 }
 
 /// Options of which one value is offered.
@@ -190,7 +221,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   if (logprobs) out.num_logprobs = num_top;
   out.fields.sampling.num_logprobs = out.num_logprobs;
   read_options(reader, out);
-  read_reasoning(reader, out.fields.reasoning);
+  read_reasoning(reader, out.fields.effort);
   read_single_values(reader);
   if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
     reader.fail("input", "is required");

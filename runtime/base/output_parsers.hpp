@@ -17,10 +17,12 @@ enum class call_syntax : std::uint8_t {
   mistral,     ///< [TOOL_CALLS][{"name": …, "arguments": {…}}] or [TOOL_CALLS]f[ARGS]{…}
   lfm2,        ///< LFM2: <|tool_call_start|>[f(p="…")]<|tool_call_end|>
   gemma4,      ///< Gemma 4: <|tool_call>call:f{p:<|"|>…<|"|>}<tool_call|>
+  harmony,     ///< gpt-oss: the output is a list of messages, of which a call is one:
+               ///< <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>
 };
 
 /// Their names in the option `tool_call_parser`, by value. "auto" is there beside them.
-inline constexpr std::array<std::string_view, 8> call_syntax_names{
-    "none", "hermes", "qwen3_coder", "glm", "llama3", "mistral", "lfm2", "gemma4"};
+inline constexpr std::array<std::string_view, 9> call_syntax_names{
+    "none", "hermes", "qwen3_coder", "glm", "llama3", "mistral", "lfm2", "gemma4", "harmony"};
 
 } // namespace paceline

@@ -11,6 +11,13 @@ namespace paceline::tokenizer {
 /// HTML tag, and where it ends texts the file names it as EOS.
 bool ends_generation(std::string_view spelling) noexcept;
 
+/// True for a token of those that only ends a message, behind which the model goes on: <|end|> in a
+/// vocabulary that has <|return|> and <|call|> to end a generation (gpt-oss). `has`: whether it has a token.
+template <typename Has>
+bool ends_only_a_message(std::string_view spelling, const Has& has) {
+  return spelling == "<|end|>" && has("<|return|>") && has("<|call|>");
+}
+
 /// True for tokens that are control tokens whatever the file says: those that end a generation, and
 /// fill-in-the-middle markers.
 bool is_control_spelling(std::string_view spelling) noexcept;

@@ -4,6 +4,7 @@
 #include "protocol/wire/messages_events.hpp"
 #include "server/http/reply_channel.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -25,6 +26,7 @@ enum class error_form : std::uint8_t { openai, anthropic };
 /// The form that clients of a path expect.
 inline error_form error_form_of(std::string_view path) noexcept {
   static constexpr std::string_view messages = "/v1/messages";
+  if (path.starts_with("/models/")) path.remove_prefix(std::min(path.rfind(messages), path.size()));
   const bool is_below = path.starts_with(messages) &&
                         path.substr(messages.size(), 1).find_first_not_of('/') == std::string_view::npos;
   return is_below ? error_form::anthropic : error_form::openai;

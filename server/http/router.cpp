@@ -12,6 +12,8 @@ constexpr endpoint_path routes[] = {
     // A base URL of its own for each model, for clients that name none.
     {"POST", "/models/*/v1/completions", endpoint::completions},
     {"POST", "/models/*/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/models/*/v1/messages", endpoint::messages},
+    {"POST", "/models/*/v1/messages/count_tokens", endpoint::count_tokens},
     {"POST", "/models/*/tokenize", endpoint::tokenize},
     {"POST", "/models/*/detokenize", endpoint::detokenize},
     {"GET", "/models/*/tokenizer_info", endpoint::tokenizer_info},

@@ -2,10 +2,13 @@
 
 #include "protocol/wire/output/call_schema.hpp"
 #include "runtime/grammar/after_thoughts.hpp"
+#include "runtime/grammar/alternatives.hpp"
+#include "runtime/grammar/token_frames.hpp"
 
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace paceline::server {
 
@@ -14,6 +17,7 @@ namespace {
 using wire::api_error;
 using wire::parsed;
 using constraint = std::shared_ptr<const token_constraint>;
+using source = grammar::grammar_source;
 
 /// Fields that contradict the constraint of `field`: it says when an output ends, and what it begins with.
 std::optional<api_error> conflict(const wire::generation_fields& fields, const std::string& field) {
@@ -34,17 +38,40 @@ parsed<constraint> compile(const model_view& model, const wire::output_constrain
   return wire::invalid_value(wanted.field, message);
 }
 
-/// The output is a call in JSON, whatever the model's own syntax. Arguments of tools that do not ask for it
-/// by `strict` are any objects where their schema cannot be enforced.
-parsed<constraint> compile_call(const model_view& model, const asked_call& call) {
-  using source = grammar::grammar_source;
-  const auto schema = [&](bool exact) {
-    return wire::output_constraint{
-        {source::kind::json_schema, wire::call_schema(call.tools, call.demand.function, exact)},
-        "tool_choice"};
+/// The field that says that an output is to be a call, or may be one.
+std::string tool_field(const asked_call& call) { return call.demand.required ? "tool_choice" : "tools"; }
+
+/// `make` compiles the calls of some functions. Arguments of tools that do not ask for it by `strict` are any
+/// objects where their schema cannot be enforced.
+template <typename Make>
+auto compile_calls(const asked_call& call, const Make& make) {
+  const auto functions = [&](bool exact) {
+    return wire::callable_functions(call.tools, call.demand.function, exact);
   };
-  auto compiled = compile(model, schema(true));
-  return compiled ? std::move(compiled) : compile(model, schema(false));
+  auto compiled = make(functions(true));
+  return compiled ? std::move(compiled) : make(functions(false));
+}
+
+/// The output is a call in JSON, whatever the model's own syntax.
+parsed<constraint> compile_call(const model_view& model, const asked_call& call) {
+  return compile_calls(call, [&](const std::vector<wire::function_schema>& functions) {
+    return compile(model, {{source::kind::json_schema, wire::call_schema(functions)}, tool_field(call)});
+  });
+}
+
+/// What an output may be: an answer, or one call. Null: not that; one is there.
+struct wanted_output {
+  const wire::output_constraint* answer = nullptr;
+  const asked_call* call = nullptr;
+};
+
+parsed<constraint> compile_output(const model_view& model, const wanted_output& wanted) {
+  if (wanted.call == nullptr) return compile(model, *wanted.answer);
+  auto call = compile_call(model, *wanted.call);
+  if (!call || wanted.answer == nullptr) return call;
+  auto answer = compile(model, *wanted.answer);
+  if (!answer) return answer;
+  return grammar::any_alternative({*std::move(call), *std::move(answer)}, model.limits().vocab_size);
 }
 
 /// The only token of a marker; nullopt if it has several.
@@ -64,19 +91,83 @@ constraint behind_thoughts(const model_view& model, constraint answer, bool has_
                                  limits.vocab_size);
 }
 
+/// A message in harmony: the header behind <|start|>assistant, and what its text must match.
+struct harmony_message {
+  std::string header;
+  constraint text;
+};
+using harmony_messages = std::vector<harmony_message>;
+
+parsed<harmony_messages> compile_harmony_calls(const model_view& model, const asked_call& call) {
+  return compile_calls(
+      call, [&](const std::vector<wire::function_schema>& functions) -> parsed<harmony_messages> {
+        harmony_messages out;
+        for (const auto& one : functions) {
+          auto arguments = compile(model, {{source::kind::json_schema, one.arguments}, tool_field(call)});
+          if (!arguments) return std::move(arguments).failure();
+          out.push_back({wire::harmony_call_header(one.name), *std::move(arguments)});
+        }
+        return out;
+      });
+}
+
+parsed<harmony_messages> compile_messages(const model_view& model, const wanted_output& wanted) {
+  harmony_messages out;
+  if (wanted.call != nullptr) {
+    auto calls = compile_harmony_calls(model, *wanted.call);
+    if (!calls) return calls;
+    out = *std::move(calls);
+  }
+  if (wanted.answer == nullptr) return out;
+  auto text = compile(model, *wanted.answer);
+  if (!text) return std::move(text).failure();
+  out.push_back({wire::harmony_final_header, *std::move(text)});
+  return out;
+}
+
+/// The output is one of `messages`, which thoughts may come before. `inside`: the prompt has opened them.
+parsed<constraint> in_harmony(const model_view& model, const harmony_messages& messages, bool inside) {
+  const auto& limits = model.limits();
+  const auto frames = [&](const std::string& before) -> parsed<std::vector<grammar::token_frame>> {
+    std::vector<grammar::token_frame> out;
+    for (const auto& one : messages) {
+      auto lead = model.encode(before + one.header, false, true, 1024);
+      if (!lead) return wire::from_error(lead.error(), "tools");
+      out.push_back({*std::move(lead), one.text});
+    }
+    return out;
+  };
+  auto direct = frames("");
+  if (!direct) return std::move(direct).failure();
+  if (const auto close = token_of(model, wire::harmony_markers.close)) {
+    auto behind = frames("<|start|>assistant");
+    const auto open = model.encode(wire::harmony_markers.open, false, true, 1024);
+    if (!behind) return std::move(behind).failure();
+    if (!open) return wire::from_error(open.error(), "tools");
+    auto thinking = grammar::after_thoughts(grammar::any_frame(*std::move(behind), limits.vocab_size),
+                                            {std::nullopt, *close, limits.eos_ids}, limits.vocab_size);
+    if (inside) return thinking;
+    direct->push_back({*open, std::move(thinking)});
+  }
+  return grammar::any_frame(*std::move(direct), limits.vocab_size);
+}
+
 } // namespace
 
 parsed<constraint> constrain_answer(const model_view& model, const wire::generation_fields& fields,
                                     const wire::output_plan& plan, const asked_call* call) {
-  const bool wants_call = call != nullptr && call->demand.required;
-  if (!fields.constraint && !wants_call) return constraint();
-  // A demanded call comes before the format, which is that of a text.
-  const std::string field = wants_call ? "tool_choice" : fields.constraint->field;
-  if (!wants_call && plan.calls != call_syntax::none)
-    return wire::unsupported("tools",
-                             "tools: are not offered with " + field + "; the output could not be a call");
-  if (auto refused = conflict(fields, field)) return *std::move(refused);
-  auto compiled = wants_call ? compile_call(model, *call) : compile(model, *fields.constraint);
+  const bool needs_call = call != nullptr && call->demand.required;
+  if (!fields.constraint && !needs_call) return constraint();
+  if (auto refused = conflict(fields, fields.constraint ? fields.constraint->field : "tool_choice"))
+    return *std::move(refused);
+  const wanted_output wanted{needs_call ? nullptr : &*fields.constraint,
+                             plan.calls != call_syntax::none ? call : nullptr};
+  if (plan.in_harmony) {
+    auto messages = compile_messages(model, wanted);
+    if (!messages) return std::move(messages).failure();
+    return in_harmony(model, *messages, plan.begins_inside_reasoning);
+  }
+  auto compiled = compile_output(model, wanted);
   if (!compiled || call == nullptr) return compiled;
   return behind_thoughts(model, *std::move(compiled), plan.begins_inside_reasoning);
 }

@@ -17,10 +17,11 @@ struct asked_call {
   const std::string& tools; ///< JSON, as `read_tools` keeps it
 };
 
-/// What the output of a request must match, compiled for the model; null if the request asks for nothing. The
-/// answer of a model that thinks first is constrained behind its thoughts; `plan` says whether the prompt has
-/// opened them, and whether tools were offered. `call`: null for a completion, which has neither. Takes
-/// milliseconds to seconds, so it runs on edge threads.
+/// What the output of a request must match, compiled for the model; null if the request asks for nothing.
+/// Where tools are offered beside a constraint, the output is one call or matches the constraint. The answer
+/// of a model that thinks first is constrained behind its thoughts; `plan` says whether the prompt has opened
+/// them, and whether tools were offered. `call`: null for a completion, which has neither. Takes milliseconds
+/// to seconds, so it runs on edge threads.
 wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const model_view& model,
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,

@@ -9,7 +9,8 @@ namespace paceline::server {
 namespace {
 
 std::size_t bytes_of(const wire::chat_message& message) {
-  auto bytes = sizeof message + message.role.size() + message.name.size() + message.tool_call_id.size();
+  auto bytes = sizeof message + message.role.size() + message.name.size() + message.tool_call_id.size() +
+               message.reasoning.size();
   if (message.content) bytes += message.content->size();
   for (const auto& call : message.tool_calls)
     bytes += sizeof call + call.id.size() + call.name.size() + call.arguments.size();
@@ -27,7 +28,7 @@ std::size_t bytes_of(const std::vector<wire::chat_message>& messages) {
 std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
   std::size_t count = 0;
   for (const auto& message : messages) {
-    count += message.content ? message.content->size() : 0;
+    count += message.reasoning.size() + (message.content ? message.content->size() : 0);
     for (const auto& call : message.tool_calls) count += call.arguments.size();
   }
   return count;

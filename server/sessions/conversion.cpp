@@ -140,12 +140,14 @@ parsed<std::vector<token_id>> counted_tokens(const model_view& model, const std:
 
 } // namespace
 
-parsed<made_text> count_reply(const edge_context& edge, request_body body) {
-  const auto request = wire::parse_count_request(body.text, request_limits_of(edge));
+parsed<made_text> count_reply(const edge_context& edge, request_body body, std::string_view path_model) {
+  auto request = wire::parse_count_request(body.text, request_limits_of(edge));
   body = {};
-  if (!request) return request.failure();
-  const auto model = find_model(edge.runtime, request->fields.model);
+  if (!request) return std::move(request).failure();
+  const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
+  if (auto failure = apply_effort(**model, request->fields.effort, request->prompt))
+    return *std::move(failure);
   const auto text = render_text(**model, request->prompt, "messages");
   if (!text) return text.failure();
   const auto tokens = counted_tokens(**model, *text, false, true, "messages");

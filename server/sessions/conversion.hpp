@@ -25,7 +25,8 @@ wire::parsed<std::unique_ptr<wire::text_source>> tokenize_reply(const edge_conte
 wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_context& edge, request_body body,
                                                                   std::string_view path_model = {});
 
-/// Body of the reply of /v1/messages/count_tokens.
-wire::parsed<std::unique_ptr<wire::text_source>> count_reply(const edge_context& edge, request_body body);
+/// Body of the reply of /v1/messages/count_tokens. `path_model` as above.
+wire::parsed<std::unique_ptr<wire::text_source>> count_reply(const edge_context& edge, request_body body,
+                                                             std::string_view path_model = {});
 
 } // namespace paceline::server

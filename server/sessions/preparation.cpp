@@ -53,9 +53,8 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
 
 /// A client that offers its tools would take the text of a call that is not read for an answer. A call that
 /// is asked for is always read.
-std::optional<api_error> judge_tools(const model_view& model, const std::string& tools,
-                                     const wire::tool_demand& demand) {
-  if (tools.empty() || demand.required || model.outputs().calls != call_syntax::none) return std::nullopt;
+std::optional<api_error> judge_tools(const model_view& model, const std::string& tools, bool is_constrained) {
+  if (tools.empty() || is_constrained || model.outputs().calls != call_syntax::none) return std::nullopt;
   return wire::unsupported("tools",
                            "tools: how model \"" + model.limits().name +
                                "\" writes calls is not known; its option tool_call_parser can name it");
@@ -70,20 +69,15 @@ wire::output_plan plan_output(const model_view& model, const wire::generation_fi
     plan.begins_inside_reasoning = wire::ends_inside_reasoning(text, plan.reasoning);
     plan.drops_reasoning = !fields.thoughts.shown;
   }
+  plan.in_harmony = model.outputs().calls == call_syntax::harmony;
   if (prompt.tools.empty()) return plan;
-  // A call that is asked for is the whole output, as a bare object.
-  plan.calls = prompt.demand.required ? call_syntax::hermes : model.outputs().calls;
+  // A call that is asked for, or that a constraint leaves beside an answer, is the whole output, as a bare
+  // object.
+  const bool is_constrained = prompt.demand.required || fields.constraint;
+  plan.calls = is_constrained && !plan.in_harmony ? call_syntax::hermes : model.outputs().calls;
   plan.tools = std::make_shared<const wire::tool_signatures>(prompt.tools);
-  if (!prompt.parallel_tool_calls || prompt.demand.required) plan.max_calls = 1;
+  if (!prompt.parallel_tool_calls || is_constrained) plan.max_calls = 1;
   return plan;
-}
-
-/// A model that does not reason has nothing to switch, so options for it have no effect and pass.
-std::optional<api_error> judge_reasoning(const model_view& model, const wire::generation_fields& fields) {
-  if (fields.reasoning.empty() || !model.template_reasons()) return std::nullopt;
-  return wire::unsupported(fields.reasoning, fields.reasoning +
-                                                 ": use chat_template_kwargs.enable_thinking of "
-                                                 "/v1/chat/completions");
 }
 
 /// Stops beyond the context: a longer text is refused whatever follows.
@@ -104,7 +98,7 @@ parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::c
   auto tokens = encode_text(model, *text, false); // the template writes the special tokens itself
   if (!tokens) return tokens;
   plan = plan_output(model, fields, prompt, *text);
-  if (wire::marks_calls_by_special_tokens(plan.calls)) fields.skip_special_tokens = false;
+  if (plan.in_harmony || wire::marks_calls_by_special_tokens(plan.calls)) fields.skip_special_tokens = false;
   return tokens;
 }
 
@@ -169,6 +163,24 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
 }
 
 } // namespace
+
+std::optional<api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
+                                      wire::chat_prompt& prompt) {
+  const auto& takes = model.reasoning();
+  const auto& level = wish.level;
+  if (wish.field.empty() || !takes.any) return std::nullopt;
+  if (takes.has_effort && (level == "low" || level == "medium" || level == "high")) {
+    prompt.reasoning_effort = level;
+  } else if (takes.is_switched) {
+    if (!prompt.enable_thinking) prompt.enable_thinking = level != "none";
+  } else if (takes.has_effort || level != "medium") {
+    return wire::unsupported(
+        wish.field,
+        wish.field + ": the chat template of model \"" + model.limits().name +
+            (takes.has_effort ? "\" knows low, medium and high" : "\" does not let it be changed"));
+  }
+  return std::nullopt;
+}
 
 parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt, const char* field) {
   if (!model.has_chat_template())
@@ -259,8 +271,10 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
-  if (auto failure = judge_reasoning(**model, request->fields)) return *std::move(failure);
-  if (auto failure = judge_tools(**model, request->prompt.tools, request->prompt.demand))
+  if (auto failure = apply_effort(**model, request->fields.effort, request->prompt))
+    return *std::move(failure);
+  if (auto failure = judge_tools(**model, request->prompt.tools,
+                                 request->prompt.demand.required || request->fields.constraint))
     return *std::move(failure);
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.chat = true;
@@ -285,8 +299,8 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
 }
 
 parsed<prepared_completion> prepare_message(const edge_context& edge, const caller& who,
-                                            std::string_view body) {
-  return prepare_chat(edge, who, wire::parse_messages_request(body, request_limits_of(edge)), {});
+                                            std::string_view body, std::string_view path_model) {
+  return prepare_chat(edge, who, wire::parse_messages_request(body, request_limits_of(edge)), path_model);
 }
 
 parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
@@ -295,8 +309,9 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
-  if (auto failure = judge_reasoning(**model, request.fields)) return *std::move(failure);
-  if (auto failure = judge_tools(**model, request.tools, request.demand)) return *std::move(failure);
+  if (auto failure =
+          judge_tools(**model, request.tools, request.demand.required || request.fields.constraint))
+    return *std::move(failure);
   prepared_response out;
   out.model = *model;
   out.conversation = std::move(history);
@@ -307,6 +322,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   prompt.tools = request.tools;
   prompt.parallel_tool_calls = request.parallel_tool_calls;
   prompt.demand = request.demand;
+  if (auto failure = apply_effort(**model, request.fields.effort, prompt)) return *std::move(failure);
   auto tokens = encode_chat(**model, prompt, "input", request.fields, out.output);
   if (!tokens) return std::move(tokens).failure();
   auto fields = request.fields;

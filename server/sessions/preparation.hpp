@@ -51,11 +51,16 @@ wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const c
                                                std::string_view body, std::string_view path_model = {});
 /// A chat in Anthropic's form.
 wire::parsed<prepared_completion> prepare_message(const edge_context& edge, const caller& who,
-                                                  std::string_view body);
+                                                  std::string_view body, std::string_view path_model = {});
 /// `history`: the turns of the response that this one continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
+
+/// Tells the template how much the model is to reason. A model that does not reason has nothing to switch,
+/// and where the template only switches, each level but none switches on.
+std::optional<wire::api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
+                                            wire::chat_prompt& prompt);
 
 /// A conversation as text, rendered by the model's template. `field` is the field that an error names.
 wire::parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt,

@@ -101,7 +101,7 @@ def test_a_repeated_prompt_is_found_in_the_cache(client):
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, 400, "invalid_request_error", 'blocks of type "image"'),
         ({"messages": TALK + [{"role": "assistant", "content": "I"}]}, 400, "invalid_request_error", "not continued"),
         ({"tools": [{"name": "f", "input_schema": {"type": "object"}}]}, 400, "invalid_request_error", "tool_call_parser"),
-        ({"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "tool_choice.type"),
+        ({"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "tool_choice: needs tools"),
         ({"messages": [{"role": "user", "content": "x" * 5000}]}, 400, "invalid_request_error", "context"),
     ],
 )

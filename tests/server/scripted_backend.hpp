@@ -74,7 +74,7 @@ class byte_model final : public model_view {
   void set_context_length(std::uint32_t length) { limits_.context_length = length; }
   bool has_template = true;
   bool takes_tools = false;
-  bool reasons = false;
+  template_reasoning thinks;
   wire::output_format format;
   mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
@@ -110,7 +110,7 @@ class byte_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }
-  bool template_reasons() const noexcept override { return reasons; }
+  const template_reasoning& reasoning() const noexcept override { return thinks; }
   const wire::output_format& outputs() const noexcept override { return format; }
   expected<std::shared_ptr<const token_constraint>>
   compile(const grammar::grammar_source& source) const override {
@@ -120,9 +120,11 @@ class byte_model final : public model_view {
     return constraint;
   }
   mutable std::vector<grammar::grammar_source> compiled;
+  mutable boost::json::object rendered; ///< what the template was last given
   std::shared_ptr<const token_constraint> constraint;
   bool is_special(token_id token) const override { return token.value >= 256; }
   expected<std::string> render_chat(boost::json::object variables) const override {
+    rendered = variables;
     std::string text;
     for (const auto& turn : variables.at("messages").as_array()) {
       const auto& content = turn.at("content");

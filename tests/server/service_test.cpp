@@ -130,7 +130,8 @@ TEST(service, errors_of_messages_have_anthropics_form) {
   EXPECT_EQ(error_of(), "invalid_request_error");
   EXPECT_EQ(s.admit("POST /v1/messages/batches", key + json_body), 404);
   EXPECT_EQ(error_of(), "not_found_error");
-  for (const auto* line : {"POST /v1/messages", "POST /v1/messages/count_tokens"}) {
+  for (const auto* line : {"POST /v1/messages", "POST /v1/messages/count_tokens",
+                           "POST /models/bytes/v1/messages", "POST /models/bytes/v1/messages/count_tokens"}) {
     EXPECT_EQ(s.ask(line, key + json_body, "{"), 400);
     EXPECT_EQ(error_of(), "invalid_request_error");
     EXPECT_EQ(s.ask(line, key + json_body,

@@ -136,10 +136,6 @@ def test_a_demanded_call_comes_before_the_format_of_texts(client):
         assert reply.finish_reason == "tool_calls" and json.loads(reply.message.tool_calls[0].function.arguments) == {"city": "Berlin"}
     reply = client.chat.completions.create(**arguments, tool_choice="none", response_format=form).choices[0]
     assert json.loads(reply.message.content) == {"city": "Rome"}
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(**arguments, response_format=form)
-    assert refused.value.param == "tools"
-
 
 def test_a_response_over_websocket_has_its_calls_in_the_conversation(client):
     with client.responses.connect() as connection:
@@ -206,3 +202,30 @@ def test_messages_have_the_same_calls_and_thoughts_as_chats(client, drafter):
         after = weather_talk() + [{"role": "assistant", "content": [block.model_dump() for block in called.content]}]
         after.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": called.content[0].id, "content": "windy"}]})
         assert ask(after, tools=tools, tool_choice={"type": "none"}).content[0].type == "text"
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 12}}, "required": ["city"], "additionalProperties": False}
+MESSAGE_TOOLS = [{"name": "get_weather", "input_schema": SCHEMA}, {"name": "now", "input_schema": {"type": "object", "additionalProperties": False}}]
+
+
+@pytest.mark.parametrize("path", ["", "/models/smollm2"])
+def test_messages_ask_for_a_call(client, path):
+    base_url = str(client.base_url).removesuffix("/v1/") + path
+    with anthropic.Anthropic(base_url=base_url, api_key="none", max_retries=0) as other:
+
+        def ask(choice, temperature=0):
+            arguments = dict(model="smollm2", max_tokens=64, messages=[{"role": "user", "content": "Hello"}], tools=MESSAGE_TOOLS, tool_choice=choice)
+            arguments["extra_body"] = {"temperature": temperature, "seed": 5}
+            whole = other.messages.create(**arguments)
+            with other.messages.stream(**arguments) as stream:
+                streamed = stream.get_final_message()
+            assert [block.model_dump(exclude={"id"}) for block in streamed.content] == [block.model_dump(exclude={"id"}) for block in whole.content]
+            return whole
+
+        for temperature in (0, 1):
+            any_call = ask({"type": "any", "disable_parallel_tool_use": True}, temperature)
+            assert any_call.stop_reason == "tool_use" and [block.type for block in any_call.content] == ["tool_use"]
+            named = ask({"type": "tool", "name": "get_weather"}, temperature).content
+            assert [(block.type, block.name, list(block.input)) for block in named] == [("tool_use", "get_weather", ["city"])]
+        assert {block.type for block in ask({"type": "none"}).content} == {"text"}
+        assert other.messages.count_tokens(model="smollm2", messages=[{"role": "user", "content": "Hello"}]).input_tokens > 1

@@ -27,6 +27,9 @@ inline constexpr field_spec completion_rows[] = {
     integer("best_of", in::completions, 1, request_limits{}.max_choices, "`n`", "Only the value of `n`."),
 };
 
+inline constexpr std::string_view effort_levels[] = {"none", "minimal", "low", "medium",
+                                                     "high", "xhigh",   "max"};
+
 inline constexpr field_spec chat_rows[] = {
     integer("max_completion_tokens", in::chat, -1, max_int32, {}, "OpenAI's newer name of `max_tokens`."),
     boolean("logprobs", in::chat, "false",
@@ -37,8 +40,11 @@ inline constexpr field_spec chat_rows[] = {
     boolean("chat_template_kwargs.enable_thinking", in::chat, "the template's",
             "Whether the model reasons first."),
     boolean("chat_template_kwargs.thinking", in::chat, "the template's", "Another name of it."),
-    text("reasoning_effort", in::chat, 1, 64, {},
-         "Only for models whose template does not reason, where it has no effect."),
+    boolean("enable_thinking", in::chat, "the template's", "Another name of it."),
+    choice("chat_template_kwargs.reasoning_effort", in::chat, effort_levels, "the template's",
+           "The same as `reasoning_effort`."),
+    choice("reasoning_effort", in::chat, effort_levels, "the template's",
+           "How much the model reasons first, see *Tools and thoughts*."),
     choice_list("modalities", in::chat, 8, only_text_type, "Others are refused."),
 };
 
@@ -61,6 +67,9 @@ inline constexpr field_spec message_rows[] = {
     text("messages[].name", in::conversations, 1, 256, {}, "The speaker's name, for the template."),
     text("messages[].refusal", in::conversations, 0, max_text_bytes, {},
          "Of the assistant, instead of `content`."),
+    text("messages[].reasoning_content", in::conversations, 0, max_text_bytes, {},
+         "Of the assistant: its thoughts. The template decides whether they are part of the prompt."),
+    text("messages[].reasoning", in::conversations, 0, max_text_bytes, {}, "Another name of it."),
     list(field_type::object_list, "messages[].tool_calls", in::conversations, 0, 128,
          "Of the assistant: functions that it called."),
     text("messages[].tool_calls[].id", in::conversations, 0, 256, {}, "Id of the call."),
@@ -122,7 +131,7 @@ inline constexpr field_spec response_rows[] = {
                          request_limits{}.max_messages,
                          "A user message, or items. Not required with `paceline.resume` either.")),
     choice("input[].type", in::all_responses, item_types, "\"message\"",
-           "Others are refused. `reasoning` items of earlier turns are no part of the prompt."),
+           "Others are refused. The template decides whether `reasoning` items are part of the prompt."),
     choice("input[].role", in::all_responses, item_roles, {}, "Of messages; required."),
     list(field_type::text_or_objects, "input[].content", in::all_responses, 0, 0, "Of messages; required."),
     choice("input[].content[].type", in::all_responses, item_part_types, {},
@@ -154,8 +163,11 @@ inline constexpr field_spec response_rows[] = {
             "false: computes the input into the prefix cache and returns an empty response."),
     object("text", in::all_responses, "The kind of output."),
     choice("text.verbosity", in::all_responses, verbosities, "\"medium\"", "Others are refused."),
-    object("reasoning", in::all_responses,
-           "Only for models whose template does not reason, where it has no effect."),
+    object("reasoning", in::all_responses, "How the model reasons."),
+    choice("reasoning.effort", in::all_responses, effort_levels, "the template's",
+           "How much the model reasons first, see *Tools and thoughts*."),
+    without_effect("reasoning.summary", in::all_responses, "thoughts are returned as they are"),
+    without_effect("reasoning.generate_summary", in::all_responses, "thoughts are returned as they are"),
     other("background", in::all_responses, "`false`", "false", R"({"enum":[false,null]})",
           "See `paceline.resumable` instead."),
     choice("truncation", in::all_responses, truncations, "\"disabled\"", "Prompts are never truncated."),

@@ -12,12 +12,12 @@ inline constexpr std::string_view message_api_roles[] = {"user", "assistant"};
 inline constexpr std::string_view block_types[] = {"text", "tool_use", "tool_result", "thinking",
                                                    "redacted_thinking"};
 inline constexpr std::string_view custom_type[] = {"custom"};
-inline constexpr std::string_view tool_choices[] = {"auto", "none"};
+inline constexpr std::string_view tool_choices[] = {"auto", "none", "any", "tool"};
 inline constexpr std::string_view thinking_types[] = {"disabled", "enabled", "adaptive"};
 inline constexpr std::string_view thinking_displays[] = {"summarized", "omitted"};
 inline constexpr std::string_view schema_format[] = {"json_schema"};
 
-inline constexpr std::string_view no_thoughts = "thoughts of earlier turns are no part of the prompt";
+inline constexpr std::string_view no_thoughts = "of thoughts: only their text may be part of the prompt";
 inline constexpr std::string_view cache_control = "prefixes are always cached";
 
 inline constexpr field_spec message_api_rows[] = {
@@ -42,6 +42,8 @@ inline constexpr field_spec message_api_rows[] = {
     text("messages[].content[].id", in::all_messages, 0, 256, {}, "Of `tool_use`: id of the call."),
     text("messages[].content[].name", in::all_messages, 1, 256, {}, "Of `tool_use`; required there."),
     object("messages[].content[].input", in::all_messages, "Of `tool_use`; required there."),
+    text("messages[].content[].thinking", in::all_messages, 0, max_text_bytes, {},
+         "Of `thinking`. The template decides whether thoughts of earlier turns are part of the prompt."),
     text("messages[].content[].tool_use_id", in::all_messages, 1, 256, {},
          "Of `tool_result`; required there."),
     list(field_type::text_or_objects, "messages[].content[].content", in::all_messages, 0, 0,
@@ -58,8 +60,11 @@ inline constexpr field_spec message_api_rows[] = {
     required(text("tools[].name", in::all_messages, 1, 256, {}, "Its name.")),
     required(object("tools[].input_schema", in::all_messages, "JSON Schema of its arguments.")),
     object("tool_choice", in::all_messages, "How tools are used."),
-    required(choice("tool_choice.type", in::all_messages, tool_choices, {},
-                    "`none`: the tools are left out of the prompt. `any` and `tool` are refused.")),
+    required(choice(
+        "tool_choice.type", in::all_messages, tool_choices, {},
+        "`none`: the tools are left out of the prompt. `any`, and `tool` with a `name`: the output is a "
+        "call.")),
+    text("tool_choice.name", in::all_messages, 1, 256, {}, "Of type `tool`; required there."),
     boolean("tool_choice.disable_parallel_tool_use", in::all_messages, "false",
             "The output behind the first call is dropped."),
     object("thinking", in::all_messages, "Whether the model reasons first."),
@@ -72,8 +77,8 @@ inline constexpr field_spec message_api_rows[] = {
     object("metadata", in::all_messages, "Whose request it is."),
     text("metadata.user_id", in::all_messages, 0, 512, {}, "The same as `user`."),
     object("output_config", in::all_messages, "What the output is like."),
-    text("output_config.effort", in::all_messages, 1, 64, {},
-         "Only for models whose template does not reason, where it has no effect."),
+    choice("output_config.effort", in::all_messages, effort_levels, "the template's",
+           "How much the model reasons first, see *Tools and thoughts*."),
     object("output_config.format", in::all_messages, "See *Structured output*."),
     required(choice("output_config.format.type", in::all_messages, schema_format, {}, "The only one.")),
     required(schema_row("output_config.format.schema", in::all_messages, "What the output matches.")),
@@ -96,7 +101,6 @@ inline constexpr field_spec message_api_rows_without_effect[] = {
     without_effect("messages[].content[].cache_control", in::all_messages, cache_control),
     without_effect("tools[].cache_control", in::all_messages, cache_control),
     without_effect("messages[].content[].is_error", in::all_messages, "templates have no place for it"),
-    without_effect("messages[].content[].thinking", in::all_messages, no_thoughts),
     without_effect("messages[].content[].signature", in::all_messages, no_thoughts),
     without_effect("messages[].content[].data", in::all_messages, no_thoughts),
     without_effect("speed", in::all_messages, "the answer would be the same"),

@@ -19,6 +19,7 @@ std::string_view opening_marker(call_syntax syntax) noexcept {
     return "<|tool_call>";
   case call_syntax::none:
   case call_syntax::llama3:
+  case call_syntax::harmony:
     break;
   }
   return {};
@@ -32,6 +33,7 @@ std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
                                               std::shared_ptr<const tool_signatures> tools) {
   switch (syntax) {
   case call_syntax::none:
+  case call_syntax::harmony: // harmony_split
     break;
   case call_syntax::llama3:
     return make_bare_call_reader(std::move(tools));

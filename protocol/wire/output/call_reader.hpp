@@ -22,6 +22,9 @@ class call_reader {
   /// Removes from the front of `text` what belongs to the call and writes items. With `wants_more` it has
   /// taken what it can and leaves the rest to be completed. With `no_call` it has removed nothing.
   virtual outcome read(std::string& text, call_writer& calls, output_items& out) = 0;
+  /// The output has ended within a call that was begun, or in its closing tag: writes what is there of the
+  /// arguments, which need not be complete JSON then, and leaves in `text` what belongs to the answer.
+  virtual void finish(std::string& text, call_writer& /*calls*/, output_items& /*out*/) { text.clear(); }
 };
 
 /// What opens a call in a syntax; empty for one without a marker.

@@ -7,20 +7,29 @@
 
 namespace paceline::wire {
 
-std::string call_schema(const std::string& tools, const std::string& name, bool exact) {
-  json_writer out;
-  out.begin_object().key("anyOf").begin_array();
+std::vector<function_schema> callable_functions(const std::string& tools, const std::string& name,
+                                                bool exact) {
+  std::vector<function_schema> out;
   for (const auto tool : json_view(tools).elements()) {
     const auto function = member_of(tool, "function");
-    if (!function) continue;
-    const auto own_name = member_of(*function, "name");
+    const auto own_name = function ? member_of(*function, "name") : std::nullopt;
     if (!own_name || (!name.empty() && !own_name->is_string(name))) continue;
     const auto strict = member_of(*function, "strict");
     const auto schema = member_of(*function, "parameters");
     const bool matches = schema && (exact || (strict && strict->boolean() == true));
+    out.push_back(
+        {own_name->string().value_or(""), matches ? std::string(schema->source()) : R"({"type":"object"})"});
+  }
+  return out;
+}
+
+std::string call_schema(const std::vector<function_schema>& functions) {
+  json_writer out;
+  out.begin_object().key("anyOf").begin_array();
+  for (const auto& one : functions) {
     out.begin_object().field("type", "object").key("properties").begin_object();
-    out.key("name").begin_object().key("const").raw(own_name->source()).end_object();
-    out.key("arguments").raw(matches ? schema->source() : R"({"type":"object"})").end_object();
+    out.key("name").begin_object().field("const", one.name).end_object();
+    out.key("arguments").raw(one.arguments).end_object();
     out.key("required").begin_array().value("name").value("arguments").end_array();
     out.field("additionalProperties", false).end_object();
   }

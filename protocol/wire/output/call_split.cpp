@@ -38,6 +38,7 @@ bool call_split::find_call(output_items& out) {
       opening_ = held_.substr(0, first);
       held_.erase(0, first);
       reader_ = make_bare_call_reader(tools_);
+      num_before_ = calls_.num_begun();
       return true;
     }
   }
@@ -49,6 +50,7 @@ bool call_split::find_call(output_items& out) {
   opening_ = marker_;
   held_.erase(0, marker_.size());
   reader_ = make_call_reader(syntax_, tools_);
+  num_before_ = calls_.num_begun();
   return true;
 }
 
@@ -82,13 +84,13 @@ void call_split::add_text(std::string_view text, output_items& out) {
 }
 
 void call_split::finish(output_items& out) {
-  if (reader_ && calls_.is_open()) {
-    calls_.end(out);
-    held_.clear();
-  } else if (reader_ && calls_.num_calls() == 0) {
+  if (reader_ && calls_.num_begun() == num_before_) {
     add_text(opening_, out); // not enough of a call to be one
+  } else if (reader_) {
+    reader_->finish(held_, calls_, out);
+    calls_.end(out);
+    behind_call_ = true;
   }
-  if (reader_ && calls_.num_calls() > 0) held_.clear();
   reader_.reset();
   if (!held_.empty() && !calls_.is_full()) add_text(held_, out);
   held_.clear();

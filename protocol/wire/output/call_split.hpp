@@ -31,6 +31,7 @@ class call_split {
   std::string_view marker_;
   call_writer calls_;
   std::unique_ptr<call_reader> reader_; ///< inside a call
+  std::uint32_t num_before_ = 0;        ///< calls that were begun before the reader's
   std::string opening_;                 ///< what was removed before the call: text, if it is none
   std::string held_;
   std::string blanks_;       ///< behind the text: dropped if a call follows

@@ -35,6 +35,8 @@ class call_writer {
     if (num_begun_ <= max_calls_) out.push_back({output_item::kind::call_end, {}, num_begun_ - 1, {}});
   }
 
+  /// Calls that were begun, with those that are dropped.
+  std::uint32_t num_begun() const noexcept { return num_begun_; }
   bool is_open() const noexcept { return open_; }
   /// Calls that were written.
   std::uint32_t num_calls() const noexcept { return num_begun_ < max_calls_ ? num_begun_ : max_calls_; }

@@ -1,9 +1,9 @@
 // Calls whose body is JSON: Hermes, Llama 3, Mistral. Arguments are passed on as they arrive.
+#include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/output/call_reader.hpp"
+#include "protocol/wire/output/json_value_scan.hpp"
 
-#include <array>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -20,49 +20,6 @@ void skip(std::string& text, char separator = ' ') {
   std::size_t count = 0;
   while (count < text.size() && (is_blank(text[count]) || text[count] == separator)) ++count;
   text.erase(0, count);
-}
-
-/// Follows the nesting of one JSON value to its end.
-class value_end {
- public:
-  /// False if `c` is no longer part of the value, which only a number or a word shows.
-  bool takes(char c) noexcept {
-    if (in_string_) {
-      if (escaped_)
-        escaped_ = false;
-      else if (c == '\\')
-        escaped_ = true;
-      else if (c == '"')
-        in_string_ = false;
-      complete_ = !in_string_ && depth_ == 0;
-      return true;
-    }
-    if (depth_ == 0 && (c == ',' || c == '}' || c == ']')) return false;
-    if (c == '"') in_string_ = true;
-    if (c == '{' || c == '[') ++depth_;
-    if (c == '}' || c == ']') complete_ = --depth_ == 0;
-    return true;
-  }
-  bool complete() const noexcept { return complete_; }
-  bool in_string() const noexcept { return in_string_; }
-
- private:
-  std::size_t depth_ = 0;
-  bool in_string_ = false;
-  bool escaped_ = false;
-  bool complete_ = false;
-};
-
-/// A character as it may stand in JSON: models write line breaks into strings.
-void add_json(std::string& out, char c, bool in_string) {
-  if (!in_string || static_cast<unsigned char>(c) >= 0x20) {
-    out += c;
-    return;
-  }
-  std::array<char, 8> escape{};
-  std::snprintf(escape.data(), escape.size(), "\\u%04x",
-                static_cast<unsigned>(static_cast<unsigned char>(c)));
-  out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : escape.data();
 }
 
 /// {"name": "f", "arguments": {…}}, read character by character. Other members are skipped. Arguments that
@@ -175,7 +132,10 @@ class json_call {
   static std::optional<std::string> text_of(const std::string& json) {
     const auto size = json.find_last_not_of(" \n\r\t") + 1;
     if (size < 2 || json.front() != '"' || json[size - 1] != '"') return std::nullopt;
-    return json_view(std::string_view(json).substr(0, size)).string();
+    // Views take checked JSON alone, and a model may write any escape.
+    const auto text = "{\"v\":" + json.substr(0, size) + "}";
+    const auto checked = parse_object(text);
+    return checked ? (*checked->members().begin()).value.string() : std::nullopt;
   }
 
   const tool_signatures* known_;
@@ -277,6 +237,29 @@ class mistral_reader final : public call_reader {
     }
   }
 
+  static constexpr std::size_t longest_name = 512;
+
+  /// The name in front of the arguments, "f", "f[ARGS]" or "f[CALL_ID]123[ARGS]"; empty if it is none of
+  /// them.
+  static std::string name_of(std::string_view text) {
+    const auto take_word = [&] {
+      while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+      const auto word = text.substr(0, text.find_first_of(" \n\r\t["));
+      text.remove_prefix(word.size());
+      while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+      return word;
+    };
+    const auto take = [&](std::string_view mark) {
+      if (!text.starts_with(mark)) return false;
+      text.remove_prefix(mark.size());
+      return true;
+    };
+    const auto name = take_word();
+    if (take("[CALL_ID]")) take_word();
+    if (take("[ARGS]")) take_word();
+    return text.empty() ? std::string(name) : "";
+  }
+
   outcome give_back(std::string& text) {
     text.insert(0, before_);
     return outcome::no_call;
@@ -285,10 +268,9 @@ class mistral_reader final : public call_reader {
   outcome read_named(std::string& text, call_writer& calls, output_items& out) {
     if (form_ == form::name) {
       const auto begin = text.find('{');
-      if (begin == std::string::npos) return text.size() < 512 ? outcome::wants_more : outcome::no_call;
-      auto name = text.substr(0, std::min(text.find('['), begin)); // before [CALL_ID] or [ARGS]
-      skip(name);
-      while (!name.empty() && is_blank(name.back())) name.pop_back();
+      if (begin == std::string::npos && text.size() < longest_name) return outcome::wants_more;
+      if (begin >= longest_name) return outcome::no_call;
+      const auto name = name_of(std::string_view(text).substr(0, begin));
       if (name.empty()) return outcome::no_call;
       calls.begin(name, out);
       text.erase(0, begin);

@@ -25,9 +25,14 @@ bool is_text_schema(json_view schema) {
 
 } // namespace
 
+std::string harmony_call_header(const std::string& function) {
+  return "<|channel|>commentary to=functions." + function + " <|constrain|>json<|message|>";
+}
+
 call_syntax call_syntax_of(std::string_view text, std::string_view function) {
   const std::string name(function);
   const auto json = "{\"name\": \"" + name + "\", ";
+  if (has(text, "to=functions." + name) && has(text, "<|channel|>")) return call_syntax::harmony;
   if (has(text, "<function=" + name + ">")) return call_syntax::qwen3_coder;
   if (has(text, "<tool_call>" + name) && has(text, "<arg_key>")) return call_syntax::glm;
   if (has(text, "<|tool_call>call:" + name)) return call_syntax::gemma4;
@@ -40,7 +45,7 @@ call_syntax call_syntax_of(std::string_view text, std::string_view function) {
 
 bool marks_calls_by_special_tokens(call_syntax syntax) noexcept {
   return syntax == call_syntax::mistral || syntax == call_syntax::lfm2 || syntax == call_syntax::gemma4 ||
-         syntax == call_syntax::llama3;
+         syntax == call_syntax::llama3 || syntax == call_syntax::harmony;
 }
 
 tool_signatures::tool_signatures(const std::string& tools) {

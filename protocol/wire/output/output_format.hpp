@@ -20,15 +20,21 @@ struct reasoning_markers {
 
 /// How the outputs of a model are to be read.
 struct output_format {
-  reasoning_markers reasoning; ///< empty: it does not reason
-  call_syntax calls = call_syntax::none;
+  reasoning_markers reasoning;           ///< empty: it does not reason
+  call_syntax calls = call_syntax::none; ///< harmony: all of an output is in this format
 };
+
+/// The headers of harmony's messages, behind <|start|>assistant: of a call of `function`, and of an answer.
+std::string harmony_call_header(const std::string& function);
+inline constexpr const char* harmony_final_header = "<|channel|>final<|message|>";
 
 /// The syntax of the call in `rendered`, a conversation with a call of the function `name` as the model's
 /// chat template writes it; none if it is none of those we read.
 call_syntax call_syntax_of(std::string_view rendered, std::string_view name);
 /// What marks thoughts in most models.
 inline const reasoning_markers think_markers{"<think>", "</think>"};
+/// What marks them in harmony.
+inline const reasoning_markers harmony_markers{"<|channel|>analysis<|message|>", "<|end|>"};
 
 /// True if a marker of the syntax is a special token in the vocabularies of its models. Their text is needed
 /// then, whether the client wants to see special tokens or not.
@@ -55,6 +61,7 @@ struct output_plan {
   reasoning_markers reasoning;                  ///< empty: thoughts are not told apart
   bool begins_inside_reasoning = false;         ///< the prompt ends with the opening marker
   bool drops_reasoning = false;                 ///< thoughts are told apart and not returned
+  bool in_harmony = false;                      ///< all of it is in that format, whatever is told apart
   call_syntax calls = call_syntax::none;        ///< none: calls are not told apart
   std::shared_ptr<const tool_signatures> tools; ///< with calls
   std::uint32_t max_calls = 128;                ///< output behind the last of so many calls is dropped

@@ -6,6 +6,10 @@ namespace paceline::wire {
 
 output_pipeline::output_pipeline(const output_plan& plan, std::function<std::string()> make_id)
     : drops_reasoning_(plan.drops_reasoning) {
+  if (plan.in_harmony) {
+    harmony_.emplace(plan, call_writer(plan.max_calls, std::move(make_id)));
+    return;
+  }
   if (plan.reasoning) reasoning_.emplace(plan.reasoning, plan.begins_inside_reasoning);
   if (plan.calls != call_syntax::none)
     calls_.emplace(plan.calls, plan.tools, call_writer(plan.max_calls, std::move(make_id)));
@@ -13,6 +17,10 @@ output_pipeline::output_pipeline(const output_plan& plan, std::function<std::str
 
 output_items output_pipeline::feed(std::string text) {
   output_items out;
+  if (harmony_) {
+    harmony_->feed(text, out);
+    return out;
+  }
   if (!reasoning_) {
     answer(std::move(text), out);
     return out;
@@ -25,6 +33,7 @@ output_items output_pipeline::finish() {
   output_items out;
   if (reasoning_) add(reasoning_->finish(), out);
   if (calls_) calls_->finish(out);
+  if (harmony_) harmony_->finish(out);
   return out;
 }
 

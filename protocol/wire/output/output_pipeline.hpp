@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/output/call_split.hpp"
+#include "protocol/wire/output/harmony_split.hpp"
 #include "protocol/wire/output/output_format.hpp"
 #include "protocol/wire/output/output_item.hpp"
 #include "protocol/wire/output/reasoning_split.hpp"
@@ -13,9 +14,10 @@
 namespace paceline::wire {
 
 /// Turns the text of one choice, as the engine commits it, into the items that all replies are written from:
-/// thoughts are told apart first, then calls in the answer. Stop strings were applied before, because they
-/// end the generation (runtime/tokenizer/text_stream.hpp). The items, with those of the same kind joined, do
-/// not depend on the parts in which the text arrives. For one choice; not thread-safe.
+/// thoughts are told apart first, then calls in the answer; an output in harmony is read by one stage. Stop
+/// strings were applied before, because they end the generation (runtime/tokenizer/text_stream.hpp). The
+/// items, with those of the same kind joined, do not depend on the parts in which the text arrives. For one
+/// choice; not thread-safe.
 class output_pipeline {
  public:
   /// Finds nothing: all text is the answer.
@@ -28,11 +30,17 @@ class output_pipeline {
   output_items finish();
 
   /// True if no stage looks at the text.
-  bool finds_nothing() const noexcept { return !reasoning_ && !calls_; }
-  std::uint32_t num_calls() const noexcept { return calls_ ? calls_->num_calls() : 0; }
+  bool finds_nothing() const noexcept { return !reasoning_ && !calls_ && !harmony_; }
+  std::uint32_t num_calls() const noexcept {
+    return harmony_ ? harmony_->num_calls() : calls_ ? calls_->num_calls() : 0;
+  }
   /// Bytes at the beginning of the text that are known to be thoughts and their markers, for counting tokens.
-  std::size_t reasoning_bytes() const noexcept { return reasoning_ ? reasoning_->reasoning_bytes() : 0; }
-  bool may_reason() const noexcept { return reasoning_ && reasoning_->may_reason(); }
+  std::size_t reasoning_bytes() const noexcept {
+    return harmony_ ? harmony_->reasoning_bytes() : reasoning_ ? reasoning_->reasoning_bytes() : 0;
+  }
+  bool may_reason() const noexcept {
+    return harmony_ ? harmony_->may_reason() : reasoning_ && reasoning_->may_reason();
+  }
 
  private:
   void add(reasoning_split::parts parts, output_items& out);
@@ -41,6 +49,7 @@ class output_pipeline {
   std::optional<reasoning_split> reasoning_;
   bool drops_reasoning_ = false;
   std::optional<call_split> calls_;
+  std::optional<harmony_split> harmony_; ///< in place of the others
 };
 
 } // namespace paceline::wire

@@ -55,7 +55,26 @@ class tagged_reader final : public call_reader {
     }
     while (state_ == state::arguments)
       if (!read_argument(text, calls, out)) return outcome::wants_more;
-    return take_closing_tag(text);
+    const auto closed = take_closing_tag(text);
+    if (closed == outcome::ended) text.insert(0, std::exchange(between_, {}));
+    return closed;
+  }
+
+  /// A value that is cut becomes a text without an end. Tags without a value are text of the answer.
+  void finish(std::string& text, call_writer& calls, output_items& out) override {
+    if (const auto found = state_ == state::arguments ? find_argument(text) : std::nullopt) {
+      keep_between(text, *found);
+      auto value = std::string_view(text).substr(found->value);
+      value.remove_suffix(undecided_bytes(value, tags_.value_end));
+      if (tags_.strips_line && value.starts_with('\n')) value.remove_prefix(1);
+      auto json = beginning_of(found->name);
+      append_json_string(json, value);
+      json.pop_back();
+      calls.arguments(json, out);
+      text.clear();
+    }
+    if (state_ == state::close) text.clear();
+    text.insert(0, std::exchange(between_, {}));
   }
 
  private:
@@ -82,45 +101,73 @@ class tagged_reader final : public call_reader {
       }
     }
     if (end == std::string::npos) return text.size() < longest_name ? outcome::wants_more : outcome::no_call;
-    if (name.empty()) return outcome::no_call;
+    if (name.empty() || end > longest_name) return outcome::no_call;
     function_ = std::string(name);
     calls.begin(function_, out);
     text.erase(0, end);
     return outcome::ended;
   }
 
+  /// Where the tags of an argument stand.
+  struct argument {
+    std::size_t tag;
+    std::string_view name;
+    std::size_t behind_name, value_tag, value;
+  };
+  /// The first argument, if its tags are complete up to its value.
+  std::optional<argument> find_argument(std::string_view text) const {
+    const auto tag = text.find(tags_.name_begin);
+    if (tag == std::string_view::npos) return std::nullopt;
+    const auto name = tag + tags_.name_begin.size();
+    const auto name_end = text.find(tags_.name_end, name);
+    if (name_end == std::string_view::npos) return std::nullopt;
+    const auto behind_name = name_end + tags_.name_end.size();
+    const auto value_tag = text.find(tags_.value_begin, behind_name);
+    if (value_tag == std::string_view::npos) return std::nullopt;
+    return argument{tag, trimmed(text.substr(name, name_end - name)), behind_name, value_tag,
+                    value_tag + tags_.value_begin.size()};
+  }
+
   /// Reads one argument, or the end of the call. False if more text is needed.
   bool read_argument(std::string& text, call_writer& calls, output_items& out) {
     const auto all = std::string_view(text);
-    const auto begin = all.find(tags_.name_begin);
-    const auto call_end = all.substr(0, begin).find(tags_.call_end);
-    if (begin == std::string::npos && call_end == std::string::npos) return false;
-    if (call_end != std::string::npos) {
+    const auto call_end = all.substr(0, all.find(tags_.name_begin)).find(tags_.call_end);
+    if (call_end != std::string_view::npos) {
+      keep_between(all.substr(0, call_end));
       if (num_arguments_ > 0) calls.arguments("}", out);
       calls.end(out);
       text.erase(0, syntax_ == call_syntax::glm ? call_end : call_end + tags_.call_end.size());
       state_ = state::close;
       return true;
     }
-    const auto name_begin = begin + tags_.name_begin.size();
-    const auto name_end = text.find(tags_.name_end, name_begin);
-    if (name_end == std::string::npos) return false;
-    auto value_begin = name_end + tags_.name_end.size();
-    if (!tags_.value_begin.empty()) {
-      const auto found = text.find(tags_.value_begin, value_begin);
-      if (found == std::string::npos) return false;
-      value_begin = found + tags_.value_begin.size();
-    }
-    const auto value_end = text.find(tags_.value_end, std::max(value_begin, searched_));
+    const auto found = find_argument(text);
+    if (!found) return false;
+    const auto value_end = text.find(tags_.value_end, std::max(found->value, searched_));
     if (value_end == std::string::npos) {
       searched_ = text.size() - undecided_bytes(text, tags_.value_end);
       return false;
     }
     searched_ = 0;
-    write(trimmed(all.substr(name_begin, name_end - name_begin)),
-          all.substr(value_begin, value_end - value_begin), calls, out);
+    keep_between(all, *found);
+    write(found->name, all.substr(found->value, value_end - found->value), calls, out);
     text.erase(0, value_end + tags_.value_end.size());
     return true;
+  }
+
+  /// Keeps what is neither tag nor value: it becomes text behind the call.
+  void keep_between(std::string_view text) {
+    text = trimmed(text);
+    if (!text.empty()) between_.append(between_.empty() ? "" : " ").append(text);
+  }
+  void keep_between(std::string_view text, const argument& found) {
+    keep_between(text.substr(0, found.tag));
+    keep_between(text.substr(found.behind_name, found.value_tag - found.behind_name));
+  }
+
+  std::string beginning_of(std::string_view name) {
+    std::string json = num_arguments_++ == 0 ? "{" : ", ";
+    append_json_string(json, name);
+    return json += ": ";
   }
 
   void write(std::string_view name, std::string_view value, call_writer& calls, output_items& out) {
@@ -128,9 +175,7 @@ class tagged_reader final : public call_reader {
       if (!value.empty() && value.front() == '\n') value.remove_prefix(1);
       if (!value.empty() && value.back() == '\n') value.remove_suffix(1);
     }
-    std::string json = num_arguments_++ == 0 ? "{" : ", ";
-    append_json_string(json, name);
-    json += ": ";
+    auto json = beginning_of(name);
     const bool is_text = tools_ && tools_->takes_text(function_, name);
     if (const auto typed = is_text ? std::nullopt : as_json(trimmed(value)))
       json += *typed;
@@ -145,6 +190,7 @@ class tagged_reader final : public call_reader {
   state state_ = state::name;
   std::string function_;
   std::size_t num_arguments_ = 0;
+  std::string between_;      ///< what stands between arguments and belongs to none
   std::size_t searched_ = 0; ///< bytes of the text in which an incomplete value does not end
 };
 

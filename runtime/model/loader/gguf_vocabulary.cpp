@@ -1,6 +1,7 @@
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/tokenizer/known_spellings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +27,7 @@ constexpr std::string_view merges_key = "tokenizer.ggml.merges";
 constexpr std::size_t max_tokens = 1U << 24;
 constexpr std::uint64_t no_token = 0xffffffff; ///< what some writers store for "none"
 
-constexpr std::array<std::string_view, 14> end_of_turn_names = {
+constexpr std::array<std::string_view, 15> end_of_turn_names = {
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
@@ -37,6 +38,7 @@ constexpr std::array<std::string_view, 14> end_of_turn_names = {
     "<EOT>",
     "_<EOT>",
     "<|return|>",
+    "<|call|>",
     "<end_of_utterance>",
     "<turn|>",
     "<|end_of_turn|>",
@@ -181,8 +183,13 @@ std::vector<token_id> eos_like_ids(const vocabulary_data& vocabulary) {
   std::vector<token_id> ids;
   for (const auto& special : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
     if (special) ids.push_back(*special);
+  const auto has = [&](std::string_view spelling) {
+    return std::ranges::find(vocabulary.tokens, spelling) != vocabulary.tokens.end();
+  };
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    if (is_end_of_turn_name(vocabulary.tokens[i])) ids.push_back(token_id{static_cast<token_id::rep>(i)});
+    if (is_end_of_turn_name(vocabulary.tokens[i]) &&
+        !tokenizer::ends_only_a_message(vocabulary.tokens[i], has))
+      ids.push_back(token_id{static_cast<token_id::rep>(i)});
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;

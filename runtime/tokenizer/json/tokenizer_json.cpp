@@ -117,9 +117,12 @@ expected<void> set_specials(const tokenizer_json_settings& settings, std::string
     parts.eos_like.push_back(id);
   }
   if (parts.eos) parts.eos_like.push_back(*parts.eos);
+  const auto has = [&](std::string_view spelling) { return parts.tokens->find(spelling).has_value(); };
   for (std::size_t i = 0; i < parts.types.size(); ++i) {
     const token_id id{static_cast<token_id::rep>(i)};
-    if (parts.types[i] == token_type::control && ends_generation((*parts.tokens)[id]))
+    const auto spelling = (*parts.tokens)[id];
+    if (parts.types[i] == token_type::control && ends_generation(spelling) &&
+        !ends_only_a_message(spelling, has))
       parts.eos_like.push_back(id);
   }
   return {};

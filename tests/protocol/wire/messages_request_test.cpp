@@ -35,7 +35,7 @@ TEST(messages_request, reads_a_conversation_as_the_turns_of_templates) {
   const std::vector<chat_message> turns{
       {"system", "be\nbrief", "", {}, ""},
       {"user", "a\nb", "", {}, ""},
-      {"assistant", "c", "", {{"t1", "f", R"({"x":1})"}, {"t2", "g", "{}"}}, ""},
+      {"assistant", "c", "", {{"t1", "f", R"({"x":1})"}, {"t2", "g", "{}"}}, "", "hm"},
       {"tool", "42", "", {}, "t1"},
       {"tool", "4\n3", "", {}, "t2"},
       {"user", "so?", "", {}, ""}};
@@ -75,7 +75,7 @@ TEST(messages_request, reads_the_options_of_a_generation) {
   EXPECT_EQ(with(R"("thinking":{"type":"disabled"})")->prompt.enable_thinking, false);
   const auto adaptive = with(R"("thinking":{"type":"adaptive","display":"omitted"})");
   EXPECT_FALSE(adaptive->prompt.enable_thinking || adaptive->fields.thoughts.shown);
-  EXPECT_EQ(with(R"("output_config":{"effort":"low"})")->fields.reasoning, "output_config.effort");
+  EXPECT_EQ(with(R"("output_config":{"effort":"low"})")->fields.effort.level, "low");
   EXPECT_EQ(with(R"("unheard_of":1)")->fields.ignored_fields, (std::vector<std::string>{"unheard_of"}));
 }
 
@@ -90,6 +90,14 @@ TEST(messages_request, spells_tools_as_templates_expect_them) {
   EXPECT_FALSE(request->prompt.parallel_tool_calls);
   EXPECT_TRUE(with(tools)->prompt.parallel_tool_calls);
   EXPECT_EQ(with(tools + R"(,"tool_choice":{"type":"none"})")->prompt.tools, "");
+  const auto any = with(tools + R"(,"tool_choice":{"type":"any","name":"f"})");
+  ASSERT_TRUE(any) << any.failure().message;
+  EXPECT_TRUE(any->prompt.demand.required);
+  EXPECT_EQ(any->prompt.demand.function, "");
+  const auto named = with(tools + R"(,"tool_choice":{"type":"tool","name":"f"})");
+  ASSERT_TRUE(named) << named.failure().message;
+  EXPECT_TRUE(named->prompt.demand.required);
+  EXPECT_EQ(named->prompt.demand.function, "f");
   EXPECT_EQ(with(R"("tools":[])")->prompt.tools, "");
 }
 
@@ -115,6 +123,9 @@ TEST(messages_request, names_the_field_that_breaks_a_rule) {
       {R"("tools":[{"name":"f"}])", "tools[0].input_schema"},
       {R"("tools":[{"name":"f","input_schema":{},"description":1}])", "tools[0].description"},
       {R"("tool_choice":{})", "tool_choice.type"},
+      {R"("tool_choice":{"type":"any"})", "tool_choice"},
+      {R"("tool_choice":{"type":"tool"})", "tool_choice.name"},
+      {R"("tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"g"})", "tool_choice"},
       {R"("tool_choice":{"type":"some"})", "tool_choice.type"},
       {R"("tool_choice":{"type":"auto","disable_parallel_tool_use":1})",
        "tool_choice.disable_parallel_tool_use"},
@@ -164,8 +175,6 @@ TEST(messages_request, names_the_message_and_block_that_break_a_rule) {
 
 TEST(messages_request, refuses_by_name_what_is_not_offered) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"("tool_choice":{"type":"any"})", "tool_choice.type"},
-      {R"("tool_choice":{"type":"tool","name":"f"})", "tool_choice.type"},
       {R"("tools":[{"type":"web_search_20250305","name":"web_search"}])", "tools[0].type"},
       {R"("system":[{"type":"image"}])", "system[0].type"},
       {R"("mcp_servers":[{}])", "mcp_servers"},

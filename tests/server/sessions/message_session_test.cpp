@@ -19,7 +19,7 @@ struct message {
 
   message() {
     auto& model = edge.engine.bytes;
-    model.takes_tools = model.reasons = true;
+    model.takes_tools = model.thinks.any = true;
     model.format.calls = call_syntax::hermes;
     model.format.reasoning = wire::think_markers;
     model.set_context_length(4096);

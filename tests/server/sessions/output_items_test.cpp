@@ -23,7 +23,7 @@ std::string messages(const std::string& members) {
 }
 
 void speak_hermes(byte_model& model) {
-  model.takes_tools = model.reasons = true;
+  model.takes_tools = model.thinks.any = true;
   model.format.calls = call_syntax::hermes;
   model.format.reasoning = wire::think_markers;
   model.set_context_length(4096);

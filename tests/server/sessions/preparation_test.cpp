@@ -103,11 +103,83 @@ TEST(preparation, tools_are_accepted_where_calls_can_be_read) {
             R"({"anyOf":[{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object"}},)"
             R"("required":["name","arguments"],"additionalProperties":false}]})");
   EXPECT_EQ(asked->output.max_calls, 1U);
-  EXPECT_EQ(prepared(R"(,"response_format":{"type":"json_object"})").failure().param, "tools");
+  const auto either = prepared(R"(,"response_format":{"type":"json_object"})");
+  ASSERT_TRUE(either) << either.failure().message;
+  EXPECT_EQ(either->output.calls, call_syntax::hermes) << "as a bare object";
+  EXPECT_EQ(edge.engine.bytes.compiled.size(), 3U) << "a call, or the answer";
   EXPECT_EQ(prepared(R"(,"tool_choice":"required","min_tokens":3)").failure().param, "min_tokens");
   EXPECT_TRUE(prepared("")->sequences[0].skip_special_tokens);
   edge.engine.bytes.format.calls = call_syntax::mistral;
   EXPECT_FALSE(prepared("")->sequences[0].skip_special_tokens) << "its marker is a special token";
+}
+
+/// A constraint that allows any tokens.
+class no_constraint final : public token_constraint {
+  class cursor final : public constraint_cursor {
+   public:
+    std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
+      return all_;
+    }
+    std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
+                            std::span<const token_id> next) override {
+      return next.size();
+    }
+    void append_forced(std::span<const token_id>, std::size_t, std::vector<token_id>&) override {}
+
+   private:
+    std::vector<std::uint32_t> all_ = std::vector<std::uint32_t>(10, 0xFFFFFFFFU);
+  };
+
+ public:
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(); }
+  std::size_t num_bytes() const noexcept override { return 0; }
+};
+
+TEST(preparation, a_call_in_harmony_is_asked_for_by_its_header) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  model.format.calls = call_syntax::harmony;
+  model.constraint = std::make_shared<const no_constraint>();
+  const auto prepared = [&](const std::string& members) {
+    return prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":)"
+        R"({"type":"object","required":["a"]}}},{"type":"function","function":{"name":"g"}}])" +
+            members + "}");
+  };
+  const auto num_allowed = [&](const wire::parsed<prepared_completion>& made, const std::string& text) {
+    return made->sequences[0].constraint->begin()->num_allowed({}, {},
+                                                               *model.encode(text, false, true, 4096));
+  };
+  const auto free = prepared("");
+  EXPECT_TRUE(free->output.in_harmony);
+  EXPECT_FALSE(free->sequences[0].skip_special_tokens);
+  EXPECT_FALSE(free->sequences[0].constraint);
+
+  const auto asked = prepared(R"(,"tool_choice":"required")");
+  ASSERT_TRUE(asked) << asked.failure().message;
+  EXPECT_EQ(asked->output.calls, call_syntax::harmony);
+  EXPECT_EQ(asked->output.max_calls, 1U);
+  ASSERT_EQ(model.compiled.size(), 2U);
+  EXPECT_EQ(model.compiled[0].text, R"({"type":"object","required":["a"]})");
+  EXPECT_EQ(model.compiled[1].text, R"({"type":"object"})");
+  for (const std::string name : {"f", "g"}) {
+    const auto call = "<|channel|>commentary to=functions." + name + " <|constrain|>json<|message|>{";
+    EXPECT_EQ(num_allowed(asked, call), call.size());
+  }
+  EXPECT_EQ(num_allowed(asked, "<|channel|>final"), 11U);
+  const auto named = prepared(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})");
+  EXPECT_EQ(num_allowed(named, "<|channel|>commentary to=functions.f"), 35U);
+
+  const auto* chat =
+      R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}})";
+  const auto constrained = prepare_chat(edge.context, {}, chat);
+  EXPECT_EQ(num_allowed(constrained, "<|channel|>final<|message|>{"), 28U);
+  EXPECT_EQ(num_allowed(constrained, "{"), 0U);
+  const auto either = prepared(R"(,"response_format":{"type":"json_object"})");
+  EXPECT_EQ(num_allowed(either, "<|channel|>final<|message|>{"), 28U);
+  EXPECT_EQ(num_allowed(either, "<|channel|>commentary to=functions.g"), 36U);
 }
 
 TEST(preparation, a_message_is_constrained_as_a_chat_is) {
@@ -130,7 +202,7 @@ TEST(preparation, a_message_is_constrained_as_a_chat_is) {
 
 TEST(preparation, a_prompt_that_opens_a_thought_is_seen) {
   scripted_edge edge;
-  edge.engine.bytes.reasons = true;
+  edge.engine.bytes.thinks.any = true;
   edge.engine.bytes.format.reasoning = wire::think_markers;
   const auto begins_inside = [&](const char* text) {
     const auto chat = prepare_chat(
@@ -141,19 +213,55 @@ TEST(preparation, a_prompt_that_opens_a_thought_is_seen) {
   EXPECT_FALSE(begins_inside("<think></think>"));
 }
 
-TEST(preparation, options_for_reasoning_pass_where_there_is_none) {
+TEST(preparation, effort_is_what_the_template_makes_of_it) {
   scripted_edge edge;
-  const auto* chat = R"({"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low"})";
+  auto& model = edge.engine.bytes;
+  const auto variables = [&](const std::string& members) -> std::string {
+    const auto chat =
+        prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}],)" + members + "}");
+    if (!chat) return chat.failure().param;
+    return std::string(model.rendered.contains("enable_thinking")
+                           ? model.rendered.at("enable_thinking").as_bool() ? "on" : "off"
+                           : "") +
+           (model.rendered.contains("reasoning_effort")
+                ? std::string(model.rendered.at("reasoning_effort").as_string())
+                : "");
+  };
+  const auto effort = [&](const std::string& level) {
+    return variables("\"reasoning_effort\":\"" + level + "\"");
+  };
+  EXPECT_EQ(effort("high"), "") << "nothing to switch";
+  model.thinks = {true, false, false};
+  EXPECT_EQ(effort("medium"), "");
+  EXPECT_EQ(effort("none"), "reasoning_effort") << "it reasons always";
+  model.thinks = {true, true, false};
+  EXPECT_EQ(effort("none"), "off");
+  EXPECT_EQ(effort("low"), "on");
+  EXPECT_EQ(variables(R"("enable_thinking":false)"), "off");
+  EXPECT_EQ(variables(R"("enable_thinking":true,"chat_template_kwargs":{"enable_thinking":false})"), "off");
+  EXPECT_EQ(variables(R"("reasoning_effort":"high","chat_template_kwargs":{"enable_thinking":false})"),
+            "off");
+  model.thinks = {true, false, true};
+  EXPECT_EQ(effort("low"), "low");
+  EXPECT_EQ(effort("none"), "reasoning_effort");
+  EXPECT_EQ(variables(R"("chat_template_kwargs":{"reasoning_effort":"high"})"), "high");
+  EXPECT_EQ(variables(R"("chat_template_kwargs":{"reasoning_effort":"max"})"),
+            "chat_template_kwargs.reasoning_effort");
+
   const auto response = [&](const char* body) {
     return prepare_response(edge.context, {}, *wire::parse_response_request(body, {}), {});
   };
-  const auto* effort = R"({"input":"x","reasoning":{"effort":"low","summary":null}})";
-  EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
-  EXPECT_TRUE(response(effort));
-  edge.engine.bytes.reasons = true;
-  EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().param, "reasoning_effort");
-  EXPECT_EQ(response(effort).failure().param, "reasoning");
+  EXPECT_TRUE(response(R"({"input":"x","reasoning":{"effort":"low","summary":"auto"}})"));
+  EXPECT_EQ(model.rendered.at("reasoning_effort"), "low");
+  EXPECT_EQ(response(R"({"input":"x","reasoning":{"effort":"minimal"}})").failure().param,
+            "reasoning.effort");
   EXPECT_TRUE(response(R"({"input":"x","reasoning":{"effort":null}})"));
+  EXPECT_EQ(prepare_message(edge.context, {},
+                            R"({"max_tokens":4,"messages":[{"role":"user","content":"x"}],)"
+                            R"("output_config":{"effort":"max"}})")
+                .failure()
+                .param,
+            "output_config.effort");
 }
 
 TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens) {

@@ -64,6 +64,7 @@ const std::map<std::string_view, std::string> places = {
     {"input[].content[]",
      R"("input":[{"role":"user","content":[{"type":"text","text":"x","refusal":"x",%}]}])"},
     {"text", R"("text":{%})"},
+    {"reasoning", R"("reasoning":{%})"},
     {"text.format", R"("text":{"format":{"type":"json_object",%}})"},
 };
 
@@ -76,7 +77,7 @@ const std::map<std::string_view, std::string> message_places = {
      R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x",%}]}]}])"},
     {"system[]", R"("system":[{"type":"text","text":"x",%}])"},
     {"tools[]", R"("tools":[{"name":"f","input_schema":{},%}])"},
-    {"tool_choice", R"("tool_choice":{"type":"auto",%})"},
+    {"tool_choice", R"("tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","name":"f",%})"},
     {"thinking", R"("thinking":{"type":"enabled",%})"},
     {"metadata", R"("metadata":{%})"},
     {"output_config", R"("output_config":{%})"},
@@ -108,6 +109,7 @@ const std::map<std::string, std::string> companions = {
     {"messages[].content[].refusal", R"("type":"refusal")"},
     {"messages[].refusal", R"("content":null)"},
     {"messages[].tool_call_id", R"("role":"tool")"},
+    {"messages[].content[].thinking", R"("type":"thinking")"},
     {"input[].content[].refusal", R"("type":"refusal")"},
     {"input[].type", R"("name":"f","output":"x")"},
     {"input[].call_id", R"("type":"function_call","name":"f")"},

@@ -1,5 +1,7 @@
 #include "protocol/wire/output/output_pipeline.hpp"
 
+#include "output_reading.hpp"
+
 #include <gtest/gtest.h>
 
 #include <random>
@@ -17,42 +19,14 @@ output_plan plan_of(call_syntax calls, bool reasons = false) {
   output_plan plan;
   plan.calls = calls;
   plan.tools = std::make_shared<const tool_signatures>(tools);
-  if (reasons) plan.reasoning = think_markers;
+  plan.in_harmony = calls == call_syntax::harmony;
+  if (reasons) plan.reasoning = plan.in_harmony ? harmony_markers : think_markers;
   return plan;
 }
 
-/// All items of a text that arrives in `parts`, neighbours of the same kind joined.
-output_items read(const output_plan& plan, const std::vector<std::string>& parts) {
-  int num_ids = 0;
-  output_pipeline pipeline(plan, [&] { return "call_" + std::to_string(num_ids++); });
-  output_items all;
-  const auto add = [&](const output_items& items) {
-    for (const auto& item : items) {
-      const bool is_piece = item.what != kind::call_begin && item.what != kind::call_end;
-      is_piece ? append(all, item.what, item.text, item.call) : all.push_back(item);
-    }
-  };
-  for (const auto& part : parts) add(pipeline.feed(part));
-  add(pipeline.finish());
-  return all;
-}
-
-/// The items in one line: "reasoning | text | call_0 weather({...})".
-std::string told(const output_items& items) {
-  std::string out;
-  for (const auto& item : items) {
-    if (item.what == kind::call_arguments || item.what == kind::call_end) {
-      out += item.what == kind::call_end ? ")" : item.text;
-      continue;
-    }
-    if (!out.empty()) out += " | ";
-    if (item.what == kind::reasoning) out += "thinks:";
-    if (item.what == kind::call_begin) out += item.call_id + " ";
-    out += item.text;
-    if (item.what == kind::call_begin) out += "(";
-  }
-  return out;
-}
+using test::bytes_of;
+using test::read;
+using test::told;
 
 std::string told(const output_plan& plan, const std::string& text) { return told(read(plan, {text})); }
 
@@ -76,6 +50,8 @@ const spelled_output outputs[] = {
      "call_0 now({\"a\": 1})"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
      "call_0 now({\"a\": \"x\\ny\"})"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\\ud800\"}</tool_call>",
+     "<tool_call>{\"name\": \"now\\ud800\"}</tool_call>"}, // half a character is no name
     {call_syntax::hermes, "<tool_call>no call</tool_call> after", "<tool_call>no call</tool_call> after"},
     {call_syntax::hermes, "<tool_call>{\"name\": 7}</tool_call>", "<tool_call>{\"name\": 7}</tool_call>"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
@@ -144,9 +120,7 @@ TEST(output_pipeline, does_not_depend_on_the_parts_in_which_text_arrives) {
     const std::string text = "<think>\nWell, \n so</think>\n\n" + std::string(one.text);
     const auto plan = plan_of(one.calls, true);
     const auto whole = read(plan, {text});
-    std::vector<std::string> bytes;
-    for (const char c : text) bytes.emplace_back(1, c);
-    EXPECT_EQ(told(read(plan, bytes)), told(whole)) << one.text;
+    EXPECT_EQ(told(read(plan, bytes_of(text))), told(whole)) << one.text;
     for (int i = 0; i < 50; ++i) {
       std::vector<std::string> parts;
       for (std::size_t at = 0; at < text.size();) {

@@ -82,6 +82,17 @@ TEST(gguf_vocabulary, all_ids_that_end_a_generation_are_found) {
   EXPECT_FALSE(is_end_of_turn_name("<|im_start|>"));
 }
 
+TEST(gguf_vocabulary, an_end_of_a_message_ends_no_generation_in_harmony) {
+  const auto ends = [](std::vector<std::string> tokens) {
+    auto builder = bpe();
+    builder.set_strings("tokenizer.ggml.tokens", tokens).set_uint32("tokenizer.ggml.eos_token_id", 3);
+    return read(builder)->eos_like;
+  };
+  EXPECT_THAT(ends({"a", "b", "ab", "<|return|>", "<|end|>", "<|call|>"}),
+              ElementsAre(token_id{3}, token_id{5}));
+  EXPECT_THAT(ends({"a", "b", "ab", "<|endoftext|>", "<|end|>"}), ElementsAre(token_id{3}, token_id{4}));
+}
+
 TEST(gguf_vocabulary, ids_are_below_the_number_of_tokens_or_none) {
   for (const char* name : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
     const auto key = "tokenizer.ggml." + std::string(name) + "_token_id";

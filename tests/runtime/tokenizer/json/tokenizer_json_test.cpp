@@ -99,6 +99,27 @@ TEST(tokenizer_json, settings_beside_the_file_decide_on_bos_and_eos) {
   EXPECT_FALSE(read_tokenizer_json(byte_level_file, {.eos_ids = {token_id{14}}}));
 }
 
+TEST(tokenizer_json, an_end_of_a_message_ends_no_generation_in_harmony) {
+  const auto ends = [](const std::vector<std::string>& specials) {
+    std::string added;
+    for (std::size_t i = 0; i < specials.size(); ++i)
+      added += (i == 0 ? "" : ", ") + (R"({"id": )" + std::to_string(12 + i)) + R"(, "content": ")" +
+               specials[i] + R"(", "normalized": false, "special": true})";
+    std::string file(byte_level_file);
+    const auto begin = file.find('{', file.find("added_tokens"));
+    file.replace(begin, file.find("\n  ],", begin) - begin, added);
+    file.replace(
+        file.find("\"single\""), file.find("\n  \"decoder\"") - file.find("\"single\""),
+        R"("single": [{"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {}},)");
+    std::vector<int> out;
+    const auto made = read(file);
+    for (const auto id : made.eos_like()) out.push_back(id.value);
+    return out;
+  };
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "<|call|>"}), (ints{13, 14}));
+  EXPECT_EQ(ends({"<|end|>", "<|return|>"}), (ints{12, 13}));
+}
+
 TEST(tokenizer_json, a_unigram_file_takes_the_likeliest_split) {
   const tokenizer t = read(R"({"model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false,
       "vocab": [["<unk>", 0], ["▁", -3], ["▁a", -1], ["a", -2], ["aa", -2.5]]},

@@ -1,0 +1,82 @@
+#include "runtime/grammar/alternatives.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+using tokens = std::span<const token_id>;
+using list = std::vector<std::shared_ptr<const token_constraint>>;
+
+struct terms {
+  list alternatives;
+  std::size_t num_words = 0; ///< of a mask
+};
+
+bool has_any(std::span<const std::uint32_t> mask) {
+  return std::ranges::any_of(mask, [](std::uint32_t word) { return word != 0; });
+}
+
+class cursor final : public constraint_cursor {
+ public:
+  explicit cursor(std::shared_ptr<const terms> common) : terms_(std::move(common)) {
+    for (const auto& one : terms_->alternatives) cursors_.push_back(one->begin());
+  }
+
+  std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
+    mask_.assign(terms_->num_words, 0);
+    for (const auto& one : cursors_) {
+      const auto own = one->allowed(output, path);
+      for (std::size_t i = 0; i < std::min(own.size(), mask_.size()); ++i) mask_[i] |= own[i];
+    }
+    return mask_;
+  }
+
+  std::size_t num_allowed(tokens output, tokens path, tokens next) override {
+    std::size_t most = 0;
+    for (const auto& one : cursors_) most = std::max(most, one->num_allowed(output, path, next));
+    return most;
+  }
+
+  void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {
+    constraint_cursor* only = nullptr;
+    for (const auto& one : cursors_) {
+      if (!has_any(one->allowed(output, {}))) continue;
+      if (only != nullptr) return;
+      only = one.get();
+    }
+    if (only != nullptr) only->append_forced(output, max_tokens, out);
+  }
+
+ private:
+  std::shared_ptr<const terms> terms_;
+  std::vector<std::unique_ptr<constraint_cursor>> cursors_;
+  std::vector<std::uint32_t> mask_;
+};
+
+class constraint final : public token_constraint {
+ public:
+  explicit constraint(std::shared_ptr<const terms> common) : terms_(std::move(common)) {}
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(terms_); }
+  std::size_t num_bytes() const noexcept override {
+    std::size_t bytes = 0;
+    for (const auto& one : terms_->alternatives) bytes += one->num_bytes();
+    return bytes;
+  }
+
+ private:
+  std::shared_ptr<const terms> terms_;
+};
+
+} // namespace
+
+std::shared_ptr<const token_constraint> any_alternative(list alternatives, std::uint32_t vocab_size) {
+  auto common = std::make_shared<terms>();
+  common->alternatives = std::move(alternatives);
+  common->num_words = (std::size_t{vocab_size} + 31) / 32;
+  return std::make_shared<constraint>(std::move(common));
+}
+
+} // namespace paceline::grammar
