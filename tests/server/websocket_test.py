@@ -4,13 +4,10 @@ import socket
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
+
+from daemon import open_socket
 
 ENDINGS = ("response.completed", "response.incomplete", "response.failed")
-
-
-def open_socket(daemon, **options):
-    return connect(daemon.url.replace("http", "ws") + "/v1/responses", max_size=None, compression=None, **options)
 
 
 def create(ws, **fields):
@@ -117,6 +114,9 @@ def test_positions_ids_and_rounds_are_told_when_asked(daemon):
         assert delta["token_index"] == len(tokens)
         tokens += delta["token_ids"]
     final = events[-1]["response"]
+    assert tokens == final["paceline"]["token_ids"] and len(tokens) == 40
+    rounds = [e["round"] for e in events if e["type"] == "paceline.round"]
+    assert rounds and all(r["num_accepted"] <= len(r["draft_tokens"]) for r in rounds)
     assert [token for r in rounds for token in r["tokens"]] == tokens
     for before, r in zip([{"end_us": 0}] + rounds, rounds):
         assert before["end_us"] <= r["start_us"] < r["end_us"]
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_read_is_held_back_and_then_closed(start_daemon):
     closed = daemon.metric("paceline_stalled_closes_total")
     raw = socket.create_connection((daemon.host, daemon.port))
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    with connect(daemon.url.replace("http", "ws") + "/v1/responses", sock=raw, max_size=None, max_queue=1, compression=None) as ws:
+    with open_socket(daemon, sock=raw, max_queue=1) as ws:
         create(ws, input="x", max_output_tokens=900000)
         daemon.wait_for(lambda: daemon.metric("paceline_flow_pauses_total") > 0)
         generated = daemon.metric("paceline_generation_tokens_total")
