@@ -145,6 +145,14 @@ def read_reply(connection):
     return int(lines[0].split()[1]), headers, body
 
 
+def open_socket(daemon, **options):
+    """A WebSocket to /v1/responses."""
+    from websockets.sync.client import connect
+
+    tls = {"ssl": daemon.tls, "server_hostname": "localhost"} if daemon.tls else {}
+    return connect(daemon.url.replace("http", "ws", 1) + "/v1/responses", max_size=None, compression=None, **tls, **options)
+
+
 def is_closed(connection):
     """True once the peer has closed; reads what is left."""
     try:

@@ -12,62 +12,17 @@ import time
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
 
-from daemon import Daemon, is_closed, read_reply
+from certificates import Files, section
+from daemon import Daemon, is_closed, open_socket, read_reply
 
 PROGRAM = os.environ["PACELINE_BIN"]
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-class Authority:
-    """A certificate authority in a folder, by the openssl command."""
-
-    def __init__(self, folder, name):
-        self.folder, self.name = folder, name
-        self.file = folder / f"{name}.pem"
-        self.openssl("req", "-x509", *self.new_key(name), "-out", self.file, "-days", "30", "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE")
-
-    def openssl(self, *arguments):
-        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
-
-    def new_key(self, name):
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.folder / f"{name}.key"]
-
-    def issue(self, name):
-        """Certificate and key for localhost, as the files of `server.tls`."""
-        request, extensions, certificate = (self.folder / f"{name}.{ending}" for ending in ("csr", "ext", "pem"))
-        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-        self.openssl("req", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
-        self.openssl("x509", "-req", "-in", request, "-CA", self.file, "-CAkey", self.folder / f"{self.name}.key", "-CAcreateserial",
-                     "-days", "10", "-extfile", extensions, "-out", certificate)
-        return certificate, self.folder / f"{name}.key"
-
-    def trust(self, identity=None):
-        """The context of a client that trusts this authority."""
-        context = ssl.create_default_context(cafile=self.file)
-        if identity:
-            context.load_cert_chain(*identity)
-        return context
-
-
-class Files:
-    def __init__(self, folder):
-        self.ca = Authority(folder, "ca")
-        self.other_ca = Authority(folder, "other-ca")
-        self.server = self.ca.issue("server")
-        self.second = self.ca.issue("second")
-        self.client = self.ca.issue("client")
-        self.stranger = self.other_ca.issue("stranger")
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("certificates"))
-
-
-def section(certificate, key, more="", server=""):
-    return f"server: {{tls: {{certificate: {certificate}, key: {key}{more}}}{server}}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +87,8 @@ def test_streams_through_tls(daemon):
     assert text == daemon.post("/v1/completions", body | {"stream": False})[2]["choices"][0]["text"]
 
 
-def open_websocket(daemon):
-    return connect(daemon.url.replace("https", "wss") + "/v1/responses", ssl=daemon.tls, server_hostname="localhost", compression=None)
-
-
 def test_websocket_through_tls(daemon):
-    with open_websocket(daemon) as ws:
+    with open_socket(daemon) as ws:
         for lane in "ab":
             ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 20, "ignore_eos": True, "stream_id": lane}))
         ended = 0
@@ -148,7 +99,7 @@ def test_websocket_through_tls(daemon):
 
 @pytest.mark.parametrize("way", ["reset", "fin", "close_notify"])
 def test_a_websocket_that_is_cut_off_leaves_nothing_behind(daemon, way):
-    with contextlib.suppress(OSError, ConnectionClosed), open_websocket(daemon) as ws:
+    with contextlib.suppress(OSError, ConnectionClosed), open_socket(daemon) as ws:
         ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 4000, "ignore_eos": True}))
         ws.recv(timeout=10)
         if way == "reset":
@@ -424,7 +375,7 @@ def test_a_drain_ends_streams_in_order_and_idle_connections_cleanly(start_tls):
     for connection in streams:
         connection.sendall(post_bytes({"prompt": "x", "max_tokens": 100, "stream": True, "ignore_eos": True}))
         assert connection.recv(5) == b"HTTP/"
-    with open_websocket(daemon) as ws:
+    with open_socket(daemon) as ws:
         daemon.terminate()
         assert idle.recv(1) == b"", "a clean end, at once"
         with pytest.raises(ConnectionClosed):
