@@ -35,13 +35,26 @@ def calling(city):
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
 
 
+# Examples that so small a model imitates.
+WEATHER = (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy"))
+
+
 def weather_talk():
-    """Examples that so small a model imitates."""
     talk = []
-    for city, weather in (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy")):
+    for city, weather in WEATHER:
         talk += [{"role": "user", "content": f"What is the weather in {city}?"}, calling(city)]
         talk += [{"role": "tool", "tool_call_id": "call_1", "content": weather}]
     return talk + [{"role": "user", "content": "What is the weather in Berlin?"}]
+
+
+def weather_items():
+    """The same as items of a response."""
+    items = []
+    for city, weather in WEATHER:
+        items += [{"role": "user", "content": f"What is the weather in {city}?"}]
+        items += [{"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": json.dumps({"city": city})}]
+        items += [{"type": "function_call_output", "call_id": "call_1", "output": weather}]
+    return items + [{"role": "user", "content": "What is the weather in Berlin?"}]
 
 
 def sums_talk():
@@ -105,12 +118,7 @@ def test_thoughts_are_counted_and_switchable(client):
 
 
 def test_a_response_has_items_and_goes_on_with_the_result(client):
-    talk = [{"role": m["role"], "content": m["content"]} for m in weather_talk() if m["role"] == "user"]
-    given = []
-    for question, (city, weather) in zip(talk, (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy"))):
-        call = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": json.dumps({"city": city})}
-        given += [question, call, {"type": "function_call_output", "call_id": "call_1", "output": weather}]
-    given.append(talk[-1])
+    given = weather_items()
     arguments = dict(model="smollm2", input=given, tools=FLAT_TOOLS, temperature=0, max_output_tokens=48)
     reply = client.responses.create(**arguments)
     assert [(item.type, item.name, item.arguments) for item in reply.output] == [("function_call", "get_weather", '{"city": "Berlin"}')]
@@ -146,12 +154,7 @@ def test_a_response_over_websocket_has_its_calls_in_the_conversation(client):
                 if event.type in ("response.completed", "response.incomplete", "response.failed"):
                     return event.response
 
-        examples = []
-        for city, weather in (("Paris", "sunny"), ("Rome", "rainy"), ("Oslo", "snowy")):
-            examples += [{"role": "user", "content": f"What is the weather in {city}?"}]
-            examples += [{"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": json.dumps({"city": city})}]
-            examples += [{"type": "function_call_output", "call_id": "c", "output": weather}]
-        first = ask(input=examples + [{"role": "user", "content": "What is the weather in Berlin?"}])
+        first = ask(input=weather_items())
         assert first.output[0].name == "get_weather"
         result = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "windy"}
         second = ask(input=[result, {"role": "user", "content": "What is the weather in Madrid?"}], previous_response_id=first.id)
