@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-deploy/packages.sh
+deploy/packages.sh --clients
 deploy/python_env.sh
 deploy/xgrammar.sh
 deploy/websocket_conformance.sh --prepare
