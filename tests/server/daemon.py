@@ -16,16 +16,26 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 {%- if tools %}{{ tools | tojson }}{% endif -%}
 {%- if add_generation_prompt %}<assistant>{% endif -%}
 """
+HASH_MODEL = """  - name: hash
+    aliases: [other-name]
+    kind: hash
+    context_length: 4096
+    chat_template: {template}
+    default_drafter: lookup
+    drafters:
+      - {{name: lookup, kind: ngram}}
+"""
 
 
 class Daemon:
     """One `paceline serve`; `overrides` are paths of options with their values, `sections` YAML of the file.
 
-    `tls`: the context of clients, where the daemon speaks TLS.
+    `tls`: the context of clients, where the daemon speaks TLS. `models`: YAML of the models instead of the hash model.
     """
 
-    def __init__(self, folder: pathlib.Path, sections="", environment={}, stderr=subprocess.PIPE, tls=None, **overrides):
+    def __init__(self, folder: pathlib.Path, sections="", environment={}, stderr=subprocess.PIPE, tls=None, models=None, **overrides):
         self.tls = tls
+        self.models = models
         self.template = folder / "chat.jinja"
         self.template.write_text(CHAT_TEMPLATE)
         self.config = folder / "daemon.yaml"
@@ -51,14 +61,8 @@ class Daemon:
         fresh.write_text(
             "version: 1\n"
             "models:\n"
-            "  - name: hash\n"
-            "    aliases: [other-name]\n"
-            "    kind: hash\n"
-            "    context_length: 4096\n"
-            f"    chat_template: {self.template}\n"
-            "    default_drafter: lookup\n"
-            "    drafters:\n"
-            "      - {name: lookup, kind: ngram}\n" + sections
+            + (self.models or HASH_MODEL.format(template=self.template))
+            + sections
         )
         os.replace(fresh, self.config)
 
