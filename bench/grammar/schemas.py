@@ -133,14 +133,50 @@ def made_schema(rng, depth=0):
     return {"type": kind}
 
 
-def run_own(model, count=200, samples=5):
+def made_combination(rng, depth=0):
+    """A schema of combined keywords, which hand-written schemas and generators have more rarely."""
+    inner = lambda: made_combination(rng, depth + 1)
+    small = lambda: rng.choice([{"const": rng.choice(["a", 1, None, True, 2.5])}, {"type": rng.choice(["string", "integer", "boolean", "null"])},
+                                {"multipleOf": rng.choice([2, 3, 0.5, 0.01])}, {"minimum": rng.randrange(9)}, {"pattern": rng.choice(["^a", "b$", "x|y"])}, True])
+    kinds = ["not", "if", "oneOf", "multipleOf", "allOf", "anyOf"] + (["contains", "unique", "object", "prefix", "dependent", "id", "patterns"] * 2 if depth < 2 else [])
+    kind = rng.choice(kinds)
+    if kind == "not":
+        return {"type": ["string", "integer", "null", "boolean", "number"], "not": rng.choice([small(), {"enum": ["a", 1, True, 7.5]}, {"type": "string"}])}
+    if kind == "if":
+        return {"type": ["integer", "null", "boolean", "string"], "if": small(), "then": small(), **rng.choice([{}, {"else": small()}])}
+    if kind in ("oneOf", "anyOf", "allOf"):
+        return {kind: [small(), small()]}
+    if kind == "multipleOf":
+        return {"type": rng.choice(["number", "integer"]), "multipleOf": rng.choice([0.1, 0.25, 1.5, 7, 12, 0.03]),
+                **rng.choice([{}, {"minimum": 0}, {"exclusiveMaximum": 0}, {"minimum": -3, "maximum": 50.5}])}
+    if kind == "contains":
+        return {"type": "array", "items": rng.choice([True, {"type": ["integer", "string"]}]), "contains": small(),
+                **rng.choice([{}, {"minContains": rng.randrange(3)}]), **rng.choice([{}, {"maxContains": rng.randrange(1, 4)}]),
+                **rng.choice([{}, {"maxItems": 4}]), **rng.choice([{}, {"unevaluatedItems": False, "prefixItems": [True]}])}
+    if kind == "unique":
+        return {"type": "array", "uniqueItems": True, "items": {"enum": rng.sample(["a", "b", 1, 1.5, None, True, "c", "d"], rng.randrange(1, 9))}}
+    if kind == "prefix":
+        return {"type": "array", "not": {"prefixItems": [small()]}, "maxItems": 3}
+    if kind == "dependent":
+        return {"type": "object", "properties": {"a": inner(), "b": inner()}, "dependentRequired": {"a": ["b"]}, "not": {"required": ["c"]}, "additionalProperties": False}
+    if kind == "id":
+        return {"$id": f"http://x/{rng.random()}", "$defs": {"a": {"$anchor": "here", **inner()}}, "type": "object", "properties": {"next": {"$ref": "#here"}}, "additionalProperties": {"$ref": "#/$defs/a"}}
+    if kind == "patterns":
+        return {"type": "object", "properties": {"foo": inner()}, "patternProperties": {"^a": inner(), "b$": small()}, "additionalProperties": rng.choice([False, small()]),
+                **rng.choice([{}, {"propertyNames": {"maxLength": 5}}])}
+    names = rng.sample(["a", "b", "c", "d"], 3)
+    return {"type": "object", "properties": {names[0]: inner(), names[1]: inner()}, "required": names[1:], **rng.choice([{}, {"unevaluatedProperties": False}, {"minProperties": 2}])}
+
+
+def run_own(model, make, count=200, samples=5):
     rng = random.Random(1)
-    schemas = [made_schema(rng) for _ in range(count)]
+    schemas = [make(rng) for _ in range(count)]
     lines = [{"kind": "json_schema", "source": json.dumps(s), "samples": samples, "seed": i, "max_tokens": 100} for i, s in enumerate(schemas)]
     result, worst = Counter(), 0
     for schema, answer in zip(schemas, ask(model, lines)):
         if "error" in answer:
-            result["refused"] += 1
+            nothing_is_valid = "no value obeys it" in answer["error"]["message"]
+            result["nothing is valid" if nothing_is_valid else "refused"] += 1
             continue
         result["compiled"] += 1
         worst = max(worst, answer["seconds"])
@@ -172,8 +208,9 @@ def main():
         total.update(row)
         lines.append(f"| {file} | " + " | ".join(str(row[c]) for c in columns) + " |")
     lines.append("| all | " + " | ".join(str(total[c]) for c in columns) + " |")
-    own, worst = run_own(options.model)
-    lines += ["", f"Own schemas: {dict(own)}; the slowest compilation took {worst:.3f} s."]
+    for name, make in (("Own schemas", made_schema), ("Combinations of keywords", made_combination)):
+        own, worst = run_own(options.model, make)
+        lines += ["", f"{name}: {dict(own)}; the slowest compilation took {worst:.3f} s."]
     text = "\n".join(lines) + "\n"
     print(text)
     if options.out:

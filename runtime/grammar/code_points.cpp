@@ -52,6 +52,10 @@ code_set inverted(const code_set& set) {
 
 } // namespace
 
+bool contains(const code_set& set, std::uint32_t code) {
+  return std::any_of(set.begin(), set.end(), [&](code_range r) { return r.first <= code && code <= r.last; });
+}
+
 code_set intersection(const code_set& a, const code_set& b) {
   code_set out;
   for (const code_range x : a)

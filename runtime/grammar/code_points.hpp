@@ -23,6 +23,7 @@ inline constexpr std::uint32_t last_code_point = 0x10FFFF;
 /// Ranges in any order and overlapping, as a set. Surrogates, which are no characters, are left out.
 code_set to_set(std::vector<code_range> ranges);
 code_set complement(const code_set& set);
+bool contains(const code_set& set, std::uint32_t code);
 code_set intersection(const code_set& a, const code_set& b);
 
 /// The character at `at` of well-formed UTF-8, and `at` behind it; nullopt if it is ill-formed.

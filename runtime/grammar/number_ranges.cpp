@@ -116,15 +116,26 @@ decimal_bound with_decimals(decimal_bound bound, std::uint32_t num_decimals) {
   return bound;
 }
 
+/// How many digits may follow a number of units of the last decimal, and one more, so that the number is not
+/// rounded to another of fewer digits when it is read as a double.
+int spare_digits(std::int64_t scaled) {
+  constexpr int safe_digits = 15;
+  return std::max(safe_digits - 1 - static_cast<int>(std::to_string(scaled).size()), 0);
+}
+
 /// Numbers from 0 on within bounds of `k` decimals each.
 std::string magnitude_range(std::optional<decimal_bound> min, const std::optional<decimal_bound>& max,
                             std::uint32_t k) {
   if (max && (max->scaled < 0 || (max->scaled == 0 && max->is_exclusive))) return "";
   if (!min || min->scaled < 0) min = decimal_bound{0, k, false};
   const digit_ranges digits(k);
-  const std::string more = k == 0 ? " (\".\" [0-9]+)?" : " [0-9]*";
+  // A program that reads numbers as doubles must not take one for an exclusive bound.
+  const auto spare = spare_digits(std::max(std::abs(min->scaled), max ? std::abs(max->scaled) : 0));
+  const std::string decimals = max && max->is_exclusive ? "[0-9]{0," + std::to_string(spare) + "}" : "[0-9]*";
+  const std::string more = k == 0 ? " (\".\" [0-9] " + decimals + ")?" : " " + decimals;
   const std::string none = k == 0 ? " (\".\" \"0\"+)?" : " \"0\"*";
-  const std::string some = (k == 0 ? std::string(" \".\"") : std::string()) + " [0-9]* [1-9] [0-9]*";
+  const std::string some = (k == 0 ? std::string(" \".\"") : std::string()) + " [0-9]{0," +
+                           std::to_string(spare) + "} [1-9] \"0\"*";
   std::vector<std::string> parts;
   auto low = min->scaled;
   const bool is_point = max && max->scaled <= low;
@@ -205,6 +216,37 @@ std::string number_range(const std::optional<decimal_bound>& min, const std::opt
       !below.empty() && (!low || low->scaled < 0))
     parts.push_back("\"-\" " + below);
   return joined(parts);
+}
+
+std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
+  const digit_ranges digits(0);
+  const std::string fraction = " \".\" [0-9]{0,5} [1-9] \"0\"*"; // so that a double has it
+  constexpr std::int64_t most = 99'999'999;
+  // From a bound that is no integer only what lies behind the next one.
+  const auto inclusive = [](decimal_bound bound) {
+    bound.is_exclusive = false;
+    return bound;
+  };
+  std::optional<std::int64_t> low;
+  std::optional<std::int64_t> high;
+  if (min) low = lowest_integer(inclusive(*min));
+  if (max) high = highest_integer(inclusive(*max));
+  std::vector<std::string> parts;
+  const auto put = [&](const std::string& sign, std::int64_t from, std::optional<std::int64_t> to) {
+    if (const auto last = std::min(to.value_or(most), most) - 1; from <= last)
+      parts.push_back(sign + digits.natural(from, last) + fraction);
+  };
+  if (!max || *high > 0) put("", std::max<std::int64_t>(low.value_or(0), 0), high);
+  if (!min || *low < 0)
+    put("\"-\" ", std::max<std::int64_t>(-high.value_or(0), 0), low ? std::optional(-*low) : low);
+  return joined(parts);
+}
+
+bool is_less(const decimal_bound& a, const decimal_bound& b) {
+  const auto value_of = [](const decimal_bound& one) {
+    return static_cast<double>(one.scaled) / static_cast<double>(power_of_ten(one.num_decimals));
+  };
+  return value_of(a) < value_of(b);
 }
 
 } // namespace paceline::grammar

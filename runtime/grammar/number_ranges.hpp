@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace paceline::grammar {
 
@@ -18,6 +19,20 @@ struct decimal_bound {
 /// A JSON number with at most 6 decimals and at most 15 digits; nullopt otherwise.
 std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_exclusive);
 
+/// Whether a number is a multiple of another; nullopt if one of them has too many digits to tell.
+std::optional<bool> is_multiple(const boost::json::value& number, const boost::json::value& unit);
+/// The least common multiple of positive numbers; nullopt if it has too many digits.
+std::optional<decimal_bound> common_multiple(const decimal_bound& a, const decimal_bound& b);
+
+/// Rules for the multiples of a number from 0 on, digit by digit: the body of rule i is called `prefix` i,
+/// and the number is what `first` matches. nullopt if they would be more than 300.
+struct digit_rules {
+  std::string first;
+  std::vector<std::string> bodies;
+};
+std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_integers, bool with_zero,
+                                        const std::string& prefix);
+
 /// EBNF for all integers from `min` to `max`, both included, without leading zeros; "" if there are none.
 std::string integer_range(std::optional<std::int64_t> min, std::optional<std::int64_t> max);
 
@@ -27,5 +42,9 @@ std::string integer_range(const std::optional<decimal_bound>& min, const std::op
 /// EBNF for numbers within the bounds, without exponents; "" if there are none. A number with a fraction has
 /// at least as many decimals as the bounds have.
 std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
+/// Those of them that are no integers.
+std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
+
+bool is_less(const decimal_bound& a, const decimal_bound& b);
 
 } // namespace paceline::grammar

@@ -9,16 +9,8 @@ namespace {
 
 using kind = regex_node::kind;
 
-/// What a JSON string has as it is.
-const code_set& raw_in_json() {
-  static const code_set set = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
-  return set;
-}
-
 constexpr std::array<std::pair<char, char>, 7> short_escapes{
     {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
-
-bool contains(const code_set& set, std::uint32_t code) { return !intersection(set, {{code, code}}).empty(); }
 
 bool is_everything(const code_set& set) { return complement(set).empty(); }
 
@@ -28,23 +20,6 @@ std::string class_of(const code_set& set) {
   std::string out;
   append_class(out, set);
   return is_single(set) ? "\"" + out.substr(1, out.size() - 2) + "\"" : out;
-}
-
-/// The spellings of a set's characters in a JSON string, as alternatives.
-std::vector<std::string> json_spellings(const code_set& set) {
-  std::vector<std::string> out;
-  if (is_everything(set)) return {std::string(json_character_rule)};
-  const code_set raw = intersection(set, raw_in_json());
-  if (!raw.empty()) out.push_back(class_of(raw));
-  const auto escape = [&](const std::string& text) { append_literal(out.emplace_back(), text); };
-  for (const auto& [character, letter] : short_escapes)
-    if (contains(set, static_cast<unsigned char>(character))) escape({'\\', letter});
-  for (std::uint32_t code = 0; code < 0x20; ++code) {
-    const bool is_short = code == 8 || code == 9 || code == 10 || code == 12 || code == 13;
-    if (is_short || !contains(set, code)) continue;
-    escape(std::string("\\u00") + (code < 16 ? '0' : '1') + "0123456789abcdef"[code % 16]);
-  }
-  return out;
 }
 
 std::string joined(const std::vector<std::string>& alternatives) {
@@ -184,6 +159,27 @@ regex_node unanchored(regex_node node, bool is_whole) {
 }
 
 } // namespace
+
+const code_set& raw_in_json() {
+  static const code_set set = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
+  return set;
+}
+
+std::vector<std::string> json_spellings(const code_set& set) {
+  std::vector<std::string> out;
+  if (is_everything(set)) return {std::string(json_character_rule)};
+  const code_set raw = intersection(set, raw_in_json());
+  if (!raw.empty()) out.push_back(class_of(raw));
+  const auto escape = [&](const std::string& text) { append_literal(out.emplace_back(), text); };
+  for (const auto& [character, letter] : short_escapes)
+    if (contains(set, static_cast<unsigned char>(character))) escape({'\\', letter});
+  for (std::uint32_t code = 0; code < 0x20; ++code) {
+    const bool is_short = code == 8 || code == 9 || code == 10 || code == 12 || code == 13;
+    if (is_short || !contains(set, code)) continue;
+    escape(std::string("\\u00") + (code < 16 ? '0' : '1') + "0123456789abcdef"[code % 16]);
+  }
+  return out;
+}
 
 expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole,
                               const std::function<std::string(const std::string&)>& add_rule) {

@@ -9,10 +9,6 @@ namespace {
 using kind = regex_node::kind;
 using places = std::vector<bool>; ///< one for each place between characters
 
-bool contains(const code_set& set, std::uint32_t code) {
-  return std::any_of(set.begin(), set.end(), [&](code_range r) { return r.first <= code && code <= r.last; });
-}
-
 places joined(places a, const places& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = a[i] || b[i];
   return a;

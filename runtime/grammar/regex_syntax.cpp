@@ -102,6 +102,7 @@ class parser {
 
   regex_node group() {
     if (++depth_ > max_depth) refuse(errc::unsupported, "more than 32 nested groups");
+    add_weight(1); // an empty one may be repeated, too
     if (take('?') && !take(':')) {
       const bool is_named = take('<') && !is_at('=') && !is_at('!');
       if (is_named)

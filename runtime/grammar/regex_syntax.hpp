@@ -50,7 +50,10 @@ expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_w
 inline constexpr std::string_view json_character_rule = "json_character";
 /// Its definition, with the rules that it refers to.
 std::string json_character_rules();
-/// The set of characters that stand in a JSON text as they are, as EBNF.
+/// The spellings of a set's characters in a JSON string, as EBNF alternatives.
+std::vector<std::string> json_spellings(const code_set& set);
+/// What a JSON string has as it is, and as EBNF.
+const code_set& raw_in_json();
 std::string json_plain_characters();
 
 } // namespace paceline::grammar

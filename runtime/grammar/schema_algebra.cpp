@@ -33,6 +33,25 @@ bool schema_algebra::spend(std::size_t steps, schema_ptr where) {
   return !failure_;
 }
 
+bool schema_algebra::check(schema_ptr schema) {
+  if (checked_.contains(schema)) return true;
+  if (auto checked = check_keywords(document_, schema); !checked) {
+    fail(checked.error());
+    return false;
+  }
+  checked_.insert(schema);
+  return true;
+}
+
+schema_ptr schema_algebra::referred(schema_ptr from, std::string_view keyword) {
+  const auto* reference = member(from, keyword);
+  if (reference == nullptr) return nullptr;
+  if (keyword == here_keyword) return document_.at_handle(*reference);
+  auto target = document_.resolve(from, keyword);
+  if (!target) fail(target.error());
+  return target ? *target : nullptr;
+}
+
 bool schema_algebra::add(partial& to, schema_ptr schema, std::ptrdiff_t parent) {
   std::vector<conjunct> pending{{schema, parent}};
   while (!pending.empty() && !failure_) {
@@ -49,21 +68,12 @@ bool schema_algebra::add(partial& to, schema_ptr schema, std::ptrdiff_t parent) 
     const bool is_known = std::any_of(to.schemas.begin(), to.schemas.end(),
                                       [&](const conjunct& c) { return c.schema == next.schema; });
     if (is_known || !spend(1 + to.schemas.size() / 8, next.schema)) continue;
-    if (auto checked = check_keywords(document_, next.schema); !checked) {
-      fail(checked.error());
-      return false;
-    }
+    if (!check(next.schema)) return false;
     const auto self = static_cast<std::ptrdiff_t>(to.schemas.size());
     to.schemas.push_back(next);
-    for (const std::string_view keyword : {"$dynamicRef", "$ref"}) {
-      const auto* reference = member(next.schema, keyword);
-      if (reference == nullptr) continue;
-      auto target = document_.resolve(next.schema, text_of(*reference));
-      if (!target)
-        fail(target.error());
-      else
-        pending.push_back({*target, self});
-    }
+    for (const std::string_view keyword :
+         {std::string_view("$dynamicRef"), std::string_view("$ref"), here_keyword})
+      if (const auto target = referred(next.schema, keyword)) pending.push_back({target, self});
     if (const auto* all = member(next.schema, "allOf"))
       for (auto it = all->get_array().rbegin(); it != all->get_array().rend(); ++it)
         pending.push_back({&*it, self});
@@ -76,21 +86,24 @@ void schema_algebra::add_choices(partial& to, schema_ptr schema, std::ptrdiff_t 
   if (const auto* any = member(schema, "anyOf")) {
     choice one{{}, self};
     for (const auto& schema_in_it : any->get_array()) one.lists.push_back({{&schema_in_it}});
-    to.open.push_back(std::move(one));
+    to.open.push_back(std::make_shared<const choice>(std::move(one)));
   }
   // "oneOf" is resolved when everything else about the value is known.
-  if (member(schema, "oneOf") != nullptr) to.open.insert(to.open.begin(), choice{{}, self, schema});
+  if (member(schema, "oneOf") != nullptr)
+    to.open.insert(to.open.begin(), std::make_shared<const choice>(choice{{}, self, schema}));
   if (const auto* inner = member(schema, "not")) {
     const auto others = negation(inner);
     if (!others) return refuse(errc::unsupported, schema, "not", "this negation is not supported");
     choice one{{}, self};
     for (schema_ptr other : *others) one.lists.push_back({{other, false}});
-    to.open.push_back(std::move(one));
+    to.open.push_back(std::make_shared<const choice>(std::move(one)));
   }
   if (const auto* test = member(schema, "if")) {
     const auto* then = member(schema, "then");
     const auto* otherwise = member(schema, "else");
-    if (then != nullptr || otherwise != nullptr) {
+    // Alone it says only what is evaluated.
+    const bool is_needed = then != nullptr || otherwise != nullptr;
+    if (is_needed || document_.has_unevaluated()) {
       const auto others = negation(test);
       if (!others)
         return refuse(errc::unsupported, schema, "if", "the negation of this condition is not supported");
@@ -100,7 +113,7 @@ void schema_algebra::add_choices(partial& to, schema_ptr schema, std::ptrdiff_t 
         one.lists.push_back({{other, false}});
         if (otherwise != nullptr) one.lists.back().push_back({otherwise});
       }
-      to.open.push_back(std::move(one));
+      to.open.push_back(std::make_shared<const choice>(std::move(one)));
     }
   }
   add_dependencies(to, schema, self);
@@ -121,16 +134,16 @@ void schema_algebra::add_dependencies(partial& to, schema_ptr schema, std::ptrdi
       one.lists.push_back({{document_.add(std::move(absent), schema), false}});
       one.lists.push_back({{document_.add(std::move(present), schema), false}});
       if (!entry.value().is_array()) one.lists.back().push_back({&entry.value()});
-      to.open.push_back(std::move(one));
+      to.open.push_back(std::make_shared<const choice>(std::move(one)));
     }
   }
 }
 
-schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) {
-  schema_ptr schema = open.one_of;
+schema_algebra::choice_ptr schema_algebra::resolved(const partial& in, choice_ptr open) {
+  schema_ptr schema = open->one_of;
   if (schema == nullptr) return open;
   const auto& branches = schema->get_object().at("oneOf").get_array();
-  choice out{{}, open.parent};
+  choice out{{}, open->parent};
   if (branches.size() > max_one_of) refuse(errc::unsupported, schema, "oneOf", "more than 32 alternatives");
   for (const auto& one : branches) out.lists.push_back({{&one}});
   for (std::size_t i = 0; i < branches.size() && !failure_; ++i)
@@ -138,50 +151,83 @@ schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) 
       if (is_empty(in.schemas, {&branches[i], &branches[k]}, 0)) continue;
       // Values that both allow are allowed by neither.
       for (const auto& [to, other] : {std::pair{i, k}, std::pair{k, i}}) {
-        const auto others = negation(&branches[other]);
-        if (!others) {
+        const schema_ptr rest = opposite_of(&branches[other]);
+        if (rest == nullptr) {
           refuse(errc::unsupported, schema, "oneOf",
                  "alternatives " + std::to_string(i) + " and " + std::to_string(k) +
                      " may allow the same value");
           break;
         }
-        json::array any;
-        for (schema_ptr one : *others) any.push_back(*one);
-        json::value rest =
-            any.empty() ? json::value(false) : json::value(json::object{{"anyOf", std::move(any)}});
-        out.lists[to].push_back({document_.add(std::move(rest), schema), false});
+        out.lists[to].push_back({rest, false});
       }
     }
-  return out;
+  return std::make_shared<const choice>(std::move(out));
 }
 
 std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_ptr>& roots) {
   std::vector<conjunction> out;
-  std::vector<partial> pending(1);
+  partial first;
   for (schema_ptr root : roots)
-    if (!add(pending.front(), root, -1)) return out;
-  while (!pending.empty() && !failure_) {
-    partial now = std::move(pending.back());
-    pending.pop_back();
+    if (!add(first, root, -1)) return out;
+  // Depth first: a frame for each choice on the way, with the next of its lists.
+  struct frame {
+    partial before;
+    choice_ptr lists;
+    std::size_t next = 0;
+  };
+  std::vector<frame> frames;
+  const auto enter = [&](partial now) {
     if (now.open.empty()) {
       out.push_back(std::move(now.schemas));
       if (out.size() > max_alternatives)
         refuse(errc::unsupported, roots.front(), "", "the combinations of these schemas are too many");
+      return;
+    }
+    auto open = std::move(now.open.back());
+    now.open.pop_back();
+    auto lists = resolved(now, std::move(open));
+    frames.push_back({std::move(now), std::move(lists)});
+  };
+  enter(std::move(first));
+  while (!frames.empty() && !failure_) {
+    auto& top = frames.back();
+    if (top.next == top.lists->lists.size()) {
+      frames.pop_back();
       continue;
     }
-    choice open = std::move(now.open.back());
-    now.open.pop_back();
-    const choice next = resolved(now, std::move(open));
-    for (auto list = next.lists.rbegin(); list != next.lists.rend() && !failure_; ++list) {
-      if (!spend(1 + now.schemas.size() / 8, roots.front())) break;
-      partial with = now;
-      const bool is_possible = std::all_of(list->begin(), list->end(), [&](const branch& one) {
-        return add(with, one.schema, one.is_included ? next.parent : -1);
-      });
-      if (is_possible) pending.push_back(std::move(with));
-    }
+    const auto lists = top.lists; // the frame moves when another is put behind it
+    const auto& list = lists->lists[top.next++];
+    if (!spend(1 + (top.before.schemas.size() + top.before.open.size()) / 8, roots.front())) break;
+    partial with = top.before;
+    const bool is_possible = std::all_of(list.begin(), list.end(), [&](const branch& one) {
+      return add(with, one.schema, one.is_included ? lists->parent : -1);
+    });
+    if (is_possible) enter(std::move(with));
   }
   return out;
+}
+
+std::vector<const json::value*> schema_algebra::excluded_values(const conjunction& schemas, type_set types) {
+  std::vector<const json::value*> out;
+  const auto put = [&](const json::value& value) {
+    if ((type_of(value) & types) != 0) out.push_back(&value);
+  };
+  for (const auto& [schema, parent] : schemas) {
+    if (const auto* one = member(schema, not_value_keyword)) put(*document_.at_handle(*one));
+    if (const auto* list = member(schema, not_in_keyword))
+      for (const auto& value : document_.at_handle(*list)->get_array()) put(value);
+  }
+  return out;
+}
+
+bool schema_algebra::is_excluded(const conjunction& schemas, const json::value& value) {
+  const std::string text = canonical_text(value);
+  return std::any_of(schemas.begin(), schemas.end(), [&](const conjunct& c) {
+    const auto* one = member(c.schema, not_value_keyword);
+    const auto* list = member(c.schema, not_in_keyword);
+    return (one != nullptr && facts_.text(*document_.at_handle(*one)) == text) ||
+           (list != nullptr && facts_.lists(*document_.at_handle(*list), text));
+  });
 }
 
 bool schema_algebra::is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more,
@@ -199,9 +245,10 @@ bool schema_algebra::is_empty(const conjunction& schemas, std::size_t depth) {
     const auto* only = member(schema, "const");
     const auto* listed = member(schema, "enum");
     if (only == nullptr && listed == nullptr) continue;
+    // Only what each says itself: all that they combine is among them, or is what the caller asks for.
     const auto fails = [&](const json::value& value) {
       return std::any_of(schemas.begin(), schemas.end(),
-                         [&](const conjunct& c) { return is_valid(value, c.schema) == false; });
+                         [&](const conjunct& c) { return is_valid_alone(value, c.schema, 0) == false; });
     };
     return only != nullptr ? fails(*only)
                            : std::all_of(listed->get_array().begin(), listed->get_array().end(), fails);

@@ -1,27 +1,18 @@
 #pragma once
 
-#include "runtime/grammar/number_ranges.hpp"
 #include "runtime/grammar/schema_document.hpp"
-#include "runtime/grammar/schema_types.hpp"
+#include "runtime/grammar/schema_facts.hpp"
 
 #include <boost/json/value.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace paceline::grammar {
-
-/// A schema that holds for a value, with where it comes from: "unevaluated" keywords look at the schemas that
-/// their own schema includes, and not at others.
-struct conjunct {
-  schema_ptr schema;     ///< an object
-  std::ptrdiff_t parent; ///< index of the schema that includes it; -1: none
-};
-
-/// Schemas that hold together. All references and combining keywords are resolved.
-using conjunction = std::vector<conjunct>;
 
 /// Turns schemas into alternatives without "$ref", "allOf", "anyOf", "oneOf", "not", "if" and "dependent...".
 /// The first error stops all work: check `failure` in the end. Not thread-safe.
@@ -39,9 +30,20 @@ class schema_algebra {
   std::vector<schema_ptr> member_schemas(const conjunction& schemas, std::string_view key);
   /// The schemas of members that no schema names.
   std::vector<schema_ptr> other_member_schemas(const conjunction& schemas);
-  bool is_required(const conjunction& schemas, std::string_view key) const;
+  bool is_required(const conjunction& schemas, std::string_view key);
+  type_set types_of(const conjunction& schemas) { return facts_.types_of(schemas); }
+  /// Whether one of `schemas` excludes this value by a keyword of our own.
+  bool is_excluded(const conjunction& schemas, const boost::json::value& value);
+  /// The values of `types` among those.
+  std::vector<const boost::json::value*> excluded_values(const conjunction& schemas, type_set types);
+  /// One schema that is obeyed where `schema` is not; nullptr if this code cannot say.
+  schema_ptr opposite_of(schema_ptr schema);
 
   schema_document& document() noexcept { return document_; }
+  schema_facts& facts() noexcept { return facts_; }
+  /// Steps of work so far; above 200,000 the schema is refused.
+  std::size_t num_steps() const noexcept { return steps_; }
+  bool spend(std::size_t steps, schema_ptr where);
   const std::optional<error>& failure() const noexcept { return failure_; }
   void refuse(errc code, schema_ptr where, std::string_view keyword, std::string_view rule);
   void fail(error failure) {
@@ -59,44 +61,52 @@ class schema_algebra {
     std::ptrdiff_t parent;
     schema_ptr one_of = nullptr; ///< the lists are still to be made from its "oneOf"
   };
+  using choice_ptr = std::shared_ptr<const choice>;
   struct partial {
     conjunction schemas;
-    std::vector<choice> open;
+    std::vector<choice_ptr> open;
   };
 
   /// False if no value obeys the result.
   bool add(partial& to, schema_ptr schema, std::ptrdiff_t parent);
   void add_choices(partial& to, schema_ptr schema, std::ptrdiff_t self);
-  choice resolved(const partial& in, choice open);
+  choice_ptr resolved(const partial& in, choice_ptr open);
   void add_dependencies(partial& to, schema_ptr schema, std::ptrdiff_t self);
   /// Whether certainly no value obeys all of `schemas` and `more`. False if in doubt.
   bool is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more, std::size_t depth);
   bool is_empty(const conjunction& schemas, std::size_t depth);
   /// Schemas of which one holds where `schema` does not; nullopt if this code cannot say.
-  std::optional<std::vector<schema_ptr>> negation(schema_ptr schema, std::size_t depth = 0);
+  using schema_list = std::vector<schema_ptr>;
+  std::optional<schema_list> negation(schema_ptr schema, std::size_t depth = 0);
+  bool negate_keyword(schema_ptr schema, std::string_view name, const boost::json::value& value,
+                      std::size_t depth, schema_list& out);
+  bool negate_members(schema_ptr schema, std::string_view name, const boost::json::value& value,
+                      std::size_t depth, schema_list& out);
+  bool negate_items(schema_ptr schema, std::string_view name, const boost::json::value& value,
+                    std::size_t depth, schema_list& out);
+  bool negate_combination(schema_ptr schema, std::string_view name, const boost::json::value& value,
+                          std::size_t depth, schema_list& out);
+  /// As one schema, to be put into another.
+  boost::json::value any_of(const schema_list& schemas);
+  boost::json::object here(schema_ptr schema);
+  std::optional<boost::json::value> inverse(schema_ptr schema, std::size_t depth);
+  schema_ptr referred(schema_ptr from, std::string_view keyword);
+  bool check(schema_ptr schema);
+  std::optional<bool> matches_pattern(std::string_view pattern, std::string_view text, schema_ptr where);
+  void refuse_pattern(std::string_view pattern, schema_ptr where, std::string_view keyword);
   std::optional<bool> is_valid_object(const boost::json::object& value, schema_ptr schema, std::size_t depth);
   std::optional<bool> is_valid_array(const boost::json::array& value, schema_ptr schema, std::size_t depth);
   std::optional<bool> is_valid_scalar(const boost::json::value& value, schema_ptr schema);
-  bool spend(std::size_t steps, schema_ptr where);
+  /// What the schema itself says, without the schemas that it refers to or combines for the same value.
+  std::optional<bool> is_valid_alone(const boost::json::value& value, schema_ptr schema, std::size_t depth);
+  std::optional<bool> is_valid_combination(const boost::json::value& value, schema_ptr schema,
+                                           std::size_t depth);
 
   schema_document& document_;
+  schema_facts facts_;
+  std::unordered_set<schema_ptr> checked_;
   std::optional<error> failure_;
   std::size_t steps_ = 0;
 };
-
-/// The types that all of `schemas` allow.
-type_set types_of(const conjunction& schemas);
-/// The narrowest bounds of numbers. `is_exact` becomes false if one has more digits than this code handles.
-struct number_bounds {
-  std::optional<decimal_bound> min;
-  std::optional<decimal_bound> max;
-  bool is_exact = true;
-};
-number_bounds bounds_of(const conjunction& schemas);
-/// The largest value of the count `keyword`, or the smallest; nullopt if no schema has it. At most 10^9.
-std::optional<std::uint32_t> largest(const conjunction& schemas, std::string_view keyword);
-std::optional<std::uint32_t> smallest(const conjunction& schemas, std::string_view keyword);
-/// Whether `above` is `below` or includes it.
-bool includes(const conjunction& schemas, std::size_t above, std::size_t below);
 
 } // namespace paceline::grammar

@@ -29,26 +29,25 @@ std::string repeated(const std::string& what, std::uint32_t min, std::optional<s
 
 } // namespace
 
-std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index) {
+std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index,
+                                                    const std::vector<std::size_t>& matched) {
   std::vector<schema_ptr> out;
-  const auto evaluates = [&](const conjunct& one) {
-    return prefix_size(one) > index || one.schema->get_object().contains("items");
-  };
+  std::vector<bool> is_evaluated(schemas.size(), false);
   for (std::size_t i = 0; i < schemas.size(); ++i) {
     const auto& keywords = schemas[i].schema->get_object();
+    const auto* items = keywords.if_contains("items");
+    is_evaluated[i] = prefix_size(schemas[i]) > index || items != nullptr;
     if (prefix_size(schemas[i]) > index)
       out.push_back(&keywords.at("prefixItems").get_array()[index]);
-    else if (const auto* items = keywords.if_contains("items"))
+    else if (items != nullptr)
       out.push_back(items);
-    const auto* rest = keywords.if_contains("unevaluatedItems");
-    if (rest == nullptr) continue;
-    bool is_seen = false;
-    for (std::size_t k = 0; k < schemas.size(); ++k) {
-      const bool by_rest = k != i && schemas[k].schema->get_object().contains("unevaluatedItems");
-      is_seen = is_seen || ((by_rest || evaluates(schemas[k])) && includes(schemas, i, k));
-    }
-    if (!is_seen) out.push_back(rest);
   }
+  for (const std::size_t i : matched) {
+    out.push_back(member(schemas[i].schema, "contains"));
+    is_evaluated[i] = true;
+  }
+  const auto rest = unevaluated(schemas, "unevaluatedItems", is_evaluated);
+  out.insert(out.end(), rest.begin(), rest.end());
   return out;
 }
 
@@ -56,26 +55,26 @@ std::string schema_writer::array(const conjunction& schemas) {
   std::uint32_t min = largest(schemas, "minItems").value_or(0);
   std::optional<std::uint32_t> max = smallest(schemas, "maxItems");
   std::size_t num_prefix = 0;
-  schema_ptr contained = nullptr;
+  bool is_counted = false;
   for (const auto& one : schemas) {
     num_prefix = std::max(num_prefix, prefix_size(one));
-    if (!one.schema->get_object().contains("contains")) continue;
-    if (contained != nullptr)
-      algebra_.refuse(errc::unsupported, one.schema, "contains", "two of them are not supported");
-    contained = one.schema;
+    is_counted = is_counted || member(one.schema, "contains") != nullptr;
+    const auto* unique = member(one.schema, "uniqueItems");
+    if (unique != nullptr && unique->get_bool() && max.value_or(2) > 1)
+      return unique_array(schemas, one.schema);
   }
-  if (contained != nullptr) return array_with(schemas, contained, contained->get_object().at("contains"));
+  if (is_counted) return counted_array(schemas);
   if (min > max_count)
     algebra_.refuse(errc::unsupported, schemas.front().schema, "minItems", "above 10000 it is not supported");
   if (max) max = std::min(*max, max_count);
   if (max && *max < num_prefix) num_prefix = *max;
   std::vector<std::string> items;
   for (std::size_t i = 0; i < num_prefix && (items.empty() || !items.back().empty()); ++i)
-    items.push_back(value(item_schemas(schemas, i)));
+    items.push_back(value(item_schemas(schemas, i, {})));
   std::string rest;
   if (!items.empty() && items.back().empty())
     items.pop_back(), max = static_cast<std::uint32_t>(items.size());
-  if (!max || *max > items.size()) rest = value(item_schemas(schemas, items.size()));
+  if (!max || *max > items.size()) rest = value(item_schemas(schemas, items.size(), {}));
   if (rest.empty())
     max = static_cast<std::uint32_t>(std::min<std::size_t>(items.size(), max.value_or(max_count)));
   if (failure() || (max && min > *max)) return "";
@@ -100,30 +99,6 @@ std::string schema_writer::array(const conjunction& schemas) {
   return "\"[\" ws " + tail + " \"]\"";
 }
 
-std::string schema_writer::array_with(const conjunction& schemas, schema_ptr from,
-                                      const json::value& contained) {
-  const std::uint32_t times = largest(schemas, "minContains").value_or(1);
-  const bool has_prefix =
-      std::any_of(schemas.begin(), schemas.end(), [](const conjunct& c) { return prefix_size(c) > 0; });
-  if (has_prefix || times > 100 || smallest(schemas, "maxItems") ||
-      largest(schemas, "minItems").value_or(0) > times) {
-    algebra_.refuse(errc::unsupported, from, "contains",
-                    "beside limits of the number of items or 'prefixItems' it is not supported");
-    return "";
-  }
-  auto both = item_schemas(schemas, 0);
-  const std::string any = value(both);
-  both.push_back(&contained);
-  const std::string one = value(both);
-  if (failure() || (times > 0 && one.empty())) return "";
-  if (times == 0)
-    return any.empty() ? "\"[\" ws \"]\"" : "\"[\" ws (" + any + " (\",\" ws " + any + ")* ws)? \"]\"";
-  const std::string more = " (\",\" ws " + any + ")*";
-  std::string body = "(" + any + " \",\" ws)* " + one + more;
-  for (std::uint32_t i = 1; i < times; ++i) body += " \",\" ws " + one + more;
-  return "\"[\" ws " + body + " ws \"]\"";
-}
-
 std::vector<std::string> schema_writer::named_keys(const conjunction& schemas) {
   std::vector<std::string> keys;
   std::set<std::string> known;
@@ -141,58 +116,113 @@ std::vector<std::string> schema_writer::named_keys(const conjunction& schemas) {
 
 std::string schema_writer::other_member(const conjunction& schemas, const std::vector<std::string>& keys) {
   const std::string end = " \":\" ws ";
-  std::vector<schema_ptr> names;
-  const json::object::value_type* pattern = nullptr;
-  std::size_t num_patterns = 0;
-  schema_ptr from = nullptr;
-  for (const auto& [schema, parent] : schemas) {
-    if (const auto* own = schema->get_object().if_contains("propertyNames")) names.push_back(own);
-    if (const auto* patterns = schema->get_object().if_contains("patternProperties"))
-      for (const auto& entry : patterns->get_object()) pattern = &entry, from = schema, ++num_patterns;
-  }
-  if (num_patterns == 0) {
-    const std::string rest = value(algebra_.other_member_schemas(schemas));
-    if (rest.empty()) return "";
-    if (names.empty())
-      return keys.empty() ? add_rule("o", "json_string" + end + rest)
-                          : add_rule("o", text_except({keys.begin(), keys.end()}) + end + rest);
-    if (!keys.empty()) return ""; // its names cannot be told from those of `keys`
-    static const json::value text = json::object{{"type", "string"}};
-    names.push_back(&text);
-    const std::string name = value(names);
-    return name.empty() ? "" : add_rule("o", name + end + rest);
-  }
-  // Members that obey several patterns, or none, are not made.
-  if (num_patterns > 1 || !names.empty()) return "";
-  const std::string_view text(pattern->key().data(), pattern->key().size());
-  const auto regex = parse_regex(text);
-  if (!regex) {
-    algebra_.refuse(regex.error().code(), from, "patternProperties", regex.error().message());
-    return "";
-  }
-  if (std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return matches(*regex, key); })) return "";
-  std::vector<schema_ptr> schemas_of_it{&pattern->value()};
-  for (const auto& [schema, parent] : schemas)
-    if (schema != from && schema->get_object().contains("additionalProperties"))
-      schemas_of_it.push_back(&schema->get_object().at("additionalProperties"));
-  const bool has_rest = std::any_of(schemas.begin(), schemas.end(), [](const conjunct& c) {
-    return c.schema->get_object().contains("unevaluatedProperties");
+  const bool is_plain = std::none_of(schemas.begin(), schemas.end(), [](const conjunct& c) {
+    return member(c.schema, "propertyNames") != nullptr || member(c.schema, "patternProperties") != nullptr;
   });
-  if (has_rest && schemas.size() > 1) return "";
-  const std::string rest = value(schemas_of_it);
+  if (!is_plain) return matched_member(schemas, keys);
+  const std::string rest = value(algebra_.other_member_schemas(schemas));
   if (rest.empty()) return "";
-  auto key = to_ebnf(*regex, text_form::json_string, false,
-                     [&](const std::string& rule) { return add_rule("c", rule); });
-  if (!key) {
-    algebra_.refuse(key.error().code(), from, "patternProperties", key.error().message());
-    return "";
+  if (keys.empty()) return add_rule("o", "json_string" + end + rest);
+  // Without room for rules that tell the names from `keys` there are no other members.
+  if (!spend_places(std::min<std::size_t>(keys.size(), 64))) return "";
+  return add_rule("o", text_except({keys.begin(), keys.end()}) + end + rest);
+}
+
+std::string schema_writer::matched_member(const conjunction& schemas, const std::vector<std::string>& keys) {
+  constexpr std::size_t max_states = 160;
+  std::vector<text_condition> conditions;
+  std::vector<std::pair<std::size_t, schema_ptr>> patterns; // condition i: of the schema at first
+  std::vector<schema_ptr> names;
+  schema_ptr from = nullptr;
+  std::string_view keyword;
+  for (std::size_t i = 0; i < schemas.size(); ++i) {
+    if (const auto* own = member(schemas[i].schema, "propertyNames"))
+      names.push_back(own), from = schemas[i].schema, keyword = "propertyNames";
+    const auto* own = member(schemas[i].schema, "patternProperties");
+    if (own == nullptr) continue;
+    from = schemas[i].schema, keyword = "patternProperties";
+    for (const auto& entry : own->get_object()) {
+      conditions.push_back({.regex = regex_of(from, keyword, {entry.key().data(), entry.key().size()})});
+      patterns.emplace_back(i, &entry.value());
+    }
   }
-  return add_rule("o", "\"\\\"\" " + *key + " \"\\\"\"" + end + rest);
+  const auto refuse = [&] {
+    // Where there are named members, others are left out.
+    if (keys.empty())
+      algebra_.refuse(errc::unsupported, from, keyword, "such names of members are not supported");
+    return std::string();
+  };
+  static const json::value is_text = json::object{{"type", "string"}};
+  text_terms terms;
+  std::vector<std::set<std::string>> listed; // sets of which a name must be in one
+  if (!names.empty()) {
+    names.push_back(&is_text);
+    const auto alternatives = algebra_.alternatives(names);
+    if (failure() || alternatives.empty()) return "";
+    if (alternatives.size() > 1) return refuse();
+    add_text_terms(alternatives.front(), terms);
+    for (const auto& [schema, parent] : alternatives.front()) {
+      const auto* values = member(schema, "enum");
+      const auto* only = member(schema, "const");
+      if (values == nullptr && only == nullptr) continue;
+      auto& texts = listed.emplace_back();
+      if (only != nullptr) texts.insert(std::string(only->get_string()));
+      if (only == nullptr)
+        for (const auto& one : values->get_array())
+          if (one.is_string()) texts.emplace(one.get_string());
+    }
+  }
+  std::uint64_t wanted = 0;
+  std::uint64_t counts = 0; // conditions that must be as in `wanted`
+  const auto put = [&](text_condition condition, bool is_wanted) {
+    counts |= std::uint64_t{1} << conditions.size();
+    if (is_wanted) wanted |= std::uint64_t{1} << conditions.size();
+    conditions.push_back(condition);
+  };
+  const std::set<std::string> known(keys.begin(), keys.end());
+  if (conditions.size() + terms.regexes.size() + listed.size() > 32) return refuse();
+  if (!known.empty()) put({.texts = &known}, false);
+  if (!terms.excluded.empty()) put({.texts = &terms.excluded}, false);
+  for (const auto& texts : listed) put({.texts = &texts}, true);
+  for (const auto& [regex, is_wanted] : terms.regexes) put({.regex = regex}, is_wanted);
+  if (terms.format != nullptr) put({.regex = regex_of(from, keyword, terms.format->pattern)}, true);
+  if (terms.least || terms.most)
+    put({.min_length = terms.least.value_or(0), .max_length = terms.most.value_or(unbounded)}, true);
+  if (failure()) return "";
+  const auto values_of = [&](std::uint64_t obeyed) {
+    std::vector<schema_ptr> out;
+    std::vector<bool> is_evaluated(schemas.size(), false);
+    for (std::size_t i = 0; i < patterns.size(); ++i)
+      if (((obeyed >> i) & 1U) != 0)
+        out.push_back(patterns[i].second), is_evaluated[patterns[i].first] = true;
+    for (std::size_t i = 0; i < schemas.size(); ++i)
+      if (const auto* others = member(schemas[i].schema, "additionalProperties");
+          others != nullptr && !is_evaluated[i])
+        out.push_back(others), is_evaluated[i] = true;
+    const auto rest = unevaluated(schemas, "unevaluatedProperties", is_evaluated);
+    out.insert(out.end(), rest.begin(), rest.end());
+    return value(out);
+  };
+  std::map<std::uint64_t, std::string> endings;
+  const auto automaton = text_automaton::make(
+      conditions,
+      [&](std::uint64_t obeyed) {
+        if ((obeyed & counts) != wanted) return false;
+        const auto [found, is_new] = endings.try_emplace(obeyed);
+        if (is_new) found->second = values_of(obeyed);
+        return !found->second.empty();
+      },
+      max_states);
+  if (failure()) return "";
+  if (!automaton || !spend_places(automaton->states().size())) return refuse();
+  const std::string first = automaton_rules(
+      *automaton, [&](std::uint64_t obeyed) { return R"("\"" ":" ws )" + endings.at(obeyed); });
+  return first.empty() ? first : add_rule("o", R"("\"" )" + first);
 }
 
 std::string schema_writer::object(const conjunction& schemas) {
   const auto keys = named_keys(schemas);
-  std::vector<member> named;
+  std::vector<object_member> named;
   std::uint32_t num_required = 0;
   for (const auto& key : keys) {
     const bool is_required = algebra_.is_required(schemas, key);
@@ -214,7 +244,7 @@ std::string schema_writer::object(const conjunction& schemas) {
   return members(named, other, min, max);
 }
 
-std::string schema_writer::members(const std::vector<member>& named, const std::string& other,
+std::string schema_writer::members(const std::vector<object_member>& named, const std::string& other,
                                    std::uint32_t min, std::uint32_t max) {
   const auto size = named.size();
   // Members are counted as far as it matters.

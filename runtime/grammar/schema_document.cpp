@@ -1,6 +1,9 @@
 #include "runtime/grammar/schema_document.hpp"
 
 #include <boost/json/parse.hpp>
+#include <boost/url/parse.hpp>
+#include <boost/url/url.hpp>
+#include <boost/url/url_view.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -11,6 +14,10 @@ namespace paceline::grammar {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::size_t max_copied_nodes = 50'000;
+/// The base of a document without "$id" at its root.
+constexpr std::string_view default_uri = "schema:///root";
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -42,6 +49,23 @@ schema_ptr child(schema_ptr value, const std::string& step) {
   return &(*array)[index];
 }
 
+/// A reference, without its fragment, relative to `base`. What is no URI stays as it is.
+std::string resolved(const std::string& base, std::string_view reference) {
+  const auto base_url = boost::urls::parse_uri(base);
+  const auto relative = boost::urls::parse_uri_reference(reference);
+  boost::urls::url out;
+  if (!base_url || !relative || !boost::urls::resolve(*base_url, *relative, out))
+    return std::string(reference);
+  out.normalize();
+  return out.buffer();
+}
+
+std::string_view without_fragment(std::string_view reference) {
+  return reference.substr(0, reference.find('#'));
+}
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
 } // namespace
 
 expected<schema_document> schema_document::parse(std::string_view text) {
@@ -52,42 +76,106 @@ expected<schema_document> schema_document::parse(std::string_view text) {
   if (failed == json::error::too_deep) return error(errc::invalid_argument, "schema: more than 32 levels");
   if (failed) return error(errc::invalid_argument, "schema: not JSON: " + failed.message());
   schema_document document;
+  document.has_unevaluated_ = text.find("\"unevaluated") != std::string_view::npos;
   document.root_ = &document.kept_.emplace_back(std::move(value));
-  if (const auto* object = document.root_->if_object())
-    if (const auto* id = object->if_contains("$id"); id != nullptr && id->is_string())
-      document.id_ = std::string(id->get_string()).substr(0, std::string(id->get_string()).find('#'));
-  document.index(document.root_, "#");
-  if (document.has_own_keyword_)
-    return error(errc::invalid_argument, "schema: a name begins with the character U+0001");
+  document.scopes_.emplace_back();
+  document.scope_ids_.emplace(anchor_map(), 0);
+  document.resources_.push_back({std::string(default_uri), document.root_, {}, {}});
+  document.by_uri_.emplace(default_uri, 0);
+  document.index(document.root_, {nullptr, {}, 0, 0, 0}, role::schema, true);
+  if (document.failure_) return *document.failure_;
+  // Only now all dynamic anchors are known: the scopes are found again.
+  document.nodes_.clear();
+  document.index(document.root_, {nullptr, {}, 0, 0, document.entered(0, 0)}, role::schema, false);
   return document;
 }
 
-void schema_document::index(schema_ptr value, const std::string& place) {
-  places_.emplace(value, place);
-  if (const auto* array = value->if_array()) {
-    for (std::size_t i = 0; i < array->size(); ++i) index(&(*array)[i], place + "/" + std::to_string(i));
+schema_document::role schema_document::role_below(role outer, std::string_view key) {
+  if (outer == role::schemas) return role::schema;
+  if (outer == role::other) return role::other;
+  for (const std::string_view name : {"allOf", "anyOf", "oneOf", "prefixItems", "properties",
+                                      "patternProperties", "dependentSchemas", "$defs", "definitions"})
+    if (key == name) return role::schemas;
+  for (const std::string_view name :
+       {"not", "if", "then", "else", "items", "contains", "unevaluatedItems", "additionalProperties",
+        "unevaluatedProperties", "propertyNames", "contentSchema"})
+    if (key == name) return role::schema;
+  return role::other;
+}
+
+void schema_document::begin_resource(schema_ptr value, node& where, bool declares) {
+  const auto* id = value->get_object().if_contains("$id");
+  // Older drafts have anchors in "$id".
+  if (id == nullptr || !id->is_string() || without_fragment(view(id->get_string())).empty()) return;
+  const auto& base = resources_[where.resource].uri;
+  const std::string uri = resolved(base, without_fragment(view(id->get_string())));
+  if (value == root_ || where.parent == nullptr) {
+    if (declares) resources_[0].uri = uri, by_uri_.emplace(uri, 0);
     return;
   }
-  const auto* object = value->if_object();
-  if (object == nullptr) return;
-  for (const auto& member : *object) {
-    const std::string name(member.key());
-    if (name.starts_with('\x01')) has_own_keyword_ = true;
-    if (const auto* text = member.value().if_string()) {
-      const std::string anchor(*text);
-      if (name == "$anchor" || name == "$dynamicAnchor") anchors_.emplace(anchor, value);
-      if (name == "$dynamicAnchor") ++num_dynamic_anchors_[anchor];
-      if (name == "$id" && value != root_) nested_id_ = value;
-    }
-    // What these hold is no schema.
-    if (name == "const" || name == "enum" || name == "default" || name == "examples") continue;
-    index(&member.value(), place + "/" + replaced(replaced(name, "~", "~0"), "/", "~1"));
+  if (declares) {
+    where.resource = static_cast<std::uint32_t>(resources_.size());
+    resources_.push_back({uri, value, {}, {}});
+    nodes_.emplace(value, where);
+    if (!by_uri_.emplace(uri, where.resource).second && !failure_)
+      failure_ = refusal(errc::invalid_argument, value, "$id", "another schema has it, too");
+  } else if (const auto known = by_uri_.find(uri); known != by_uri_.end()) {
+    where.resource = known->second;
+    where.scope = entered(where.scope, where.resource);
   }
 }
 
+void schema_document::index(schema_ptr value, node where, role what, bool declares) {
+  const auto* object = value->if_object();
+  if (what == role::schema && object != nullptr) begin_resource(value, where, declares);
+  nodes_.emplace(value, where);
+  if (const auto* array = value->if_array()) {
+    for (std::size_t i = 0; i < array->size(); ++i)
+      index(&(*array)[i], {value, {}, i, where.resource, where.scope}, role_below(what, {}), declares);
+    return;
+  }
+  if (object == nullptr) return;
+  for (const auto& member : *object) {
+    const std::string_view name(member.key().data(), member.key().size());
+    if (declares && name.starts_with('\x01') && !failure_)
+      failure_.emplace(errc::invalid_argument, "schema: a name begins with the character U+0001");
+    const auto* text = member.value().if_string();
+    if (declares && what == role::schema && text != nullptr &&
+        (name == "$anchor" || name == "$dynamicAnchor")) {
+      auto& own = resources_[where.resource];
+      own.anchors.emplace(view(*text), value);
+      if (name == "$dynamicAnchor") own.dynamic_anchors.emplace(view(*text), value);
+    }
+    // What these hold is no schema.
+    if (what == role::schema &&
+        (name == "const" || name == "enum" || name == "default" || name == "examples"))
+      continue;
+    index(&member.value(), {value, name, 0, where.resource, where.scope}, role_below(what, name), declares);
+  }
+}
+
+std::uint32_t schema_document::entered(std::uint32_t outer, std::uint32_t resource) {
+  const auto& own = resources_[resource].dynamic_anchors;
+  if (own.empty()) return outer;
+  anchor_map all = scopes_[outer];
+  all.insert(own.begin(), own.end());
+  const auto [found, is_new] = scope_ids_.emplace(all, static_cast<std::uint32_t>(scopes_.size()));
+  if (is_new) scopes_.push_back(std::move(all));
+  return found->second;
+}
+
 std::string schema_document::place(schema_ptr where) const {
-  const auto found = places_.find(where);
-  return found == places_.end() ? "#" : found->second;
+  std::vector<std::string> steps;
+  for (auto found = nodes_.find(where); found != nodes_.end() && found->second.parent != nullptr;
+       found = nodes_.find(found->second.parent)) {
+    const auto& [parent, key, index, resource, scope] = found->second;
+    steps.push_back(parent->is_array()
+                        ? std::to_string(index)
+                        : replaced(replaced(std::string(key.substr(0, 200)), "~", "~0"), "/", "~1"));
+  }
+  std::string out = "#";
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) out += "/" + *step;
+  return out;
 }
 
 error schema_document::refusal(errc code, schema_ptr where, std::string_view keyword,
@@ -99,41 +187,95 @@ error schema_document::refusal(errc code, schema_ptr where, std::string_view key
 
 schema_ptr schema_document::add(json::value schema, schema_ptr instead_of) {
   schema_ptr added = &kept_.emplace_back(std::move(schema));
-  places_.emplace(added, place(instead_of));
+  const auto found = nodes_.find(instead_of);
+  index(added, found == nodes_.end() ? node{} : found->second, role::other, false);
   return added;
 }
 
-expected<schema_ptr> schema_document::resolve(schema_ptr from, std::string_view reference) const {
-  const auto refuse = [&](errc code, std::string_view rule) {
-    return refusal(code, from, "$ref",
-                   "'" + std::string(reference.substr(0, 200)) + "' " + std::string(rule));
-  };
-  // References may be relative to the nearest "$id", and anchors belong to it.
-  if (nested_id_ != nullptr)
-    return refuse(errc::unsupported,
-                  "cannot be followed, because " + place(nested_id_) + " has an $id of its own");
-  const auto hash = reference.find('#');
-  const auto document = reference.substr(0, hash);
-  if (!document.empty() && document != id_) return refuse(errc::unsupported, "is in another document");
-  const std::string fragment =
-      hash == std::string_view::npos ? "" : percent_decoded(reference.substr(hash + 1));
-  if (fragment.empty()) return root_;
-  if (fragment.front() != '/') {
-    const auto found = anchors_.find(fragment);
-    if (found == anchors_.end()) return refuse(errc::invalid_argument, "names no place in the schema");
-    if (const auto dynamic = num_dynamic_anchors_.find(fragment);
-        dynamic != num_dynamic_anchors_.end() && dynamic->second > 1)
-      return refuse(errc::unsupported, "has several targets");
-    return found->second;
+std::uint64_t schema_document::handle_of(const json::value* where) {
+  handles_.push_back(where);
+  return handles_.size() - 1;
+}
+
+expected<schema_ptr> schema_document::target_of(const node& from, std::string_view reference,
+                                                std::string_view& fragment, std::string_view& rule) const {
+  const auto document = without_fragment(reference);
+  fragment = document.size() < reference.size() ? reference.substr(document.size() + 1) : std::string_view();
+  std::uint32_t number = from.resource;
+  if (!document.empty()) {
+    const auto found = by_uri_.find(resolved(resources_[from.resource].uri, document));
+    if (found == by_uri_.end()) {
+      rule = "is in another document";
+      return error(errc::unsupported, "");
+    }
+    number = found->second;
   }
-  schema_ptr at = root_;
-  for (std::size_t begin = 1; begin <= fragment.size();) {
-    const auto end = std::min(fragment.find('/', begin), fragment.size());
-    at = child(at, replaced(replaced(fragment.substr(begin, end - begin), "~1", "/"), "~0", "~"));
-    if (at == nullptr) return refuse(errc::invalid_argument, "names no place in the schema");
+  rule = "names no place in the schema";
+  const auto& in = resources_[number];
+  const std::string steps = percent_decoded(fragment);
+  if (steps.empty()) return in.root;
+  if (steps.front() != '/') {
+    const auto found = in.anchors.find(steps);
+    return found == in.anchors.end() ? expected<schema_ptr>(error(errc::invalid_argument, ""))
+                                     : found->second;
+  }
+  schema_ptr at = in.root;
+  for (std::size_t begin = 1; begin <= steps.size();) {
+    const auto end = std::min(steps.find('/', begin), steps.size());
+    at = child(at, replaced(replaced(steps.substr(begin, end - begin), "~1", "/"), "~0", "~"));
+    if (at == nullptr) return error(errc::invalid_argument, "");
     begin = end + 1;
   }
   return at;
+}
+
+expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from) {
+  const auto found = nodes_.find(target);
+  if (found == nodes_.end()) return target; // within a value that is no schema
+  const node at = found->second;
+  scope = entered(scope, at.resource);
+  if (scope == at.scope) return target;
+  const schema_ptr original = resources_[at.resource].root;
+  auto& copy = copies_[{original, scope}];
+  if (copy == nullptr) {
+    copy = &kept_.emplace_back(*original);
+    node where = nodes_.at(original);
+    where.scope = scope;
+    const auto before = nodes_.size();
+    index(copy, where, role::schema, false);
+    num_copied_ += nodes_.size() - before;
+    if (num_copied_ > max_copied_nodes)
+      return refusal(errc::unsupported, from, "$dynamicRef", "the dynamic scopes are too many");
+  }
+  std::vector<const node*> steps;
+  for (schema_ptr step = target; step != original; step = steps.back()->parent)
+    steps.push_back(&nodes_.at(step));
+  schema_ptr out = copy;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    out = out->is_array() ? &out->get_array()[(*step)->index] : out->get_object().if_contains((*step)->key);
+  return out;
+}
+
+expected<schema_ptr> schema_document::resolve(schema_ptr from, std::string_view keyword) {
+  const auto reference = view(member(from, keyword)->get_string());
+  const auto found = nodes_.find(from);
+  const node at = found == nodes_.end() ? node{} : found->second;
+  std::string_view fragment;
+  std::string_view rule;
+  auto target = target_of(at, reference, fragment, rule);
+  if (!target)
+    return refusal(target.error().code(), from, keyword,
+                   "'" + std::string(reference.substr(0, 200)) + "' " + std::string(rule));
+  if (keyword == "$dynamicRef") {
+    const std::string anchor = percent_decoded(fragment);
+    const auto in = nodes_.find(*target);
+    const bool is_dynamic =
+        in != nodes_.end() && resources_[in->second.resource].dynamic_anchors.contains(anchor);
+    const auto& scope = scopes_[at.scope];
+    if (const auto outermost = scope.find(anchor); is_dynamic && outermost != scope.end())
+      target = outermost->second;
+  }
+  return in_scope(*target, at.scope, from);
 }
 
 } // namespace paceline::grammar

@@ -6,10 +6,16 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace paceline::grammar {
 
@@ -21,15 +27,21 @@ inline const boost::json::value* member(schema_ptr schema, std::string_view keyw
   return schema->get_object().if_contains(keyword);
 }
 
-/// A parsed JSON Schema: its root, what references lead to, and where everything stands. Not thread-safe.
+/// A parsed JSON Schema: its root, what references lead to, and where everything stands. A schema with "$id"
+/// begins a resource: references and anchors in it are relative to its URI. What "$dynamicRef" names depends
+/// on the resources that the way to it has entered, so a resource that is entered on ways with different
+/// dynamic anchors is copied for each of them, and a schema's address tells both. Not thread-safe.
 class schema_document {
  public:
   /// errc::invalid_argument if `text` is no JSON, or nested more than 32 levels deep.
   static expected<schema_document> parse(std::string_view text);
 
   schema_ptr root() const noexcept { return root_; }
-  /// The schema that a reference names. errc::unsupported if it is in another document.
-  expected<schema_ptr> resolve(schema_ptr from, std::string_view reference) const;
+  /// Whether some keyword asks what others evaluate.
+  bool has_unevaluated() const noexcept { return has_unevaluated_; }
+  /// The schema that the reference `keyword` of `from` names: "$ref" or "$dynamicRef". errc::unsupported if
+  /// it is in another document.
+  expected<schema_ptr> resolve(schema_ptr from, std::string_view keyword);
 
   /// The JSON pointer of a place, as errors name it: "#/properties/name".
   std::string place(schema_ptr where) const;
@@ -37,18 +49,52 @@ class schema_document {
 
   /// Keeps a schema that stands in no document, such as a rewritten part; errors name it as `instead_of`.
   schema_ptr add(boost::json::value schema, schema_ptr instead_of);
+  /// A value by which a kept schema refers to a place in the document, and that place.
+  std::uint64_t handle_of(const boost::json::value* where);
+  const boost::json::value* at_handle(const boost::json::value& handle) const {
+    return handles_[handle.to_number<std::uint64_t>()];
+  }
 
  private:
-  void index(schema_ptr value, const std::string& place);
+  using anchor_map = std::map<std::string, schema_ptr, std::less<>>;
+  struct node {
+    schema_ptr parent; ///< null for a root
+    std::string_view key;
+    std::size_t index; ///< in an array
+    std::uint32_t resource;
+    std::uint32_t scope;
+  };
+  struct resource {
+    std::string uri; ///< without a fragment
+    schema_ptr root;
+    anchor_map anchors;
+    anchor_map dynamic_anchors;
+  };
+  /// What a value is for: the value of a keyword decides it for those in it.
+  enum class role : std::uint8_t { schema, schemas, other };
+
+  static role role_below(role outer, std::string_view key);
+  /// `declares`: identifiers and anchors are new, otherwise known already.
+  void index(schema_ptr value, node where, role what, bool declares);
+  void begin_resource(schema_ptr value, node& where, bool declares);
+  /// The scope `outer` behind the entry of a resource: the outermost of equal anchors counts.
+  std::uint32_t entered(std::uint32_t outer, std::uint32_t resource);
+  expected<schema_ptr> target_of(const node& from, std::string_view reference, std::string_view& fragment,
+                                 std::string_view& rule) const;
+  expected<schema_ptr> in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from);
 
   std::deque<boost::json::value> kept_; ///< the document, then what was added
   schema_ptr root_ = nullptr;
-  std::string id_; ///< of the root, without its fragment
-  std::unordered_map<schema_ptr, std::string> places_;
-  std::unordered_map<std::string, schema_ptr> anchors_;
-  std::unordered_map<std::string, int> num_dynamic_anchors_;
-  bool has_own_keyword_ = false;   ///< a name that only rewritten schemas may have
-  schema_ptr nested_id_ = nullptr; ///< a schema below the root that has "$id"
+  std::unordered_map<schema_ptr, node> nodes_;
+  std::vector<resource> resources_;
+  std::map<std::string, std::uint32_t, std::less<>> by_uri_;
+  std::vector<anchor_map> scopes_;
+  std::map<anchor_map, std::uint32_t> scope_ids_;
+  std::map<std::pair<schema_ptr, std::uint32_t>, schema_ptr> copies_; ///< of roots of resources
+  std::vector<const boost::json::value*> handles_;
+  std::size_t num_copied_ = 0; ///< nodes of copies
+  bool has_unevaluated_ = false;
+  std::optional<error> failure_; ///< of `parse`
 };
 
 } // namespace paceline::grammar

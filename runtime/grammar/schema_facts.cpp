@@ -1,5 +1,5 @@
-// What a conjunction of schemas says about a value.
-#include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/schema_facts.hpp"
+
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
@@ -14,13 +14,6 @@ namespace json = boost::json;
 
 constexpr double max_count = 1e9;
 
-type_set types_in(const json::value& type) {
-  if (const auto* name = type.if_string()) return type_named(*name).value_or(0);
-  type_set types = 0;
-  for (const auto& name : type.get_array()) types |= type_named(name.get_string()).value_or(0);
-  return types;
-}
-
 double scale_of(const decimal_bound& bound) {
   return static_cast<double>(bound.scaled) / std::pow(10.0, bound.num_decimals);
 }
@@ -33,20 +26,54 @@ bool is_narrower(const decimal_bound& a, const std::optional<decimal_bound>& b, 
 
 } // namespace
 
-type_set types_of(const conjunction& schemas) {
-  type_set types = all_types;
-  for (const auto& [schema, parent] : schemas) {
-    if (const auto* type = member(schema, "type")) types &= types_in(*type);
-    if (const auto* own = member(schema, types_keyword))
-      types &= static_cast<type_set>(own->to_number<int>());
+type_set schema_facts::types_of(schema_ptr schema) {
+  const auto [found, is_new] = types_.emplace(schema, all_types);
+  type_set& types = found->second;
+  if (!is_new) return types;
+  if (const auto* type = member(schema, "type")) types &= types_in(*type);
+  if (const auto* own = member(schema, types_keyword)) types &= static_cast<type_set>(own->to_number<int>());
+  if (const auto* only = member(schema, "const")) types &= type_of(*only);
+  if (const auto* values = member(schema, "enum")) {
     type_set listed = 0;
-    if (const auto* only = member(schema, "const")) types &= type_of(*only);
-    if (const auto* values = member(schema, "enum")) {
-      for (const auto& value : values->get_array()) listed |= type_of(value);
-      types &= listed;
-    }
+    for (const auto& value : values->get_array()) listed |= type_of(value);
+    types &= listed;
   }
   return types;
+}
+
+type_set schema_facts::types_of(const conjunction& schemas) {
+  type_set types = all_types;
+  for (const auto& [schema, parent] : schemas) types &= types_of(schema);
+  return types;
+}
+
+bool schema_facts::is_required(schema_ptr schema, std::string_view key) {
+  const auto* required = member(schema, "required");
+  if (required == nullptr) return false;
+  const auto [found, is_new] = required_.try_emplace(schema);
+  if (is_new)
+    for (const auto& name : required->get_array())
+      found->second.emplace(name.get_string().data(), name.get_string().size());
+  return found->second.contains(key);
+}
+
+bool schema_facts::lists(const json::value& array, const std::string& value) {
+  const auto [found, is_new] = listed_.try_emplace(&array);
+  if (is_new)
+    for (const auto& one : array.get_array()) found->second.insert(canonical_text(one));
+  return found->second.contains(value);
+}
+
+const std::string& schema_facts::text(const json::value& value) {
+  const auto [found, is_new] = texts_.try_emplace(&value);
+  if (is_new) found->second = canonical_text(value);
+  return found->second;
+}
+
+const expected<regex_node>& schema_facts::regex(std::string_view pattern) {
+  const auto found = regexes_.find(pattern);
+  if (found != regexes_.end()) return found->second;
+  return regexes_.emplace(std::string(pattern), parse_regex(pattern)).first->second;
 }
 
 number_bounds bounds_of(const conjunction& schemas) {
@@ -85,24 +112,45 @@ std::optional<std::uint32_t> smallest(const conjunction& schemas, std::string_vi
   return out;
 }
 
-bool includes(const conjunction& schemas, std::size_t above, std::size_t below) {
-  for (auto at = static_cast<std::ptrdiff_t>(below); at >= 0;
-       at = schemas[static_cast<std::size_t>(at)].parent)
-    if (at == static_cast<std::ptrdiff_t>(above)) return true;
-  return false;
+std::vector<schema_ptr> unevaluated(const conjunction& schemas, std::string_view keyword,
+                                    const std::vector<bool>& is_evaluated) {
+  std::vector<schema_ptr> out;
+  std::vector<std::size_t> holders;
+  for (std::size_t i = 0; i < schemas.size(); ++i)
+    if (member(schemas[i].schema, keyword) != nullptr) holders.push_back(i);
+  if (holders.empty()) return out;
+  // Whether a schema, or one that it includes, evaluates: an including schema stands before what it includes.
+  std::vector<bool> sees = is_evaluated;
+  for (const std::size_t i : holders) sees[i] = true;
+  std::vector<bool> sees_below(schemas.size(), false);
+  for (std::size_t i = schemas.size(); i-- > 0;) {
+    const auto parent = schemas[i].parent;
+    if (parent >= 0 && (sees[i] || sees_below[i])) sees_below[static_cast<std::size_t>(parent)] = true;
+  }
+  for (const std::size_t i : holders)
+    if (!is_evaluated[i] && !sees_below[i]) out.push_back(member(schemas[i].schema, keyword));
+  return out;
 }
 
-bool schema_algebra::is_required(const conjunction& schemas, std::string_view key) const {
-  return std::any_of(schemas.begin(), schemas.end(), [&](const conjunct& c) {
-    const auto* required = member(c.schema, "required");
-    return required != nullptr && std::any_of(required->get_array().begin(), required->get_array().end(),
-                                              [&](const auto& name) { return name.get_string() == key; });
-  });
+bool schema_algebra::is_required(const conjunction& schemas, std::string_view key) {
+  return std::any_of(schemas.begin(), schemas.end(),
+                     [&](const conjunct& c) { return facts_.is_required(c.schema, key); });
+}
+
+std::optional<bool> schema_algebra::matches_pattern(std::string_view pattern, std::string_view text,
+                                                    schema_ptr where) {
+  constexpr std::size_t max_text = 1'000;
+  constexpr std::size_t steps_per_spent = 64;
+  const auto& regex = facts_.regex(pattern);
+  if (!regex || text.size() > max_text) return std::nullopt;
+  if (!spend(1 + pattern.size() * text.size() / steps_per_spent, where)) return std::nullopt;
+  return matches(*regex, text);
 }
 
 std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schemas, std::string_view key) {
   std::vector<schema_ptr> out;
   std::vector<bool> is_evaluated(schemas.size(), false);
+  if (schemas.empty() || !spend(schemas.size(), schemas.front().schema)) return out;
   for (std::size_t i = 0; i < schemas.size(); ++i) {
     const schema_ptr schema = schemas[i].schema;
     if (const auto* properties = member(schema, "properties"))
@@ -110,11 +158,10 @@ std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schema
         out.push_back(own), is_evaluated[i] = true;
     if (const auto* patterns = member(schema, "patternProperties"))
       for (const auto& entry : patterns->get_object()) {
-        const auto regex = parse_regex({entry.key().data(), entry.key().size()});
-        if (!regex)
-          refuse(regex.error().code(), schema, "patternProperties", regex.error().message());
-        else if (matches(*regex, key))
-          out.push_back(&entry.value()), is_evaluated[i] = true;
+        const std::string_view pattern(entry.key().data(), entry.key().size());
+        const auto found = matches_pattern(pattern, key, schema);
+        if (!found) return refuse_pattern(pattern, schema, "patternProperties"), out;
+        if (*found) out.push_back(&entry.value()), is_evaluated[i] = true;
       }
     const auto* others = member(schema, "additionalProperties");
     if (others != nullptr && !is_evaluated[i]) out.push_back(others);
@@ -128,34 +175,27 @@ std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schema
         out.push_back(document_.add(false, schema));
     }
   }
-  for (std::size_t i = 0; i < schemas.size(); ++i) {
-    const auto* rest = member(schemas[i].schema, "unevaluatedProperties");
-    if (rest == nullptr) continue;
-    bool is_seen = false;
-    for (std::size_t k = 0; k < schemas.size(); ++k) {
-      const bool evaluates =
-          is_evaluated[k] || (k != i && member(schemas[k].schema, "unevaluatedProperties") != nullptr);
-      is_seen = is_seen || (evaluates && includes(schemas, i, k));
-    }
-    if (!is_seen) out.push_back(rest);
-  }
+  const auto rest = unevaluated(schemas, "unevaluatedProperties", is_evaluated);
+  out.insert(out.end(), rest.begin(), rest.end());
   return out;
+}
+
+void schema_algebra::refuse_pattern(std::string_view pattern, schema_ptr where, std::string_view keyword) {
+  const auto& regex = facts_.regex(pattern);
+  if (regex)
+    refuse(errc::unsupported, where, keyword, "a text is too long to be matched");
+  else
+    refuse(regex.error().code(), where, keyword, regex.error().message());
 }
 
 std::vector<schema_ptr> schema_algebra::other_member_schemas(const conjunction& schemas) {
   std::vector<schema_ptr> out;
-  for (std::size_t i = 0; i < schemas.size(); ++i) {
-    if (const auto* others = member(schemas[i].schema, "additionalProperties")) out.push_back(others);
-    const auto* rest = member(schemas[i].schema, "unevaluatedProperties");
-    if (rest == nullptr) continue;
-    bool is_seen = false;
-    for (std::size_t k = 0; k < schemas.size(); ++k) {
-      const bool evaluates = member(schemas[k].schema, "additionalProperties") != nullptr ||
-                             (k != i && member(schemas[k].schema, "unevaluatedProperties") != nullptr);
-      is_seen = is_seen || (evaluates && includes(schemas, i, k));
-    }
-    if (!is_seen) out.push_back(rest);
-  }
+  std::vector<bool> is_evaluated(schemas.size(), false);
+  for (std::size_t i = 0; i < schemas.size(); ++i)
+    if (const auto* others = member(schemas[i].schema, "additionalProperties"))
+      out.push_back(others), is_evaluated[i] = true;
+  const auto rest = unevaluated(schemas, "unevaluatedProperties", is_evaluated);
+  out.insert(out.end(), rest.begin(), rest.end());
   return out;
 }
 

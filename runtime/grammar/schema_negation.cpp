@@ -1,7 +1,6 @@
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
-#include <set>
 #include <string>
 #include <utility>
 
@@ -13,9 +12,10 @@ namespace json = boost::json;
 
 constexpr std::size_t max_depth = 8;
 constexpr std::size_t max_results = 32;
+constexpr std::size_t max_one_of = 8;
 
 /// The schema that holds where the one keyword does not, for keywords that limit a number or a count.
-std::optional<json::object> opposite(std::string_view keyword, const json::value& value) {
+std::optional<json::object> opposite_limit(std::string_view keyword, const json::value& value) {
   const auto with = [](const char* type, const char* key, json::value v) {
     return json::object{{"type", type}, {key, std::move(v)}};
   };
@@ -38,93 +38,176 @@ std::optional<json::object> opposite(std::string_view keyword, const json::value
   return std::nullopt;
 }
 
-bool is_annotation(std::string_view keyword) {
-  static const std::set<std::string_view> names{"title",
-                                                "description",
-                                                "default",
-                                                "examples",
-                                                "deprecated",
-                                                "readOnly",
-                                                "writeOnly",
-                                                "$schema",
-                                                "$comment",
-                                                "$defs",
-                                                "$id",
-                                                "$anchor",
-                                                "$vocabulary",
-                                                "$dynamicAnchor",
-                                                "definitions",
-                                                "contentEncoding",
-                                                "contentMediaType",
-                                                "contentSchema"};
-  return names.contains(keyword);
+/// Keywords that allow everything, or what is said by another one.
+bool is_ignored(std::string_view keyword) {
+  return !is_enforced(keyword) || keyword == "then" || keyword == "else";
 }
 
 } // namespace
 
-std::optional<std::vector<schema_ptr>> schema_algebra::negation(schema_ptr schema, std::size_t depth) {
-  using list = std::vector<schema_ptr>;
-  if (const auto* flag = schema->if_bool()) return *flag ? list{} : list{document_.add(true, schema)};
-  if (!schema->is_object() || depth > max_depth || !spend(1, schema)) return std::nullopt;
-  if (auto checked = check_keywords(document_, schema); !checked) {
-    fail(checked.error());
-    return std::nullopt;
-  }
-  list out;
-  const auto put = [&](json::object value) { out.push_back(document_.add(std::move(value), schema)); };
-  const auto put_negation = [&](schema_ptr inner, const auto& wrapped) {
-    const auto others = negation(inner, depth + 1);
-    if (!others) return false;
-    for (schema_ptr other : *others) wrapped(other);
-    return true;
+json::object schema_algebra::here(schema_ptr schema) { return {{here_keyword, document_.handle_of(schema)}}; }
+
+json::value schema_algebra::any_of(const schema_list& schemas) {
+  if (schemas.empty()) return false;
+  if (schemas.size() == 1) return here(schemas.front());
+  json::array any;
+  for (schema_ptr one : schemas) any.push_back(here(one));
+  return json::object{{"anyOf", std::move(any)}};
+}
+
+std::optional<json::value> schema_algebra::inverse(schema_ptr schema, std::size_t depth) {
+  const auto others = negation(schema, depth + 1);
+  return others ? std::optional(any_of(*others)) : std::nullopt;
+}
+
+schema_ptr schema_algebra::opposite_of(schema_ptr schema) {
+  auto rest = inverse(schema, 0);
+  return rest ? document_.add(std::move(*rest), schema) : nullptr;
+}
+
+bool schema_algebra::negate_members(schema_ptr schema, std::string_view name, const json::value& value,
+                                    std::size_t depth, schema_list& out) {
+  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  const auto with = [](const json::string& key) {
+    return json::object{{"type", "object"}, {"required", json::array{key}}};
   };
-  const auto put_as_is = [&](schema_ptr other) { out.push_back(other); };
+  if (name == "required") {
+    for (const auto& key : value.get_array())
+      put({{"type", "object"}, {"properties", {{key.get_string(), false}}}});
+    return true;
+  }
+  for (const auto& entry : value.get_object()) {
+    const json::string key(entry.key());
+    if (name == "dependentRequired") {
+      for (const auto& other : entry.value().get_array()) {
+        auto one = with(key);
+        one["properties"] = json::object{{other.get_string(), false}};
+        put(std::move(one));
+      }
+      continue;
+    }
+    auto rest = inverse(&entry.value(), depth);
+    if (!rest) return false;
+    if (rest->is_bool() && !rest->get_bool()) continue; // nothing breaks it
+    auto one = with(key);
+    if (name == "properties")
+      one["properties"] = json::object{{key, std::move(*rest)}};
+    else
+      one["allOf"] = json::array{std::move(*rest)};
+    put(std::move(one));
+  }
+  return true;
+}
+
+bool schema_algebra::negate_items(schema_ptr schema, std::string_view name, const json::value& value,
+                                  std::size_t depth, schema_list& out) {
+  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  const auto& keywords = schema->get_object();
+  if (name == "prefixItems") {
+    json::array before;
+    for (const auto& item : value.get_array()) {
+      auto rest = inverse(&item, depth);
+      if (!rest) return false;
+      json::array items = before;
+      items.push_back(std::move(*rest));
+      put({{"type", "array"}, {"minItems", items.size()}, {"prefixItems", std::move(items)}});
+      before.push_back(true);
+      if (before.size() > max_results) return false;
+    }
+    return true;
+  }
+  const bool is_contains = name == "contains";
+  if (is_contains ? keywords.contains("minContains") || keywords.contains("maxContains")
+                  : keywords.contains("prefixItems"))
+    return false;
+  auto rest = inverse(&value, depth);
+  if (rest) put({{"type", "array"}, {is_contains ? "items" : "contains", std::move(*rest)}});
+  return rest.has_value();
+}
+
+bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name, const json::value& value,
+                                        std::size_t depth, schema_list& out) {
+  const auto put = [&](json::array all) {
+    out.push_back(document_.add(json::object{{"allOf", std::move(all)}}, schema));
+  };
+  if (name == "if") {
+    for (const bool holds : {true, false}) {
+      const auto* next = member(schema, holds ? "then" : "else");
+      if (next == nullptr) continue;
+      const auto rest = inverse(next, depth);
+      const auto test = holds ? std::optional<json::value>(here(&value)) : inverse(&value, depth);
+      if (!rest || !test) return false;
+      put({*test, *rest});
+    }
+    return true;
+  }
+  const auto& branches = value.get_array();
+  if (name == "allOf") {
+    for (const auto& inner : branches) {
+      const auto others = negation(&inner, depth + 1);
+      if (!others) return false;
+      out.insert(out.end(), others->begin(), others->end());
+    }
+    return true;
+  }
+  json::array none;
+  for (const auto& inner : branches) {
+    auto rest = inverse(&inner, depth);
+    if (!rest) return false;
+    none.push_back(std::move(*rest));
+  }
+  put(std::move(none));
+  if (name == "anyOf") return true;
+  if (branches.size() > max_one_of) return false;
+  for (std::size_t i = 0; i < branches.size(); ++i)
+    for (std::size_t k = i + 1; k < branches.size(); ++k) put({here(&branches[i]), here(&branches[k])});
+  return true;
+}
+
+/// Adds what breaks one keyword; false if this code cannot say.
+bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, const json::value& value,
+                                    std::size_t depth, schema_list& out) {
+  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  if (name == "type" || name == types_keyword) {
+    const auto types = name == "type" ? types_in(value) : static_cast<type_set>(value.to_number<int>());
+    put({{types_keyword, static_cast<int>(all_types & ~types)}});
+  } else if (name == "const") {
+    put({{not_value_keyword, document_.handle_of(&value)}});
+  } else if (name == "enum") {
+    put({{not_in_keyword, document_.handle_of(&value)}});
+  } else if (name == "pattern") {
+    put({{"type", "string"}, {not_pattern_keyword, document_.handle_of(&value)}});
+  } else if (name == "required" || name == "properties" || name == "dependentRequired" ||
+             name == "dependentSchemas") {
+    return negate_members(schema, name, value, depth, out);
+  } else if (name == "items" || name == "contains" || name == "prefixItems") {
+    return negate_items(schema, name, value, depth, out);
+  } else if (name == "allOf" || name == "anyOf" || name == "oneOf" || name == "if") {
+    return negate_combination(schema, name, value, depth, out);
+  } else if (name == "not") {
+    out.push_back(&value);
+  } else if (name == "$ref" || name == "$dynamicRef" || name == here_keyword) {
+    const auto target = referred(schema, name);
+    const auto others = target == nullptr ? std::nullopt : negation(target, depth + 1);
+    if (!others) return false;
+    out.insert(out.end(), others->begin(), others->end());
+  } else if (auto other = opposite_limit(name, value)) {
+    put(std::move(*other));
+  } else {
+    return is_ignored(name);
+  }
+  return true;
+}
+
+std::optional<schema_algebra::schema_list> schema_algebra::negation(schema_ptr schema, std::size_t depth) {
+  if (const auto* flag = schema->if_bool())
+    return *flag ? schema_list{} : schema_list{document_.add(true, schema)};
+  if (!schema->is_object() || depth > max_depth || !spend(1, schema) || !check(schema)) return std::nullopt;
+  schema_list out;
   for (const auto& entry : schema->get_object()) {
     const std::string_view name(entry.key().data(), entry.key().size());
-    const auto& value = entry.value();
-    bool is_done = true;
-    if (is_annotation(name)) continue;
-    if (name == "type" || name == types_keyword) {
-      put({{types_keyword, static_cast<int>(all_types & ~types_of({{schema, -1}}))}});
-      // Without this the complement of "const" and "enum" would be taken for one of types.
-      if (schema->get_object().contains("const") || schema->get_object().contains("enum"))
-        return std::nullopt;
-    } else if (name == "const") {
-      put({{not_in_keyword, json::array{value}}});
-    } else if (name == "enum") {
-      put({{not_in_keyword, value}});
-    } else if (name == "required") {
-      for (const auto& key : value.get_array())
-        put({{"type", "object"}, {"properties", {{key.get_string(), false}}}});
-    } else if (name == "properties") {
-      for (const auto& property : value.get_object())
-        is_done = is_done && put_negation(&property.value(), [&](schema_ptr other) {
-                    put({{"type", "object"},
-                         {"required", json::array{property.key()}},
-                         {"properties", {{property.key(), *other}}}});
-                  });
-    } else if (name == "not") {
-      out.push_back(&value);
-    } else if (name == "allOf") {
-      for (const auto& inner : value.get_array()) is_done = is_done && put_negation(&inner, put_as_is);
-    } else if (name == "anyOf") {
-      json::array all;
-      for (const auto& inner : value.get_array()) {
-        json::array any;
-        is_done = is_done && put_negation(&inner, [&](schema_ptr other) { any.push_back(*other); });
-        all.push_back(any.empty() ? json::value(false)
-                                  : json::value(json::object{{"anyOf", std::move(any)}}));
-      }
-      put({{"allOf", std::move(all)}});
-    } else if (name == "$ref") {
-      const auto target = document_.resolve(schema, value.get_string());
-      is_done = target && put_negation(*target, put_as_is);
-    } else if (auto other = opposite(name, value)) {
-      put(std::move(*other));
-    } else {
+    if (!negate_keyword(schema, name, entry.value(), depth, out) || out.size() > max_results)
       return std::nullopt;
-    }
-    if (!is_done || out.size() > max_results) return std::nullopt;
   }
   return out;
 }

@@ -16,6 +16,10 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::size_t max_results = 32; // conditions of one text
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
 /// The first `count` characters of `text`, or all of it.
 std::string first_characters(std::string_view text, std::size_t count) {
   std::size_t at = 0;
@@ -71,7 +75,7 @@ std::string schema_writer::text_except(const std::set<std::string>& texts) {
   }
   const std::string prefix = new_name("k") + "_";
   std::map<std::string, std::string> names; // of the rules that match something
-  const code_set plain = to_set({{0x20, 0x21}, {0x23, 0x5B}, {0x5D, last_code_point}});
+  const code_set& plain = raw_in_json();
   for (auto it = beginnings.rbegin(); it != beginnings.rend(); ++it) {
     const std::string& beginning = *it;
     std::string body = texts.contains(beginning) ? "" : "\"\\\"\"";
@@ -104,85 +108,180 @@ std::string schema_writer::text_except(const std::set<std::string>& texts) {
   return names.contains("") ? "\"\\\"\" " + names[""] : "";
 }
 
-std::string schema_writer::pattern_text(const conjunction& schemas, schema_ptr from, std::string_view keyword,
-                                        std::string_view pattern) {
-  auto regex = parse_regex(pattern);
-  if (!regex) {
-    algebra_.refuse(regex.error().code(), from, keyword, regex.error().message());
-    return "";
-  }
-  const auto least = largest(schemas, "minLength");
-  const auto most = smallest(schemas, "maxLength");
-  if (least || most) {
-    // Both a pattern and a length: for repetitions of one set of characters, which is what most patterns are.
-    auto* parts = regex->what == regex_node::kind::sequence ? &regex->parts : nullptr;
-    const bool is_simple =
-        parts != nullptr && parts->size() == 3 && (*parts)[0].what == regex_node::kind::begin_anchor &&
-        (*parts)[2].what == regex_node::kind::end_anchor && (*parts)[1].what == regex_node::kind::repeat &&
-        (*parts)[1].parts.front().what == regex_node::kind::characters;
-    if (!is_simple) {
-      algebra_.refuse(errc::unsupported, from, keyword,
-                      "beside 'minLength' or 'maxLength' only patterns like ^[a-z]*$ are supported");
-      return "";
+void schema_writer::add_text_terms(const conjunction& schemas, text_terms& to) {
+  for (const auto& [schema, parent] : schemas) {
+    if (const auto* pattern = member(schema, "pattern"))
+      to.regexes.push_back({regex_of(schema, "pattern", view(pattern->get_string())), true});
+    if (const auto* pattern = member(schema, not_pattern_keyword))
+      to.regexes.push_back(
+          {regex_of(schema, "not", view(algebra_.document().at_handle(*pattern)->get_string())), false});
+    if (const auto* name = member(schema, "format")) {
+      const auto* format = format_named(view(name->get_string()));
+      if (to.format != nullptr && to.format != format)
+        to.regexes.push_back({regex_of(schema, "format", format->pattern), true});
+      if (to.format == nullptr) to.format = format, to.format_from = schema;
     }
-    auto& repeat = (*parts)[1];
-    repeat.min = std::max(repeat.min, least.value_or(0));
-    repeat.max = std::min(repeat.max, most.value_or(unbounded));
-    if (repeat.min > repeat.max) return "";
   }
-  auto body = to_ebnf(*regex, text_form::json_string, false,
-                      [&](const std::string& rule) { return add_rule("c", rule); });
-  if (body) return "\"\\\"\" " + *body + " \"\\\"\"";
-  algebra_.refuse(body.error().code(), from, keyword, body.error().message());
+  for (const auto* value : algebra_.excluded_values(schemas, string_type))
+    to.excluded.emplace(value->get_string());
+  to.least = largest(schemas, "minLength");
+  to.most = smallest(schemas, "maxLength");
+}
+
+const regex_node* schema_writer::regex_of(schema_ptr from, std::string_view keyword,
+                                          std::string_view pattern) {
+  const auto& regex = algebra_.facts().regex(pattern);
+  static const regex_node nothing{};
+  if (regex) return &*regex;
+  algebra_.refuse(regex.error().code(), from, keyword, regex.error().message());
+  return &nothing;
+}
+
+bool schema_writer::spend_places(std::size_t count) {
+  constexpr std::size_t max_places = 384;
+  if (num_places_ + count > max_places) return false;
+  num_places_ += count;
+  return true;
+}
+
+std::string schema_writer::automaton_rules(const text_automaton& automaton,
+                                           const std::function<std::string(std::uint64_t)>& ending) {
+  const auto& states = automaton.states();
+  if (!states.front().is_alive) return "";
+  const std::string prefix = new_name("x") + "_";
+  const auto name = [&](std::uint32_t to) { return " " + prefix + std::to_string(to); };
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i].is_alive) continue;
+    std::string body = states[i].is_wanted ? ending(states[i].obeyed) : "";
+    for (const auto& [on, to] : states[i].edges) {
+      if (complement(on).empty()) {
+        add_alternative(body, json_plain_characters() + name(to));
+        add_alternative(body, R"("\\" json_escape)" + name(to));
+        continue;
+      }
+      for (const auto& spelling : json_spellings(on)) add_alternative(body, spelling + name(to));
+      // A single character of a literal may be written in ASCII, too.
+      if (on.size() != 1 || on[0].first != on[0].last || on[0].first < 0x80 || on[0].first > 0xFFFF) continue;
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", on[0].first);
+      std::string spelled;
+      append_literal(spelled, escape.data());
+      add_alternative(body, spelled + name(to));
+    }
+    new_name("");
+    define(prefix + std::to_string(i), body);
+  }
+  return prefix + "0";
+}
+
+std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from, std::string_view keyword) {
+  constexpr std::size_t max_states = 160;
+  constexpr std::uint32_t max_counted = 128;
+  const auto least = terms.least.value_or(0);
+  std::vector<text_condition> conditions;
+  std::uint64_t wanted = 0;
+  const auto put = [&](text_condition condition, bool is_wanted) {
+    if (is_wanted) wanted |= std::uint64_t{1} << conditions.size();
+    conditions.push_back(condition);
+  };
+  for (const auto& [regex, is_wanted] : terms.regexes) put({.regex = regex}, is_wanted);
+  if (terms.format != nullptr) put({.regex = regex_of(from, keyword, terms.format->pattern)}, true);
+  if (!terms.excluded.empty()) put({.texts = &terms.excluded}, false);
+  if (least > 0) put({.min_length = least}, true);
+  // Only of short texts the pattern of a format is exact enough.
+  auto most = terms.most;
+  if (terms.format != nullptr) most = std::min(most.value_or(60), 60U);
+  if (failure() || conditions.size() > max_results) return "";
+  const auto make = [&] {
+    return text_automaton::make(
+        conditions, [&](std::uint64_t obeyed) { return obeyed == wanted; }, max_states);
+  };
+  const auto quoted = [&](const text_automaton& automaton) {
+    const std::string begin = automaton_rules(automaton, [](std::uint64_t) { return R"("\"")"; });
+    return begin.empty() ? begin : R"("\"" )" + begin;
+  };
+  auto automaton = make();
+  if (automaton && most && automaton->longest_text().value_or(unbounded) > *most) {
+    // A budget of characters ends a text where it may end. Behind its longest beginning that always is so.
+    const bool may_end = automaton->longest_beginning().value_or(unbounded) < *most;
+    if (*most <= max_counted) {
+      put({.max_length = *most}, true);
+      if (auto counted = make(); counted && spend_places(counted->states().size())) return quoted(*counted);
+    }
+    if (!may_end) automaton.reset();
+    if (may_end && spend_places(automaton->states().size())) {
+      const std::string begin = automaton_rules(*automaton, [](std::uint64_t) { return "\"\""; });
+      return begin.empty() ? begin : R"("\"" )" + budgeted(begin, *most) + R"( "\"")";
+    }
+  } else if (automaton && spend_places(automaton->states().size())) {
+    return quoted(*automaton);
+  }
+  if (conditions.size() == 1 && !most && terms.regexes.size() == 1 && wanted == 1) {
+    auto body = to_ebnf(*terms.regexes.front().first, text_form::json_string, false,
+                        [&](const std::string& rule) { return add_rule("c", rule); });
+    if (body) return R"("\"" )" + *body + R"( "\"")";
+    algebra_.refuse(body.error().code(), from, keyword, body.error().message());
+  }
+  algebra_.refuse(errc::unsupported, from, keyword,
+                  "beside the other limits of the text it is not supported");
   return "";
 }
 
+std::string schema_writer::budgeted(const std::string& rule, std::uint32_t max_characters) {
+  const std::string name = new_name("b");
+  define(name + "[max_chars=" + std::to_string(max_characters) + "]", rule);
+  return name;
+}
+
 std::string schema_writer::text(const conjunction& schemas) {
-  constexpr std::uint32_t max_counted = 128;
-  schema_ptr from = nullptr;
-  std::string_view keyword;
-  std::string pattern;
-  std::set<std::string> excluded;
-  for (const auto& [schema, parent] : schemas) {
-    for (const std::string_view name : {"pattern", "format"}) {
-      const auto* value = schema->get_object().if_contains(name);
-      if (value == nullptr) continue;
-      std::string own(value->get_string());
-      if (name == "format") own = format_pattern(own).value_or("");
-      if (from != nullptr && own != pattern)
-        algebra_.refuse(errc::unsupported, schema, name, "two patterns or formats are not supported");
-      from = schema;
-      keyword = name;
-      pattern = own;
-    }
-    if (const auto* values = schema->get_object().if_contains(not_in_keyword))
-      for (const auto& value : values->get_array())
-        if (value.is_string()) excluded.emplace(value.get_string());
-  }
-  const auto least = largest(schemas, "minLength");
-  const auto most = smallest(schemas, "maxLength");
-  if (!excluded.empty()) {
-    if (from != nullptr || least || most)
-      algebra_.refuse(errc::unsupported, schemas.front().schema, "",
-                      "a negation beside limits of the text is not supported");
-    return text_except(excluded);
-  }
-  if (from != nullptr) return pattern_text(schemas, from, keyword, pattern);
-  if (!least && !most) return "json_string";
+  text_terms terms;
+  add_text_terms(schemas, terms);
+  if (failure()) return "";
+  const auto least = terms.least;
+  const auto most = terms.most;
   if (most && least.value_or(0) > *most) return "";
-  for (const auto& [bound, name] : {std::pair(least, "minLength"), std::pair(most, "maxLength")})
-    if (bound && *bound > max_counted)
-      algebra_.refuse(errc::unsupported, schemas.front().schema, name,
-                      "above " + std::to_string(max_counted) + " it is not supported");
-  if (least.value_or(0) > max_counted || most.value_or(0) > max_counted) return "";
+  if (terms.format != nullptr && terms.regexes.empty() && terms.excluded.empty() &&
+      least.value_or(0) <= terms.format->min_length) {
+    const auto body =
+        limited_format(*terms.format, most.value_or(unbounded),
+                       [&](const std::string& rule, std::uint32_t max) { return budgeted(rule, max); });
+    if (!body.empty()) return R"("\"" )" + body + R"( "\"")";
+  }
+  if (!terms.regexes.empty() || terms.format != nullptr || (!terms.excluded.empty() && (least || most))) {
+    schema_ptr from = terms.format_from;
+    std::string_view keyword = "format";
+    for (const auto& one : schemas)
+      if (member(one.schema, "pattern") != nullptr) from = one.schema, keyword = "pattern";
+    if (from == nullptr) from = schemas.front().schema, keyword = "";
+    return limited_text(terms, from, keyword);
+  }
+  if (!terms.excluded.empty()) return text_except(terms.excluded);
+  if (!least && !most) return "json_string";
+  return counted_text(schemas, least.value_or(0), most);
+}
+
+std::string schema_writer::counted_text(const conjunction& schemas, std::uint32_t least,
+                                        std::optional<std::uint32_t> most) {
+  constexpr std::uint32_t max_counted = 128;
   // A rule for each place: the masks of all of them are made beforehand, 20 ms a rule at a vocabulary of
   // 152k. A counted repetition of a rule would take milliseconds at every step, and XGrammar's masks of a
-  // counted set of characters are wrong (docs/decisions/0589).
-  const auto num_places = most.value_or(least.value_or(0));
-  std::string rest = most ? R"("\"")" : "json_rest";
+  // counted set of characters are wrong (docs/decisions/0589). Long texts have a budget of characters
+  // (docs/decisions/0621): the places up to `least`, and the rest counts what it may add.
+  const bool is_long = most && (*most > max_counted || !spend_places(*most));
+  const auto num_places = most && !is_long ? *most : least;
+  if (num_places > max_counted || ((is_long || !most) && !spend_places(least))) {
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "minLength",
+                    "above 128, or in so many places, it is not supported");
+    return "";
+  }
+  std::string rest = "json_rest";
+  if (is_long)
+    rest = budgeted("json_characters", *most - least) + R"( "\"")";
+  else if (most)
+    rest = R"("\"")";
   const std::string plain = json_plain_characters() + " ";
   for (auto place = num_places; place-- > 0;) {
-    const std::string end = place >= least.value_or(0) ? R"("\"" | )" : "";
+    const std::string end = place >= least ? R"("\"" | )" : "";
     rest = add_rule("l", end + plain + rest + R"( | "\\" json_escape )" + rest);
   }
   return R"("\"" )" + rest;

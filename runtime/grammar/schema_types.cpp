@@ -1,7 +1,9 @@
 #include "runtime/grammar/schema_types.hpp"
 
-#include <algorithm>
+#include <boost/json/serialize.hpp>
+
 #include <cmath>
+#include <map>
 
 namespace paceline::grammar {
 
@@ -14,6 +16,13 @@ std::optional<type_set> type_named(std::string_view name) noexcept {
   if (name == "array") return array_type;
   if (name == "object") return object_type;
   return std::nullopt;
+}
+
+type_set types_in(const boost::json::value& type) {
+  if (const auto* name = type.if_string()) return type_named(*name).value_or(0);
+  type_set types = 0;
+  for (const auto& name : type.get_array()) types |= type_named(name.get_string()).value_or(0);
+  return types;
 }
 
 type_set type_of(const boost::json::value& value) noexcept {
@@ -37,24 +46,43 @@ type_set type_of(const boost::json::value& value) noexcept {
   return 0;
 }
 
+namespace {
+
+void append_canonical(std::string& out, const boost::json::value& value) {
+  if (const auto* array = value.if_array()) {
+    out += '[';
+    for (const auto& item : *array) append_canonical(out, item), out += ',';
+    out += ']';
+  } else if (const auto* object = value.if_object()) {
+    std::map<std::string_view, const boost::json::value*> members;
+    for (const auto& member : *object)
+      members.emplace(std::string_view(member.key().data(), member.key().size()), &member.value());
+    out += '{';
+    for (const auto& [key, inner] : members) {
+      out += boost::json::serialize(boost::json::string(key)) + ':';
+      append_canonical(out, *inner);
+      out += ',';
+    }
+    out += '}';
+  } else if (const auto* number = value.if_double()) {
+    constexpr double max_whole = 9e18;
+    const bool is_whole = std::floor(*number) == *number && std::abs(*number) < max_whole;
+    out += is_whole ? std::to_string(static_cast<std::int64_t>(*number)) : boost::json::serialize(value);
+  } else {
+    out += boost::json::serialize(value);
+  }
+}
+
+} // namespace
+
+std::string canonical_text(const boost::json::value& value) {
+  std::string out;
+  append_canonical(out, value);
+  return out;
+}
+
 bool are_equal(const boost::json::value& a, const boost::json::value& b) {
-  if (a.is_number() && b.is_number()) {
-    if (!a.is_double() && !b.is_double()) return a == b;
-    return a.to_number<double>() == b.to_number<double>();
-  }
-  if (a.kind() != b.kind()) return false;
-  if (const auto* x = a.if_array()) {
-    const auto& y = b.get_array();
-    return std::equal(x->begin(), x->end(), y.begin(), y.end(), are_equal);
-  }
-  if (const auto* x = a.if_object()) {
-    const auto& y = b.get_object();
-    return x->size() == y.size() && std::all_of(x->begin(), x->end(), [&](const auto& member) {
-             const auto* other = y.if_contains(member.key());
-             return other != nullptr && are_equal(member.value(), *other);
-           });
-  }
-  return a == b;
+  return canonical_text(a) == canonical_text(b);
 }
 
 } // namespace paceline::grammar

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace paceline::grammar {
@@ -22,8 +23,12 @@ inline constexpr type_set all_types = 127;
 
 /// nullopt for unknown names.
 std::optional<type_set> type_named(std::string_view name) noexcept;
+/// Those of the value of "type": a name or an array of names.
+type_set types_in(const boost::json::value& type);
 type_set type_of(const boost::json::value& value) noexcept;
 /// As JSON Schema compares: 1 equals 1.0, and the order of members does not matter.
 bool are_equal(const boost::json::value& a, const boost::json::value& b);
+/// A text that equal values share and different ones do not.
+std::string canonical_text(const boost::json::value& value);
 
 } // namespace paceline::grammar

@@ -4,7 +4,8 @@
 #include "runtime/grammar/schema_keywords.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <set>
+#include <string>
 
 namespace paceline::grammar {
 
@@ -13,7 +14,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t max_depth = 24;
-constexpr std::size_t max_text = 1'000;
+constexpr std::size_t steps_per_spent = 64;
+constexpr std::size_t max_format_text = 60; // longer ones may have parts that are too long
 
 /// A conjunction of three-valued answers: false as soon as one is.
 class verdict {
@@ -40,12 +42,6 @@ std::size_t num_characters(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-std::optional<bool> matches_pattern(std::string_view pattern, std::string_view text) {
-  const auto regex = parse_regex(pattern);
-  if (!regex || text.size() > max_text) return std::nullopt;
-  return matches(*regex, text);
-}
-
 } // namespace
 
 std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, schema_ptr schema) {
@@ -60,19 +56,25 @@ std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, sc
       out.also(number > bound->to_number<double>());
     if (const auto* bound = keywords.if_contains("exclusiveMaximum"))
       out.also(number < bound->to_number<double>());
-    if (const auto* unit = keywords.if_contains("multipleOf")) {
-      const double times = number / unit->to_number<double>();
-      const bool is_safe = std::abs(number) < 1e15 && type_of(*unit) == integer_type;
-      out.also(is_safe ? std::optional(std::floor(times) == times) : std::nullopt);
-    }
+    if (const auto* unit = keywords.if_contains("multipleOf")) out.also(is_multiple(value, *unit));
   } else if (value.is_string()) {
     const auto text = view(value.get_string());
     if (const auto least = largest(alone, "minLength")) out.also(num_characters(text) >= *least);
     if (const auto most = smallest(alone, "maxLength")) out.also(num_characters(text) <= *most);
     if (const auto* pattern = keywords.if_contains("pattern"))
-      out.also(matches_pattern(view(pattern->get_string()), text));
-    if (const auto* format = keywords.if_contains("format"))
-      out.also(matches_pattern(format_pattern(view(format->get_string())).value_or(""), text));
+      out.also(matches_pattern(view(pattern->get_string()), text, schema));
+    if (const auto* pattern = keywords.if_contains(not_pattern_keyword)) {
+      const auto found = matches_pattern(view(document_.at_handle(*pattern)->get_string()), text, schema);
+      out.also(found ? std::optional(!*found) : std::nullopt);
+    }
+    // The pattern of a format leaves out some of its texts.
+    if (const auto* format = keywords.if_contains("format")) {
+      const auto* named = format_named(view(format->get_string()));
+      out.also(named != nullptr && text.size() <= max_format_text &&
+                       matches_pattern(named->pattern, text, schema) == true
+                   ? std::optional(true)
+                   : std::nullopt);
+    }
   }
   return out.value();
 }
@@ -92,7 +94,27 @@ std::optional<bool> schema_algebra::is_valid_array(const json::array& value, sch
     else if (items != nullptr)
       out.also(is_valid(value[i], items, depth));
   }
-  if (keywords.contains("contains") || keywords.contains("unevaluatedItems")) out.also(std::nullopt);
+  if (const auto* contained = keywords.if_contains("contains")) {
+    std::size_t least = 0;
+    std::size_t most = 0;
+    for (const auto& item : value) {
+      const auto answer = is_valid(item, contained, depth);
+      least += answer == true ? 1 : 0;
+      most += answer == false ? 0 : 1;
+    }
+    const auto min = largest(alone, "minContains").value_or(1);
+    const auto max = smallest(alone, "maxContains").value_or(unbounded);
+    if (most < min || least > max)
+      out.also(false);
+    else if (least < min || most > max)
+      out.also(std::nullopt);
+  }
+  if (const auto* unique = keywords.if_contains("uniqueItems"); unique != nullptr && unique->get_bool()) {
+    std::set<std::string> texts;
+    for (const auto& item : value) texts.insert(canonical_text(item));
+    out.also(texts.size() == value.size());
+  }
+  if (keywords.contains("unevaluatedItems")) out.also(std::nullopt);
   return out.value();
 }
 
@@ -116,7 +138,7 @@ std::optional<bool> schema_algebra::is_valid_object(const json::object& value, s
     if (patterns != nullptr)
       for (const auto& pattern : patterns->get_object()) {
         const auto found = matches_pattern({pattern.key().data(), pattern.key().size()},
-                                           {entry.key().data(), entry.key().size()});
+                                           {entry.key().data(), entry.key().size()}, schema);
         if (!found) return std::nullopt;
         if (*found) is_named = true, out.also(is_valid(entry.value(), &pattern.value(), depth));
       }
@@ -124,38 +146,26 @@ std::optional<bool> schema_algebra::is_valid_object(const json::object& value, s
     if (const auto* names = keywords.if_contains("propertyNames"))
       out.also(is_valid(json::string(entry.key()), names, depth));
   }
-  for (const char* keyword : {"dependentRequired", "dependentSchemas", "unevaluatedProperties"})
-    if (keywords.contains(keyword)) out.also(std::nullopt);
+  if (const auto* dependent = keywords.if_contains("dependentRequired"))
+    for (const auto& entry : dependent->get_object())
+      if (value.contains(entry.key()))
+        for (const auto& name : entry.value().get_array()) out.also(value.contains(name.get_string()));
+  if (const auto* dependent = keywords.if_contains("dependentSchemas"))
+    for (const auto& entry : dependent->get_object())
+      if (value.contains(entry.key())) out.also(is_valid(value, &entry.value(), depth));
+  if (keywords.contains("unevaluatedProperties")) out.also(std::nullopt);
   return out.value();
 }
 
-std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_ptr schema, std::size_t depth) {
-  if (const auto* flag = schema->if_bool()) return *flag;
-  if (++depth > max_depth || !schema->is_object() || !spend(1, schema)) return std::nullopt;
-  if (auto checked = check_keywords(document_, schema); !checked) {
-    fail(checked.error());
-    return std::nullopt;
-  }
+std::optional<bool> schema_algebra::is_valid_combination(const json::value& value, schema_ptr schema,
+                                                         std::size_t depth) {
   const auto& keywords = schema->get_object();
-  const auto equals = [&](const json::value& other) { return are_equal(value, other); };
   verdict out;
-  if ((types_of({{schema, -1}}) & type_of(value)) == 0) return false;
-  if (const auto* only = keywords.if_contains("const")) out.also(equals(*only));
-  if (const auto* values = keywords.if_contains("enum"))
-    out.also(std::any_of(values->get_array().begin(), values->get_array().end(), equals));
-  if (const auto* values = keywords.if_contains(not_in_keyword))
-    out.also(std::none_of(values->get_array().begin(), values->get_array().end(), equals));
-  if (out.is_false()) return false;
-  if (const auto* array = value.if_array())
-    out.also(is_valid_array(*array, schema, depth));
-  else if (const auto* object = value.if_object())
-    out.also(is_valid_object(*object, schema, depth));
-  else
-    out.also(is_valid_scalar(value, schema));
-  for (const char* keyword : {"$ref", "$dynamicRef"})
-    if (const auto* reference = keywords.if_contains(keyword)) {
-      const auto target = document_.resolve(schema, view(reference->get_string()));
-      out.also(target ? is_valid(value, *target, depth) : std::nullopt);
+  for (const std::string_view keyword :
+       {std::string_view("$ref"), std::string_view("$dynamicRef"), here_keyword})
+    if (keywords.contains(keyword)) {
+      const auto target = referred(schema, keyword);
+      out.also(target != nullptr ? is_valid(value, target, depth) : std::nullopt);
     }
   if (const auto* all = keywords.if_contains("allOf"))
     for (const auto& inner : all->get_array()) out.also(is_valid(value, &inner, depth));
@@ -187,6 +197,36 @@ std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_pt
     else if (next != nullptr)
       out.also(is_valid(value, next, depth));
   }
+  return out.value();
+}
+
+std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_ptr schema, std::size_t depth) {
+  verdict out;
+  out.also(is_valid_alone(value, schema, depth));
+  if (out.is_false() || failure_ || !schema->is_object()) return out.value();
+  if (depth < max_depth) out.also(is_valid_combination(value, schema, depth + 1));
+  return out.value();
+}
+
+std::optional<bool> schema_algebra::is_valid_alone(const json::value& value, schema_ptr schema,
+                                                   std::size_t depth) {
+  if (const auto* flag = schema->if_bool()) return *flag;
+  if (++depth > max_depth || !schema->is_object() || !spend(1, schema) || !check(schema)) return std::nullopt;
+  const auto& keywords = schema->get_object();
+  verdict out;
+  if ((types_of({{schema, -1}}) & type_of(value)) == 0) return false;
+  const std::string text = canonical_text(value);
+  if (!spend(text.size() / steps_per_spent, schema)) return std::nullopt;
+  if (const auto* only = keywords.if_contains("const")) out.also(facts_.text(*only) == text);
+  if (const auto* values = keywords.if_contains("enum")) out.also(facts_.lists(*values, text));
+  if (is_excluded({{schema, -1}}, value)) return false;
+  if (out.is_false()) return false;
+  if (const auto* array = value.if_array())
+    out.also(is_valid_array(*array, schema, depth));
+  else if (const auto* object = value.if_object())
+    out.also(is_valid_object(*object, schema, depth));
+  else
+    out.also(is_valid_scalar(value, schema));
   return out.value();
 }
 

@@ -20,6 +20,16 @@ namespace json = boost::json;
 
 constexpr std::size_t max_rules = 4'000;
 constexpr std::size_t max_text_bytes = 512U << 10U;
+constexpr std::size_t max_excluded = 32; // numbers
+
+/// Whether all integers are multiples of `unit`, which is 1, 0.1, 0.01, ..., and only they are asked for.
+bool is_unit_of_integers(const json::value& unit, type_set types) {
+  constexpr int max_decimals = 15;
+  if ((types & fraction_type) != 0) return false;
+  for (int k = 0; k <= max_decimals; ++k)
+    if (unit.to_number<double>() == 1.0 / std::pow(10.0, k)) return true;
+  return false;
+}
 
 } // namespace
 
@@ -76,23 +86,11 @@ std::string schema_writer::value(const std::vector<schema_ptr>& roots) {
 std::string schema_writer::alternative(const conjunction& schemas) {
   if (failure()) return "";
   if (auto listed = listed_values(schemas)) return *listed;
-  type_set types = types_of(schemas);
-  for (const auto& [schema, parent] : schemas) {
-    const auto* excluded = schema->get_object().if_contains(not_in_keyword);
-    if (excluded == nullptr) continue;
-    for (const auto& value : excluded->get_array()) {
-      // Strings are left out one by one (text()); of the other types a value cannot be left out.
-      if ((type_of(value) & types) == 0 || value.is_string() || value.is_bool() || value.is_null()) continue;
-      algebra_.refuse(errc::unsupported, schema, "", "the negation of this value is not supported");
-    }
-  }
-  const auto is_allowed = [&](const json::value& value) {
-    return std::none_of(schemas.begin(), schemas.end(), [&](const conjunct& c) {
-      const auto* excluded = c.schema->get_object().if_contains(not_in_keyword);
-      return excluded != nullptr && std::find(excluded->get_array().begin(), excluded->get_array().end(),
-                                              value) != excluded->get_array().end();
-    });
-  };
+  const type_set types = algebra_.types_of(schemas);
+  if (!algebra_.excluded_values(schemas, types & (array_type | object_type)).empty())
+    algebra_.refuse(errc::unsupported, schemas.front().schema, "",
+                    "the negation of an array or object is not supported");
+  const auto is_allowed = [&](const json::value& value) { return !algebra_.is_excluded(schemas, value); };
   std::string body;
   if ((types & null_type) != 0 && is_allowed(nullptr)) add_alternative(body, "\"null\"");
   if ((types & boolean_type) != 0 && is_allowed(true)) add_alternative(body, "\"true\"");
@@ -122,17 +120,22 @@ std::optional<std::string> schema_writer::listed_values(const conjunction& schem
   });
   std::string body;
   for (const auto& value : *candidates) {
-    bool is_valid = true;
-    for (const auto& [schema, parent] : schemas) {
-      const auto answer = algebra_.is_valid(value, schema);
-      if (!answer)
-        algebra_.refuse(errc::unsupported, schema, "",
-                        "this schema beside values of 'const' or 'enum' is not supported");
-      is_valid = is_valid && answer == true;
-    }
-    if (is_valid) add_alternative(body, literal(value, may_have_fraction));
+    if (failure()) return "";
+    if (obeys(value, schemas)) add_alternative(body, literal(value, may_have_fraction));
   }
   return body;
+}
+
+bool schema_writer::obeys(const json::value& value, const conjunction& schemas) {
+  for (const auto& [schema, parent] : schemas) {
+    const auto answer = algebra_.is_valid(value, schema);
+    if (answer == true) continue;
+    if (!answer)
+      algebra_.refuse(errc::unsupported, schema, "",
+                      "this schema beside values of 'const' or 'enum' is not supported");
+    return false;
+  }
+  return true;
 }
 
 std::string schema_writer::literal(const json::value& value, bool may_have_fraction) {
@@ -168,13 +171,16 @@ std::string schema_writer::literal(const json::value& value, bool may_have_fract
 }
 
 std::string schema_writer::number(const conjunction& schemas, type_set types) {
-  const json::value* unit = nullptr;
+  std::optional<decimal_bound> unit;
   for (const auto& [schema, parent] : schemas) {
     const auto* own = schema->get_object().if_contains("multipleOf");
-    if (own == nullptr) continue;
-    if (unit != nullptr && !are_equal(*unit, *own))
-      algebra_.refuse(errc::unsupported, schema, "multipleOf", "two of them are not supported");
-    unit = own;
+    if (own == nullptr || is_unit_of_integers(*own, types)) continue;
+    const auto decimal = to_bound(*own, false);
+    if (decimal) unit = unit ? common_multiple(*unit, *decimal) : decimal;
+    if (!decimal || !unit) {
+      algebra_.refuse(errc::unsupported, schema, "multipleOf", "numbers of so many digits are not supported");
+      return "";
+    }
   }
   const auto bounds = bounds_of(schemas);
   if (!bounds.is_exact)
@@ -185,84 +191,115 @@ std::string schema_writer::number(const conjunction& schemas, type_set types) {
           algebra_.refuse(errc::unsupported, schema, keyword,
                           "bounds of more than 15 digits or 6 decimals are not supported");
   if (failure()) return "";
-  if (unit != nullptr) return multiples(schemas, types, *unit);
-  if ((types & fraction_type) == 0) {
-    if (!bounds.min && !bounds.max) return "json_integer";
-    return integer_range(bounds.min, bounds.max);
+  std::vector<decimal_bound> excluded;
+  for (const auto* value : algebra_.excluded_values(schemas, types & number_types)) {
+    const auto decimal = to_bound(*value, true);
+    if (!decimal || unit || excluded.size() == max_excluded)
+      algebra_.refuse(errc::unsupported, schemas.front().schema, "",
+                      "the negation of a number is not supported here");
+    else
+      excluded.push_back(*decimal);
   }
-  if ((types & integer_type) == 0) {
-    if (!bounds.min && !bounds.max) return "json_fraction";
-    algebra_.refuse(errc::unsupported, schemas.front().schema, "",
-                    "bounds of numbers that are not integers are not supported");
-  }
-  if (!bounds.min && !bounds.max) return "json_number";
-  return number_range(bounds.min, bounds.max);
+  if (failure()) return "";
+  if (unit) return multiples(schemas, types, bounds, *unit);
+  if (!excluded.empty()) return numbers_between(types, bounds, std::move(excluded));
+  return numbers_within(types, bounds.min, bounds.max);
 }
 
-std::string schema_writer::multiples(const conjunction& schemas, type_set types, const json::value& unit) {
-  constexpr std::int64_t max_states = 64;
-  constexpr std::int64_t max_values = 1'000;
+std::string schema_writer::numbers_within(type_set types, const std::optional<decimal_bound>& min,
+                                          const std::optional<decimal_bound>& max) {
+  const bool has_bounds = min || max;
+  if ((types & fraction_type) == 0) return has_bounds ? integer_range(min, max) : "json_integer";
+  if ((types & integer_type) == 0) return has_bounds ? fraction_range(min, max) : "json_fraction";
+  return has_bounds ? number_range(min, max) : "json_number";
+}
+
+std::string schema_writer::numbers_between(type_set types, const number_bounds& bounds,
+                                           std::vector<decimal_bound> excluded) {
+  std::sort(excluded.begin(), excluded.end(), is_less);
+  std::string body;
+  auto low = bounds.min;
+  for (const auto& value : excluded) {
+    if (bounds.max && is_less(*bounds.max, value)) break;
+    if (low && is_less(value, *low)) continue;
+    add_alternative(body, numbers_within(types, low, value));
+    low = value;
+  }
+  add_alternative(body, numbers_within(types, low, bounds.max));
+  return body.empty() ? body : "(" + body + ")";
+}
+
+std::optional<std::string> schema_writer::listed_multiples(type_set types, const number_bounds& bounds,
+                                                           const decimal_bound& unit) {
+  constexpr double max_values = 1'000;
+  const auto value_of = [](const decimal_bound& b) {
+    return static_cast<double>(b.scaled) / std::pow(10.0, b.num_decimals);
+  };
+  const double step = value_of(unit);
+  const double first = std::floor(value_of(*bounds.min) / step) - 1;
+  if (value_of(*bounds.max) / step - first > max_values) return std::nullopt;
+  const json::object limits = [&] {
+    json::object out;
+    out[bounds.min->is_exclusive ? "exclusiveMinimum" : "minimum"] = value_of(*bounds.min);
+    out[bounds.max->is_exclusive ? "exclusiveMaximum" : "maximum"] = value_of(*bounds.max);
+    if ((types & integer_type) == 0 || (types & fraction_type) == 0)
+      out[types_keyword] = static_cast<int>(types);
+    return out;
+  }();
+  const schema_ptr limited = algebra_.document().add(limits, algebra_.document().root());
+  std::string body;
+  for (auto times = static_cast<std::int64_t>(first);
+       static_cast<double>(times) * step <= value_of(*bounds.max) + step; ++times) {
+    const json::value value = static_cast<double>(times * unit.scaled) / std::pow(10.0, unit.num_decimals);
+    if (algebra_.is_valid(value, limited) == true) add_alternative(body, literal(value, false));
+    if (failure()) break;
+  }
+  return body.empty() ? body : "(" + body + ")";
+}
+
+std::string schema_writer::multiples(const conjunction& schemas, type_set types, const number_bounds& bounds,
+                                     const decimal_bound& unit) {
   const auto refuse = [&](std::string_view rule) {
     for (const auto& [schema, parent] : schemas)
       if (schema->get_object().contains("multipleOf"))
         algebra_.refuse(errc::unsupported, schema, "multipleOf", rule);
     return std::string();
   };
-  const auto bounds = bounds_of(schemas);
-  const auto decimal = to_bound(unit, false);
-  if (decimal && decimal->num_decimals > 0 && decimal->scaled == 1 && !bounds.min && !bounds.max &&
-      (types & fraction_type) != 0)
-    return "\"-\"? json_natural (\".\" [0-9]{1," + std::to_string(decimal->num_decimals) + "})?";
-  if (!decimal || decimal->num_decimals > 0)
-    return refuse("only whole numbers and 0.1, 0.01, ... are supported");
-  const std::int64_t step = decimal->scaled;
-  if (bounds.min && bounds.max) {
-    const auto floor_of = [&](const decimal_bound& b) {
-      return std::floor(static_cast<double>(b.scaled) / std::pow(10.0, b.num_decimals) /
-                        static_cast<double>(step));
-    };
-    const double first = floor_of(*bounds.min) - 1;
-    if (floor_of(*bounds.max) - first > static_cast<double>(max_values))
-      return refuse("more than 1000 values between the bounds are not supported");
-    std::string body;
-    for (auto times = static_cast<std::int64_t>(first);
-         times <= static_cast<std::int64_t>(first) + max_values + 1; ++times) {
-      const json::value value = times * step;
-      const bool is_valid = std::all_of(schemas.begin(), schemas.end(), [&](const conjunct& c) {
-        return algebra_.is_valid(value, c.schema) != false;
-      });
-      if (is_valid) add_alternative(body, "\"" + std::to_string(times * step) + "\"");
-    }
-    return body.empty() ? body : "(" + body + ")";
-  }
-  if (bounds.min || bounds.max) return refuse("one bound alone beside it is not supported");
-  if (step > max_states) return refuse("above 64 it is supported between two bounds only");
-  if (step == 1) return "json_integer";
-  // One rule for each remainder of the digits so far.
+  if (bounds.min && bounds.max)
+    if (auto listed = listed_multiples(types, bounds, unit)) return *listed;
+  if ((types & integer_type) == 0) return refuse("of numbers that are not integers it is not supported");
+  // Zero as the bound is a matter of the sign.
+  const auto is_zero = [](const std::optional<decimal_bound>& b) { return !b || b->scaled == 0; };
+  if (!is_zero(bounds.min) || !is_zero(bounds.max))
+    return refuse(
+        "beside bounds other than 0 and with more than 1000 values between them it is not supported");
+  const bool with_zero =
+      !(bounds.min && bounds.min->is_exclusive) && !(bounds.max && bounds.max->is_exclusive);
+  if (bounds.min && bounds.max) return with_zero ? "\"0\"" : "";
   const std::string prefix = new_name("m") + "_";
-  const auto next = [&](std::int64_t remainder, std::int64_t first_digit) {
-    std::string body;
-    for (std::int64_t digit = first_digit; digit < 10; ++digit)
-      add_alternative(body, "\"" + std::to_string(digit) + "\" " + prefix +
-                                std::to_string((remainder * 10 + digit) % step));
-    return body;
-  };
-  for (std::int64_t remainder = 0; remainder < step; ++remainder) {
+  const auto rules = multiples_of(unit, (types & fraction_type) == 0, with_zero, prefix);
+  if (!rules) return refuse("of so large a number it is supported between two bounds only");
+  for (std::size_t i = 0; i < rules->bodies.size(); ++i) {
+    if (rules->bodies[i].empty()) continue;
     new_name("");
-    define(prefix + std::to_string(remainder), (remainder == 0 ? "\"\" | " : "") + next(remainder, 0));
+    define(prefix + std::to_string(i), rules->bodies[i]);
   }
-  return "(\"0\" | \"-\"? (" + next(0, 1) + "))";
+  if (bounds.min) return "(" + rules->first + ")";
+  if (bounds.max) return std::string(with_zero ? "(\"0\" | " : "(") + "\"-\" (" + rules->first + "))";
+  return "\"-\"? (" + rules->first + ")"; // "-0" is a number, too
 }
 
 std::string schema_writer::write() {
   const std::string root = value({algebra_.document().root()});
   if (failure() || root.empty()) return "";
-  return "root ::= " + root + "\n" + text_ + json_character_rules() + R"(ws ::= " "? | "\n" [ \t]{0,20}
+  return "root ::= " + root + "\n" + text_ + json_character_rules() + std::string(format_rules()) +
+         R"(json_characters ::= "" | [ !#-\[\]-\U0010FFFF] json_characters | "\\" json_escape json_characters
+ws ::= " "? | "\n" [ \t]{0,20}
 json_string ::= "\"" json_rest
 json_plain_end ::= [ !#-\[\]-\U0010FFFF]* "\""
 json_natural ::= "0" | [1-9] [0-9]*
 json_integer ::= "0" | "-"? [1-9] [0-9]*
-json_fraction ::= "-"? json_natural "." [0-9]* [1-9] [0-9]*
+json_fraction ::= "-"? ("0" | [1-9] [0-9]{0,7}) "." [0-9]{0,5} [1-9] "0"*
 json_number ::= "-"? json_natural ("." [0-9]+)? ([eE] [+\-]? [0-9]{1,2})?
 )";
 }

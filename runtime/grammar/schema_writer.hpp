@@ -1,14 +1,18 @@
 #pragma once
 
 #include "runtime/grammar/schema_algebra.hpp"
+#include "runtime/grammar/schema_keywords.hpp"
+#include "runtime/grammar/text_automaton.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace paceline::grammar {
@@ -41,21 +45,65 @@ class schema_writer {
   std::string alternative(const conjunction& schemas);
   /// For schemas with "const" or "enum": nullopt for others.
   std::optional<std::string> listed_values(const conjunction& schemas);
+  bool obeys(const boost::json::value& value, const conjunction& schemas);
   std::string literal(const boost::json::value& value, bool may_have_fraction);
   std::string number(const conjunction& schemas, type_set types);
-  std::string multiples(const conjunction& schemas, type_set types, const boost::json::value& unit);
+  std::string numbers_within(type_set types, const std::optional<decimal_bound>& min,
+                             const std::optional<decimal_bound>& max);
+  /// Numbers within bounds that are none of `excluded`, which are exclusive bounds.
+  std::string numbers_between(type_set types, const number_bounds& bounds,
+                              std::vector<decimal_bound> excluded);
+  std::string multiples(const conjunction& schemas, type_set types, const number_bounds& bounds,
+                        const decimal_bound& unit);
+  /// All multiples between two bounds, one by one; nullopt if they are many.
+  std::optional<std::string> listed_multiples(type_set types, const number_bounds& bounds,
+                                              const decimal_bound& unit);
   std::string text(const conjunction& schemas);
-  std::string pattern_text(const conjunction& schemas, schema_ptr from, std::string_view keyword,
-                           std::string_view pattern);
+  /// What schemas say about a text.
+  struct text_terms {
+    std::vector<std::pair<const regex_node*, bool>> regexes; ///< and whether it must match
+    const text_format* format = nullptr;
+    schema_ptr format_from = nullptr;
+    std::set<std::string> excluded;
+    std::optional<std::uint32_t> least, most;
+  };
+  void add_text_terms(const conjunction& schemas, text_terms& to);
+  const regex_node* regex_of(schema_ptr from, std::string_view keyword, std::string_view pattern);
+  std::string limited_text(const text_terms& terms, schema_ptr from, std::string_view keyword);
+  std::string counted_text(const conjunction& schemas, std::uint32_t least,
+                           std::optional<std::uint32_t> most);
+  /// Rules for the texts of an automaton between quotes: the name of the first. `ending` follows a text that
+  /// obeys these conditions.
+  std::string automaton_rules(const text_automaton& automaton,
+                              const std::function<std::string(std::uint64_t)>& ending);
+  /// A rule for what `rule` matches in at most so many characters. It must be able to end where it has them.
+  std::string budgeted(const std::string& rule, std::uint32_t max_characters);
+  /// Rules for places within a text take 20 ms of compilation each at a vocabulary of 152k: false if these
+  /// are too many.
+  bool spend_places(std::size_t count);
   /// A JSON string, with quotes and without escapes, that is none of `texts`. Of many texts only the
   /// beginnings are told apart: then it begins as none of them.
   std::string text_except(const std::set<std::string>& texts);
 
   std::string array(const conjunction& schemas);
-  std::string array_with(const conjunction& schemas, schema_ptr from, const boost::json::value& contained);
-  std::vector<schema_ptr> item_schemas(const conjunction& schemas, std::size_t index);
+  /// With "contains", and with "uniqueItems".
+  std::string counted_array(const conjunction& schemas);
+  std::string unique_array(const conjunction& schemas, schema_ptr from);
+  /// The schemas of the item at `index` if it obeys "contains" of the schemas at `matched`.
+  std::vector<schema_ptr> item_schemas(const conjunction& schemas, std::size_t index,
+                                       const std::vector<std::size_t>& matched);
+  /// All values that obey `roots`, as canonical text and as EBNF; nullopt if they are not listed.
+  std::optional<std::map<std::string, std::string>> finite_values(const std::vector<schema_ptr>& roots);
 
-  struct member {
+  using machine_state = std::vector<std::uint32_t>;
+  struct machine_ways {
+    std::vector<std::pair<std::string, machine_state>> items;
+    bool may_end;
+  };
+  std::string machine(schema_ptr from, std::string_view keyword, const machine_state& start,
+                      const std::function<machine_ways(const machine_state&)>& next);
+
+  struct object_member {
     std::string rule; ///< "key": value
     bool is_required;
   };
@@ -63,7 +111,8 @@ class schema_writer {
   std::vector<std::string> named_keys(const conjunction& schemas);
   /// A rule for a member that no schema names; "" if there can be none.
   std::string other_member(const conjunction& schemas, const std::vector<std::string>& keys);
-  std::string members(const std::vector<member>& named, const std::string& other, std::uint32_t min,
+  std::string matched_member(const conjunction& schemas, const std::vector<std::string>& keys);
+  std::string members(const std::vector<object_member>& named, const std::string& other, std::uint32_t min,
                       std::uint32_t max);
 
   schema_algebra algebra_;
@@ -72,6 +121,7 @@ class schema_writer {
   std::set<std::string> open_;               ///< rules that are being written
   std::string text_;
   std::size_t num_rules_ = 0;
+  std::size_t num_places_ = 0;
 };
 
 /// EBNF for the spellings of a JSON string: as UTF-8, and in ASCII with escapes.

@@ -1,0 +1,309 @@
+#include "runtime/grammar/text_automaton.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace paceline::grammar {
+
+namespace {
+
+using kind = regex_node::kind;
+
+constexpr std::size_t max_nodes = 6'000;
+constexpr std::size_t max_work = 4'000'000;
+
+const code_set& every_character() {
+  static const code_set set = complement({});
+  return set;
+}
+
+/// A place of an automaton that may be at several places at a time.
+struct place {
+  std::vector<std::uint32_t> free;     ///< reached without a character
+  std::vector<std::uint32_t> at_begin; ///< the same, at the beginning of the text
+  std::vector<std::uint32_t> at_end;   ///< the same, at its end: no character may follow
+  std::vector<std::pair<code_set, std::uint32_t>> on;
+};
+
+/// One condition.
+struct machine {
+  std::vector<place> places{1};
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  bool may_go_on = false; ///< behind `end` any text may follow
+
+  std::uint32_t add() {
+    places.emplace_back();
+    return static_cast<std::uint32_t>(places.size() - 1);
+  }
+
+  /// Adds the ways of `node` from `from`; tells where they end.
+  std::uint32_t put(const regex_node& node, std::uint32_t from) {
+    if (places.size() > max_nodes) return from;
+    const auto step = [&](auto member) {
+      const auto to = add();
+      (places[from].*member).push_back(to);
+      return to;
+    };
+    switch (node.what) {
+    case kind::characters: {
+      const auto to = add();
+      places[from].on.emplace_back(node.characters, to);
+      return to;
+    }
+    case kind::begin_anchor:
+      return step(&place::at_begin);
+    case kind::end_anchor:
+      return step(&place::at_end);
+    case kind::sequence:
+      for (const auto& part : node.parts) from = put(part, from);
+      return from;
+    case kind::choice: {
+      const auto to = add();
+      for (const auto& part : node.parts) {
+        const auto first = add();
+        places[from].free.push_back(first);
+        const auto last = put(part, first);
+        places[last].free.push_back(to);
+      }
+      return to;
+    }
+    case kind::repeat:
+      break;
+    }
+    return put_repeat(node, from);
+  }
+
+  std::uint32_t put_repeat(const regex_node& node, std::uint32_t from) {
+    const auto& part = node.parts.front();
+    for (std::uint32_t i = 0; i < node.min && places.size() <= max_nodes; ++i) from = put(part, from);
+    const auto to = add();
+    places[from].free.push_back(to);
+    if (node.max == unbounded) {
+      const auto again = add();
+      places[from].free.push_back(again);
+      const auto last = put(part, again);
+      places[last].free.push_back(again);
+      places[last].free.push_back(to);
+      return to;
+    }
+    for (std::uint32_t i = node.min; i < node.max && places.size() <= max_nodes; ++i) {
+      const auto first = add();
+      places[from].free.push_back(first);
+      from = put(part, first);
+      places[from].free.push_back(to);
+    }
+    return to;
+  }
+};
+
+machine machine_of(const text_condition& condition) {
+  machine out;
+  if (condition.regex != nullptr) {
+    const auto start = out.add();
+    out.places[0].on.emplace_back(every_character(), 0);
+    out.places[0].free.push_back(start);
+    out.end = out.put(*condition.regex, start);
+    out.may_go_on = true;
+  } else if (condition.texts != nullptr) {
+    out.end = out.add();
+    std::map<std::string, std::uint32_t> known{{"", 0}};
+    for (const auto& text : *condition.texts) {
+      std::uint32_t at = 0;
+      for (std::size_t i = 0; i < text.size() && out.places.size() <= max_nodes;) {
+        const auto code = next_code_point(text, i).value_or(0);
+        const auto [found, is_new] = known.try_emplace(text.substr(0, i), 0);
+        if (is_new) {
+          found->second = out.add();
+          out.places[at].on.push_back({{{code, code}}, found->second});
+        }
+        at = found->second;
+      }
+      out.places[at].free.push_back(out.end);
+    }
+  } else {
+    const auto count = condition.max_length == unbounded ? condition.min_length : condition.max_length;
+    out.end = out.add();
+    std::uint32_t at = 0;
+    for (std::uint32_t i = 0;; ++i) {
+      if (i >= condition.min_length) out.places[at].free.push_back(out.end);
+      if (i == count || out.places.size() > max_nodes) break;
+      const auto next = out.add();
+      out.places[at].on.emplace_back(every_character(), next);
+      at = next;
+    }
+    out.may_go_on = condition.max_length == unbounded;
+  }
+  return out;
+}
+
+/// Places, twice each, and one for those behind an end of the text.
+using places_at = std::vector<std::uint32_t>;
+
+class builder {
+ public:
+  explicit builder(const std::vector<text_condition>& conditions) {
+    for (const auto& condition : conditions) machines_.push_back(machine_of(condition));
+  }
+
+  bool is_possible() const {
+    return std::all_of(machines_.begin(), machines_.end(),
+                       [](const machine& m) { return m.places.size() <= max_nodes; });
+  }
+
+  std::vector<places_at> start() {
+    std::vector<places_at> out;
+    for (const auto& one : machines_) out.push_back(closed(one, {one.begin * 2}, true));
+    return out;
+  }
+
+  std::vector<places_at> next(const std::vector<places_at>& from, std::uint32_t code) {
+    std::vector<places_at> out;
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      const auto& one = machines_[i];
+      if (one.may_go_on && from[i] == places_at{one.end * 2}) {
+        out.push_back(from[i]);
+        continue;
+      }
+      places_at to;
+      for (const auto at : from[i]) {
+        if (at % 2 == 1) continue; // behind the end
+        for (const auto& [set, target] : one.places[at / 2].on) {
+          ++work_;
+          if (contains(set, code)) to.push_back(target * 2);
+        }
+      }
+      out.push_back(closed(one, std::move(to), false));
+    }
+    return out;
+  }
+
+  std::uint64_t obeyed(const std::vector<places_at>& at) const {
+    std::uint64_t out = 0;
+    for (std::size_t i = 0; i < machines_.size(); ++i)
+      if (std::any_of(at[i].begin(), at[i].end(), [&](std::uint32_t p) { return p / 2 == machines_[i].end; }))
+        out |= std::uint64_t{1} << i;
+    return out;
+  }
+
+  /// Where sets of the conditions begin or end behind: between two of these all characters are alike.
+  std::vector<std::uint32_t> borders() const {
+    std::set<std::uint32_t> out;
+    const auto put = [&](const code_set& set) {
+      for (const code_range range : set) out.insert({range.first, range.last + 1});
+    };
+    put(every_character());
+    for (const auto& one : machines_)
+      for (const auto& where : one.places)
+        for (const auto& [set, target] : where.on) put(set);
+    return {out.begin(), out.end()};
+  }
+
+  std::size_t work() const noexcept { return work_; }
+
+ private:
+  /// All places that are reached without a character.
+  places_at closed(const machine& one, places_at at, bool is_begin) {
+    std::set<std::uint32_t> seen(at.begin(), at.end());
+    while (!at.empty()) {
+      const auto now = at.back();
+      at.pop_back();
+      const auto reach = [&](std::uint32_t to, std::uint32_t is_behind) {
+        ++work_;
+        if (seen.insert(to * 2 + is_behind).second) at.push_back(to * 2 + is_behind);
+      };
+      const auto& where = one.places[now / 2];
+      for (const auto to : where.free) reach(to, now % 2);
+      if (is_begin)
+        for (const auto to : where.at_begin) reach(to, now % 2);
+      for (const auto to : where.at_end) reach(to, 1);
+    }
+    // Where all that follows is obeyed, nothing else matters.
+    if (one.may_go_on && seen.contains(one.end * 2)) return {one.end * 2};
+    return {seen.begin(), seen.end()};
+  }
+
+  std::vector<machine> machines_;
+  std::size_t work_ = 0;
+};
+
+} // namespace
+
+std::optional<text_automaton> text_automaton::make(const std::vector<text_condition>& conditions,
+                                                   const std::function<bool(std::uint64_t)>& is_wanted,
+                                                   std::size_t max_states) {
+  constexpr std::size_t max_conditions = 64;
+  if (conditions.size() > max_conditions) return std::nullopt;
+  builder from(conditions);
+  if (!from.is_possible()) return std::nullopt;
+  const auto borders = from.borders();
+  text_automaton out;
+  std::map<std::vector<places_at>, std::uint32_t> numbers;
+  std::vector<std::vector<places_at>> open;
+  const auto number_of = [&](std::vector<places_at> at) {
+    const auto [found, is_new] = numbers.emplace(std::move(at), static_cast<std::uint32_t>(numbers.size()));
+    if (is_new) open.push_back(found->first);
+    return found->second;
+  };
+  number_of(from.start());
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto now = open[i];
+    std::map<std::uint32_t, std::vector<code_range>> ways;
+    for (std::size_t k = 0; k + 1 < borders.size(); ++k) {
+      const code_range range{borders[k], borders[k + 1] - 1};
+      if (to_set({range}).empty()) continue; // halves of characters
+      ways[number_of(from.next(now, range.first))].push_back(range);
+      if (from.work() + i * borders.size() > max_work || numbers.size() > max_states) return std::nullopt;
+    }
+    state made{{}, from.obeyed(now), false, false};
+    made.is_wanted = is_wanted(made.obeyed);
+    for (auto& [to, ranges] : ways) made.edges.push_back({to_set(std::move(ranges)), to});
+    out.states_.push_back(std::move(made));
+  }
+  out.find_alive();
+  return out;
+}
+
+void text_automaton::find_alive() {
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (auto one = states_.rbegin(); one != states_.rend(); ++one) {
+      if (one->is_alive) continue;
+      one->is_alive = one->is_wanted || std::any_of(one->edges.begin(), one->edges.end(),
+                                                    [&](const edge& e) { return states_[e.to].is_alive; });
+      is_changed = is_changed || one->is_alive;
+    }
+  }
+  for (auto& one : states_) std::erase_if(one.edges, [&](const edge& e) { return !states_[e.to].is_alive; });
+}
+
+std::optional<std::uint32_t>
+text_automaton::longest_way_to(const std::function<bool(const state&)>& is_end) const {
+  // A way longer than there are states goes in a circle.
+  std::vector<bool> now(states_.size(), false);
+  now[0] = true;
+  std::uint32_t longest = 0;
+  for (std::uint32_t length = 0;; ++length) {
+    std::vector<bool> next(states_.size(), false);
+    bool goes_on = false;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      if (!now[i]) continue;
+      if (is_end(states_[i])) longest = length;
+      for (const auto& e : states_[i].edges) next[e.to] = goes_on = true;
+    }
+    if (longest == length && length > states_.size()) return std::nullopt;
+    if (!goes_on || length > 2 * states_.size()) return longest;
+    now = std::move(next);
+  }
+}
+
+std::optional<std::uint32_t> text_automaton::longest_text() const {
+  return longest_way_to([](const state& one) { return one.is_wanted; });
+}
+
+std::optional<std::uint32_t> text_automaton::longest_beginning() const {
+  return longest_way_to([](const state& one) { return one.is_alive && !one.is_wanted; });
+}
+
+} // namespace paceline::grammar

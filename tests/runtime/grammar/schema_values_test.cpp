@@ -1,0 +1,185 @@
+// Which values the grammars of schemas allow.
+#include "runtime/grammar/grammar_compiler.hpp"
+#include "tests/support/tiny_vocabulary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::grammar {
+namespace {
+
+struct values_of {
+  const char* schema;
+  std::vector<std::string> allowed;
+  std::vector<std::string> refused;
+};
+
+class schema_values : public testing::Test {
+ protected:
+  bool allows(const token_constraint& constraint, const std::string& text) const {
+    const auto cursor = constraint.begin();
+    const auto tokens = *vocabulary.encode(text, {.add_special = false, .parse_special = false});
+    const token_id end = *vocabulary.eos();
+    return cursor->num_allowed({}, {}, tokens) == tokens.size() &&
+           cursor->num_allowed(tokens, {}, {&end, 1}) == 1;
+  }
+
+  void check(const std::vector<values_of>& cases) const {
+    for (const auto& one : cases) {
+      const auto made = library->compile({grammar_source::kind::json_schema, one.schema});
+      ASSERT_TRUE(made) << one.schema << ": " << made.error().message();
+      for (const auto& text : one.allowed) EXPECT_TRUE(allows(**made, text)) << one.schema << "\n" << text;
+      for (const auto& text : one.refused) EXPECT_FALSE(allows(**made, text)) << one.schema << "\n" << text;
+    }
+  }
+
+  tokenizer::tokenizer vocabulary =
+      *tokenizer::tokenizer::from_vocabulary(test::make_vocabulary(test::tiny_bpe{}));
+  std::unique_ptr<compiler> library =
+      make_compiler(vocabulary, static_cast<std::uint32_t>(vocabulary.size()), {*vocabulary.eos()});
+};
+
+TEST_F(schema_values, references_follow_identifiers_and_anchors) {
+  check({
+      {R"({"$id": "http://x/root", "$ref": "inner#here", "$defs": {"a": {"$id": "inner", "$defs": {
+        "b": {"$anchor": "here", "type": "integer"}}}, "c": {"$anchor": "here", "type": "string"}}})",
+       {"1"},
+       {"\"a\""}},
+      {R"({"$id": "http://x/root", "items": {"$ref": "/list#/$defs/one"}, "type": "array",
+        "$defs": {"a": {"$id": "http://x/list", "$defs": {"one": {"const": "o"}}}}})",
+       {"[\"o\"]", "[]"},
+       {"[1]"}},
+      // A name that the scope outside has, too, is the outer one's.
+      {R"({"$id": "http://x/strings", "$ref": "list", "$defs": {"s": {"$dynamicAnchor": "item", "type": "string"},
+        "l": {"$id": "list", "type": "array", "items": {"$dynamicRef": "#item"},
+          "$defs": {"any": {"$dynamicAnchor": "item"}}}}})",
+       {"[\"a\"]"},
+       {"[1]"}},
+      {R"({"type": "object", "properties": {"a": {"$ref": "http://x/numbers"}, "b": {"$ref": "http://x/texts"}},
+        "$defs": {"n": {"$id": "http://x/numbers", "$ref": "list", "$defs": {"i": {"$dynamicAnchor": "i", "type": "integer"}}},
+          "t": {"$id": "http://x/texts", "$ref": "list", "$defs": {"i": {"$dynamicAnchor": "i", "type": "string"}}},
+          "l": {"$id": "http://x/list", "type": "array", "items": {"$dynamicRef": "#i"}, "$defs": {"d": {"$dynamicAnchor": "i"}}}}})",
+       {R"({"a": [1], "b": ["x"]})"},
+       {R"({"a": ["x"]})", R"({"b": [1]})"}},
+  });
+}
+
+TEST_F(schema_values, items_are_counted) {
+  check({
+      {R"({"type": "array", "contains": {"const": 1}, "minContains": 2, "maxContains": 3})",
+       {"[1,1]", "[1,2,1,\"a\",1]"},
+       {"[1]", "[]", "[1,1,1,1]", "[1,1,1.0,1]"}},
+      {R"({"type": "array", "contains": {"type": "string"}, "maxItems": 2, "prefixItems": [{"type": "integer"}]})",
+       {"[1,\"a\"]"},
+       {"[1]", "[\"a\"]", "[1,2,\"a\"]"}},
+      {R"({"type": "array", "contains": {"type": "string"}, "prefixItems": [true], "unevaluatedItems": false})",
+       {"[1,\"a\",\"b\"]"},
+       {"[1,2,\"a\"]"}},
+      {R"({"type": "array", "items": {"enum": ["a", "b", 1]}, "uniqueItems": true})",
+       {"[]", "[1,\"a\"]", "[\"b\",\"a\",1]"},
+       {"[1,1]", "[\"a\",\"b\",\"a\"]", "[1,1.0]"}},
+      {R"({"type": "array", "items": {"enum": ["a","b","c","d","e","f","g","h"]}, "uniqueItems": true, "minItems": 2})",
+       {"[\"a\",\"h\"]", "[\"a\",\"c\",\"d\"]"},
+       {"[\"a\"]", "[\"a\",\"a\"]"}},
+  });
+}
+
+TEST_F(schema_values, multiples_obey_all_units_and_signs) {
+  check({
+      {R"({"type": "number", "multipleOf": 1.5})",
+       {"0", "4.5", "-3", "7.50", "15"},
+       {"1", "35", "0.5", "4.55"}},
+      {R"({"type": "number", "multipleOf": 0.01, "minimum": 0})", {"0", "1.25", "19.9"}, {"-1", "1.255"}},
+      {R"({"allOf": [{"multipleOf": 4}, {"multipleOf": 6}], "type": "integer"})",
+       {"12", "-24", "0"},
+       {"6", "4", "18"}},
+      {R"({"type": "integer", "multipleOf": 3, "exclusiveMaximum": 0})",
+       {"-3", "-12"},
+       {"0", "-0", "3", "-4"}},
+      {R"({"type": "number", "not": {"const": 2}})", {"1", "2.5", "3", "-2"}, {"2", "2.0", "2.00"}},
+      {R"({"type": "integer", "not": {"enum": [0, 1, 5]}})", {"2", "-1", "6"}, {"0", "1", "5"}},
+      {R"({"type": "number", "not": {"type": "integer"}, "exclusiveMaximum": 3})",
+       {"2.5", "-7.25"},
+       {"3.5", "2", "2.99999999999999999"}},
+  });
+}
+
+TEST_F(schema_values, texts_obey_patterns_formats_and_lengths_together) {
+  const std::string a499(499, 'a');
+  check({
+      {R"({"type": "string", "maxLength": 500})",
+       {"\"\"", "\"" + a499 + "\"", "\"" + a499 + "b\"", "\"" + a499 + "\\n\"", "\"" + a499 + "\xC3\xBC\""},
+       {"\"" + a499 + "bc\"", "\"" + a499 + "\\nb\"", "\"" + a499 + "b\\n\"", "\"" + a499 + "\\\\\\\\\""}},
+      {R"({"type": "string", "minLength": 3, "maxLength": 500})",
+       {"\"abc\"", "\"" + a499 + "b\""},
+       {"\"ab\"", "\"" + a499 + "bc\""}},
+      {R"({"type": "string", "pattern": "^[a-z]+$", "maxLength": 5})",
+       {"\"a\"", "\"abcde\""},
+       {"\"\"", "\"abcdef\"", "\"A\""}},
+      {R"({"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 500})",
+       {"\"ab\"", "\"" + a499 + "b\""},
+       {"\"a\"", "\"" + a499 + "bc\"", "\"A\""}},
+      {R"({"type": "string", "pattern": "^[0-9]{3}-[0-9]{4}$", "maxLength": 2000})",
+       {"\"123-4567\""},
+       {"\"123-456\""}},
+      {R"({"type": "string", "allOf": [{"pattern": "a"}, {"pattern": "^[a-c]*$"}]})",
+       {"\"bac\""},
+       {"\"bc\"", "\"ad\""}},
+      {R"({"type": "string", "not": {"pattern": "^a|b$"}})", {"\"\"", "\"ba\""}, {"\"a\"", "\"cb\""}},
+      {R"({"oneOf": [{"pattern": "a"}, {"pattern": "b"}], "type": "string"})",
+       {"\"a\"", "\"cb\""},
+       {"\"ab\"", "\"\""}},
+      {R"({"type": "string", "not": {"enum": ["a", "bc"]}, "maxLength": 2})",
+       {"\"b\"", "\"ab\""},
+       {"\"a\"", "\"bc\"", "\"abc\""}},
+      {R"({"type": "string", "format": "email"})",
+       {"\"a.b+c@d-e.org\""},
+       {"\"a\"", "\"a.@b\"", "\"a@b.\"", "\"@b\""}},
+      {R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})",
+       {"\"https://a.org/b?c=d#e\""},
+       {"\"a\"", "\"http://\"", "\"http://a b\""}},
+      {R"({"type": "string", "format": "email", "maxLength": 7})",
+       {"\"a@b.org\""},
+       {"\"ab@b.org\"", "\"a\""}},
+      {R"({"type": "string", "format": "ipv6"})",
+       {"\"::1\"", "\"1:2:3:4:5:6:7:8\""},
+       {"\"1:2\"", "\"1::2::3\""}},
+      {R"({"type": "string", "format": "duration"})",
+       {"\"P1Y2M\"", "\"PT5M\"", "\"P3W\""},
+       {"\"P\"", "\"PT\"", "\"P1Y2D\""}},
+      {R"({"type": "string", "format": "date"})", {"\"2024-02-28\""}, {"\"2024-02-30\"", "\"2024-04-31\""}},
+  });
+}
+
+TEST_F(schema_values, names_of_members_obey_all_patterns) {
+  check({
+      {R"({"type": "object", "properties": {"foo": {"type": "integer"}}, "patternProperties": {"^f": {"minimum": 3},
+        "o$": {"maximum": 5}}, "additionalProperties": false})",
+       {R"({"foo": 4})", R"({"fa": 9})", R"({"fo": 4})", R"({"o": 1, "f": 7})"},
+       {R"({"foo": 9})", R"({"fo": 9})", R"({"fo": 1})", R"({"x": 1})", R"({"fa": 1})"}},
+      {R"({"type": "object", "propertyNames": {"pattern": "^[a-z]+$", "maxLength": 3}, "additionalProperties": {"type": "integer"}})",
+       {R"({"abc": 1})", "{}"},
+       {R"({"abcd": 1})", R"({"A": 1})", R"({"a": "b"})"}},
+      {R"({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "integer"}})",
+       {R"({"b": 1, "a": 2})"},
+       {R"({"c": 1})"}},
+  });
+}
+
+TEST_F(schema_values, one_of_allows_what_exactly_one_allows) {
+  check({
+      {R"({"oneOf": [{"type": "integer"}, {"const": 1}]})", {"2", "0"}, {"1", "\"a\""}},
+      {R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", {"1", "2.5"}, {"3", "1.5"}},
+      {R"({"not": {"items": {"type": "string"}}, "type": "array"})", {"[1]", "[\"a\",2]"}, {"[]", "[\"a\"]"}},
+      {R"({"type": "object", "properties": {"k": {}, "n": {}}, "if": {"properties": {"k": {"type": "string", "const": "x"}}},
+        "then": {"required": ["n"]}, "additionalProperties": false})",
+       {R"({"k": "x", "n": 1})", R"({"k": "y"})"},
+       {R"({"k": "x"})", "{}"}},
+  });
+}
+
+} // namespace
+} // namespace paceline::grammar
