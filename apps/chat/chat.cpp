@@ -127,11 +127,13 @@ class chat_session {
     return chat_prompt(model_, all);
   }
 
-  /// Generates with `drafter`, and shows the text.
-  generated reply(std::vector<token_id> prompt, const std::string& drafter, const std::string& salt = {}) {
+  /// Generates with `drafter`, and shows the text. Under a `memory` of its own nothing is reused of what
+  /// others read and wrote.
+  generated reply(std::vector<token_id> prompt, const std::string& drafter, const std::string& memory = {}) {
     auto request = make_request(options_, std::move(prompt));
     request.speculation.drafter = drafter;
-    request.cache_salt = salt;
+    request.cache_salt = memory;
+    request.tenant = memory;
     request.trace = options_.trace;
     token_painter painter(model_.vocabulary(), options_.trace && wants_colour());
     const interrupt_watch watch; // Ctrl-C ends the reply only
@@ -193,7 +195,7 @@ class chat_session {
     for (auto& one : runs) {
       tell("--- " + one.name + "\n");
       const auto begin = std::chrono::steady_clock::now();
-      // Each reads its prompt itself: the second run would find it in the prefix cache.
+      // The second run would find the prompt in the prefix cache, and its drafter the reply.
       one.result =
           reply(*prompt, one.name == "plain" ? "none" : one.name, "race " + std::to_string(++num_runs_));
       one.time = std::chrono::steady_clock::now() - begin;
