@@ -25,7 +25,7 @@ void add_generation(CLI::App& app, run_options& o) {
       "auto (whatever is fastest), none, or a kind of drafter: ngram, suffix, lookahead, self, ... (docs/adding_a_drafter.md)");
   add_drafting(app, o.choice);
   add_rule(app, o);
-  app.add_option("--max-tokens", o.max_tokens, "output tokens at most");
+  app.add_option("-n,--max-tokens", o.max_tokens, "output tokens at most");
   app.add_option("--temperature", o.temperature, "0: always the most likely token");
   app.add_option("--top-k", o.top_k, "keep the k most likely tokens; 0: all");
   app.add_option("--top-p", o.top_p, "keep the most likely tokens that reach this probability");
@@ -56,13 +56,29 @@ void add_serve(CLI::App& app, int& code) {
   auto [c, o] =
       add_command<serve_options>(app, "serve", "Serve models over HTTP and WebSocket", &serve, code);
   c->add_option("--config", o->config, "YAML file; config/README.md lists every option");
-  c->add_option("--model", o->model, "serve this model file (instead of, or over, the file's first model)");
+  c->add_option("-m,--model", o->model,
+                "serve this model file (instead of, or over, the file's first model)");
+  c->add_option("-a,--alias", o->alias,
+                "name of the model in the API; further names, after commas, are understood, too");
+  c->add_option("-c,--ctx-size", o->context_length,
+                "positions that one request may use; 0: the model's own, at most 8192");
   c->add_option(
-      "--draft-head", o->draft_head,
-      "directory or GGUF file of a trained head that drafts for the first model, as well as ngram and suffix");
+      "--draft-model,--model-draft", o->draft_model,
+      "GGUF file of a smaller model that drafts for the first model, as well as its other drafters");
+  c->add_option("--draft-head", o->draft_head,
+                "directory or GGUF file of a trained head that drafts, in the same way (docs/drafters.md)");
+  c->add_option(
+      "--drafter", o->drafter,
+      "drafter of requests that name none: auto (whatever is fastest; default), none, the name of one, "
+      "or a kind");
+  c->add_option(
+       "--api-key", o->api_keys,
+       "clients must send this key; several with commas, or by repeating the flag. Other users of this "
+       "machine can see it: server.api_keys_file names a file instead")
+      ->take_all();
   c->add_option("--host", o->host, "address to listen on");
   c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
-  c->add_option("--threads", o->threads, "CPU threads; 0: all cores");
+  c->add_option("-t,--threads", o->threads, "CPU threads; 0: all cores");
   c->add_option("--set", o->set, "override an option: --set server.port=8080; may be repeated");
   c->add_flag("--print-config", o->print_config,
               "print the effective configuration with its origins, and exit");
@@ -78,9 +94,15 @@ void add_check_config(CLI::App& app, int& code) {
 void add_run(CLI::App& app, int& code) {
   auto [c, o] = add_command<run_options>(app, "run", "Generate once, to standard output", &run, code);
   add_generation(*c, *o);
-  c->add_option("--prompt", o->prompt, "the text to continue; -: standard input, without its last line break")
+  c->add_option("-p,--prompt", o->prompt,
+                "a message, if the model has a chat template, otherwise text to continue; -: standard input, "
+                "without its last line break")
       ->required();
-  c->add_flag("--chat", o->chat, "the prompt is a message: apply the model's chat template");
+  auto* raw = c->add_flag("--raw", o->raw, "the prompt is text to continue, whatever template the model has");
+  c->add_flag("--chat", o->chat, "the prompt is a message; an error if the model has no chat template")
+      ->excludes(raw);
+  c->add_option("--system", o->system, "system prompt before the message")->excludes(raw);
+  c->add_option("-a,--alias", o->alias, "name of the model in --json");
   c->add_flag("--json", o->json, "one JSON object: token ids, text, finish reason, timings, speculation");
   c->add_flag("--trace", o->trace,
               "show every round: drafted, accepted, rejected, recovered and bonus tokens")
@@ -88,9 +110,26 @@ void add_run(CLI::App& app, int& code) {
 }
 
 void add_chat(CLI::App& app, int& code) {
-  auto [c, o] = add_command<run_options>(app, "chat", "Talk to a model in the terminal", &chat, code);
+  auto [c, o] = add_command<chat_options>(app, "chat", "Talk to a model in the terminal", &chat, code);
   o->max_tokens = 512;
   add_generation(*c, *o);
+  c->add_option("--system", o->system, "system prompt: what the model is told before the conversation");
+  c->add_flag("--trace", o->trace,
+              "colour the tokens of replies by origin: drafted and accepted, recovered, bonus, plain");
+  c->add_flag("!--no-history", o->keeps_history, "do not keep what is typed for the next time");
+}
+
+void add_top(CLI::App& app, int& code) {
+  auto [c, o] = add_command<top_options>(
+      app, "top", "Show what a running daemon does: streams, rounds, acceptance, tokens per second, KV pools",
+      &top, code);
+  c->add_option("url", o->url, "address of the daemon (default: http://127.0.0.1:8080)");
+  c->add_option("--api-key", o->api_key, "a key of the daemon, if metrics need one");
+  c->add_option("--ca-file", o->ca_file, "certificates to trust, in PEM; default: those of the system");
+  c->add_option("--interval", o->interval, "seconds between two looks, over which rates are taken")
+      ->check(CLI::Range(0.1, 3600.0));
+  c->add_flag("--once", o->once, "show one interval and end");
+  c->add_flag("--json", o->json, "one JSON object a line");
 }
 
 void add_inspect(CLI::App& app, int& code) {
@@ -157,6 +196,18 @@ std::string unknown_word(const CLI::App& app) {
   return message;
 }
 
+/// The words behind the program's name, the last one first as CLI11 takes them. "help run" means
+/// "run --help".
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -171,13 +222,15 @@ int main(int argc, char** argv) {
   add_check_config(app, code);
   add_run(app, code);
   add_chat(app, code);
+  add_top(app, code);
   add_inspect(app, code);
   add_tokenize(app, code);
   add_render(app, code);
   bench::add_commands(app, code, bench::joined(argc, argv));
 
+  app.name("paceline");
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
     const auto unknown = unknown_word(app);

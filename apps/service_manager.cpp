@@ -45,6 +45,8 @@ void service_manager::ready(std::string_view status) const {
   send(std::string("READY=1\nSTATUS=").append(status));
 }
 
+void service_manager::status(std::string_view text) const { send(std::string("STATUS=").append(text)); }
+
 void service_manager::stopping(std::string_view status) const {
   send(std::string("STOPPING=1\nSTATUS=").append(status));
 }

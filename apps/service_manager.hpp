@@ -17,6 +17,8 @@ class service_manager {
   service_manager& operator=(const service_manager&) = delete;
 
   void ready(std::string_view status) const;
+  /// One line for people, without a change of state.
+  void status(std::string_view text) const;
   void stopping(std::string_view status) const;
   /// The configuration is being read again, until the next `ready`.
   void reloading() const;

@@ -29,16 +29,8 @@ signals::signals() : main_thread_(pthread_self()) {
 
 void signals::wake_up() const { pthread_kill(main_thread_, wake); }
 
-int signals::wait_while_loading() const {
-  const auto wanted = set_of({SIGTERM, SIGINT, wake});
-  int signal = 0;
-  while (sigwait(&wanted, &signal) != 0) {
-  }
-  return signal;
-}
-
 std::optional<int> signals::wait(std::chrono::microseconds limit) const {
-  const auto wanted = set_of({SIGTERM, SIGINT, SIGHUP});
+  const auto wanted = set_of({SIGTERM, SIGINT, SIGHUP, wake});
   const timespec time{static_cast<std::time_t>(limit.count() / 1'000'000),
                       static_cast<long>(limit.count() % 1'000'000) * 1000};
   const int signal = sigtimedwait(&wanted, nullptr, &time);

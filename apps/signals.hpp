@@ -17,9 +17,7 @@ class signals {
   /// Makes a wait of the thread that constructed this object return `wake`. Callable on any thread.
   void wake_up() const;
 
-  /// Waits for SIGTERM, SIGINT or `wake`; SIGHUP stays pending.
-  int wait_while_loading() const;
-  /// The next signal; nullopt after `limit`.
+  /// The next SIGTERM, SIGINT, SIGHUP or `wake`; nullopt after `limit`.
   std::optional<int> wait(std::chrono::microseconds limit) const;
   /// From now on SIGINT ends the process at once, for a user who insists. A service manager that repeats
   /// SIGTERM does not end it.

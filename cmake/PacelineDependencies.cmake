@@ -7,6 +7,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit) # line editing of `paceline chat`
 find_package(CLI11 REQUIRED)
 include(FindCAF)
 include(FindXGrammar)

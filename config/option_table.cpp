@@ -239,7 +239,7 @@ void declare_model(group_builder<model_options>& g) {
       "Element type of KV cells; `q8` is int8 with one scale for each token and head.");
   g.add(
       "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
-      "File of a Jinja template that replaces the model's own.");
+      "File of a Jinja template that replaces the model's own, or `chatml` for the built-in one of that form.");
   g.add(
       "tool_call_parser", call_parsers, [](m & o) -> auto& { return o.tool_call_parser; },
       "How the model writes calls of tools; `auto` finds it in the chat template, `none` leaves them in the text "

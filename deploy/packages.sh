@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache mold pkg-config libcaf-dev libboost1.81-dev libboost-json1.81-dev libyaml-cpp-dev
-       libssl-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+       libssl-dev libcli11-dev libedit-dev libpcre2-dev libutf8proc-dev libxxhash-dev
        libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev
        curl ca-certificates openssl python3 python3-venv python3-torch unzip)
 [ "${1:-}" != --tests ] || build+=(chromium nginx-light haproxy caddy prometheus)

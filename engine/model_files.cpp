@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 namespace paceline {
 
@@ -13,15 +14,28 @@ namespace {
 constexpr std::uintmax_t max_tokenizer_bytes = std::uintmax_t{256} << 20;
 constexpr std::uintmax_t max_template_bytes = std::uintmax_t{1} << 20;
 
+/// ChatML, which most instruct models understand.
+constexpr std::string_view chatml =
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+error too_large(const std::filesystem::path& path, const std::string& size, std::uintmax_t max_bytes) {
+  return {errc::invalid_file,
+          path.string() + ": " + size + " bytes, at most " + std::to_string(max_bytes) + " are read"};
+}
+
 expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_t max_bytes) {
   std::error_code failed;
-  const auto size = std::filesystem::file_size(path, failed);
+  const bool is_pipe = std::filesystem::is_fifo(path, failed); // of a shell's <(command)
+  const auto size = is_pipe ? 0 : std::filesystem::file_size(path, failed);
   if (failed) return error{errc::not_found, path.string() + ": " + failed.message()};
-  if (size > max_bytes)
-    return error{errc::invalid_file, path.string() + ": " + std::to_string(size) + " bytes, at most " +
-                                         std::to_string(max_bytes) + " are read"};
+  if (size > max_bytes) return too_large(path, std::to_string(size), max_bytes);
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  for (std::istreambuf_iterator<char> at(file), end; at != end; ++at) {
+    if (text.size() == max_bytes) return too_large(path, "more", max_bytes);
+    text += *at;
+  }
   if (!file) return error{errc::invalid_file, path.string() + ": cannot be read"};
   return text;
 }
@@ -52,7 +66,10 @@ expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::
                                                                      const std::string& path) {
   std::string text = own;
   tokenizer::template_options options;
-  if (!path.empty()) {
+  if (path == chatml_name) {
+    text = chatml;
+    options.name = path;
+  } else if (!path.empty()) {
     auto read = read_text(path, max_template_bytes);
     if (!read) return std::move(read).error();
     text = *std::move(read);

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline {
@@ -18,6 +19,9 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings
 
 /// The tokenizer of an opened model: from a GGUF file's vocabulary or a directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
+
+/// Name of the built-in chat template, in place of a path.
+inline constexpr std::string_view chatml_name = "chatml";
 
 /// Reads and parses the chat template file `path`, or parses `own`, the model's template, if no path is
 /// given. nullopt if both are empty.

@@ -8,6 +8,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_constraint.hpp"
 #include "runtime/grammar/grammar_compiler.hpp"
+#include "server/load_status.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -91,6 +92,9 @@ class backend {
   virtual void cancel(request_id request) = 0;
   virtual void grant(request_id request, std::uint32_t tokens) = 0;
   virtual bool healthy() const noexcept = 0;
+  /// How far the models are loaded; nullopt once they serve, which never ends. Until then there are no
+  /// models.
+  virtual std::optional<load_status> loading() const { return std::nullopt; }
   /// May block for up to a second.
   virtual engine_snapshot snapshot() const = 0;
 };

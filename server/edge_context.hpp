@@ -8,6 +8,7 @@
 #include "server/executor.hpp"
 #include "server/http/request_body.hpp"
 #include "server/metrics/edge_metrics.hpp"
+#include "server/metrics/stream_board.hpp"
 #include "server/waiting_places.hpp"
 
 #include <chrono>
@@ -37,6 +38,8 @@ struct edge_context {
   std::function<time_point()> now;
   /// Places in the engine, divided between API keys.
   std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
+
+  std::shared_ptr<stream_board> streams = std::make_shared<stream_board>();
 
   /// Number of currently configured API keys.
   std::size_t num_tenants() const { return settings.get()->keys.size(); }

@@ -27,6 +27,7 @@ struct edge_limits {
   std::uint64_t max_replay_bytes = 4U << 20U; ///< in one resumable response
   std::uint32_t max_replays = 256;            ///< resumable responses kept at once
   std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has left
+  std::uint32_t max_watchers = 16;                                      ///< of /paceline/events
   std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};       ///< comment lines on a silent stream
   /// Average rate, for a body that arrives and for output that waits.
   std::uint64_t min_bytes_per_second = 1024;

@@ -30,7 +30,10 @@ constexpr int send_buffer_bytes = 128 << 10; ///< so that a slow reader is notic
 
 std::vector<std::string> names_of(const backend& runtime) {
   std::vector<std::string> names;
-  for (const auto* model : runtime.models()) names.push_back(model->limits().name);
+  if (const auto status = runtime.loading())
+    for (const auto& part : status->parts) names.push_back(part.model);
+  else
+    for (const auto* model : runtime.models()) names.push_back(model->limits().name);
   return names;
 }
 
@@ -287,15 +290,6 @@ expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backen
   std::unique_ptr<http_server> server(new http_server(std::move(owned)));
   if (failure) return *std::move(failure);
   return server;
-}
-
-expected<void> check_start(const config::server_options& options, const config::metrics_options& metrics) {
-  auto settings = edge_settings::from(options, metrics, options.host, options.allow_unauthenticated);
-  if (!settings) return std::move(settings).error();
-  asio::io_context context;
-  tcp::acceptor probe(context);
-  if (auto refused = bind_to(probe, options)) return *std::move(refused);
-  return {};
 }
 
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,

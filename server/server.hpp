@@ -59,9 +59,10 @@ class http_server {
   /// generation was cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
-  /// `runtime` must outlive the server. Errors: port in use, unknown address, unreadable keys or
-  /// certificates, an open address without keys and without `allow_unauthenticated`. `open_session`: see
-  /// service.
+  /// What `runtime` refers to must outlive the server. A late_backend opens the port before the models are
+  /// loaded: until then requests for them get 503 `loading`, and /readyz shows how far they are. Errors: port
+  /// in use, unknown address, unreadable keys or certificates, an open address without keys and without
+  /// `allow_unauthenticated`. `open_session`: see service.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
         config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {},
@@ -72,10 +73,6 @@ class http_server {
   explicit http_server(std::unique_ptr<parts> owned);
   std::unique_ptr<parts> parts_;
 };
-
-/// What can be wrong about a start and is known before the models are loaded: the errors of
-/// http_server::start. A port may still be taken afterwards.
-expected<void> check_start(const config::server_options& options, const config::metrics_options& metrics);
 
 /// Starts the edge of `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,

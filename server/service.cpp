@@ -101,6 +101,23 @@ class job_exchange final : public exchange {
   error_form form_;
 };
 
+/// An error with the figures of the load beside it.
+http_reply progress_reply(const load_status& status) {
+  const auto failure = still_loading(status);
+  wire::json_writer out;
+  out.begin_object().key("error");
+  wire::write_error(out, failure);
+  out.field("status", "loading").field("progress", status.share()).key("parts").begin_array();
+  for (const auto& part : status.parts) {
+    out.begin_object().field("model", part.model);
+    if (!part.drafter.empty()) out.field("drafter", part.drafter);
+    out.field("bytes_read", part.bytes_read).field("num_bytes", part.num_bytes).end_object();
+  }
+  auto reply = error_reply(failure);
+  reply.body = out.end_array().end_object().take();
+  return reply;
+}
+
 } // namespace
 
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor,
@@ -109,12 +126,18 @@ service::service(edge_context& edge, std::function<executor_ptr()> make_executor
       services_{edge_, registry_, std::move(make_executor),
                 std::make_shared<kept_memory>(edge.options.kept_memory_bytes)},
       open_session_(std::move(open_session)),
-      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge, kept = services_.kept] {
-        edge.metrics.log_lines_dropped = edge.log.num_dropped();
-        edge.metrics.kept_bytes = kept->num_bytes();
-        edge.metrics.kept_evictions = kept->num_evicted();
-        return edge.metrics.text(edge.runtime.snapshot(), edge.settings.get()->vllm_names);
-      })) {}
+      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs,
+                                             [this, &edge, kept = services_.kept] {
+                                               const auto loading = edge.runtime.loading();
+                                               edge.metrics.load_share = loading ? loading->share() : 1.0;
+                                               edge.metrics.event_watchers = events_.num_watchers();
+                                               edge.metrics.log_lines_dropped = edge.log.num_dropped();
+                                               edge.metrics.kept_bytes = kept->num_bytes();
+                                               edge.metrics.kept_evictions = kept->num_evicted();
+                                               return edge.metrics.text(edge.runtime.snapshot(),
+                                                                        edge.settings.get()->vllm_names);
+                                             })),
+      events_(edge.limits.max_watchers, [this](std::uint64_t number) { return snapshot_text(number); }) {}
 
 std::shared_ptr<exchange> service::handle(const admitted_request& request, request_body body,
                                           std::shared_ptr<reply_channel> raw, executor_ptr executor) {
@@ -158,6 +181,8 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     return answer(readiness());
   case endpoint::metrics:
     return scrape(request, channel, std::move(executor));
+  case endpoint::events:
+    return watch(request, channel, std::move(executor));
   case endpoint::openapi: {
     http_reply reply;
     reply.shared_body = openapi_document();
@@ -256,6 +281,7 @@ http_reply service::liveness() const {
 
 http_reply service::readiness() const {
   if (draining_) return error_reply(shutting_down());
+  if (const auto status = edge_.runtime.loading()) return progress_reply(*status);
   return liveness();
 }
 

@@ -7,6 +7,7 @@
 #include "server/http/request_body.hpp"
 #include "server/http/request_head.hpp"
 #include "server/http/router.hpp"
+#include "server/metrics/event_desk.hpp"
 #include "server/metrics/scrape_desk.hpp"
 #include "server/sessions/response_launch.hpp"
 #include "server/sessions/websocket_session.hpp"
@@ -55,12 +56,16 @@ class service {
                                                 executor_ptr executor);
 
   /// From now on new generations get 503, and /readyz says so.
-  void begin_drain() noexcept { draining_ = true; }
+  void begin_drain() {
+    draining_ = true;
+    events_.publish(true); // otherwise its clients would keep the drain waiting
+  }
   bool draining() const noexcept { return draining_; }
   /// Housekeeping, about once a second.
   void tick() {
     registry_.sweep(edge_.now());
     services_.stored->sweep(edge_.now());
+    events_.publish();
   }
   /// Ends everything that outlives connections.
   void clear() {
@@ -90,6 +95,10 @@ class service {
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,
                                    executor_ptr executor);
+  // service_events.cpp
+  std::shared_ptr<exchange> watch(const admitted_request& request, std::shared_ptr<reply_channel> channel,
+                                  executor_ptr executor);
+  std::string snapshot_text(std::uint64_t number) const;
   // service_responses.cpp
   std::shared_ptr<exchange> respond(const admitted_request& request, request_body body,
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
@@ -111,6 +120,7 @@ class service {
   response_services services_;
   frame_session_factory open_session_;
   std::shared_ptr<scrape_desk> scrapes_;
+  event_desk events_;
   std::atomic<bool> draining_{false};
 };
 

@@ -97,7 +97,7 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
         {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}}};
   }
   auto& place = std::get<route>(found);
-  if (place.target == endpoint::metrics && !metrics_enabled)
+  if ((place.target == endpoint::metrics || place.target == endpoint::events) && !metrics_enabled)
     return head_failure{{404, "not_found_error", "not_found", "metrics are switched off", "", 0}, {}};
   return std::move(place);
 }
@@ -199,6 +199,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     return refuse({426, "invalid_request_error", "upgrade_required",
                    "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
                   {{"Upgrade", "websocket"}});
+  if (needs_models(target))
+    if (const auto status = edge_.runtime.loading()) return refuse(still_loading(*status));
   request.max_body_bytes = takes_body(target) ? edge_.options.max_body_bytes : max_ignored_body_bytes;
   if (const auto failure = judge_body(head, target, request.max_body_bytes)) return refuse(*failure);
   request.head = std::move(head);

@@ -42,14 +42,6 @@ std::vector<config::drafter_options> drafters_for(const model_choice& choice, co
   return all;
 }
 
-/// The drafter of requests that name none.
-expected<std::string> default_drafter(const model_choice& choice) {
-  if (!choice.draft_head.empty() && !choice.draft_model.empty())
-    return error{errc::invalid_argument, "--draft-model and --draft-head: one of them drafts"};
-  if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
-  return choice.draft_model.empty() ? choice.drafter : std::string("model");
-}
-
 config::engine_options options_for(const model_choice& choice, const std::string& drafter) {
   config::engine_options options;
   config::model_options model;
@@ -80,6 +72,13 @@ void show_progress(const load_progress& p) {
 }
 
 } // namespace
+
+expected<std::string> default_drafter(const model_choice& choice) {
+  if (!choice.draft_head.empty() && !choice.draft_model.empty())
+    return error{errc::invalid_argument, "--draft-model and --draft-head: one of them drafts"};
+  if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
+  return choice.draft_model.empty() ? choice.drafter : std::string("model");
+}
 
 expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet) {
   auto drafter = default_drafter(choice);

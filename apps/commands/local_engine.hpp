@@ -16,6 +16,9 @@
 
 namespace paceline::apps {
 
+/// The drafter of requests that name none: the one that the flags bring, or --drafter.
+expected<std::string> default_drafter(const model_choice& choice);
+
 /// An engine for one model in this process. Reports the progress of loading on standard error.
 expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet);
 

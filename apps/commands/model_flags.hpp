@@ -40,13 +40,14 @@ inline void add_kv_dtype(CLI::App& app, kv_type& type) {
 
 /// Adds the flags of every command that runs a model itself.
 inline void add_model(CLI::App& app, model_choice& choice) {
-  app.add_option("--model", choice.model,
+  app.add_option("-m,--model", choice.model,
                  "GGUF file or Hugging Face directory (\"hash\": the weightless model)")
       ->required();
-  app.add_option("--threads", choice.threads, "CPU threads; 0: all cores");
-  app.add_option("--ctx-size", choice.context_length,
+  app.add_option("-t,--threads", choice.threads, "CPU threads; 0: all cores");
+  app.add_option("-c,--ctx-size", choice.context_length,
                  "positions a request may use; 0: the model's own, at most 8192");
-  app.add_option("--chat-template", choice.chat_template, "file of a template that replaces the model's own");
+  app.add_option("--chat-template", choice.chat_template,
+                 "file of a template that replaces the model's own; chatml: the built-in one");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
                  "device that runs the model: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
@@ -54,7 +55,8 @@ inline void add_model(CLI::App& app, model_choice& choice) {
 
 /// Adds the flags for a drafter's model and length.
 inline void add_drafting(CLI::App& app, model_choice& choice) {
-  app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
+  app.add_option("--draft-model,--model-draft", choice.draft_model,
+                 "GGUF file of a smaller model that drafts");
   app.add_option("--draft-head", choice.draft_head,
                  "directory or GGUF file of a trained head that drafts (docs/drafters.md)");
   app.add_option("--draft-device", choice.draft_device,

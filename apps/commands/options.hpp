@@ -38,7 +38,10 @@ struct model_choice {
 struct run_options {
   model_choice choice;
   std::string prompt;
-  bool chat = false; ///< the prompt is a user's message: apply the chat template
+  bool chat = false; ///< the prompt is a user's message: apply the chat template, which must be there
+  bool raw = false;  ///< the prompt is text to continue, also if there is a chat template
+  std::optional<std::string> system; ///< system prompt before the message
+  std::optional<std::string> alias;  ///< name of the model in the report
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::int32_t top_k = 0;
@@ -58,15 +61,33 @@ struct run_options {
   bool trace = false; ///< show every round
 };
 
+struct chat_options : run_options {
+  bool keeps_history = true; ///< between invocations, in a file of the user
+};
+
 struct serve_options {
   std::optional<std::string> config;
   std::optional<std::string> model;
+  std::optional<std::string> alias; ///< names of the first model, separated by commas
+  std::optional<std::string> context_length;
+  std::optional<std::string> draft_model;
   std::optional<std::string> draft_head;
+  std::optional<std::string> drafter;
+  std::vector<std::string> api_keys; ///< each may be several, separated by commas
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> threads;
   std::vector<std::string> set; ///< "server.port=8080"
   bool print_config = false;
+};
+
+struct top_options {
+  std::string url = "http://127.0.0.1:8080";
+  std::string api_key;
+  std::string ca_file;
+  double interval = 1; ///< seconds
+  bool once = false;
+  bool json = false;
 };
 
 struct tokenize_options {
@@ -94,7 +115,8 @@ struct inspect_options {
 int serve(const serve_options& options);
 int check_config(const std::string& path);
 int run(const run_options& options);
-int chat(const run_options& options);
+int chat(const chat_options& options);
+int top(const top_options& options);
 int inspect(const inspect_options& options);
 int tokenize(const tokenize_options& options);
 int render(const render_options& options);

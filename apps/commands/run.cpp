@@ -1,7 +1,7 @@
 #include "apps/commands/local_engine.hpp"
+#include "apps/commands/run_request.hpp"
 #include "apps/commands/trace_view.hpp"
 #include "apps/exit_codes.hpp"
-#include "apps/interrupt_watch.hpp"
 
 #include "engine/served_model.hpp"
 #include "protocol/wire/json_text.hpp"
@@ -9,10 +9,7 @@
 
 #include <boost/json.hpp>
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 
@@ -22,11 +19,21 @@ namespace json = boost::json;
 
 namespace {
 
-/// The prompt's tokens, from a conversation through the chat template, or from plain text.
-expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options,
-                                              const json::array& messages) {
-  if (!options.chat) return model.vocabulary().encode(options.prompt);
-  return chat_prompt(model, messages);
+/// A message behind the system prompt, if there is one.
+json::array conversation(const std::optional<std::string>& system, const std::string& message) {
+  json::array messages;
+  if (system) messages.push_back(json::object{{"role", "system"}, {"content", *system}});
+  messages.push_back(json::object{{"role", "user"}, {"content", message}});
+  return messages;
+}
+
+/// The prompt's tokens: a message through the chat template, if the model has one and --raw was not given.
+expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options) {
+  if (!options.chat && (options.raw || model.chat() == nullptr)) {
+    if (options.system) return error{errc::invalid_argument, "--system: the model has no chat template"};
+    return model.vocabulary().encode(options.prompt);
+  }
+  return chat_prompt(model, conversation(options.system, options.prompt));
 }
 
 /// The prompt, from standard input if it is "-". Editors and `echo` end a text with a line break that is not
@@ -36,40 +43,6 @@ std::string read_prompt(const std::string& given) {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
-}
-
-/// Rejects a parameter of a rule that was not selected, because it would have no effect: 0, or the exit code.
-int refuse_stray_parameters(const run_options& o) {
-  const char* stray = nullptr;
-  if (o.lenience && o.rule != verification_rule::lenient) stray = "--lenience belongs to --rule lenient";
-  if ((o.epsilon || o.delta) && o.rule != verification_rule::typical)
-    stray = "--epsilon and --delta belong to --rule typical";
-  if (o.beam_width == 0 && (o.num_best != 1 || o.length_penalty != 1))
-    stray = "--num-best and --length-penalty belong to --beam-width";
-  if (stray == nullptr) return exit_success;
-  std::fprintf(stderr, "paceline: %s\n", stray);
-  return exit_usage;
-}
-
-generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
-  generation_request r;
-  r.prompt = std::move(prompt);
-  r.sampling.temperature = options.temperature;
-  r.sampling.top_k = options.top_k;
-  r.sampling.top_p = options.top_p;
-  r.sampling.min_p = options.min_p;
-  r.sampling.seed = options.seed;
-  r.beams = {options.beam_width, options.num_best, options.length_penalty};
-  r.stop.max_tokens = options.max_tokens;
-  r.stop.stop_strings = options.stop;
-  r.stop.ignore_eos = options.ignore_eos;
-  if (!options.choice.brings_drafter()) r.speculation.drafter = options.choice.drafter;
-  r.speculation.draft_length = options.choice.draft_length;
-  r.speculation.rule = options.rule;
-  r.speculation.lenience = options.lenience.value_or(r.speculation.lenience);
-  r.speculation.epsilon = options.epsilon.value_or(r.speculation.epsilon);
-  r.speculation.delta = options.delta.value_or(r.speculation.delta);
-  return r;
 }
 
 json::array ids(const std::vector<token_id>& tokens) {
@@ -83,7 +56,7 @@ double milliseconds(std::chrono::nanoseconds d) {
 }
 
 json::object report(const run_options& options, const std::vector<token_id>& prompt, const generated& g) {
-  json::object out{{"model", options.choice.model},
+  json::object out{{"model", options.alias ? *options.alias : options.choice.model},
                    {"prompt_tokens", ids(prompt)},
                    {"tokens", ids(g.tokens)},
                    {"text", g.text},
@@ -126,11 +99,6 @@ json::object report(const run_options& options, const std::vector<token_id>& pro
   return out;
 }
 
-void print_now(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
-
 void print_text(const token_event& event) {
   if (event.hypotheses.size() < 2) return print_now(event.text);
   for (const auto& one : event.hypotheses) {
@@ -141,8 +109,7 @@ void print_text(const token_event& event) {
 }
 
 trace_view make_trace_view(const served_model& model) {
-  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  return trace_view([&](token_id token) { return model.vocabulary().decode({&token, 1}); }, colour);
+  return trace_view([&](token_id token) { return model.vocabulary().decode({&token, 1}); }, wants_colour());
 }
 
 } // namespace
@@ -154,7 +121,7 @@ int run(const run_options& given) {
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
-  auto prompt = prompt_tokens(model, options, {json::object{{"role", "user"}, {"content", options.prompt}}});
+  auto prompt = prompt_tokens(model, options);
   if (!prompt) return fail(prompt.error());
   auto request = make_request(options, *prompt);
   request.trace = options.trace;
@@ -172,31 +139,6 @@ int run(const run_options& given) {
     if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());
   }
   return g.last.failure ? exit_failure : exit_success;
-}
-
-int chat(const run_options& options) {
-  if (const int wrong = refuse_stray_parameters(options)) return wrong;
-  auto runtime = start_local(options.choice, false);
-  if (!runtime) return fail(runtime.error());
-  const auto& model = *(*runtime)->model("");
-  std::fprintf(stderr,
-               "Write a message; an empty line or end of input ends the conversation, Ctrl-C a reply.\n");
-  auto turn = options;
-  turn.chat = true;
-  json::array messages;
-  for (std::string line; std::fputs("> ", stderr), std::getline(std::cin, line) && !line.empty();) {
-    messages.push_back(json::object{{"role", "user"}, {"content", line}});
-    auto prompt = prompt_tokens(model, turn, messages);
-    if (!prompt) return fail(prompt.error());
-    const interrupt_watch watch; // only while the model replies: at the prompt Ctrl-C ends the program
-    const auto g =
-        generate(**runtime, make_request(turn, *prompt), print_text, [&] { return watch.interrupted(); });
-    print_now("\n");
-    if (g.last.finish == finish_reason::error)
-      return fail(g.last.failure.value_or(error{errc::internal, ""}));
-    messages.push_back(json::object{{"role", "assistant"}, {"content", g.text}});
-  }
-  return exit_success;
 }
 
 } // namespace paceline::apps

@@ -1,27 +1,26 @@
+#include "apps/commands/model_load.hpp"
 #include "apps/commands/options.hpp"
+#include "apps/commands/serve_overrides.hpp"
+#include "apps/commands/start_report.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/service_manager.hpp"
 #include "apps/signals.hpp"
 
-#include "config/device_name.hpp"
-#include "config/drafters.hpp"
 #include "config/load.hpp"
 #include "engine/engine.hpp"
-#include "engine/served_model.hpp"
-#include "runtime/model/heads/head_kind.hpp"
 #include "server/fault_log.hpp"
+#include "server/late_backend.hpp"
 #include "server/server.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
-#include <filesystem>
-#include <future>
+#include <string_view>
 #include <sys/resource.h>
+#include <utility>
 
 namespace paceline::apps {
 
@@ -30,45 +29,6 @@ namespace {
 int report(const config::load_result& loaded) {
   for (const auto& e : loaded.errors) std::fprintf(stderr, "paceline: %s\n", e.c_str());
   return exit_config;
-}
-
-/// Flags as overrides of the configuration; they have the highest precedence.
-expected<std::vector<config::assignment>> overrides_of(const serve_options& options) {
-  std::vector<config::assignment> out;
-  out.reserve(16 + options.set.size()); // without, GCC 12 warns of a write beyond an empty vector
-  const auto set = [&](std::string path, std::string value) {
-    out.emplace_back(std::move(path), std::move(value));
-  };
-  if (options.model) {
-    if (*options.model == "hash") {
-      set("models.0.kind", "hash");
-      set("models.0.name", "hash");
-    } else {
-      set("models.0.path", *options.model);
-      set("models.0.name", std::filesystem::path(*options.model).stem().string());
-    }
-  }
-  if (options.draft_head) {
-    auto kind = model::kind_of_head(*options.draft_head);
-    if (!kind) return std::move(kind).error();
-    set("models.0.drafters.0.name", *kind);
-    set("models.0.drafters.0.kind", *kind);
-    set("models.0.drafters.0.path", *options.draft_head);
-    for (const std::string in_line : {"ngram", "suffix"}) { // what `auto` has beside it
-      const std::string at = in_line == "ngram" ? "1" : "2";
-      set("models.0.drafters." + at + ".name", in_line);
-      set("models.0.drafters." + at + ".kind", in_line);
-    }
-  }
-  if (options.host) set("server.host", *options.host);
-  if (options.port) set("server.port", std::to_string(*options.port));
-  if (options.threads) set("engine.threads", *options.threads);
-  for (const auto& text : options.set) {
-    auto parsed = config::parse_assignment(text);
-    if (!parsed) return error{errc::invalid_argument, "--set: \"" + text + "\" has no ="};
-    out.push_back(*std::move(parsed));
-  }
-  return out;
 }
 
 /// Opens closed standard streams: otherwise a socket would get their number, and a client our output.
@@ -102,8 +62,15 @@ exit_code edge_code_for(const error& e) {
 
 using config::log_level;
 constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
+constexpr std::chrono::microseconds progress_interval{std::chrono::seconds(1)};
 
-/// Runs from reading the configuration to the end of the process.
+/// Runs from reading the configuration to the end of the process:
+///
+///     opening ──▶ loading ──────▶ serving ──▶ draining ──▶ exit 0
+///        │           │ └ SIGTERM, SIGINT ──────▶┘
+///        └ failure ──┴──▶ exit with its code
+///
+/// The port is open from `loading` on. SIGHUP is obeyed in `loading` and in `serving`.
 class daemon {
  public:
   daemon(const serve_options& options, std::vector<config::assignment> overrides, config::load_result loaded)
@@ -117,113 +84,48 @@ class daemon {
       return exit_config;
     }
     log_ = *std::move(log);
-    for (const auto& warning : started_.warnings) log_->write(log_level::warning, warning);
-    for (const auto& model : started_.config.engine.models)
-      models_ += (models_.empty() ? "" : ",") + model.name;
-    log_->write(log_level::info, "loading", {{"models", models_}});
-    warn_of_fast_devices();
-    tell_drafters();
     const auto& chosen = started_.config;
-    if (const auto able = server::check_start(chosen.server, chosen.metrics); !able)
-      return give_up(able.error(), edge_code_for(able.error())); // a load may take minutes
-    auto runtime = load();
-    if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
-    warn_of_contexts(**runtime);
-    tell_draft_lengths(**runtime);
-    tell_pass_times(**runtime);
-    auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
+    for (const auto& model : chosen.engine.models) models_ += (models_.empty() ? "" : ",") + model.name;
+    log_->write(log_level::info, "loading", {{"models", models_}});
+    tell_configuration(*log_, started_);
+
+    std::unique_ptr<engine> runtime; // before the edge, which refers to it
+    auto late = std::make_unique<server::late_backend>(parts_of(chosen.engine));
+    auto& models = *late;
+    auto edge = server::http_server::start(std::move(late), chosen.server, chosen.metrics, {}, log_);
     if (!edge) return give_up(edge.error(), edge_code_for(edge.error()));
+    log_->write(log_level::info, "port open", {{"address", (*edge)->address()}});
+    auto loaded = load(models, **edge);
+    if (!loaded) return give_up(loaded.error(), start_code_for(loaded.error()));
+    runtime = *std::move(loaded);
+    tell_models(*log_, chosen.engine, *runtime);
+    models.serve(server::make_engine_backend(*runtime));
+    is_ready_ = true;
     announce(**edge);
-    obey(**runtime, **edge);
-    drain(**edge);
+    obey(*runtime, **edge);
+    drain(**edge, "stopped");
     return exit_success;
   }
 
  private:
-  /// Loads the models on a thread of their own, so that a signal can end even a load that takes minutes.
-  expected<std::unique_ptr<engine>> load() {
-    const auto show = [this](const load_progress& p) {
+  /// Loads the models, and obeys signals meanwhile.
+  expected<std::unique_ptr<engine>> load(server::late_backend& models, server::http_server& edge) {
+    const auto show = [this, &models](const load_progress& p) {
+      models.note(p);
       if (p.done == p.total) log_->write(log_level::info, "loaded", {{"what", p.stage}});
     };
-    std::atomic<bool> done{false};
-    auto loading = std::async(std::launch::async, [&] {
-      auto made = engine::start(started_.config.engine, show);
-      done = true;
-      signals_.wake_up();
-      return made;
-    });
-    while (!done) {
-      if (signals_.wait_while_loading() == signals::wake) continue;
-      log_->write(log_level::info, "stopped while loading");
-      manager_.stopping("stopped while loading");
+    model_load loading(started_.config.engine, show, [this] { signals_.wake_up(); });
+    int told = -1;
+    while (!loading.has_ended()) {
+      if (const auto percent = models.loading()->percent(); std::exchange(told, percent) != percent)
+        manager_.status("loading " + std::to_string(percent) + " %");
+      const auto signal = signals_.wait(progress_interval);
+      if (signal == SIGHUP) reload(edge);
+      if (signal != SIGTERM && signal != SIGINT) continue;
+      drain(edge, "stopped while loading");
       std::_Exit(exit_success); // the load cannot be interrupted, and loses nothing
     }
-    try {
-      return loading.get();
-    } catch (const std::exception& e) { // no memory, no threads
-      return error{errc::resource_exhausted,
-                   std::string("not enough memory or threads for the models: ") + e.what()};
-    }
-  }
-
-  void warn_of_fast_devices() {
-    for (const auto& model : started_.config.engine.models)
-      if (const auto device = config::parse_device(model.device);
-          device && device->mode == config::gpu_mode::fast)
-        log_->write(log_level::warning, "fast mode: texts may depend on what else is computed (docs/gpu.md)",
-                    {{"model", model.name}, {"device", model.device}});
-  }
-
-  /// Logs which drafters each model has, and why.
-  void tell_drafters() {
-    for (const auto& model : started_.config.engine.models) {
-      std::string names;
-      for (const auto& drafter : config::drafters_of(model))
-        names += (names.empty() ? "" : ",") + drafter.name;
-      log_->write(log_level::info, "drafters",
-                  {{"model", model.name},
-                   {"names", names},
-                   {"default", model.default_drafter},
-                   {"why", model.drafters.empty() ? "none listed: those that need no model" : "listed"}});
-    }
-  }
-
-  /// A model has no positions beyond those it was made for, whatever is configured.
-  void warn_of_contexts(const engine& runtime) {
-    for (const auto& asked : started_.config.engine.models)
-      if (const auto* model = runtime.model(asked.name); model->context_length() < asked.context_length)
-        log_->write(
-            log_level::warning, "the configured context is above the model's own, which is used",
-            {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
-  }
-
-  /// How many levels each drafter drafts: where the configuration does not say it, the loaded heads do.
-  void tell_draft_lengths(const engine& runtime) {
-    for (const auto* model : runtime.models()) {
-      std::string lengths;
-      for (std::size_t i = 1; i < model->drafters().size(); ++i) // behind "none"
-        lengths += (lengths.empty() ? "" : " ") + model->drafters()[i] + ":" +
-                   std::to_string(model->draft_lengths()[i]);
-      log_->write(log_level::info, "draft lengths", {{"model", model->name()}, {"levels", lengths}});
-    }
-  }
-
-  /// What a pass over one row takes, and over more beside it: why drafting pays here or does not.
-  void tell_pass_times(const engine& runtime) {
-    for (const auto* model : runtime.models()) {
-      const auto& times = model->pass_times();
-      if (times.empty()) continue;
-      const double one = times.front().nanoseconds;
-      std::string ratios;
-      char text[48];
-      for (const auto& [rows, nanoseconds] : times) {
-        std::snprintf(text, sizeof text, "%s%u:%.2f", ratios.empty() ? "" : " ", rows, nanoseconds / one);
-        ratios += text;
-      }
-      std::snprintf(text, sizeof text, "%.2f", one / 1e6);
-      log_->write(log_level::info, "passes timed",
-                  {{"model", model->name()}, {"one_row_ms", text}, {"rows_to_cost", ratios}});
-    }
+    return loading.take();
   }
 
   void announce(const server::http_server& edge) {
@@ -252,8 +154,8 @@ class daemon {
     server::fault_log faults(log_);
     for (;;) {
       const auto signal = signals_.wait(interval);
-      if (signal && *signal != SIGHUP) return;
-      if (signal) reload(edge);
+      if (signal == SIGTERM || signal == SIGINT) return;
+      if (signal == SIGHUP) reload(edge);
       faults.tell(runtime.faults());
       const bool healthy = runtime.healthy();
       if (was_healthy && !healthy)
@@ -264,7 +166,7 @@ class daemon {
   }
 
   void reload(server::http_server& edge) {
-    manager_.reloading();
+    if (is_ready_) manager_.reloading();
     auto fresh = config::load(options_.config, config::process_environment(), overrides_);
     std::string reasons;
     server::edge_changes changes;
@@ -278,7 +180,7 @@ class daemon {
     }
     if (!reasons.empty()) {
       log_->write(log_level::error, "configuration refused, the old one stays", {{"reason", reasons}});
-      manager_.ready("configuration refused");
+      if (is_ready_) manager_.ready("configuration refused");
       return;
     }
     log_->set_level(fresh.config.logging.level);
@@ -298,16 +200,17 @@ class daemon {
                   {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});
     if (changes.certificate) tell_certificate(*changes.certificate);
     running_ = std::move(fresh);
-    manager_.ready("listening on " + edge.address());
+    if (is_ready_) manager_.ready("listening on " + edge.address());
   }
 
-  void drain(server::http_server& edge) {
+  /// `last_words`: what the log says if no request was cut short.
+  void drain(server::http_server& edge, std::string_view last_words) {
     const auto time = running_.config.shutdown.drain_timeout;
     manager_.stopping("draining");
     log_->write(log_level::info, "draining (SIGINT ends at once)", {{"timeout_ms", time.count()}});
     signals_.let_interrupt_end_it();
     const bool drained = edge.stop(time);
-    drained ? log_->write(log_level::info, "stopped")
+    drained ? log_->write(log_level::info, last_words)
             : log_->write(log_level::warning, "stopped before every request had ended");
   }
 
@@ -326,7 +229,8 @@ class daemon {
   const config::load_result started_; ///< the configuration at the start
   config::load_result running_;       ///< the same with the changes of reloads
   std::shared_ptr<server::event_log> log_;
-  std::string models_; ///< their names, for messages
+  std::string models_;    ///< their names, for messages
+  bool is_ready_ = false; ///< the models serve
 };
 
 } // namespace

@@ -5,15 +5,7 @@
 
 namespace paceline::apps {
 
-/// How a kind of token is shown: its colour, and a sign before it that distinguishes it without colours.
-struct token_style {
-  const char* escape;
-  const char* sign;
-};
-
 namespace {
-
-constexpr const char* reset = "\x1b[0m";
 
 /// Line breaks and the like as in source code, with visible spaces at the ends.
 std::string quoted(const std::string& text) {
@@ -38,45 +30,34 @@ std::string column(const std::string& text, std::size_t width) {
 
 } // namespace
 
-static constexpr token_style accepted_style{"\x1b[32m", "="};
-static constexpr token_style rejected_style{"\x1b[31;9m", "~"};
-static constexpr token_style recovered_style{"\x1b[33m", ">"};
-static constexpr token_style bonus_style{"\x1b[36m", "+"};
-static constexpr token_style plain_style{"", " "};
-
 trace_view::trace_view(std::function<std::string(token_id)> spelling, bool colour)
     : spelling_(std::move(spelling)), colour_(colour) {}
 
-std::string trace_view::painted(const token_style& how, token_id token) const {
-  const std::string text = how.sign + quoted(spelling_(token));
-  return colour_ && *how.escape != '\0' ? how.escape + text + reset : text;
+std::string trace_view::signed_token(token_origin origin, token_id token) const {
+  return painted(origin, std::string(style_of(origin).sign) + quoted(spelling_(token)), colour_);
 }
 
 std::string trace_view::show(const token_event& event) {
   if (!event.trace || event.tokens.empty()) return {};
   const round_trace& round = *event.trace;
-  const auto num_accepted = std::min<std::size_t>(round.accepted.size(), event.tokens.size());
+  const auto num_kept = num_accepted(event);
   ++num_rounds_;
   num_committed_ += event.tokens.size();
   num_drafted_ += round.draft_tokens.size();
-  num_accepted_ += num_accepted;
+  num_accepted_ += num_kept;
 
   const std::string drafted =
       round.draft_tokens.empty() ? "plain" : round.drafter + " " + std::to_string(round.draft_tokens.size());
   std::string line = column(std::to_string(num_rounds_), 5) + column(drafted, 12) + " |";
-  for (std::size_t i = 0; i < num_accepted; ++i) line += " " + painted(accepted_style, event.tokens[i]);
+  for (std::size_t i = 0; i < num_kept; ++i)
+    line += " " + signed_token(token_origin::accepted, event.tokens[i]);
   const bool chain = std::ranges::adjacent_find(round.parents, [](auto a, auto b) { return b != a + 1; }) ==
                      round.parents.end();
   if (chain)
     for (std::size_t i = round.accepted.size(); i < round.draft_tokens.size(); ++i)
-      line += " " + painted(rejected_style, round.draft_tokens[i]);
-  if (event.tokens.size() > num_accepted) {
-    const bool any = !round.draft_tokens.empty();
-    line += " " + painted(!any          ? plain_style
-                          : round.bonus ? bonus_style
-                                        : recovered_style,
-                          event.tokens.back());
-  }
+      line += " " + signed_token(token_origin::rejected, round.draft_tokens[i]);
+  if (event.tokens.size() > num_kept)
+    line += " " + signed_token(origin_of(event, num_kept), event.tokens.back());
   if (round.choice) line += "  (" + weighed(*round.choice) + ")";
   return line + "\n" + (chain ? "" : branches(round));
 }
@@ -102,7 +83,8 @@ std::string trace_view::branches(const round_trace& round) const {
       const auto index = static_cast<std::int32_t>(node);
       const bool kept = std::ranges::find(round.accepted, index) != round.accepted.end();
       out += std::string(20 + 2 * depth, ' ') +
-             painted(kept ? accepted_style : rejected_style, round.draft_tokens[node]) + "\n";
+             signed_token(kept ? token_origin::accepted : token_origin::rejected, round.draft_tokens[node]) +
+             "\n";
       self(self, index, depth + 1);
     }
   };
@@ -111,10 +93,13 @@ std::string trace_view::branches(const round_trace& round) const {
 }
 
 std::string trace_view::summary() const {
-  const auto sample = [this](const token_style& how, const char* name) {
-    const std::string text = std::string(how.sign) + name;
-    return colour_ ? how.escape + text + reset : text;
-  };
+  std::string legend;
+  for (const auto origin :
+       {token_origin::accepted, token_origin::rejected, token_origin::recovered, token_origin::bonus}) {
+    const auto style = style_of(origin);
+    legend += (legend.empty() ? "" : " ") +
+              painted(origin, std::string(style.sign) + std::string(style.name), colour_);
+  }
   char figures[160];
   std::snprintf(
       figures, sizeof figures, "%llu rounds, %.2f tokens a round, %llu draft tokens, %.0f %% accepted\n",
@@ -123,8 +108,7 @@ std::string trace_view::summary() const {
       static_cast<unsigned long long>(num_drafted_),
       num_drafted_ == 0 ? 0.0
                         : 100.0 * static_cast<double>(num_accepted_) / static_cast<double>(num_drafted_));
-  return sample(accepted_style, "accepted") + " " + sample(rejected_style, "rejected") + " " +
-         sample(recovered_style, "recovered") + " " + sample(bonus_style, "bonus") + "\n" + figures;
+  return legend + "\n" + figures;
 }
 
 } // namespace paceline::apps

@@ -1,13 +1,12 @@
 #pragma once
 
+#include "apps/commands/token_origin.hpp"
 #include "runtime/base/token_event.hpp"
 
 #include <functional>
 #include <string>
 
 namespace paceline::apps {
-
-struct token_style;
 
 /// Formats rounds for users, one line for each: the draft tokens, which of them were accepted, and the token
 /// that the target added; coloured if `colour` is set. A draft tree is followed by its branches, one node a
@@ -23,7 +22,7 @@ class trace_view {
   std::string summary() const;
 
  private:
-  std::string painted(const token_style& how, token_id token) const;
+  std::string signed_token(token_origin origin, token_id token) const;
   std::string branches(const round_trace& round) const;
   static std::string weighed(const draft_choice& choice);
 

@@ -4,16 +4,12 @@
 
 namespace paceline::wire {
 
-namespace {
-
 void write_error(json_writer& out, const api_error& failure) {
   out.begin_object().field("message", failure.message).field("type", failure.type);
   out.key("param").string_or_null(failure.param);
   out.key("code").string_or_null(failure.code);
   out.end_object();
 }
-
-} // namespace
 
 api_error invalid_value(std::string param, std::string message) {
   return {400, "invalid_request_error", "invalid_value", std::move(message), std::move(param), 0};

@@ -8,6 +8,8 @@
 
 namespace paceline::wire {
 
+class json_writer;
+
 /// A refusal as the client sees it: an HTTP status and OpenAI's error object. `param` names the invalid field
 /// in the client's own spelling ("messages[2].content"); if empty it is written as null. Messages never
 /// contain addresses, paths or internal names.
@@ -29,6 +31,8 @@ api_error unsupported(std::string param, std::string message);
 /// An error of the runtime as status, type and code.
 api_error from_error(const error& failure, std::string param = {});
 
+/// {"message":…,"type":…,"param":…,"code":…}, OpenAI's error object.
+void write_error(json_writer& out, const api_error& failure);
 /// {"error":{...}}, the body of every refusal.
 std::string to_json(const api_error& failure);
 /// {"type":"error","status":400,"error":{...}}, the frame of the WebSocket mode; `stream_id` empty = absent.

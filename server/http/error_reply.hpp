@@ -3,9 +3,11 @@
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/messages_events.hpp"
 #include "server/http/reply_channel.hpp"
+#include "server/load_status.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace paceline::server {
@@ -13,6 +15,13 @@ namespace paceline::server {
 /// The error of a request that arrives during a drain or is still running when the drain ends.
 inline wire::api_error shutting_down() {
   return {503, "service_unavailable_error", "draining", "the server is shutting down", "", 5};
+}
+
+/// The error of a request that needs a model while the models are being loaded.
+inline wire::api_error still_loading(const load_status& status) {
+  return {503,       "service_unavailable_error",
+          "loading", "the models are being loaded: " + std::to_string(status.percent()) + " %",
+          "",        5};
 }
 
 /// The error of a request for which the edge threads have no time.

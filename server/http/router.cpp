@@ -38,6 +38,7 @@ constexpr endpoint_path routes[] = {
     {"GET", "/health", endpoint::ready},
     {"GET", "/v1/health", endpoint::ready},
     {"GET", "/metrics", endpoint::metrics},
+    {"GET", "/paceline/events", endpoint::events},
     {"GET", "/openapi.json", endpoint::openapi},
     {"GET", "/", endpoint::page},
     {"GET", "/page/*", endpoint::page_file},
@@ -148,6 +149,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "readyz";
   case endpoint::metrics:
     return "metrics";
+  case endpoint::events:
+    return "events";
   case endpoint::openapi:
     return "openapi";
   case endpoint::page:
@@ -173,10 +176,22 @@ bool takes_body(endpoint target) noexcept {
   }
 }
 
+bool needs_models(endpoint target) noexcept {
+  switch (target) {
+  case endpoint::models:
+  case endpoint::model:
+  case endpoint::response_socket:
+  case endpoint::tokenizer_info:
+    return true;
+  default:
+    return takes_body(target);
+  }
+}
+
 bool is_open(endpoint target, bool open_metrics) noexcept {
   return target == endpoint::live || target == endpoint::ready || target == endpoint::openapi ||
          target == endpoint::page || target == endpoint::page_file ||
-         (target == endpoint::metrics && open_metrics);
+         ((target == endpoint::metrics || target == endpoint::events) && open_metrics);
 }
 
 } // namespace paceline::server

@@ -28,6 +28,7 @@ enum class endpoint {
   live,
   ready,
   metrics,
+  events, ///< what runs, once a second
   openapi,
   page,      ///< "/"
   page_file, ///< what the page consists of
@@ -68,6 +69,8 @@ std::string_view to_string(endpoint target) noexcept;
 
 /// True if the endpoint takes a JSON body.
 bool takes_body(endpoint target) noexcept;
+/// True if the endpoint answers with a model, so not while models are being loaded.
+bool needs_models(endpoint target) noexcept;
 /// True if the endpoint needs no key even when keys are configured.
 bool is_open(endpoint target, bool open_metrics) noexcept;
 

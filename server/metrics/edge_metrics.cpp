@@ -78,6 +78,11 @@ void edge_metrics::write_clients(exposition& out) const {
 }
 
 void edge_metrics::write_operation(exposition& out) const {
+  out.gauge("paceline_load_progress",
+            "Share of the bytes of all models that has been read; 1 once they serve.");
+  out.sample({}, load_share.load());
+  out.gauge("paceline_event_watchers", "Clients of /paceline/events.");
+  out.sample({}, load(event_watchers));
   out.counter("paceline_log_lines_dropped_total", "Log lines that nobody took.");
   out.sample({}, load(log_lines_dropped));
   out.counter("paceline_config_reloads_total",

@@ -64,6 +64,8 @@ class edge_metrics {
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<bool> last_reload_refused{false};
   // Values of the last update:
+  std::atomic<double> load_share{1}; ///< of the models' bytes that have been read; 1 once they serve
+  std::atomic<std::uint64_t> event_watchers{0}; ///< clients of /paceline/events
   std::atomic<std::uint64_t> log_lines_dropped{0};
   std::atomic<std::uint64_t> kept_bytes{
       0}; ///< stored responses, conversations and logs of resumable responses

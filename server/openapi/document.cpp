@@ -123,14 +123,15 @@ void write_success(json_writer& out, const operation& what) {
     out.key("schema").begin_object().field("type", "string").end_object().end_object().end_object();
   }
   out.key("content").begin_object();
-  write_content(out, what.media, what.reply);
+  if (!what.media.empty()) write_content(out, what.media, what.reply);
   if (!what.events.empty()) {
     // One event. OpenAPI 3.2 has itemSchema for this.
     out.key("text/event-stream").begin_object().key("schema").begin_object().field("type", "object");
-    out.field("description",
-              std::string("Each event's data is a ")
-                  .append(what.events)
-                  .append(what.error == "error" ? ", an error, or [DONE]." : " or a message_error."));
+    out.field("description", std::string("Each event's data is a ")
+                                 .append(what.events)
+                                 .append(what.media.empty()      ? "."
+                                         : what.error == "error" ? ", an error, or [DONE]."
+                                                                 : " or a message_error."));
     out.key("required").raw(R"(["data"])").key("properties").begin_object();
     out.key("event").begin_object().field("type", "string").end_object();
     out.key("data").begin_object().field("type", "string").field("contentMediaType", "application/json");

@@ -7,8 +7,9 @@ namespace {
 // Statuses that any request may get, 400 and 403, are among them, so that one list says all.
 constexpr int of_generation[] = {400, 401, 403, 404, 408, 411, 413, 415, 429, 500, 503};
 constexpr int of_conversion[] = {400, 401, 403, 404, 408, 411, 413, 415, 500, 503};
-constexpr int of_models[] = {400, 401, 403};
-constexpr int of_model[] = {400, 401, 403, 404};
+constexpr int of_models[] = {400, 401, 403, 503};
+constexpr int of_model[] = {400, 401, 403, 404, 503};
+constexpr int of_stored[] = {400, 401, 403, 404};
 constexpr int of_reading[] = {400, 401, 403, 404, 409};
 constexpr int of_socket[] = {400, 401, 403, 426, 503};
 constexpr int of_metrics[] = {400, 401, 403, 404, 503};
@@ -85,11 +86,11 @@ constexpr operation input_items{.id = "list_response_input_items",
                                 .summary = "The prompt of a stored response as items, in pages",
                                 .reply = "input_item_list",
                                 .parameters = page_parameters,
-                                .failures = of_model};
+                                .failures = of_stored};
 constexpr operation cancel_response{.id = "cancel_response",
                                     .summary = "Ends a running response",
                                     .reply = "cancelled_response",
-                                    .failures = of_model};
+                                    .failures = of_stored};
 constexpr operation models{
     .id = "list_models", .summary = "What is served", .reply = "model_list", .failures = of_models};
 constexpr operation model{.id = "get_model", .summary = "One model", .reply = "model", .failures = of_model};
@@ -117,11 +118,21 @@ constexpr operation live{.id = "get_liveness",
 constexpr operation ready{.id = "get_readiness",
                           .summary = "Whether new requests are accepted",
                           .reply = "health",
+                          .error = "unready",
                           .failures = of_health};
 constexpr operation metrics{.id = "get_metrics",
                             .summary = "Metrics as Prometheus reads them",
                             .media = "text/plain",
                             .failures = of_metrics};
+constexpr operation events{
+    .id = "watch_events",
+    .summary = "What runs at the moment, once a second",
+    .description = "A stream without an end, but for `limit` and the end of the server.",
+    .media = "",
+    .events = "snapshot",
+    .parameters =
+        R"({"name":"limit","in":"query","description":"Snapshots after which the stream ends.","schema":{"type":"integer","minimum":1,"maximum":1000000}})",
+    .failures = of_metrics};
 constexpr operation openapi{
     .id = "get_openapi", .summary = "This document", .reply = "openapi", .failures = of_pages};
 constexpr operation page{
@@ -171,6 +182,8 @@ const operation& operation_of(endpoint target) noexcept {
     return ready;
   case endpoint::metrics:
     return metrics;
+  case endpoint::events:
+    return events;
   case endpoint::openapi:
     return openapi;
   case endpoint::page:

@@ -10,20 +10,58 @@ const std::string_view reply_schemas = R"schemas({
   "type": "array", "items": {"type": "string"},
   "description": "Each token decoded alone; one that is part of a character as bytes:\\xe2\\x80."
 },
-"error": {
-  "type": "object", "required": ["error"],
+"error_object": {
+  "type": "object", "required": ["message", "type", "param", "code"],
   "properties": {
-    "error": {
-      "type": "object", "required": ["message", "type", "param", "code"],
-      "properties": {
-        "message": {"type": "string"}, "type": {"type": "string"},
-        "param": {"type": ["string", "null"], "description": "The field that is invalid, as messages[2].content."},
-        "code": {"type": ["string", "null"]}
+    "message": {"type": "string"}, "type": {"type": "string"},
+    "param": {"type": ["string", "null"], "description": "The field that is invalid, as messages[2].content."},
+    "code": {"type": ["string", "null"]}
+  }
+},
+"error": {"type": "object", "required": ["error"], "properties": {"error": @error_object}},
+"unready": {
+  "type": "object", "required": ["error"],
+  "description": "The other members are there while models are being loaded.",
+  "properties": {
+    "error": @error_object,
+    "status": {"const": "loading"},
+    "progress": {"type": "number", "minimum": 0, "maximum": 1, "description": "Share of all bytes that has been read."},
+    "parts": {
+      "type": "array",
+      "items": {
+        "type": "object", "required": ["model", "bytes_read", "num_bytes"],
+        "properties": {
+          "model": {"type": "string"},
+          "drafter": {"type": "string", "description": "Of the model, if the weights are a drafter's."},
+          "bytes_read": @count, "num_bytes": @count
+        }
       }
     }
   }
 },
 "health": {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}},
+"snapshot": {
+  "type": "object", "required": ["object", "number", "state", "load_progress", "num_streams", "streams"],
+  "properties": {
+    "object": {"const": "paceline.snapshot"},
+    "number": @count,
+    "state": {"enum": ["loading", "serving", "draining"]},
+    "load_progress": {"type": "number", "minimum": 0, "maximum": 1, "description": "Share of the models' bytes that has been read; 1 once they serve."},
+    "num_streams": {"type": "integer", "minimum": 0, "description": "Generations that run or wait."},
+    "streams": {
+      "type": "array", "maxItems": 64, "description": "The oldest of them.",
+      "items": {
+        "type": "object", "required": ["model", "age_ms", "prompt_tokens", "output_tokens", "rounds"],
+        "properties": {
+          "model": {"type": "string"},
+          "age_ms": {"type": "integer", "minimum": 0, "description": "Since the request arrived."},
+          "prompt_tokens": @count, "output_tokens": @count,
+          "rounds": {"type": "integer", "minimum": 0, "description": "That committed tokens of it."}
+        }
+      }
+    }
+  }
+},
 "guarantee": {
   "enum": ["tokens", "distribution", "up_to_rounding", "lossy"],
   "description": "How close the output is to plain decoding; absent from usage if it is the same tokens."

@@ -34,6 +34,8 @@ generation_group::generation_group(const edge_context& edge, executor_ptr execut
 generation_group::~generation_group() {
   cancel();
   edge_.metrics.open_requests -= num_running_;
+  for (const auto& entry : sequences_)
+    if (!entry.finished) edge_.streams->remove(entry.shown);
   for (; num_running_ > 0; --num_running_) edge_.places->give_back(model_, tenant_);
 }
 
@@ -55,8 +57,10 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
   sequences_.resize(requests.size());
   num_running_ = requests.size();
   edge_.metrics.open_requests += num_running_;
-  for (std::size_t i = 0; i < requests.size(); ++i)
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
+    sequences_[i].shown = edge_.streams->add(model_, sequences_[i].prompt_tokens, arrival_);
+  }
   requests_ = std::move(requests);
   submit_some();
   return std::nullopt;
@@ -127,8 +131,11 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   if (entry.finished) return;
   measure(entry, event);
   entry.num_tokens += static_cast<std::uint32_t>(event.tokens.size());
+  entry.shown->num_tokens.store(entry.num_tokens, std::memory_order_relaxed);
+  if (!event.tokens.empty()) entry.shown->num_rounds.fetch_add(1, std::memory_order_relaxed);
   if (event.finish != finish_reason::none) {
     entry.finished = true;
+    edge_.streams->remove(entry.shown);
     --num_running_;
     edge_.places->give_back(model_, tenant_);
     --edge_.metrics.open_requests;

@@ -64,6 +64,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     std::uint32_t prompt_tokens = 0;
     std::uint32_t num_tokens = 0;
     std::uint32_t owed_credit = 0;
+    stream_board::entry shown; ///< what others see of it while it runs
     bool finished = false;
     time_point last_tokens{};
   };

@@ -129,7 +129,7 @@ def test_an_interrupt_stops_a_reply_and_keeps_the_conversation(tmp_path):
         assert replied.acquire(timeout=60)
         process.send_signal(signal.SIGINT)
         wait_for_prompt()
-    process.stdin.write(b"\n")
+    process.stdin.write(b"/bye\n")
     assert process.wait(timeout=60) == 0
     reader.join()
 

@@ -143,6 +143,10 @@ def test_no_family_stays_at_zero(start_daemon, tmp_path):
     look()
     with connect(daemon.url.replace("http", "ws") + "/v1/responses", additional_headers=key, compression=None):
         look()
+    with daemon.connect() as watcher:
+        watcher.sendall(b"GET /paceline/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        watcher.recv(4096)
+        look()
     for connection in raw:
         connection.close()
     daemon.wait_until_idle()

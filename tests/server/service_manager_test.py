@@ -6,31 +6,13 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 
 import pytest
 
+from service_manager import Manager
+
 ROOT = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"])
-
-
-class Manager:
-    """The manager's end of NOTIFY_SOCKET."""
-
-    def __init__(self, name):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(name)
-        self.socket.settimeout(20)
-
-    def next(self):
-        """The next datagram that is no sign of life, as a dictionary."""
-        while (text := self.socket.recv(4096).decode()) == "WATCHDOG=1":
-            pass
-        return dict(line.split("=", 1) for line in text.split("\n"))
-
-    def wait_for_sign_of_life(self):
-        while self.socket.recv(4096) != b"WATCHDOG=1":
-            pass
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
@@ -38,6 +20,7 @@ def test_it_tells_when_it_is_ready_reads_again_and_stops(start_daemon, tmp_path,
     name = str(tmp_path / "notify") if kind == "path" else f"@paceline-test-{os.getpid()}"
     manager = Manager(name if kind == "path" else "\0" + name[1:])
     daemon = start_daemon(environment={"NOTIFY_SOCKET": name})
+    assert manager.next()["STATUS"].startswith("loading ")
     assert manager.next() == {"READY": "1", "STATUS": f"listening on {daemon.url}"}
     daemon.process.send_signal(signal.SIGHUP)
     begun = manager.next()

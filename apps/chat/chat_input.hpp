@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace paceline::apps {
+
+/// Joins lines to messages. A line that ends with a backslash goes on in the next one; lines between a line
+/// that begins with """ and one that ends with it are one message:
+///
+///     at rest ── line\ ──▶ continued ── line ──▶ message
+///        │ └── """line ──▶ quoted ── line""" ──▶ message
+///        └── line ──▶ message
+class message_lines {
+ public:
+  /// The message that `line` completes, if it does.
+  std::optional<std::string> add(std::string_view line);
+  /// True within a message.
+  bool is_open() const noexcept { return state_ != state::rest; }
+  /// Forgets an incomplete message.
+  void reset();
+
+ private:
+  enum class state : std::uint8_t { rest, continued, quoted };
+  state state_ = state::rest;
+  std::string text_;
+};
+
+/// What chat understands besides messages.
+enum class chat_command : std::uint8_t { help, fresh, system, drafter, race, trace, bye };
+
+/// A command with the text behind its name.
+struct chat_order {
+  chat_command what;
+  std::string argument;
+};
+/// A word that looks like a command and is none.
+struct unknown_order {
+  std::string word;
+  std::string nearest; ///< command with a similar name; empty: none
+};
+
+/// What a message asks for: a command begins with a slash and a word of letters. Anything else, such as
+/// "/usr/bin" or a line that begins with a space, is for the model.
+std::variant<std::string, chat_order, unknown_order> read_message(std::string message);
+
+/// One line for each command.
+std::string_view chat_help() noexcept;
+
+} // namespace paceline::apps

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "apps/commands/local_engine.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace paceline::apps {
+
+/// One of the two runs of a race.
+struct race_run {
+  std::string name; ///< "plain", or the drafter
+  generated result;
+  std::chrono::duration<double> time{}; ///< from the submission to the last event
+};
+
+/// Both times, and how many tokens of the two are the same.
+std::string race_report(const race_run& plain, const race_run& speculative);
+
+} // namespace paceline::apps

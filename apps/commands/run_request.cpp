@@ -1,0 +1,55 @@
+#include "apps/commands/run_request.hpp"
+
+#include "apps/exit_codes.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+#include <utility>
+
+namespace paceline::apps {
+
+int refuse_stray_parameters(const run_options& o) {
+  const char* stray = nullptr;
+  if (o.lenience && o.rule != verification_rule::lenient) stray = "--lenience belongs to --rule lenient";
+  if ((o.epsilon || o.delta) && o.rule != verification_rule::typical)
+    stray = "--epsilon and --delta belong to --rule typical";
+  if (o.beam_width == 0 && (o.num_best != 1 || o.length_penalty != 1))
+    stray = "--num-best and --length-penalty belong to --beam-width";
+  if (stray == nullptr) return exit_success;
+  std::fprintf(stderr, "paceline: %s\n", stray);
+  return exit_usage;
+}
+
+generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
+  generation_request r;
+  r.prompt = std::move(prompt);
+  r.sampling.temperature = options.temperature;
+  r.sampling.top_k = options.top_k;
+  r.sampling.top_p = options.top_p;
+  r.sampling.min_p = options.min_p;
+  r.sampling.seed = options.seed;
+  r.beams = {options.beam_width, options.num_best, options.length_penalty};
+  r.stop.max_tokens = options.max_tokens;
+  r.stop.stop_strings = options.stop;
+  r.stop.ignore_eos = options.ignore_eos;
+  if (!options.choice.brings_drafter()) r.speculation.drafter = options.choice.drafter;
+  r.speculation.draft_length = options.choice.draft_length;
+  r.speculation.rule = options.rule;
+  r.speculation.lenience = options.lenience.value_or(r.speculation.lenience);
+  r.speculation.epsilon = options.epsilon.value_or(r.speculation.epsilon);
+  r.speculation.delta = options.delta.value_or(r.speculation.delta);
+  return r;
+}
+
+void print_now(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+bool wants_colour() {
+  const char* refused = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0');
+}
+
+} // namespace paceline::apps

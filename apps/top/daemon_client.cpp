@@ -1,0 +1,194 @@
+#include "apps/top/daemon_client.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/url/parse.hpp>
+#include <boost/url/url.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace paceline::apps {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::chrono::seconds patience{5};
+constexpr std::uint64_t most_bytes = 16U << 20U; ///< of a reply
+
+/// `message` of OpenAI's error object, or the status alone.
+error refusal(unsigned status, const std::string& body) {
+  error_code failed;
+  const auto parsed = json::parse(body, failed);
+  const auto* why = failed || !parsed.is_object() ? nullptr : parsed.as_object().if_contains("error");
+  const auto* message =
+      why != nullptr && why->is_object() ? why->as_object().if_contains("message") : nullptr;
+  const auto text = "the daemon answered " + std::to_string(status);
+  if (message == nullptr || !message->is_string()) return {errc::invalid_argument, text};
+  return {errc::invalid_argument, text + ": " + std::string(message->as_string())};
+}
+
+/// Where a URL leads.
+struct place {
+  std::string host;
+  std::string port;
+  bool is_secure = false;
+};
+
+expected<place> place_of(const std::string& given) {
+  const auto url = given.find("://") == std::string::npos ? "http://" + given : given;
+  const auto parsed = boost::urls::parse_uri(url);
+  if (!parsed || parsed->host_address().empty() ||
+      (parsed->scheme() != "http" && parsed->scheme() != "https"))
+    return error{errc::invalid_argument, "\"" + given + "\" is no URL such as http://127.0.0.1:8080"};
+  const bool is_secure = parsed->scheme() == "https";
+  const std::string port = parsed->has_port() ? std::string(parsed->port()) : is_secure ? "443" : "80";
+  return place{parsed->host_address(), port, is_secure};
+}
+
+struct reply {
+  unsigned status = 0;
+  std::string body;
+};
+
+/// Reads a reply of HTTP/1.0 without transfer coding: a head, and then the body to the end.
+expected<reply> reply_in(const std::string& bytes) {
+  constexpr std::string_view version = "HTTP/1.";
+  constexpr std::size_t status_at = version.size() + 2; // behind "HTTP/1.1 "
+  constexpr std::string_view blank_line = "\r\n\r\n";
+  reply out;
+  const auto end = bytes.find(blank_line);
+  if (!bytes.starts_with(version) || end == std::string::npos || end < status_at + 3 ||
+      std::from_chars(bytes.data() + status_at, bytes.data() + status_at + 3, out.status).ec != std::errc{})
+    return error{errc::invalid_argument, "this is no HTTP server"};
+  out.body = bytes.substr(end + blank_line.size());
+  return out;
+}
+
+using tls_stream = asio::ssl::stream<tcp::socket>;
+
+/// Asks by HTTP/1.0: a connection for each request, which its reply ends. `Stream`: tcp::socket or
+/// tls_stream.
+template <class Stream>
+class client final : public daemon_client {
+ public:
+  static constexpr bool has_tls = std::is_same_v<Stream, tls_stream>;
+
+  client(place where, std::string key, std::unique_ptr<asio::ssl::context> tls)
+      : where_(std::move(where)), key_(std::move(key)), tls_(std::move(tls)) {}
+
+  expected<std::string> get(const std::string& path) override {
+    std::string bytes;
+    if (const auto failed = ask(path, bytes))
+      return error{errc::not_found, "cannot reach " + authority() + ": " + failed.message()};
+    auto read = reply_in(bytes);
+    if (!read) return error{errc::not_found, authority() + ": " + read.error().message()};
+    if (read->status != 200) return refusal(read->status, read->body);
+    return std::move(read->body);
+  }
+
+ private:
+  std::string authority() const {
+    const bool v6 = where_.host.find(':') != std::string::npos;
+    return (v6 ? "[" + where_.host + "]" : where_.host) + ":" + where_.port;
+  }
+
+  Stream make_stream() {
+    if constexpr (has_tls)
+      return Stream(context_, *tls_);
+    else
+      return Stream(context_);
+  }
+
+  /// Runs an asynchronous operation to its end, or for as long as patience lasts.
+  template <class Start>
+  error_code run(Stream& stream, const Start& start) {
+    error_code result;
+    bool is_late = false;
+    asio::steady_timer timer(context_, patience);
+    timer.async_wait([&](const error_code& cancelled) {
+      if (cancelled) return;
+      is_late = true;
+      error_code ignored;
+      stream.lowest_layer().close(ignored);
+    });
+    start([&](const error_code& failure, auto&&...) {
+      result = failure;
+      timer.cancel();
+    });
+    context_.restart();
+    context_.run();
+    return is_late ? asio::error::timed_out : result;
+  }
+
+  error_code open(Stream& stream) {
+    error_code failed;
+    const auto ends = tcp::resolver(context_).resolve(where_.host, where_.port, failed);
+    if (!failed)
+      failed = run(stream, [&](auto done) { asio::async_connect(stream.lowest_layer(), ends, done); });
+    if constexpr (has_tls) {
+      if (failed) return failed;
+      SSL_set_tlsext_host_name(stream.native_handle(), where_.host.c_str());
+      stream.set_verify_callback(asio::ssl::host_name_verification(where_.host));
+      failed = run(stream, [&](auto done) { stream.async_handshake(asio::ssl::stream_base::client, done); });
+    }
+    return failed;
+  }
+
+  /// The bytes of the reply.
+  error_code ask(const std::string& path, std::string& bytes) {
+    auto stream = make_stream();
+    if (const auto failed = open(stream)) return failed;
+    const auto request = "GET " + path + " HTTP/1.0\r\nHost: " + authority() + "\r\n" +
+                         (key_.empty() ? "" : "Authorization: Bearer " + key_ + "\r\n") + "\r\n";
+    if (const auto failed =
+            run(stream, [&](auto done) { asio::async_write(stream, asio::buffer(request), done); }))
+      return failed;
+    const auto ended = run(stream, [&](auto done) {
+      asio::async_read(stream, asio::dynamic_buffer(bytes, most_bytes), asio::transfer_all(), done);
+    });
+    if (ended == asio::error::eof || ended == asio::ssl::error::stream_truncated) return {};
+    return ended ? ended : make_error_code(boost::system::errc::file_too_large);
+  }
+
+  const place where_;
+  const std::string key_;
+  const std::unique_ptr<asio::ssl::context> tls_;
+  asio::io_context context_;
+};
+
+} // namespace
+
+expected<std::unique_ptr<daemon_client>> daemon_client::make(const daemon_address& address) {
+  auto where = place_of(address.url);
+  if (!where) return std::move(where).error();
+  if (!where->is_secure)
+    return std::unique_ptr<daemon_client>(
+        std::make_unique<client<tcp::socket>>(*std::move(where), address.api_key, nullptr));
+  auto tls = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_client);
+  error_code failed;
+  tls->set_verify_mode(asio::ssl::verify_peer);
+  if (address.ca_file.empty())
+    tls->set_default_verify_paths(failed);
+  else
+    tls->load_verify_file(address.ca_file, failed);
+  if (failed) return error{errc::invalid_argument, "--ca-file: " + address.ca_file + ": " + failed.message()};
+  return std::unique_ptr<daemon_client>(
+      std::make_unique<client<tls_stream>>(*std::move(where), address.api_key, std::move(tls)));
+}
+
+} // namespace paceline::apps

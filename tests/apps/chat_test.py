@@ -1,0 +1,228 @@
+"""`paceline chat` at a terminal and in a pipe: lines, history, commands, colours."""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+PACELINE = os.environ["PACELINE_BIN"]
+MODEL = ["--model", "hash", "--chat-template", "chatml", "--max-tokens", "24", "--ignore-eos", "--temperature", "0.3"]
+
+
+def piped(text, *arguments, environment={}):
+    return subprocess.run([PACELINE, "chat", *MODEL, *arguments], input=text, capture_output=True, text=True, timeout=60,
+                          errors="replace", env=os.environ | environment)
+
+
+class Terminal:
+    """A chat whose three streams are a terminal."""
+
+    def __init__(self, home, *arguments, environment={}):
+        self.master, slave = pty.openpty()
+        clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "XDG_STATE_HOME")}
+        self.process = subprocess.Popen(
+            [PACELINE, "chat", *MODEL, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env=clean | {"HOME": str(home), "TERM": "xterm", "LC_ALL": "C.UTF-8"} | environment,
+            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        )
+        os.close(slave)
+        self.seen = b""
+        self.wait_for("> ")
+
+    def wait_for(self, text, seconds=60):
+        """Reads until `text` appears; returns all up to there and forgets it."""
+        end = time.monotonic() + seconds
+        while text.encode() not in self.seen:
+            assert time.monotonic() < end, self.seen
+            if select.select([self.master], [], [], 1)[0]:
+                self.seen += os.read(self.master, 65536)
+        before, _, self.seen = self.seen.partition(text.encode())
+        return before.decode(errors="replace")
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def say(self, line):
+        """Types a line; returns what follows up to the next prompt."""
+        self.type(line + "\n")
+        return self.wait_for("\n> ")
+
+    def end(self):
+        self.type("\x04")
+        try:
+            while os.read(self.master, 65536):
+                pass
+        except OSError:
+            pass
+        code = self.process.wait(timeout=30)
+        os.close(self.master)
+        return code
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = []
+
+    def open_one(*arguments, **options):
+        opened.append(Terminal(tmp_path, *arguments, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def replies(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_pipe_gets_the_replies_alone():
+    done = piped("abcabc\n")
+    assert len(replies(done)) > 5 and ">" in done.stderr and "\x1b" not in done.stdout + done.stderr
+
+
+def test_an_empty_line_is_no_message_and_no_end():
+    assert replies(piped("\nabcabc\n\n  \n")) == replies(piped("abcabc\n"))
+
+
+def test_a_conversation_goes_on_and_new_forgets_it():
+    twice = replies(piped("abcabc\nabcabc\n")).splitlines()
+    anew = replies(piped("abcabc\n/new\nabcabc\n")).splitlines()
+    assert anew[: len(anew) // 2] == anew[len(anew) // 2 :] and twice != anew
+
+
+def test_the_system_prompt_changes_replies():
+    plain, flag = replies(piped("abcabc\n")), replies(piped("abcabc\n", "--system", "Be brief."))
+    command = replies(piped("/system Be brief.\nabcabc\n"))
+    removed = replies(piped("/system\nabcabc\n", "--system", "Be brief."))
+    assert flag == command != plain and removed == plain
+
+
+def test_lines_are_joined_to_messages():
+    joined = replies(piped("one\\\ntwo\n"))
+    assert joined == replies(piped('"""one\ntwo"""\n')) == replies(piped('"""\none\ntwo\n"""\n'))
+    assert joined != replies(piped("one\ntwo\n"))
+
+
+def test_commands_are_told_from_messages():
+    done = piped("/draftr ngram\n/xyzzy\n/drafter\n/drafter nobody\n/help\n")
+    assert done.returncode == 0 and done.stdout == ""
+    assert "no command /draftr; did you mean /drafter?" in done.stderr and "no command /xyzzy; /help" in done.stderr
+    assert "Drafters: none, ngram, suffix, prediction, forced, auto. Now: auto." in done.stderr
+    assert "There is no drafter nobody." in done.stderr and "/race [MESSAGE]" in done.stderr
+    assert piped("/usr/bin\n").stdout != ""
+
+
+def test_bye_ends_it():
+    assert replies(piped("/bye\nabcabc\n")) == ""
+
+
+def test_a_drafter_changes_no_token():
+    plain = replies(piped("/drafter none\nabcabc\n"))
+    done = piped("/drafter ngram\nabcabc\n")
+    assert replies(done) == plain and "Drafter: ngram" in done.stderr
+
+
+def test_a_race_compares_tokens_and_times():
+    done = piped("abcabc\n/race\n/race something else\n")
+    assert done.stderr.count("identical: 24 of 24 tokens") == 2, done.stderr
+    assert len(re.findall(r"^plain +24 tokens in \d+\.\d\d s, \d+\.\d tokens/s$", done.stderr, re.M)) == 2
+    assert len(re.findall(r"^auto +24 tokens in .* s, .* tokens/s: \d+\.\d\d times as fast$", done.stderr, re.M)) == 2
+    assert "Race with which message?" in piped("/race\n").stderr
+
+
+def test_a_race_leaves_the_conversation_alone():
+    first, both = replies(piped("abcabc\n")), replies(piped("abcabc\nabcabc\n"))
+    assert both.startswith(first)
+    assert replies(piped("abcabc\n/race\nabcabc\n")) == 3 * first + both[len(first) :]
+
+
+def test_a_message_that_does_not_fit_is_an_error_in_a_script():
+    done = piped("abc" * 40 + "\nabc\n", "--ctx-size", "64")
+    assert done.returncode == 1 and "context" in done.stderr
+
+
+def test_a_model_without_a_template_cannot_chat():
+    done = subprocess.run([PACELINE, "chat", "--model", "hash"], input="", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 69 and "chat template" in done.stderr
+
+
+def test_figures_follow_a_reply_with_trace():
+    done = piped("abcabc\n", "--trace")
+    assert re.search(r"^\[24 tokens, \d+\.\d tokens/s; \d+ drafted, \d+ % of them accepted\]$", done.stderr, re.M), done.stderr
+    assert replies(done) == replies(piped("abcabc\n")), "no colours in a pipe"
+
+
+def test_a_cut_reply_says_so():
+    assert "[cut at 24 tokens; --max-tokens allows more]" in piped("abcabc\n").stderr
+
+
+def test_a_terminal_sees_colours_unless_it_wants_none(terminal):
+    coloured = terminal("--trace", "--drafter", "bigram")
+    assert re.search(r"\x1b\[33m[^\x1b]+\x1b\[0m", coloured.say("abcabcabcabc")), "tokens in the place of rejected ones"
+    assert coloured.end() == 0
+    bare = terminal("--trace", "--drafter", "bigram", environment={"NO_COLOR": "1"})
+    assert "\x1b[33m" not in bare.say("abcabcabcabc")
+    assert bare.end() == 0
+
+
+def test_lines_can_be_edited(terminal):
+    chat = terminal()
+    typed = chat.say("abcabd")
+    chat.say("/new")
+    edited = chat.say("xbcabd\x01\x1b[3~a")  # Ctrl-A goes to the beginning, Delete removes the x
+    assert edited.split("\r\n", 1)[1] == typed.split("\r\n", 1)[1], "the same message has the same reply"
+    assert chat.end() == 0
+
+
+def test_the_history_is_there_the_next_time_and_for_nobody_else(terminal, tmp_path):
+    first = terminal()
+    first.say("/system remember me")
+    assert first.end() == 0
+    kept = tmp_path / ".local/state/paceline/chat_history"
+    assert kept.stat().st_mode & 0o777 == 0o600 and "remember" in kept.read_text()
+    second = terminal()
+    assert "The system prompt is set." in second.say("\x1b[A"), "the arrow key brings the line back"
+    assert second.end() == 0
+
+
+def test_no_history_is_kept_if_it_is_not_wanted(terminal, tmp_path):
+    chat = terminal("--no-history")
+    chat.say("/system a secret")
+    assert "The system prompt is set." in chat.say("\x1b[A"), "within the conversation there is one"
+    assert chat.end() == 0
+    assert not (tmp_path / ".local").exists()
+
+
+def test_an_interrupt_at_the_prompt_drops_the_line(terminal):
+    chat = terminal()
+    chat.type("half a mess")
+    chat.type("\x03")
+    assert "Ctrl-D or /bye" in chat.wait_for("\n> ")
+    assert "The system prompt is set." in chat.say("/system x")
+    chat.type('"""\n')
+    chat.wait_for("... ")
+    chat.type("\x03")
+    chat.wait_for("\n> ")
+    assert "The system prompt is set." in chat.say("/system y"), "the incomplete message is gone"
+    assert chat.end() == 0
+
+
+def test_an_error_does_not_end_a_conversation_at_a_terminal(terminal):
+    chat = terminal("--ctx-size", "64")
+    assert "context" in chat.say("abc" * 40)
+    assert "A new conversation." in chat.say("/new")
+    assert chat.end() == 0
+
+
+def test_characters_of_several_bytes_are_edited_whole(terminal):
+    chat = terminal()
+    assert "There is no drafter ä!." in chat.say("/drafter ä€x\x7f\x7f!")
+    assert chat.end() == 0

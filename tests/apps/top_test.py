@@ -1,0 +1,144 @@
+"""`paceline top` beside a running daemon."""
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "server"))
+from daemon import Daemon  # noqa: E402
+
+PACELINE = os.environ["PACELINE_BIN"]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory):
+    running = Daemon(tmp_path_factory.mktemp("daemon"), **{"models.0.hash.pass_work": 300000})
+    yield running
+    assert running.stop() == 0
+
+
+def top(*arguments):
+    return subprocess.run([PACELINE, "top", *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def busy(daemon):
+    """A stream runs for as long as the test does."""
+    body = json.dumps({"prompt": "abcabcabc", "max_tokens": 4000, "ignore_eos": True, "stream": True}).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with daemon.connect() as connection:
+        connection.sendall(head % len(body) + body)
+        assert b"data: " in connection.recv(65536) + connection.recv(65536)
+        reader = threading.Thread(target=drain, args=(connection.fileno(),))
+        reader.start()
+        yield
+        connection.shutdown(socket.SHUT_RDWR)
+        reader.join()
+    daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 0, 60)
+
+
+def test_once_shows_what_runs(daemon, busy):
+    done = top(daemon.url, "--once", "--json", "--interval", "0.5")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["state"] == "serving" and shown["num_streams"] == 1 and shown["interval_seconds"] >= 0.5
+    model, stream = shown["models"][0], shown["streams"][0]
+    assert model["model"] == stream["model"] == "hash" and model["running"] == 1
+    assert model["tokens_per_second"] > 0 and model["rounds_per_second"] > 0
+    assert stream["prompt_tokens"] >= 9 and stream["output_tokens"] > 0 and stream["rounds"] > 0
+    assert model["drafters"][0]["drafter"] == "lookup"
+    pool = model["pools"][0]
+    assert pool["active_blocks"] > 0 and pool["num_blocks"] >= pool["active_blocks"] + pool["free_blocks"]
+
+
+def test_a_pipe_gets_plain_text(daemon, busy):
+    done = top(daemon.url, "--once", "--interval", "0.2")
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    assert f"at {daemon.url}, serving" in done.stdout and "1 streams" in done.stdout
+    assert re.search(r"^hash +1 +0 ", done.stdout, re.M), done.stdout
+
+
+def test_a_pipe_gets_a_line_of_json_each_interval(daemon):
+    process = subprocess.Popen([PACELINE, "top", daemon.url, "--json", "--interval", "0.1"], stdout=subprocess.PIPE, text=True)
+    lines = [json.loads(process.stdout.readline()) for _ in range(3)]
+    assert all(line["state"] == "serving" for line in lines)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_terminal_gets_a_page_that_is_written_over(daemon):
+    master, slave = pty.openpty()
+    process = subprocess.Popen([PACELINE, "top", daemon.url, "--interval", "0.1"], stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    data = b""
+    while data.count(b"\x1b[H") < 3:
+        data += os.read(master, 65536)
+    process.send_signal(signal.SIGINT)
+    try:
+        while more := os.read(master, 65536):
+            data += more
+    except OSError:
+        pass  # the other end is closed
+    assert process.wait(timeout=30) == 0
+    assert data.startswith(b"\x1b[?1049h") and data.rstrip().endswith(b"\x1b[?1049l"), "the terminal is as before"
+    os.close(master)
+
+
+def test_it_waits_for_a_daemon_that_is_gone(tmp_path):
+    running = Daemon(tmp_path)
+    master, slave = pty.openpty()
+    process = subprocess.Popen([PACELINE, "top", running.url, "--interval", "0.1"], stdout=slave)
+    os.close(slave)
+    data = b""
+    while b"serving" not in data:
+        data += os.read(master, 65536)
+    assert running.stop() == 0
+    while b"cannot reach" not in data:
+        data += os.read(master, 65536)
+    process.send_signal(signal.SIGINT)
+    reader = threading.Thread(target=drain, args=(master,))
+    reader.start()
+    assert process.wait(timeout=30) == 0
+    reader.join()
+    os.close(master)
+
+
+def drain(descriptor):
+    try:
+        while os.read(descriptor, 65536):
+            pass
+    except OSError:
+        pass
+
+
+def test_keys_are_sent(tmp_path):
+    (tmp_path / "keys").write_text("sesame\n")
+    running = Daemon(tmp_path, **{"server.api_keys_file": tmp_path / "keys", "metrics.require_key": "true"})
+    refused = top(running.url, "--once")
+    assert refused.returncode == 1 and "an API key is required" in refused.stderr
+    assert top(running.url, "--once", "--interval", "0.1", "--api-key", "sesame").returncode == 0
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [
+        (("http://127.0.0.1:1",), 69, "cannot reach 127.0.0.1:1"),
+        (("ftp://127.0.0.1",), 2, "is no URL"),
+        (("http://",), 2, "is no URL"),
+        (("https://127.0.0.1:1", "--ca-file", "/nowhere"), 2, "--ca-file: /nowhere"),
+        (("--interval", "0"), 2, "--interval"),
+        (("one", "two"), 2, "unknown argument two"),
+    ],
+)
+def test_what_cannot_be_is_named(arguments, code, words):
+    done = top(*arguments, "--once")
+    assert done.returncode == code and words in done.stderr and done.stdout == ""

@@ -1,0 +1,42 @@
+"""What `cmake --install` puts beside the program: the service, the examples, the documents and the licenses."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(os.environ["PACELINE_SOURCE_DIR"])
+BUILD = Path(os.environ["PACELINE_BINARY_DIR"])
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    stage = tmp_path_factory.mktemp("stage")
+    done = subprocess.run(["cmake", "--install", BUILD, "--prefix", "/opt/paceline"], env=os.environ | {"DESTDIR": str(stage)},
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return stage / "opt/paceline"
+
+
+def test_the_unit_starts_the_installed_program(prefix):
+    installed = (prefix / "lib/systemd/system/paceline.service").read_text()
+    original = (ROOT / "deploy/paceline.service").read_text()
+    assert re.search(r"^ExecStart=(\S+)", installed, re.M)[1] == "/opt/paceline/bin/paceline"
+    assert installed.replace("/opt/paceline/bin/", "/usr/local/bin/") == original
+    assert os.access(prefix / "bin/paceline", os.X_OK)
+
+
+def test_examples_and_documents_lie_where_the_readme_names_them(prefix):
+    doc = prefix / "share/doc/paceline"
+    for path in ("README.md", "CHANGELOG.md", "LICENSE", "docs/operations.md", "config/README.md", "config/schema.json",
+                 "config/examples/daemon.yaml", "examples/embed/embed.cpp"):
+        assert (doc / path).read_bytes() == (ROOT / path).read_bytes(), path
+    named = set(re.findall(r"\]\(((?:docs|config|examples)[^)#]*)", (ROOT / "README.md").read_text()))
+    assert len(named) > 8 and [path for path in named if not (doc / path).exists()] == []
+
+
+def test_an_installed_example_starts(prefix):
+    example = prefix / "share/doc/paceline/config/examples/development.yaml"
+    done = subprocess.run([prefix / "bin/paceline", "check-config", example], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,236 @@
+"""A daemon whose port is open while its models are loaded.
+
+Each model's weights are read after its chat template, so a template that is a named pipe holds the load at a known place
+until the test writes it.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from openapi_test import check
+from service_manager import Manager
+
+PACELINE = os.environ["PACELINE_BIN"]
+TINY_MODEL = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin" / "tiny_model_tool"
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+class LoadingDaemon:
+    """Has read model "first", a file, and waits for the template of the second."""
+
+    def __init__(self, folder, second="{name: second, path: %(file)s, chat_template: %(pipe)s}", sections="", environment={}):
+        self.pipe, self.config = folder / "chat.pipe", folder / "daemon.yaml"
+        os.mkfifo(self.pipe)
+        model = folder / "tiny.gguf"
+        subprocess.run([TINY_MODEL, "write", model], check=True, capture_output=True)
+        self.models = "version: 1\nmodels:\n" + "".join(
+            f"  - {one}\n" for one in (f"{{name: first, path: {model}}}", second % {"file": model, "pipe": self.pipe})
+        )
+        self.config.write_text(self.models + (sections or "server: {port: 0}\n"))
+        self.process = subprocess.Popen(
+            [PACELINE, "serve", "--config", self.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | environment,
+        )
+        self.log = []
+        self.url = re.search(r"address=(\S+)", self.wait_for_line("port open"))[1]
+        self.wait_for_line("loaded what=first")
+
+    def wait_for_line(self, words):
+        while line := self.process.stderr.readline():
+            self.log.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"never logged {words}: {self.log}")
+
+    def ask(self, path, body=None, headers={}):
+        """Status, headers and text of a reply."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} | headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return reply.status, reply.headers, reply.read().decode()
+        except urllib.error.HTTPError as reply:
+            return reply.code, reply.headers, reply.read().decode()
+
+    def go_on(self, template=TEMPLATE):
+        with open(self.pipe, "w") as pipe:
+            pipe.write(template)
+
+    def wait_until_it_serves(self):
+        assert self.process.stdout.readline() == f"listening on {self.url}\n"
+
+    def end(self, sent=signal.SIGTERM):
+        self.process.send_signal(sent)
+        self.rest = "".join(self.log) + self.process.communicate(timeout=30)[1]
+        return self.process.returncode
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def make(**arguments):
+        started.append(LoadingDaemon(tmp_path, **arguments))
+        return started[-1]
+
+    yield make
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+def test_it_shows_how_far_the_load_is_and_serves_afterwards(start):
+    daemon = start()
+    status, headers, text = daemon.ask("/readyz")
+    body = json.loads(text)
+    assert status == 503 and int(headers["Retry-After"]) > 0
+    assert body["error"]["code"] == body["status"] == "loading"
+    assert f": {int(100 * body['progress'])} %" in body["error"]["message"] and 0.1 < body["progress"] <= 0.5
+    first, second = body["parts"]
+    assert first["model"] == "first" and first["bytes_read"] == first["num_bytes"] > 0
+    # The file has a header beside the weights, which are not read yet.
+    assert second["model"] == "second" and second["bytes_read"] == 0 and second["num_bytes"] >= first["num_bytes"]
+    check(json.loads(daemon.ask("/openapi.json")[2]), "unready", body)
+    assert body["progress"] == pytest.approx(first["num_bytes"] / (first["num_bytes"] + second["num_bytes"]))
+    assert daemon.ask("/livez")[0] == daemon.ask("/openapi.json")[0] == daemon.ask("/")[0] == 200
+    status, _, text = daemon.ask("/metrics")
+    shown = float(re.search(r"^paceline_load_progress (\S+)$", text, re.M)[1])
+    assert status == 200 and shown == pytest.approx(body["progress"], abs=1e-6)
+    daemon.go_on()
+    daemon.wait_until_it_serves()
+    assert daemon.ask("/readyz")[0] == 200
+    assert "\npaceline_load_progress 1\n" in daemon.ask("/metrics")[2]
+    assert [one["id"] for one in json.loads(daemon.ask("/v1/models")[2])["data"]] == ["first", "second"]
+    assert daemon.ask("/v1/completions", {"prompt": "abc", "max_tokens": 2, "model": "second"})[0] == 200
+    assert daemon.end() == 0
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        ("/v1/completions", {"prompt": "abc"}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "abc"}]}),
+        ("/models/first/v1/completions", {"prompt": "abc"}),
+        ("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": "abc"}]}),
+        ("/v1/responses", {"input": "abc"}),
+        ("/tokenize", {"prompt": "abc"}),
+        ("/v1/models", None),
+        ("/v1/models/first", None),
+        ("/tokenizer_info?model=first", None),
+    ],
+)
+def test_whoever_needs_a_model_is_told_to_come_back(start, path, body):
+    status, headers, text = start().ask(path, body)
+    assert status == 503 and int(headers["Retry-After"]) > 0
+    error = json.loads(text)["error"]
+    assert error.get("code", "loading") == "loading" and "being loaded" in error["message"]
+
+
+def test_a_websocket_waits_too(start):
+    daemon = start()
+    host, port = daemon.url.split("//")[1].split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(
+            b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        reply = connection.recv(4096)
+    assert reply.startswith(b"HTTP/1.1 503 ") and b"Retry-After" in reply
+
+
+def test_keys_are_asked_for_while_it_loads(start, tmp_path):
+    (tmp_path / "keys").write_text("sesame\n")
+    daemon = start(sections=f"server: {{port: 0, api_keys_file: {tmp_path / 'keys'}}}\n")
+    assert daemon.ask("/v1/models")[0] == 401
+    assert daemon.ask("/v1/models", headers={"Authorization": "Bearer sesame"})[0] == 503
+
+
+def test_a_reload_while_it_loads_counts(start, tmp_path):
+    (tmp_path / "keys").write_text("sesame\n")
+    daemon = start(sections=f"server: {{port: 0, api_keys_file: {tmp_path / 'keys'}}}\n")
+    (tmp_path / "keys").write_text("simsim\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for_line("keys changed")
+    assert daemon.ask("/v1/models", headers={"Authorization": "Bearer sesame"})[0] == 401
+    daemon.go_on()
+    daemon.wait_until_it_serves()
+    assert daemon.ask("/v1/models", headers={"Authorization": "Bearer simsim"})[0] == 200
+    assert daemon.end() == 0
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_load(start, sent):
+    daemon = start()
+    assert daemon.end(sent) == 0
+    assert "stopped while loading" in daemon.rest
+
+
+def test_a_drain_while_it_loads_ends_streams_of_events(start):
+    daemon = start()
+    with urllib.request.urlopen(daemon.url + "/paceline/events", timeout=30) as stream:
+        first = json.loads(stream.readline().removeprefix(b"data: "))
+        assert first["state"] == "loading" and first["load_progress"] > 0.1 and first["streams"] == []
+        daemon.process.send_signal(signal.SIGTERM)
+        events = [json.loads(line.removeprefix(b"data: ")) for line in stream if line.startswith(b"data: ")]
+    assert events[-1]["state"] == "draining"
+    assert daemon.process.wait(timeout=30) == 0
+
+
+def failed(daemon):
+    """Exit code and last line of a daemon whose load must fail."""
+    code = daemon.process.wait(timeout=30)
+    stdout, stderr = daemon.process.communicate()
+    assert stdout == ""
+    return code, stderr.splitlines()[-1]
+
+
+def test_a_wrong_template_ends_it_as_a_wrong_configuration(start):
+    daemon = start()
+    daemon.go_on("{% for %}")
+    code, line = failed(daemon)
+    assert code == 78 and "chat.pipe" in line
+
+
+def test_a_missing_model_ends_it_as_unavailable(start):
+    code, line = failed(start(second="{name: second, path: /nowhere.gguf}"))
+    assert code == 69 and "/nowhere.gguf" in line
+
+
+def test_systemd_hears_how_far_it_is_and_ready_only_at_the_end(start, tmp_path):
+    manager = Manager(str(tmp_path / "notify"))
+    daemon = start(environment={"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    percent = int(100 * json.loads(daemon.ask("/readyz")[2])["progress"])
+    told = [manager.next()]
+    while told[-1] != {"STATUS": f"loading {percent} %"}:
+        told.append(manager.next())
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for_line("configuration read again")
+    daemon.go_on()
+    daemon.wait_until_it_serves()
+    while "READY" not in told[-1]:
+        told.append(manager.next())
+    assert all(set(one) == {"STATUS"} and one["STATUS"].startswith("loading ") for one in told[:-1]), told
+    assert told[-1] == {"READY": "1", "STATUS": f"listening on {daemon.url}"}
+    assert daemon.end() == 0
+
+
+def test_many_questions_do_not_hold_up_the_load(start):
+    daemon = start()
+    askers = [threading.Thread(target=lambda: [daemon.ask("/readyz") for _ in range(20)]) for _ in range(8)]
+    for one in askers:
+        one.start()
+    daemon.go_on()
+    daemon.wait_until_it_serves()
+    for one in askers:
+        one.join()
+    assert daemon.end() == 0
