@@ -106,14 +106,14 @@ void request_progress::add_prompt_logprob(token_logprob logprob) {
   ++num_prompt_logprobs_;
 }
 
-void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
-  if (num_draft == 0) return;
-  ++stats_.num_rounds;
 void request_progress::count_open_round(drafter_index drafter) {
   drafter_ = drafter;
   ++stats_.num_open_rounds;
 }
 
+void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
+  if (num_draft == 0) return;
+  ++stats_.num_rounds;
   stats_.num_draft_tokens += num_draft;
   stats_.num_accepted_tokens += num_accepted;
   stats_.num_full_rounds += num_accepted == num_draft ? 1 : 0;
