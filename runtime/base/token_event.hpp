@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,11 +45,11 @@ struct speculation_stats {
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
-      paceline::guarantee::tokens;           ///< from the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0;         ///< rounds whose whole draft was accepted
-  std::uint32_t num_open_rounds = 0;         ///< rounds that had room for a draft
-  std::string drafter = {};                  ///< of the request: a name, "auto", or empty for none
-  std::optional<draft_account> weighed = {}; ///< if that is "auto"
+      paceline::guarantee::tokens;                   ///< from the request's rule and its target's device
+  std::uint32_t num_full_rounds = 0;                 ///< rounds whose whole draft was accepted
+  std::uint32_t num_open_rounds = 0;                 ///< rounds that had room for a draft
+  std::string drafter = {};                          ///< of the request: a name, "auto", or empty for none
+  std::shared_ptr<const draft_account> weighed = {}; ///< if that is "auto"
 };
 
 /// Times of one request so far.
