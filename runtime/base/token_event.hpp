@@ -117,8 +117,9 @@ struct token_event {
   std::vector<beam_hypothesis>
       hypotheses; ///< for a beam search, in the final event, best first; `tokens` are those of the first
   finish_reason finish = finish_reason::none;
-  time_point committed_at;      ///< end of its round; unset in final events that no round decided
-  std::optional<error> failure; ///< set with finish_reason::error
+  std::string stop_string; ///< with finish_reason::stop: the stop string that ended it; empty: a token did
+  time_point committed_at; ///< end of its round; unset in final events that no round decided
+  std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event
 };

@@ -64,7 +64,10 @@ bool request_progress::commit(token_id token, std::optional<token_logprob> logpr
   } else if (text_) {
     auto piece = text_->feed(token, may_stop);
     event_.text += piece.text;
-    if (piece.stopped) log.finish_ = finish_reason::stop;
+    if (piece.stop_string) {
+      log.finish_ = finish_reason::stop;
+      event_.stop_string = *std::move(piece.stop_string);
+    }
   }
   if (log.finish_ == finish_reason::none && log.remaining() == 0) log.finish_ = finish_reason::length;
   return log.finish_ == finish_reason::none;
@@ -85,7 +88,7 @@ beam_hypothesis request_progress::shown(const beam_result& result) const {
     if (!ends && text) {
       auto piece = text->feed(result.tokens[i], may_stop);
       out.text += piece.text;
-      ends = piece.stopped;
+      ends = piece.stop_string.has_value();
     }
     if (ends) out.finish = finish_reason::stop;
   }
@@ -106,14 +109,14 @@ void request_progress::add_prompt_logprob(token_logprob logprob) {
   ++num_prompt_logprobs_;
 }
 
-void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
-  if (num_draft == 0) return;
-  ++stats_.num_rounds;
 void request_progress::count_open_round(drafter_index drafter) {
   drafter_ = drafter;
   ++stats_.num_open_rounds;
 }
 
+void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
+  if (num_draft == 0) return;
+  ++stats_.num_rounds;
   stats_.num_draft_tokens += num_draft;
   stats_.num_accepted_tokens += num_accepted;
   stats_.num_full_rounds += num_accepted == num_draft ? 1 : 0;

@@ -97,14 +97,14 @@ TEST(message_session, streams_the_same_blocks) {
 }
 
 TEST(message_session, tells_which_sequence_stopped_it) {
-  for (const auto& [last, reason] :
-       {std::pair("END", R"("stop_sequence""END")"), std::pair("", R"("end_turn"null)")}) {
+  for (const auto& [found, reason] :
+       {std::pair(" END", R"("stop_sequence"" END")"), std::pair("", R"("end_turn"null)")}) {
+    event.stop_string = found;
     message m;
-    m.start(R"(,"stop_sequences":["no","END"])");
+    m.start(R"(,"stop_sequences":["no"," END"])");
     m.tokens("ab");
-    token_event event; // the engine's text ends before the string
-    for (const char c : std::string_view(last)) event.tokens.emplace_back(static_cast<unsigned char>(c));
-    if (event.tokens.empty()) event.tokens.emplace_back(257);
+    token_event event; // of a vocabulary whose token 'E' is " E" within a text
+    for (const char c : std::string_view("END")) event.tokens.emplace_back(static_cast<unsigned char>(c));
     event.finish = finish_reason::stop;
     m.edge.engine.submissions.at(1).sink(event);
     m.edge.executor->run();
