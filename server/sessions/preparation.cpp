@@ -273,16 +273,12 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   out.chat = true;
   auto tokens = encode_chat(**model, request->prompt, "messages", request->fields, out.output);
   if (!tokens) return std::move(tokens).failure();
-  out.skips_special = request->fields.skip_special_tokens;
-  const asked_call call{request->prompt.demand, request->prompt.tools};
-  auto constraint = constrain_answer(**model, request->fields, out.output, &call);
-  if (!constraint) return std::move(constraint).failure();
-  const asked_call call{request->prompt.demand, request->prompt.tools};
-  if (auto failure = constrain_sequences(out, request->fields, &call)) return *std::move(failure);
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
     return *std::move(failure);
+  const asked_call call{request->prompt.demand, request->prompt.tools};
+  if (auto failure = constrain_sequences(out, request->fields, &call)) return *std::move(failure);
   return out;
 }
 
