@@ -21,9 +21,8 @@ void read_template_arguments(field_reader& outer, chat_prompt& out) {
   if (reader.boolean(own, thinking) || reader.boolean(alias, thinking)) out.enable_thinking = thinking;
   reader.accept(own);
   reader.accept(alias);
-  if (!reader.failure())
-    for (const auto& name : reader.ignored())
-      reader.fail(unsupported(name, name + ": only enable_thinking and thinking may be set"));
+  for (const auto& name : reader.ignored())
+    reader.fail(unsupported(name, name + ": only enable_thinking and thinking may be set"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
