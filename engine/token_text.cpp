@@ -14,7 +14,7 @@ class token_text final : public rounds::text_output {
 
   piece feed(token_id token, bool may_stop) override {
     auto out = stream_.feed(token, may_stop);
-    return {std::move(out.text), out.stop_string.has_value()};
+    return {std::move(out.text), std::move(out.stop_string)};
   }
   std::string finish() override { return stream_.finish().text; }
   std::unique_ptr<rounds::text_output> clone() const override { return std::make_unique<token_text>(*this); }

@@ -19,14 +19,11 @@ namespace {
 /// Reads one content part as text; refuses other kinds by name.
 void read_part(field_reader& reader, std::string& text) {
   std::string type;
-  if (!reader.text(spec("messages[].content[].type", in::chat), type) && !reader.failure())
-    reader.fail("type", "is required");
+  if (!reader.text(spec("messages[].content[].type", in::chat), type)) reader.fail("type", "is required");
   if (type == "text" || type == "input_text" || type == "output_text") {
-    if (!reader.text(spec("messages[].content[].text"), text) && !reader.failure())
-      reader.fail("text", "is required");
+    if (!reader.text(spec("messages[].content[].text"), text)) reader.fail("text", "is required");
   } else if (type == "refusal") {
-    if (!reader.text(spec("messages[].content[].refusal"), text) && !reader.failure())
-      reader.fail("refusal", "is required");
+    if (!reader.text(spec("messages[].content[].refusal"), text)) reader.fail("refusal", "is required");
   } else if (!type.empty()) {
     reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": only text is offered"));
   }
@@ -50,10 +47,10 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
     reader.text(spec("messages[].tool_calls[].id"), call.id);
     reader.choice(spec("messages[].tool_calls[].type"));
     const auto function = reader.object(spec("messages[].tool_calls[].function"));
-    if (!function && !reader.failure()) reader.fail("function", "is required");
+    if (!function) reader.fail("function", "is required");
     if (reader.failure()) return outer.fail(*reader.failure());
     field_reader body(*function, reader.path_of("function"));
-    if (!body.text(spec("messages[].tool_calls[].function.name"), call.name) && !body.failure())
+    if (!body.text(spec("messages[].tool_calls[].function.name"), call.name))
       body.fail("name", "is required");
     body.text(spec("messages[].tool_calls[].function.arguments"), call.arguments);
     if (call.arguments.empty()) call.arguments = "{}";
@@ -68,7 +65,7 @@ chat_message read_message(field_reader& reader) {
   chat_message message;
   const auto role = reader.choice(spec("messages[].role", in::chat));
   if (!role) {
-    if (!reader.failure()) reader.fail("role", "is required");
+    reader.fail("role", "is required");
     return message;
   }
   static constexpr const char* template_roles[] = {"system", "system", "user", "assistant", "tool", "tool"};
@@ -87,8 +84,7 @@ chat_message read_message(field_reader& reader) {
     if (message.content && message.content->empty() && !message.tool_calls.empty()) message.content.reset();
   }
   if (message.role == "tool") reader.text(spec("messages[].tool_call_id"), message.tool_call_id);
-  if (!message.content && message.tool_calls.empty() && !reader.failure())
-    reader.fail("content", "is required");
+  if (!message.content && message.tool_calls.empty()) reader.fail("content", "is required");
   reader.check_unread("messages[]", in::chat);
   return message;
 }
@@ -96,7 +92,7 @@ chat_message read_message(field_reader& reader) {
 /// Checks the fields of a function, in either spelling.
 void check_function(field_reader& body) {
   std::string text;
-  if (!body.text(spec("tools[].name", in::chat), text) && !body.failure()) body.fail("name", "is required");
+  if (!body.text(spec("tools[].name", in::chat), text)) body.fail("name", "is required");
   body.text(spec("tools[].description"), text);
   body.object(spec("tools[].parameters"));
 }
@@ -104,7 +100,7 @@ void check_function(field_reader& body) {
 /// {"type":"function","function":{...}} from either spelling, appended to `out`.
 void read_tool(field_reader& reader, json_writer& out) {
   if (!reader.choice(spec("tools[].type", in::chat))) {
-    if (!reader.failure()) reader.fail("type", "is required");
+    reader.fail("type", "is required");
     return;
   }
   const auto nested = reader.object(spec("tools[].function"));
@@ -161,7 +157,7 @@ bool read_content(field_reader& reader, std::optional<std::string>& out) {
 void read_messages(field_reader& outer, std::size_t max_messages, std::vector<chat_message>& out) {
   const auto messages = outer.array(spec("messages", in::chat).name, 1, max_messages);
   if (!messages) {
-    if (!outer.failure()) outer.fail("messages", "is required");
+    outer.fail("messages", "is required");
     return;
   }
   argument_budget budget;
@@ -187,14 +183,13 @@ bool read_tool_choice(field_reader& outer, tool_demand& demand) {
   }
   field_reader reader(*choice, outer.path_of("tool_choice"));
   static constexpr std::string_view only_functions[] = {"function"};
-  if (!reader.choice("type", only_functions) && !reader.failure()) reader.fail("type", "is required");
+  if (!reader.choice("type", only_functions)) reader.fail("type", "is required");
   const auto nested = reader.object("function");
   if (nested) {
     field_reader function(*nested, reader.path_of("function"));
-    if (!function.text("name", demand.function, 1, 256) && !function.failure())
-      function.fail("name", "is required");
+    if (!function.text("name", demand.function, 1, 256)) function.fail("name", "is required");
     if (function.failure()) reader.fail(*function.failure());
-  } else if (!reader.text("name", demand.function, 1, 256) && !reader.failure()) {
+  } else if (!reader.text("name", demand.function, 1, 256)) {
     reader.fail("name", "is required");
   }
   if (reader.failure()) outer.fail(*reader.failure());

@@ -24,10 +24,9 @@ void read_template_arguments(field_reader& outer, chat_request& out) {
   read_effort(reader, spec("chat_template_kwargs.reasoning_effort"), out.fields.effort);
   reader.accept(own);
   reader.accept(alias);
-  if (!reader.failure())
-    for (const auto& name : reader.ignored())
-      reader.fail(
-          unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
+  for (const auto& name : reader.ignored())
+    reader.fail(
+        unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 

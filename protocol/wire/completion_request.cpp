@@ -51,7 +51,7 @@ void read_prompt_list(field_reader& reader, json_elements list, std::size_t max_
 void read_prompts(field_reader& reader, std::size_t max_prompts, std::vector<prompt_input>& out) {
   const auto prompt = reader.find(spec("prompt", in::completions));
   if (!prompt) {
-    if (!reader.failure()) reader.fail("prompt", "is required");
+    reader.fail("prompt", "is required");
     return;
   }
   if (auto text = prompt->string()) {
@@ -135,7 +135,7 @@ parsed<detokenize_request> parse_detokenize_request(std::string_view body, const
   detokenize_request request;
   reader.text(spec("model"), request.model);
   const auto ids = reader.array(spec("tokens"));
-  if (!ids && !reader.failure()) reader.fail("tokens", "is required");
+  if (!ids) reader.fail("tokens", "is required");
   if (ids)
     if (auto tokens = read_tokens(reader, *ids, "tokens")) request.tokens = std::move(*tokens);
   if (reader.failure()) return *reader.failure();

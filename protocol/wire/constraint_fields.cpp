@@ -57,14 +57,14 @@ struct format_rows {
 /// A schema in an object of its own, as chats have it.
 void read_named_schema(field_reader& outer, std::optional<output_constraint>& out) {
   const auto fields = outer.object(spec("response_format.json_schema"));
-  if (!fields && !outer.failure()) outer.fail("json_schema", "is required");
+  if (!fields) outer.fail("json_schema", "is required");
   if (outer.failure()) return;
   field_reader reader(*fields, outer.path_of("json_schema"));
   reader.accept(spec("response_format.json_schema.name"));
   reader.accept(spec("response_format.json_schema.description"));
   reader.accept(spec("response_format.json_schema.strict"));
   const auto& schema = spec("response_format.json_schema.schema");
-  if (!reader.find(schema) && !reader.failure()) reader.fail("schema", "is required");
+  if (!reader.find(schema)) reader.fail("schema", "is required");
   read_schema(reader, schema, out);
   if (reader.failure()) outer.fail(*reader.failure());
 }
@@ -73,7 +73,7 @@ void read_named_schema(field_reader& outer, std::optional<output_constraint>& ou
 void read_format(field_reader& reader, const format_rows& rows, bool nested,
                  std::optional<output_constraint>& out) {
   const auto type = reader.choice(rows.type);
-  if (!type && !reader.failure()) reader.fail("type", "is required");
+  if (!type) reader.fail("type", "is required");
   for (const auto* row : {&rows.name, &rows.description, &rows.strict}) reader.accept(*row);
   if (reader.failure()) return;
   const bool has_schema = *type != 0 && reader.find(rows.schema).has_value();
@@ -151,9 +151,8 @@ void read_output_format(field_reader& output_config, std::optional<output_constr
   if (!fields) return;
   field_reader reader(*fields, output_config.path_of("format"));
   const auto& schema = spec("output_config.format.schema");
-  if (!reader.choice(spec("output_config.format.type")) && !reader.failure())
-    reader.fail("type", "is required");
-  if (!reader.find(schema) && !reader.failure()) reader.fail("schema", "is required");
+  if (!reader.choice(spec("output_config.format.type"))) reader.fail("type", "is required");
+  if (!reader.find(schema)) reader.fail("schema", "is required");
   read_schema(reader, schema, out);
   if (reader.failure()) output_config.fail(*reader.failure());
 }

@@ -166,10 +166,6 @@ void field_reader::mark_as_read(std::string_view name) {
     entry->is_read = true;
 }
 
-void field_reader::accept(std::initializer_list<std::string_view> names) {
-  for (const auto name : names) mark_as_read(name);
-}
-
 void field_reader::refuse(std::string_view name, std::string_view why) {
   if (find(name)) fail(unsupported(path_of(name), path_of(name) + ": " + std::string(why)));
 }

@@ -115,8 +115,6 @@ class field_reader {
     }
   }
 
-  /// Marks fields that are known and have no effect by design: neither refused nor reported as ignored.
-  void accept(std::initializer_list<std::string_view> names);
   /// Fails if the field, which is known but not supported, is present and not null.
   void refuse(std::string_view name, std::string_view why);
 

@@ -70,9 +70,8 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
       return reader.fail(name, "must be a part of text or a token id, not " + std::string(kind_of(value)));
     field_reader part(value, reader.path_of(name));
     std::string text;
-    if (!part.choice(spec("prediction.content[].type")) && !part.failure()) part.fail("type", "is required");
-    if (!part.text(spec("prediction.content[].text"), text) && !part.failure())
-      part.fail("text", "is required");
+    if (!part.choice(spec("prediction.content[].type"))) part.fail("type", "is required");
+    if (!part.text(spec("prediction.content[].text"), text)) part.fail("text", "is required");
     out.prediction_text += text;
     if (part.failure()) return reader.fail(*part.failure());
     add_ignored(part.ignored(), out);
@@ -88,10 +87,10 @@ void read_prediction(field_reader& outer, generation_fields& out) {
   if (!fields) return;
   out.has_prediction = true;
   field_reader reader(*fields, outer.path_of("prediction"));
-  if (!reader.choice(spec("prediction.type")) && !reader.failure()) reader.fail("type", "is required");
+  if (!reader.choice(spec("prediction.type"))) reader.fail("type", "is required");
   const auto content = reader.find(spec("prediction.content"));
   if (!content) {
-    if (!reader.failure()) reader.fail("content", "is required");
+    reader.fail("content", "is required");
   } else if (auto text = content->string()) {
     out.prediction_text = *std::move(text);
   } else if (content->is_array()) {

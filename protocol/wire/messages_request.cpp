@@ -24,8 +24,7 @@ void append_text(std::string_view text, std::optional<std::string>& out) {
 /// A block of text. `type` was read.
 void read_text(field_reader& reader, std::optional<std::string>& out) {
   std::string text;
-  if (!reader.text(spec("messages[].content[].text"), text) && !reader.failure())
-    reader.fail("text", "is required");
+  if (!reader.text(spec("messages[].content[].text"), text)) reader.fail("text", "is required");
   append_text(text, out);
 }
 
@@ -71,10 +70,9 @@ void read_texts(field_reader& reader, const field_spec& row, std::optional<std::
 tool_call read_call(field_reader& reader) {
   tool_call call;
   reader.text(spec("messages[].content[].id"), call.id);
-  if (!reader.text(spec("messages[].content[].name"), call.name) && !reader.failure())
-    reader.fail("name", "is required");
+  if (!reader.text(spec("messages[].content[].name"), call.name)) reader.fail("name", "is required");
   const auto input = reader.object(spec("messages[].content[].input"));
-  if (!input && !reader.failure()) reader.fail("input", "is required");
+  if (!input) reader.fail("input", "is required");
   if (input) call.arguments = compact(*input);
   return call;
 }
@@ -118,8 +116,7 @@ void read_question(field_reader& reader, json_elements blocks, std::vector<chat_
                    end_turn();
                    chat_message result;
                    result.role = "tool";
-                   if (!block.text(spec("messages[].content[].tool_use_id"), result.tool_call_id) &&
-                       !block.failure())
+                   if (!block.text(spec("messages[].content[].tool_use_id"), result.tool_call_id))
                      block.fail("tool_use_id", "is required");
                    read_texts(block, spec("messages[].content[].content"), result.content);
                    if (!result.content) result.content = "";
@@ -130,9 +127,9 @@ void read_question(field_reader& reader, json_elements blocks, std::vector<chat_
 
 void read_message(field_reader& reader, std::vector<chat_message>& out) {
   const auto role = reader.choice(spec("messages[].role", in::messages));
-  if (!role && !reader.failure()) reader.fail("role", "is required");
+  if (!role) reader.fail("role", "is required");
   const auto content = reader.find(spec("messages[].content", in::messages));
-  if (!content && !reader.failure()) reader.fail("content", "is required");
+  if (!content) reader.fail("content", "is required");
   if (reader.failure()) return;
   if (auto text = content->string())
     return out.push_back({*role == 0 ? "user" : "assistant", *std::move(text), "", {}, ""});
@@ -152,7 +149,7 @@ void read_conversation(field_reader& outer, std::size_t max_turns, std::vector<c
   if (system && !system->empty()) out.push_back({"system", *std::move(system), "", {}, ""});
   const auto messages = outer.array(spec("messages", in::messages).name, 1, max_turns);
   if (!messages) {
-    if (!outer.failure()) outer.fail("messages", "is required");
+    outer.fail("messages", "is required");
     return;
   }
   argument_budget budget;
@@ -177,12 +174,11 @@ void read_tool(field_reader& reader, json_writer& out) {
     return reader.fail(unsupported(reader.path_of("type"), reader.path_of("type") + ": tools of type \"" +
                                                                type.substr(0, 64) + "\" are not offered"));
   std::string text;
-  if (!reader.text(spec("tools[].name", in::messages), text) && !reader.failure())
-    reader.fail("name", "is required");
+  if (!reader.text(spec("tools[].name", in::messages), text)) reader.fail("name", "is required");
   out.begin_object().field("type", "function").key("function").begin_object().field("name", text);
   if (reader.text(spec("tools[].description"), text)) out.field("description", text);
   const auto schema = reader.object(spec("tools[].input_schema"));
-  if (!schema && !reader.failure()) reader.fail("input_schema", "is required");
+  if (!schema) reader.fail("input_schema", "is required");
   if (schema) out.key("parameters").raw(compact(*schema));
   out.end_object().end_object();
 }
@@ -192,10 +188,10 @@ void read_tool_choice(field_reader& outer, chat_prompt& out) {
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("tool_choice"));
   const auto type = reader.choice(spec("tool_choice.type"));
-  if (!type && !reader.failure()) reader.fail("type", "is required");
+  if (!type) reader.fail("type", "is required");
   out.demand.required = type >= std::size_t{2};
   const bool is_named = reader.text(spec("tool_choice.name"), out.demand.function);
-  if (type == std::size_t{3} && !is_named && !reader.failure()) reader.fail("name", "is required");
+  if (type == std::size_t{3} && !is_named) reader.fail("name", "is required");
   if (type != std::size_t{3}) out.demand.function.clear();
   bool alone = false;
   if (reader.boolean(spec("tool_choice.disable_parallel_tool_use"), alone)) out.parallel_tool_calls = !alone;
@@ -209,7 +205,7 @@ void read_thinking(field_reader& outer, chat_request& out) {
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("thinking"));
   const auto type = reader.choice(spec("thinking.type"));
-  if (!type && !reader.failure()) reader.fail("type", "is required");
+  if (!type) reader.fail("type", "is required");
   if (type < std::size_t{2}) out.prompt.enable_thinking = type == std::size_t{1};
   std::uint32_t budget = 0; // cannot be enforced: thoughts end when the model ends them
   reader.integer(spec("thinking.budget_tokens"), budget);
@@ -244,7 +240,7 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   auto& generation = request.fields;
   refuse_unsupported(reader, kind); // first, because some of these fields mean something elsewhere
   const auto& max_tokens = spec("max_tokens", in::messages);
-  if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages && !reader.failure())
+  if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages)
     reader.fail("max_tokens", "is required");
   read_conversation(reader, limits.max_messages, request.prompt.messages);
   request.prompt.tools = read_tool_list(reader, read_tool);

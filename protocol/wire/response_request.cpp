@@ -40,20 +40,19 @@ chat_message read_item(field_reader& reader) {
   read_content(reader, content);
   if (type == "message") {
     const auto role = reader.choice(spec("input[].role"));
-    if (!role && !reader.failure()) reader.fail("role", "is required");
+    if (!role) reader.fail("role", "is required");
     if (!role) return message;
     static constexpr const char* template_roles[] = {"system", "system", "user", "assistant"};
     message.role = template_roles[*role];
     message.content = std::move(content);
-    if (!message.content && !reader.failure()) reader.fail("content", "is required");
+    if (!message.content) reader.fail("content", "is required");
     reader.accept(spec("input[].id"));
     reader.accept(spec("input[].status"));
   } else if (type == "function_call") {
     tool_call call;
     message.role = "assistant";
     reader.text(spec("input[].call_id"), call.id);
-    if (!reader.text(spec("input[].name"), call.name) && !reader.failure())
-      reader.fail("name", "is required");
+    if (!reader.text(spec("input[].name"), call.name)) reader.fail("name", "is required");
     reader.text(spec("input[].arguments"), call.arguments);
     if (call.arguments.empty()) call.arguments = "{}";
     if (!reader.failure() && !parse_object(call.arguments))
@@ -62,9 +61,9 @@ chat_message read_item(field_reader& reader) {
   } else if (type == "function_call_output") {
     message.role = "tool";
     reader.text(spec("input[].call_id"), message.tool_call_id);
-    if (!reader.text(spec("input[].output"), message.content.emplace()) && !reader.failure())
+    if (!reader.text(spec("input[].output"), message.content.emplace()))
       reader.fail("output", "is required and must be a string");
-  } else if (!reader.failure()) {
+  } else {
     reader.fail(unsupported(reader.path_of("type"),
                             reader.path_of("type") + ": items of type \"" + type + "\" are not offered"));
   }
@@ -146,7 +145,7 @@ void read_options(field_reader& outer, response_request& out) {
   if (const auto point = reader.object(spec("paceline.resume"))) {
     field_reader inner(*point, reader.path_of("resume"));
     resume_point resume;
-    if (!inner.text(spec("paceline.resume.response_id"), resume.response_id) && !inner.failure())
+    if (!inner.text(spec("paceline.resume.response_id"), resume.response_id))
       inner.fail("response_id", "is required");
     inner.integer(spec("paceline.resume.next_token"), resume.next_token);
     if (inner.failure()) reader.fail(*inner.failure());
@@ -223,7 +222,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_options(reader, out);
   read_reasoning(reader, out.fields.effort);
   read_single_values(reader);
-  if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
+  if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume)
     reader.fail("input", "is required");
 }
 
@@ -249,12 +248,11 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
   client_frame frame;
   reader.text(spec("stream_id", in::frames), frame.stream_id);
   const auto type = reader.choice(spec("type"));
-  if (!type && !reader.failure()) reader.fail("type", "is required");
+  if (!type) reader.fail("type", "is required");
   reader.accept(spec("event_id"));
   if (type == std::size_t{1}) {
     frame.what = client_frame::kind::cancel;
-    if (!reader.text(spec("response_id"), frame.response_id) && !reader.failure())
-      reader.fail("response_id", "is required");
+    if (!reader.text(spec("response_id"), frame.response_id)) reader.fail("response_id", "is required");
   } else if (type) {
     bool stream = true; // openai-agents says so in every frame
     if (reader.boolean(spec("stream", in::frames), stream) && !stream)

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,11 +45,11 @@ struct speculation_stats {
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
-      paceline::guarantee::tokens;           ///< from the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0;         ///< rounds whose whole draft was accepted
-  std::uint32_t num_open_rounds = 0;         ///< rounds that had room for a draft
-  std::string drafter = {};                  ///< of the request: a name, "auto", or empty for none
-  std::optional<draft_account> weighed = {}; ///< if that is "auto"
+      paceline::guarantee::tokens;                   ///< from the request's rule and its target's device
+  std::uint32_t num_full_rounds = 0;                 ///< rounds whose whole draft was accepted
+  std::uint32_t num_open_rounds = 0;                 ///< rounds that had room for a draft
+  std::string drafter = {};                          ///< of the request: a name, "auto", or empty for none
+  std::shared_ptr<const draft_account> weighed = {}; ///< if that is "auto"
 };
 
 /// Times of one request so far.
@@ -116,8 +117,9 @@ struct token_event {
   std::vector<beam_hypothesis>
       hypotheses; ///< for a beam search, in the final event, best first; `tokens` are those of the first
   finish_reason finish = finish_reason::none;
-  time_point committed_at;      ///< end of its round; unset in final events that no round decided
-  std::optional<error> failure; ///< set with finish_reason::error
+  std::string stop_string; ///< with finish_reason::stop: the stop string that ended it; empty: a token did
+  time_point committed_at; ///< end of its round; unset in final events that no round decided
+  std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event
 };

@@ -174,7 +174,7 @@ bool beam_search::ends(const hypothesis& parent, token_id token, const beam_cont
   if (may_stop && (among(stop_.stop_ids) || (!stop_.ignore_eos && among(stop_.eos_ids)))) return true;
   if (!context.text) return false;
   auto longer = (parent.text ? *parent.text : *context.text).clone();
-  const bool stopped = longer->feed(token, may_stop).stopped;
+  const bool stopped = longer->feed(token, may_stop).stop_string.has_value();
   text = std::move(longer);
   return stopped;
 }

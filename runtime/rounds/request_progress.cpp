@@ -64,7 +64,10 @@ bool request_progress::commit(token_id token, std::optional<token_logprob> logpr
   } else if (text_) {
     auto piece = text_->feed(token, may_stop);
     event_.text += piece.text;
-    if (piece.stopped) log.finish_ = finish_reason::stop;
+    if (piece.stop_string) {
+      log.finish_ = finish_reason::stop;
+      event_.stop_string = *std::move(piece.stop_string);
+    }
   }
   if (log.finish_ == finish_reason::none && log.remaining() == 0) log.finish_ = finish_reason::length;
   return log.finish_ == finish_reason::none;
@@ -85,7 +88,7 @@ beam_hypothesis request_progress::shown(const beam_result& result) const {
     if (!ends && text) {
       auto piece = text->feed(result.tokens[i], may_stop);
       out.text += piece.text;
-      ends = piece.stopped;
+      ends = piece.stop_string.has_value();
     }
     if (ends) out.finish = finish_reason::stop;
   }

@@ -186,9 +186,10 @@ void round_runner::report_drafter(request_progress& progress, speculation_stats&
   if (const auto* drafter = drafter_at(index)) stats.drafter = drafter->traits().name;
   if (index == plain_decoding || index != resources_.automatic) return;
   stats.drafter = "auto";
-  stats.weighed = progress.history().account();
-  for (std::size_t c = 0; c < stats.weighed->candidates.size(); ++c)
-    stats.weighed->candidates[c].drafter = drafter_at(candidates_[c])->traits().name;
+  auto account = progress.history().account();
+  for (std::size_t c = 0; c < account.candidates.size(); ++c)
+    account.candidates[c].drafter = drafter_at(candidates_[c])->traits().name;
+  stats.weighed = std::make_shared<const draft_account>(std::move(account));
 }
 
 /// Whom the requests with "auto" want to be drafted for by.

@@ -3,6 +3,7 @@
 #include "runtime/base/ids.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace paceline::rounds {
@@ -12,8 +13,8 @@ class text_output {
  public:
   virtual ~text_output() = default;
   struct piece {
-    std::string text;     ///< whole characters that cannot become part of a stop string
-    bool stopped = false; ///< a stop string is complete
+    std::string text;                       ///< whole characters that cannot become part of a stop string
+    std::optional<std::string> stop_string; ///< that is complete: the text ends before it
   };
   /// `may_stop` false: stop strings count as text for now (min_tokens is not reached).
   virtual piece feed(token_id token, bool may_stop) = 0;

@@ -40,6 +40,10 @@ class checker {
   void that(bool holds, std::string_view field, std::int64_t value, std::string_view rule) {
     if (!holds) fail(broken(field, value, rule));
   }
+  /// `with`: what the request has beside the field.
+  void not_offered(bool present, std::string_view field, std::string_view with) {
+    if (present) fail({errc::unsupported, std::string(field) + ": is not offered with " + std::string(with)});
+  }
   void fail(error failure) {
     if (result) result = std::move(failure);
   }
@@ -111,24 +115,20 @@ void check_beams(checker& check, const generation_request& request) {
     check.fail(broken("min_p", sampling.min_p, "0 with beam search, which draws nothing"));
   if (request.speculation.rule != verification_rule::coupled)
     check.fail({errc::invalid_argument, "speculation.rule: a beam search verifies drafts by its own steps"});
-  const auto not_offered = [&](bool present, const char* field) {
-    if (present) check.fail({errc::unsupported, std::string(field) + ": is not offered with beam search"});
-  };
-  not_offered(sampling.num_logprobs.has_value() || sampling.prompt_logprobs, "logprobs");
-  not_offered(request.first_target.has_value(), "first_target");
-  not_offered(request.trace, "trace");
+  constexpr auto with = "beam search";
+  check.not_offered(sampling.num_logprobs.has_value() || sampling.prompt_logprobs, "logprobs", with);
+  check.not_offered(request.first_target.has_value(), "first_target", with);
+  check.not_offered(request.trace, "trace", with);
 }
 
 /// A constraint says when the output ends, and what it begins with.
 void check_constraint(checker& check, const generation_request& request) {
   if (!request.constraint) return;
-  const auto not_offered = [&](bool present, const char* field) {
-    if (present) check.fail({errc::unsupported, std::string(field) + ": is not offered with a grammar"});
-  };
-  not_offered(request.beams.width > 0, "use_beam_search");
-  not_offered(request.first_target.has_value(), "first_target");
-  not_offered(request.stop.min_tokens > 0, "min_tokens");
-  not_offered(request.stop.ignore_eos, "ignore_eos");
+  constexpr auto with = "a grammar";
+  check.not_offered(request.beams.width > 0, "use_beam_search", with);
+  check.not_offered(request.first_target.has_value(), "first_target", with);
+  check.not_offered(request.stop.min_tokens > 0, "min_tokens", with);
+  check.not_offered(request.stop.ignore_eos, "ignore_eos", with);
 }
 
 } // namespace

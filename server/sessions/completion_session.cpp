@@ -46,8 +46,9 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
   terms_ =
       std::make_shared<stream_terms>(stream_terms{request_.chat, identity_, request_.shape, request_.model});
   choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
+  const bool skips_special = request_.sequences.front().skip_special_tokens;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
-    choices_[i].reader = choice_reader(request_.output, *request_.model, request_.skips_special);
+    choices_[i].reader = choice_reader(request_.output, *request_.model, skips_special);
     choices_[i].whole.index = i;
     choices_[i].whole.prompt = i / request_.num_choices;
   }

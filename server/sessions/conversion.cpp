@@ -5,9 +5,11 @@
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/messages_request.hpp"
 #include "protocol/wire/usage.hpp"
+#include "server/http/shared_text.hpp"
 #include "server/sessions/preparation.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,18 +116,6 @@ class token_text final : public wire::text_source {
   bool done_ = false;
 };
 
-/// A short text.
-class short_text final : public wire::text_source {
- public:
-  explicit short_text(std::string text) : text_(std::move(text)) {}
-  std::string next(std::size_t) override { return std::exchange(text_, {}); }
-  bool at_end() const noexcept override { return text_.empty(); }
-  std::size_t num_bytes() const noexcept override { return text_.size(); }
-
- private:
-  std::string text_;
-};
-
 /// Tokens of a text, as far as they are counted for the model; `field` has the text.
 parsed<std::vector<token_id>> counted_tokens(const model_view& model, const std::string& text,
                                              bool add_special, bool parse_special, const char* field) {
@@ -154,7 +144,7 @@ parsed<made_text> count_reply(const edge_context& edge, request_body body, std::
   if (!tokens) return tokens.failure();
   wire::json_writer out;
   out.begin_object().field("input_tokens", tokens->size()).end_object();
-  return made_text(std::make_unique<short_text>(out.take()));
+  return made_text(std::make_unique<shared_text>(std::make_shared<const std::string>(out.take())));
 }
 
 parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, std::string_view path_model) {

@@ -26,8 +26,7 @@ void message_session::start(wire::parsed<prepared_completion> prepared) {
   identity_ = {request_.client_id.empty() ? fresh_id("msg_") : "msg_" + request_.client_id,
                request_.model->limits().name};
   stream_ = wire::message_stream(identity_);
-  reader_ = choice_reader(request_.output, *request_.model, request_.skips_special);
-  stops_ = stop_finder(request_.sequences.front().stop, *request_.model, request_.skips_special);
+  reader_ = choice_reader(request_.output, *request_.model, request_.sequences.front().skip_special_tokens);
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
   const auto refused = group_->start(*request_.model, std::move(request_.sequences),
                                      request_.stream ? pacing::client : pacing::engine);
@@ -96,7 +95,6 @@ void message_session::on_event(std::size_t, const token_event& event) {
   if (event.finish == finish_reason::error)
     return fail(wire::from_error(event.failure.value_or(error{errc::internal, ""})));
   auto items = reader_.read(event);
-  stops_.read(event);
   if (request_.stream) {
     begin_stream();
     send_all(stream_.add(items));
@@ -110,7 +108,7 @@ wire::message_ending message_session::ending_of(const token_event& last) const {
   wire::message_ending ending;
   ending.finish = last.finish;
   ending.has_calls = reader_.has_calls();
-  if (last.finish == finish_reason::stop) ending.stop_sequence = stops_.found();
+  ending.stop_sequence = last.stop_string;
   wire::add(ending.used, last, group_->prompt_tokens(0), group_->num_tokens(0), true);
   ending.used.reasoning_tokens = reader_.num_reasoning_tokens();
   return ending;

@@ -5,7 +5,6 @@
 #include "server/sessions/choice_reader.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
-#include "server/sessions/stop_finder.hpp"
 
 #include <memory>
 #include <vector>
@@ -51,7 +50,6 @@ class message_session final : public exchange,
   wire::message_identity identity_;
   wire::message_stream stream_{{}};
   choice_reader reader_;
-  stop_finder stops_;
   wire::output_items items_; ///< everything, kept if the reply is not streamed
   std::shared_ptr<generation_group> group_;
   bool streaming_ = false; ///< the reply is an event stream

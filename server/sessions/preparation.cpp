@@ -142,15 +142,13 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   return out;
 }
 
-/// Adds the choices of one prompt. Their outputs must match `constraint`, if it is not null.
+/// Adds the choices of one prompt.
 std::optional<api_error> add_sequences(prepared_completion& out, const edge_context& edge, const caller& who,
                                        const wire::generation_fields& fields, shared_list<token_id> prompt,
                                        std::size_t num_prompts, std::uint64_t seed,
-                                       std::optional<std::uint32_t> default_tokens,
-                                       const std::shared_ptr<const token_constraint>& constraint) {
+                                       std::optional<std::uint32_t> default_tokens) {
   auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
   if (!request) return request.failure();
-  request->constraint = constraint;
   const auto num_sequences = std::uint64_t{out.num_choices} / out.choices_a_sequence * num_prompts;
   if (auto failure = wire::judge_kept_scores(fields, *request, num_sequences)) return failure;
   out.prompts.push_back(std::move(prompt));
@@ -159,6 +157,16 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
     out.most_kept_bytes += wire::most_kept_bytes(fields, *request);
     finish_request(out.sequences.back(), edge, who, fields, seed, choice);
   }
+  return std::nullopt;
+}
+
+/// Sets what all outputs must match. Called last: a schema may take seconds to compile, so a request that is
+/// refused for something else must not get here.
+std::optional<api_error> constrain_sequences(prepared_completion& out, const wire::generation_fields& fields,
+                                             const asked_call* call) {
+  const auto constraint = constrain_answer(*out.model, fields, out.output, call);
+  if (!constraint) return constraint.failure();
+  for (auto& sequence : out.sequences) sequence.constraint = *constraint;
   return std::nullopt;
 }
 
@@ -247,8 +255,6 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   out.echo = request->echo;
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
-  auto constraint = constrain_answer(**model, request->fields, {}, nullptr);
-  if (!constraint) return std::move(constraint).failure();
   for (auto& input : request->prompts) {
     const auto* given = std::get_if<std::string>(&input);
     auto text = out.echo && given != nullptr ? std::make_shared<const std::string>(*given) : nullptr;
@@ -257,9 +263,10 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
     if (out.echo && !text) text = std::make_shared<const std::string>((*model)->decode(*tokens, false));
     if (text) out.prompt_texts.push_back(std::move(text));
     if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
-                                     request->prompts.size(), seed, default_completion_tokens, *constraint))
+                                     request->prompts.size(), seed, default_completion_tokens))
       return *std::move(failure);
   }
+  if (auto failure = constrain_sequences(out, request->fields, nullptr)) return *std::move(failure);
   return out;
 }
 
@@ -280,14 +287,12 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   out.chat = true;
   auto tokens = encode_chat(**model, request->prompt, "messages", request->fields, out.output);
   if (!tokens) return std::move(tokens).failure();
-  out.skips_special = request->fields.skip_special_tokens;
-  const asked_call call{request->prompt.demand, request->prompt.tools};
-  auto constraint = constrain_answer(**model, request->fields, out.output, &call);
-  if (!constraint) return std::move(constraint).failure();
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
-                                   request->fields.seed.value_or(fresh_seed()), std::nullopt, *constraint))
+                                   request->fields.seed.value_or(fresh_seed()), std::nullopt))
     return *std::move(failure);
+  const asked_call call{request->prompt.demand, request->prompt.tools};
+  if (auto failure = constrain_sequences(out, request->fields, &call)) return *std::move(failure);
   return out;
 }
 

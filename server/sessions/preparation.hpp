@@ -22,7 +22,6 @@ struct prepared_completion {
   bool has_prediction = false;
   wire::reply_shape shape;
   wire::output_plan output;             ///< what the output of each choice is searched for
-  bool skips_special = true;            ///< the text has no special tokens
   std::uint32_t num_choices = 1;        ///< for each prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence
   std::vector<shared_list<token_id>> prompts;

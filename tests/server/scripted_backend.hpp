@@ -72,6 +72,13 @@ class byte_model final : public model_view {
     limits_.drafters = {"none", "ngram"};
   }
   void set_context_length(std::uint32_t length) { limits_.context_length = length; }
+  /// Takes tools, writes calls as Hermes does and thoughts between <think> and </think>.
+  void speak_hermes() {
+    takes_tools = thinks.any = true;
+    format.calls = call_syntax::hermes;
+    format.reasoning = wire::think_markers;
+    set_context_length(4096);
+  }
   bool has_template = true;
   bool takes_tools = false;
   template_reasoning thinks;

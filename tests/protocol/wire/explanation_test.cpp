@@ -17,19 +17,22 @@ speculation_stats stats_of(std::string drafter, std::uint32_t num_open, std::uin
   return stats;
 }
 
-/// 52 rounds of "auto", 31 of them with a draft.
-speculation_stats weighed() {
-  auto stats = stats_of("auto", 52, 31, 10, 70, 41);
-  stats.weighed = draft_account{
-      {{"forced", 0, 0, 0, 0}, {"ngram", 25, 20, 52.5, 31}, {"suffix", 30, 11, 45, 36}}, 52, 12, 1};
+speculation_stats with(speculation_stats stats, draft_account account) {
+  stats.weighed = std::make_shared<const draft_account>(std::move(account));
   return stats;
+}
+
+/// 52 rounds of "auto", 31 of them with a draft.
+speculation_stats stats_of_auto() { return stats_of("auto", 52, 31, 10, 70, 41); }
+draft_account account_of_auto() {
+  return {{{"forced", 0, 0, 0, 0}, {"ngram", 25, 20, 52.5, 31}, {"suffix", 30, 11, 45, 36}}, 52, 12, 1};
 }
 
 bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
 
 TEST(explanation, of_auto_names_candidates_acceptance_promise_and_the_main_limit) {
   EXPECT_EQ(
-      explain(weighed()),
+      explain(with(stats_of_auto(), account_of_auto())),
       "auto weighed forced, ngram and suffix in 52 rounds; drafts were verified in 31 (ngram in 20 and "
       "suffix in 11), and 41 of 70 draft tokens were accepted; a draft of ngram promised on average 2.10 "
       "times the tokens of a plain pass for 1.24 times its time; what limited the speed most: in 21 "
@@ -37,8 +40,9 @@ TEST(explanation, of_auto_names_candidates_acceptance_promise_and_the_main_limit
 }
 
 TEST(explanation, of_auto_without_a_verified_draft_says_what_was_not_worth_its_time) {
-  auto stats = stats_of("auto", 40, 0, 0, 0, 0);
-  stats.weighed = draft_account{{{"ngram", 9, 0, 9.9, 9.9}, {"suffix", 37, 0, 41.44, 44.77}}, 40, 3, 0};
+  const auto stats =
+      with(stats_of("auto", 40, 0, 0, 0, 0),
+           draft_account{{{"ngram", 9, 0, 9.9, 9.9}, {"suffix", 37, 0, 41.44, 44.77}}, 40, 3, 0});
   EXPECT_EQ(explain(stats),
             "auto weighed ngram and suffix in 40 rounds; no draft was verified; a draft of ngram promised on "
             "average 1.10 times the tokens of a plain pass for 1.10 times its time; what limited the speed "
@@ -46,26 +50,27 @@ TEST(explanation, of_auto_without_a_verified_draft_says_what_was_not_worth_its_t
 }
 
 TEST(explanation, of_auto_with_nothing_proposed_has_no_promise_to_tell) {
-  auto stats = stats_of("auto", 1, 0, 0, 0, 0);
-  stats.weighed = draft_account{{{"ngram", 0, 0, 0, 0}}, 1, 1, 0};
+  const auto stats = with(stats_of("auto", 1, 0, 0, 0, 0), draft_account{{{"ngram", 0, 0, 0, 0}}, 1, 1, 0});
   EXPECT_EQ(explain(stats),
             "auto weighed ngram in 1 round; no draft was verified; what limited the speed most: "
             "in 1 round no drafter proposed a token");
 }
 
 TEST(explanation, the_main_limit_is_that_of_most_rounds) {
-  auto stats = weighed();
+  auto stats = stats_of_auto();
+  auto account = account_of_auto();
   stats.num_full_rounds = 25;
-  EXPECT_TRUE(ends_with(explain(stats),
+  EXPECT_TRUE(ends_with(explain(with(stats, account)),
                         "in 25 rounds the whole draft was accepted, so a longer one could have helped"));
-  stats = weighed();
-  stats.weighed->num_rounds = 82;
-  EXPECT_TRUE(ends_with(explain(stats), "in 38 rounds no draft was worth its time"));
-  stats.weighed->num_without_proposal = 42;
-  EXPECT_TRUE(ends_with(explain(stats), "in 42 rounds no drafter proposed a token"));
-  stats = weighed();
-  stats.weighed->num_plain_to_measure = 22;
-  EXPECT_TRUE(ends_with(explain(stats), "in 22 rounds a plain pass was run to measure its time"));
+  stats = stats_of_auto();
+  account.num_rounds = 82;
+  EXPECT_TRUE(ends_with(explain(with(stats, account)), "in 38 rounds no draft was worth its time"));
+  account.num_without_proposal = 42;
+  EXPECT_TRUE(ends_with(explain(with(stats, account)), "in 42 rounds no drafter proposed a token"));
+  account = account_of_auto();
+  account.num_plain_to_measure = 22;
+  EXPECT_TRUE(
+      ends_with(explain(with(stats, account)), "in 22 rounds a plain pass was run to measure its time"));
 }
 
 TEST(explanation, of_one_drafter_tells_acceptance) {
@@ -84,9 +89,7 @@ TEST(explanation, of_one_drafter_tells_acceptance) {
 TEST(explanation, is_empty_where_nothing_could_be_drafted) {
   EXPECT_EQ(explain({}), "");
   EXPECT_EQ(explain(stats_of("ngram", 0, 0, 0, 0, 0)), "");
-  auto stats = stats_of("auto", 0, 0, 0, 0, 0);
-  stats.weighed = draft_account{};
-  EXPECT_EQ(explain(stats), "");
+  EXPECT_EQ(explain(with(stats_of("auto", 0, 0, 0, 0, 0), {})), "");
 }
 
 } // namespace

@@ -17,7 +17,7 @@ class letters final : public text_output {
   explicit letters(std::string stop) : stop_(std::move(stop)) {}
   piece feed(token_id token, bool may_stop) override {
     text_ += static_cast<char>('a' + token.value);
-    return {{}, may_stop && text_.ends_with(stop_)};
+    return {{}, may_stop && text_.ends_with(stop_) ? std::optional(stop_) : std::nullopt};
   }
   std::string finish() override { return text_; }
   std::unique_ptr<text_output> clone() const override { return std::make_unique<letters>(*this); }

@@ -38,6 +38,30 @@ TEST(request_progress_test, the_log_has_the_prompt_and_then_what_was_committed) 
   EXPECT_EQ(one.progress->end_round({}, start).tokens, std::vector{token_id{5}});
 }
 
+/// A text in which token 7 completes the stop string "END".
+class text_with_an_end final : public text_output {
+ public:
+  piece feed(token_id token, bool may_stop) override {
+    if (may_stop && token == token_id{7}) return {"", "END"};
+    return {"x", std::nullopt};
+  }
+  std::string finish() override { return {}; }
+  std::unique_ptr<text_output> clone() const override { return std::make_unique<text_with_an_end>(*this); }
+};
+
+TEST(request_progress_test, the_last_event_names_the_stop_string_that_ended_the_text) {
+  for (const auto& [last, stop_string] : {std::pair{token_id{7}, "END"}, {token_id{9}, ""}}) {
+    const auto one = admit(request_id{1}, request_of(3, 8), 64, std::make_unique<text_with_an_end>(), start);
+    one.progress->begin_round(start);
+    EXPECT_TRUE(one.progress->commit(token_id{5}, std::nullopt));
+    EXPECT_FALSE(one.progress->commit(last, std::nullopt));
+    const auto event = one.progress->end_round({}, start);
+    EXPECT_EQ(event.finish, finish_reason::stop);
+    EXPECT_EQ(event.stop_string, stop_string);
+    EXPECT_EQ(event.text, "x");
+  }
+}
+
 TEST(request_progress_test, a_log_is_computed_when_all_but_its_last_token_are) {
   const auto one = admitted(request_of(3, 8));
   EXPECT_FALSE(one.log->is_computed());

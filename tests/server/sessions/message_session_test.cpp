@@ -17,13 +17,7 @@ struct message {
   std::shared_ptr<message_session> session =
       std::make_shared<message_session>(edge.context, edge.executor, channel, caller{"", "req"});
 
-  message() {
-    auto& model = edge.engine.bytes;
-    model.takes_tools = model.thinks.any = true;
-    model.format.calls = call_syntax::hermes;
-    model.format.reasoning = wire::think_markers;
-    model.set_context_length(4096);
-  }
+  message() { edge.engine.bytes.speak_hermes(); }
   void start(const std::string& members = "") {
     session->start(prepare_message(
         edge.context, {}, R"({"max_tokens":50,"messages":[{"role":"user","content":"x"}])" + members + "}"));
@@ -97,15 +91,15 @@ TEST(message_session, streams_the_same_blocks) {
 }
 
 TEST(message_session, tells_which_sequence_stopped_it) {
-  for (const auto& [last, reason] :
-       {std::pair("END", R"("stop_sequence""END")"), std::pair("", R"("end_turn"null)")}) {
+  for (const auto& [found, reason] :
+       {std::pair(" END", R"("stop_sequence"" END")"), std::pair("", R"("end_turn"null)")}) {
     message m;
-    m.start(R"(,"stop_sequences":["no","END"])");
+    m.start(R"(,"stop_sequences":["no"," END"])");
     m.tokens("ab");
-    token_event event; // the engine's text ends before the string
-    for (const char c : std::string_view(last)) event.tokens.emplace_back(static_cast<unsigned char>(c));
-    if (event.tokens.empty()) event.tokens.emplace_back(257);
+    token_event event; // of a vocabulary whose token 'E' is " E" within a text
+    for (const char c : std::string_view("END")) event.tokens.emplace_back(static_cast<unsigned char>(c));
     event.finish = finish_reason::stop;
+    event.stop_string = found;
     m.edge.engine.submissions.at(1).sink(event);
     m.edge.executor->run();
     const auto reply = m.reply();

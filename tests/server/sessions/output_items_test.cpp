@@ -22,15 +22,8 @@ std::string messages(const std::string& members) {
   return R"({"messages":[{"role":"user","content":"x"}])" + members + "}";
 }
 
-void speak_hermes(byte_model& model) {
-  model.takes_tools = model.thinks.any = true;
-  model.format.calls = call_syntax::hermes;
-  model.format.reasoning = wire::think_markers;
-  model.set_context_length(4096);
-}
-
 struct reading_chat : conversation {
-  reading_chat() { speak_hermes(edge.engine.bytes); }
+  reading_chat() { edge.engine.bytes.speak_hermes(); }
 
   /// What a client joins from the deltas of a stream, and the reason of the end.
   std::string joined() const {
@@ -139,7 +132,7 @@ struct reading_response {
       std::make_shared<response_exchange>(services, edge.executor, channel, caller{"", "req"});
 
   explicit reading_response(const std::string& members, std::string_view text = output) {
-    speak_hermes(edge.engine.bytes);
+    edge.engine.bytes.speak_hermes();
     auto request = wire::parse_response_request(
         R"({"input":"x","tools":[{"type":"function","name":"weather"}])" + members + "}", {});
     exchange->start(prepare_response(edge.context, {}, *std::move(request), {}));
@@ -219,7 +212,7 @@ TEST(output_items, a_response_without_output_has_an_empty_message) {
 TEST(output_items, scores_of_a_response_are_those_of_the_answer) {
   const auto num_scores = [](const char* text) {
     scripted_edge edge;
-    speak_hermes(edge.engine.bytes);
+    edge.engine.bytes.speak_hermes();
     wire::output_plan plan;
     plan.reasoning = wire::think_markers;
     choice_reader reader(plan, edge.engine.bytes, true);

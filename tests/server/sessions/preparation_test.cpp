@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace paceline::server {
 namespace {
@@ -180,6 +183,42 @@ TEST(preparation, a_call_in_harmony_is_asked_for_by_its_header) {
   const auto either = prepared(R"(,"response_format":{"type":"json_object"})");
   EXPECT_EQ(num_allowed(either, "<|channel|>final<|message|>{"), 28U);
   EXPECT_EQ(num_allowed(either, "<|channel|>commentary to=functions.g"), 36U);
+}
+
+TEST(preparation, nothing_is_compiled_for_a_request_that_is_refused_for_something_else) {
+  const std::string turns = R"("messages":[{"role":"user","content":"x"}])";
+  const auto completion = [](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_completion(edge, {}, R"({"prompt":["a","b"])" + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto chat = [&](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_chat(edge, {}, "{" + turns + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto message = [&](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_message(edge, {}, R"({"max_tokens":4,)" + turns + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto response = [](const edge_context& edge, const std::string& members) {
+    const auto made =
+        prepare_response(edge, {}, *wire::parse_response_request(R"({"input":"x")" + members + "}", {}), {});
+    return made ? "" : made.failure().param;
+  };
+  const std::vector<std::function<std::string(const edge_context&, const std::string&)>> endpoints{
+      completion, chat, message, response};
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    SCOPED_TRACE(i);
+    scripted_edge edge;
+    const std::string schema = R"(,"guided_regex":"a+")";
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"logit_bias":{"9999":1})"), "logit_bias");
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"prediction":{"type":"content","content":[9999]})"),
+              "prediction.content");
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"speculation":{"drafter":"unknown"})"),
+              "speculation.drafter");
+    EXPECT_TRUE(edge.engine.bytes.compiled.empty());
+    EXPECT_EQ(endpoints[i](edge.context, schema), "");
+    EXPECT_EQ(edge.engine.bytes.compiled.size(), 1U) << "once for all prompts";
+  }
 }
 
 TEST(preparation, a_message_is_constrained_as_a_chat_is) {
