@@ -6,6 +6,8 @@ build=(g++ cmake ninja-build ccache mold pkg-config libcaf-dev libboost1.81-dev 
        libssl-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev
        libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev
        curl ca-certificates openssl python3 python3-venv python3-torch unzip)
+# The page at / is tested in a browser.
+[ "${1:-}" != --tests ] || build+=(chromium)
 
 missing=()
 for package in "${build[@]}"; do

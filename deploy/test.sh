@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-deploy/packages.sh
+deploy/packages.sh --tests
 deploy/python_env.sh
 deploy/xgrammar.sh
 model=$(deploy/demo_model.sh)

@@ -4,7 +4,7 @@
 #include "server/http/http_writer.hpp"
 #include "server/http/long_reply.hpp"
 #include "server/openapi/document.hpp"
-#include "server/playground.hpp"
+#include "server/page/page.hpp"
 #include "server/sessions/completion_session.hpp"
 #include "server/sessions/conversion.hpp"
 #include "server/sessions/message_session.hpp"
@@ -161,13 +161,10 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     reply.shared_body = openapi_document();
     return answer(std::move(reply));
   }
-  case endpoint::playground: {
-    auto reply = json_reply(std::string(playground_page));
-    reply.content_type = "text/html; charset=utf-8";
-    reply.headers.emplace_back("Content-Security-Policy",
-                               "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'");
-    return answer(std::move(reply));
-  }
+  case endpoint::page:
+    return answer(page_reply(page_index, request.head.header("if-none-match")));
+  case endpoint::page_file:
+    return answer(page_reply(request.where.id, request.head.header("if-none-match")));
   case endpoint::response_socket:
     break; // it became a WebSocket before
   }

@@ -26,7 +26,7 @@ std::string write_head(int status, header_list fields, bool keep_alive, bool chu
 
 std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only) {
   auto fields = safe(reply.headers);
-  if (reply.status != 204) {
+  if (reply.status != 204 && reply.status != 304) {
     const auto size = reply.shared_body ? reply.shared_body->size() : reply.body.size();
     fields.emplace_back("Content-Type", reply.content_type);
     fields.emplace_back("Content-Length", std::to_string(size));

@@ -37,7 +37,8 @@ constexpr endpoint_path routes[] = {
     {"GET", "/v1/health", endpoint::ready},
     {"GET", "/metrics", endpoint::metrics},
     {"GET", "/openapi.json", endpoint::openapi},
-    {"GET", "/", endpoint::playground},
+    {"GET", "/", endpoint::page},
+    {"GET", "/page/*", endpoint::page_file},
 };
 
 /// Returns in `id` the part of `path` that matches the pattern's '*'; false if the path does not match.
@@ -63,6 +64,7 @@ bool is_shadowed(const endpoint_path& row, const std::string& id) {
 std::span<const endpoint_path> all_paths() noexcept { return routes; }
 
 std::string_view variable_of(endpoint target) noexcept {
+  if (target == endpoint::page_file) return "file";
   const bool of_response = target == endpoint::get_response || target == endpoint::cancel_response ||
                            target == endpoint::input_items || target == endpoint::delete_response;
   return of_response ? "response_id" : "model";
@@ -146,8 +148,10 @@ std::string_view to_string(endpoint target) noexcept {
     return "metrics";
   case endpoint::openapi:
     return "openapi";
-  case endpoint::playground:
-    return "playground";
+  case endpoint::page:
+    return "playground"; // the label that it has always had
+  case endpoint::page_file:
+    return "page_file";
   }
   return "unknown";
 }
@@ -169,7 +173,8 @@ bool takes_body(endpoint target) noexcept {
 
 bool is_open(endpoint target, bool open_metrics) noexcept {
   return target == endpoint::live || target == endpoint::ready || target == endpoint::openapi ||
-         target == endpoint::playground || (target == endpoint::metrics && open_metrics);
+         target == endpoint::page || target == endpoint::page_file ||
+         (target == endpoint::metrics && open_metrics);
 }
 
 } // namespace paceline::server

@@ -29,7 +29,8 @@ enum class endpoint {
   ready,
   metrics,
   openapi,
-  playground,
+  page,      ///< "/"
+  page_file, ///< what the page consists of
 };
 
 struct route {
@@ -50,7 +51,7 @@ struct endpoint_path {
   endpoint target;
 };
 std::span<const endpoint_path> all_paths() noexcept;
-/// What the '*' of an endpoint's path stands for: "model" or "response_id".
+/// What the '*' of an endpoint's path stands for: "model", "response_id" or "file".
 std::string_view variable_of(endpoint target) noexcept;
 
 /// HEAD is routed like GET. OPTIONS must be handled before.

@@ -74,7 +74,7 @@ class edge_metrics {
 
  private:
   /// One more than the endpoints: the last counts requests refused before they had one.
-  static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::playground) + 2;
+  static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::page_file) + 2;
   static constexpr std::size_t num_classes = 6; ///< the first digit of the status
 
   void write_clients(exposition& out) const;

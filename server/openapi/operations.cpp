@@ -14,6 +14,7 @@ constexpr int of_socket[] = {400, 401, 403, 426, 503};
 constexpr int of_metrics[] = {400, 401, 403, 404, 503};
 constexpr int of_health[] = {400, 403, 503};
 constexpr int of_pages[] = {400, 403};
+constexpr int of_page_files[] = {400, 403, 404};
 
 constexpr std::string_view model_parameter =
     R"({"name":"model","in":"query","description":"A configured name or alias; required where several models are served.","schema":{"type":"string"}})";
@@ -123,8 +124,12 @@ constexpr operation metrics{.id = "get_metrics",
                             .failures = of_metrics};
 constexpr operation openapi{
     .id = "get_openapi", .summary = "This document", .reply = "openapi", .failures = of_pages};
-constexpr operation playground{
+constexpr operation page{
     .id = "get_playground", .summary = "A page to chat with", .media = "text/html", .failures = of_pages};
+constexpr operation page_file{.id = "get_page_file",
+                              .summary = "A script or style of the page",
+                              .media = "text/*",
+                              .failures = of_page_files};
 
 } // namespace
 
@@ -168,10 +173,12 @@ const operation& operation_of(endpoint target) noexcept {
     return metrics;
   case endpoint::openapi:
     return openapi;
-  case endpoint::playground:
-    return playground;
+  case endpoint::page:
+    return page;
+  case endpoint::page_file:
+    return page_file;
   }
-  return playground;
+  return page;
 }
 
 } // namespace paceline::server

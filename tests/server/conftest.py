@@ -2,6 +2,8 @@ import pytest
 
 from daemon import Daemon
 
+pytest.register_assert_rewrite("chromium_page")
+
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory):

@@ -28,6 +28,11 @@ TEST(http_writer, writes_heads_to_the_byte) {
   EXPECT_EQ(write_reply(reply, true, false),
             "HTTP/1.1 204 No Content\r\nallow: GET\r\nvary: origin\r\nX-Content-Type-Options: nosniff\r\n"
             "Connection: keep-alive\r\n\r\n");
+  reply.status = 304;
+  reply.headers = {{"etag", "x"}};
+  EXPECT_EQ(
+      write_reply(reply, true, false),
+      "HTTP/1.1 304 Not Modified\r\netag: x\r\nX-Content-Type-Options: nosniff\r\nConnection: keep-alive\r\n\r\n");
   EXPECT_EQ(write_stream_head({{"x-request-id", "r"}}, true, false),
             "HTTP/1.1 200 OK\r\nx-request-id: r\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
             "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\nX-Content-Type-Options: nosniff\r\n"

@@ -29,7 +29,9 @@ TEST(router, finds_every_endpoint) {
       {"GET", "/healthz", endpoint::live, ""},
       {"HEAD", "/health", endpoint::ready, ""},
       {"GET", "/metrics", endpoint::metrics, ""},
-      {"GET", "/openapi.json", endpoint::openapi, ""}};
+      {"GET", "/openapi.json", endpoint::openapi, ""},
+      {"GET", "/", endpoint::page, ""},
+      {"HEAD", "/page/app.js", endpoint::page_file, "app.js"}};
   for (const auto& [method, path, target, id] : cases) {
     const auto found = find_route(method, path);
     ASSERT_TRUE(std::holds_alternative<route>(found)) << path;
@@ -61,7 +63,8 @@ TEST(router, says_which_path_was_meant) {
 }
 
 TEST(router, only_health_and_pages_are_open_to_everybody) {
-  EXPECT_TRUE(is_open(endpoint::openapi, false) && is_open(endpoint::playground, false));
+  EXPECT_TRUE(is_open(endpoint::openapi, false) && is_open(endpoint::page, false) &&
+              is_open(endpoint::page_file, false));
   EXPECT_TRUE(is_open(endpoint::live, false) && is_open(endpoint::ready, false));
   EXPECT_TRUE(is_open(endpoint::metrics, true));
   EXPECT_FALSE(is_open(endpoint::metrics, false) || is_open(endpoint::models, true) ||

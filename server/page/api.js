@@ -1,0 +1,83 @@
+// Requests to this server. Paths are relative, so that the page also works below a path of a proxy.
+
+export function urlOf(path) {
+  return new URL(path, document.baseURI).href;
+}
+
+function headersOf(key) {
+  return key ? { authorization: `Bearer ${key}` } : {};
+}
+
+async function failureOf(reply) {
+  try {
+    return new Error((await reply.json()).error.message);
+  } catch {
+    return new Error(`the server answered with status ${reply.status}`);
+  }
+}
+
+/** The models, the default one first. Fails with `needsKey` where a key is missing or wrong. */
+export async function listModels(key) {
+  const reply = await fetch(urlOf('v1/models'), { headers: headersOf(key) });
+  if (!reply.ok) throw Object.assign(await failureOf(reply), { needsKey: reply.status === 401 });
+  return (await reply.json()).data;
+}
+
+/**
+ * What to send: {path, body}.
+ * @param model of the list above; one without a chat template continues the last message's text instead
+ * @param messages [{role, content}]
+ * @param settings as settings.js reads them
+ * @param extra further fields, such as `prediction`
+ */
+export function requestOf(model, messages, settings, extra = {}) {
+  const body = { model: model.id };
+  const isChat = model.meta?.chat_template !== false;
+  if (isChat) {
+    const system = settings.system ? [{ role: 'system', content: settings.system }] : [];
+    body.messages = [...system, ...messages.map(({ role, content }) => ({ role, content }))];
+  } else {
+    body.prompt = messages.at(-1).content;
+  }
+  for (const name of ['max_tokens', 'temperature', 'seed']) {
+    if (settings[name] !== undefined) body[name] = settings[name];
+  }
+  const speculation = {};
+  for (const name of ['drafter', 'draft_length', 'rule']) {
+    if (settings[name] !== undefined) speculation[name] = settings[name];
+  }
+  if (Object.keys(speculation).length > 0) body.speculation = speculation;
+  Object.assign(body, extra, {
+    stream: true,
+    stream_options: { include_usage: true },
+    paceline: { trace: true, token_ids: true },
+  });
+  return { path: isChat ? 'v1/chat/completions' : 'v1/completions', body };
+}
+
+/** The chunks of a streamed reply. `signal` ends it, and the server stops computing. */
+export async function* streamReply({ path, body }, key, signal) {
+  const headers = { 'content-type': 'application/json', ...headersOf(key) };
+  const reply = await fetch(urlOf(path), { method: 'POST', headers, body: JSON.stringify(body), signal });
+  if (!reply.ok) throw await failureOf(reply);
+  for await (const data of eventsOf(reply.body)) {
+    if (data === '[DONE]') return;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new Error(chunk.error.message);
+    yield chunk;
+  }
+  throw new Error('the connection was lost before the reply was complete');
+}
+
+/** The data of server-sent events; each has one line of it here. */
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    for (const line of lines) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+  }
+}

@@ -1,0 +1,218 @@
+// The chat: a conversation, the box to write in, and what waits to be sent while a reply arrives.
+import { requestOf } from './api.js';
+import { announce, byId, copyText, el } from './dom.js';
+import { Follower } from './follow.js';
+import { forgetConversation, loadHistory, saveConversation, clearHistory } from './history.js';
+import { Reply } from './reply.js';
+import { ReplyView } from './reply_view.js';
+
+const maxTitle = 60;
+const examples = [
+  'Write a Python function that merges two sorted lists, with a docstring and two tests.',
+  'Count from one to thirty in words, one number a line.',
+  'Explain in five sentences how speculative decoding keeps the output exact.',
+];
+
+export class Chat {
+  constructor(page) {
+    this.page = page;
+    this.log = byId('log');
+    this.box = byId('message');
+    this.queue = []; // texts to send after the reply that arrives
+    this.follower = new Follower(byId('log_end'), byId('log_scroll'), byId('to_end'));
+    byId('composer').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    this.box.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.submit();
+    });
+    this.box.addEventListener('input', () => this.fitBox());
+    byId('stop').addEventListener('click', () => this.stop());
+    byId('new_chat').addEventListener('click', () => this.begin());
+    byId('clear_history').addEventListener('click', () => {
+      if (!confirm('Remove all conversations from this browser?')) return;
+      clearHistory();
+      this.begin();
+    });
+    const [latest] = loadHistory();
+    if (latest) this.open(latest);
+    else this.begin();
+  }
+
+  /** A new conversation, empty. */
+  begin() {
+    this.open({ id: crypto.randomUUID?.() ?? String(Date.now() + Math.random()), title: '', messages: [] });
+    this.box.focus();
+  }
+
+  open(conversation) {
+    this.stop();
+    this.running = undefined;
+    this.showRunning(false);
+    if (this.queue.length > 0) this.takeBack(...this.queue.splice(0));
+    this.listQueue();
+    this.conversation = conversation;
+    this.log.replaceChildren();
+    const views = conversation.messages.map((message, index) => this.addMessage(message, index));
+    const last = views.findLast(Boolean);
+    if (last) this.page.panel.show(last.reply, true);
+    if (conversation.messages.length === 0) this.log.append(this.welcome());
+    this.listHistory();
+    this.follower.toEnd();
+  }
+
+  welcome() {
+    const ask = (text) => el('li', {}, el('button', { type: 'button', click: () => this.send(text) }, text));
+    return el('div', { class: 'welcome' }, el('h3', {}, 'See what speculation does'),
+      el('p', {}, 'Each token of a reply is marked by where it comes from. Try one of these, or write your own.'),
+      el('ul', {}, ...examples.map(ask)));
+  }
+
+  fitBox() {
+    this.box.style.height = 'auto';
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }
+
+  submit() {
+    const text = this.box.value;
+    if (text.trim() === '' || !this.page.canSend()) return;
+    this.box.value = '';
+    this.fitBox();
+    if (this.running) {
+      this.queue.push(text);
+      this.listQueue();
+      announce('The message waits until the reply is complete.');
+    } else {
+      this.send(text);
+    }
+  }
+
+  listQueue() {
+    byId('queue').replaceChildren(...this.queue.map((text, index) => {
+      const remove = () => {
+        this.takeBack(...this.queue.splice(index, 1));
+        this.listQueue();
+      };
+      return el('li', {}, el('span', { class: 'queued' }, 'Waiting: '), el('span', {}, text),
+        el('button', { type: 'button', class: 'small', click: remove }, 'Edit'));
+    }));
+  }
+
+  /** Puts texts back into the box, before what is there. */
+  takeBack(...texts) {
+    this.box.value = [...texts, this.box.value].filter((text) => text.trim() !== '').join('\n\n');
+    this.fitBox();
+    this.box.focus();
+  }
+
+  /** Shows a message that is complete; returns the view of a reply. */
+  addMessage(message, index) {
+    if (message.role === 'user') {
+      const copy = el('button', { type: 'button', class: 'small', click: () => copyText(message.content, copy) }, 'Copy');
+      this.addTurn('user', 'You', el('div', { class: 'text raw' }, message.content), el('div', { class: 'actions' }, copy));
+      return undefined;
+    }
+    const reply = message.reply ? Reply.fromData(message.reply) : Reply.fromText(message.content);
+    const view = new ReplyView(this.page, reply, this.requestAgain(message, index));
+    this.addTurn('assistant', message.by, view.element);
+    return view;
+  }
+
+  addTurn(role, by, ...content) {
+    this.log.querySelector('.welcome')?.remove();
+    this.log.append(el('article', { class: `turn ${role}` }, el('h3', { class: 'by' }, by), ...content));
+  }
+
+  /** The turns that a request has before message `index`: without those that got no answer. */
+  turnsBefore(index) {
+    const { messages } = this.conversation;
+    const isVoid = (at) => messages[at]?.role === 'assistant' && messages[at].content === '';
+    return messages.slice(0, index).filter((_, at) => !isVoid(at) && !isVoid(at + 1));
+  }
+
+  /** The request of a reply that was kept: kept without the turns, which the conversation has. */
+  requestAgain({ sent }, index) {
+    if (!sent) return undefined;
+    const system = sent.system ? [{ role: 'system', content: sent.system }] : [];
+    const messages = [...system, ...this.turnsBefore(index).map(({ role, content }) => ({ role, content }))];
+    return { path: sent.path, body: sent.body.prompt === undefined ? { messages, ...sent.body } : sent.body };
+  }
+
+  /** Sends a message; then those that were written meanwhile. */
+  async send(text) {
+    if (this.running || !this.page.canSend()) return this.takeBack(text);
+    const { conversation, page } = this;
+    const message = { role: 'user', content: text };
+    conversation.messages.push(message);
+    conversation.title ||= text.trim().slice(0, maxTitle);
+    this.addMessage(message);
+    const settings = page.settings.read();
+    const request = requestOf(page.settings.model, this.turnsBefore(conversation.messages.length), settings);
+    const reply = new Reply();
+    const view = new ReplyView(page, reply, request);
+    const drafter = request.body.speculation?.drafter;
+    const by = drafter ? `${request.body.model}, ${drafter}` : request.body.model;
+    this.addTurn('assistant', by, view.element);
+    this.follower.toEnd();
+    const running = new AbortController();
+    this.running = running;
+    this.showRunning(true);
+    announce('The reply begins.');
+    saveConversation(conversation);
+    this.listHistory();
+    await view.run(running.signal, () => this.follower.grown());
+    const { messages: _, ...body } = request.body;
+    const sent = { path: request.path, body, system: settings.system };
+    conversation.messages.push({ role: 'assistant', by, content: reply.answer, reply: reply.toData(), sent });
+    saveConversation(conversation);
+    if (reply.finish === 'failed') view.addAction('Try again', () => this.send(text));
+    if (conversation !== this.conversation) return; // another one was opened, which has ended this reply
+    this.running = undefined;
+    this.showRunning(false);
+    this.listHistory();
+    this.next(reply);
+  }
+
+  /** After a reply that was cut off, what waits may no longer be meant: it goes back into the box. */
+  next(reply) {
+    if (this.queue.length === 0) return;
+    const isWhole = reply.finish !== 'failed' && reply.finish !== 'stopped';
+    if (isWhole) {
+      const text = this.queue.shift();
+      this.listQueue();
+      this.send(text);
+    } else {
+      this.takeBack(...this.queue.splice(0));
+      this.listQueue();
+    }
+  }
+
+  stop() {
+    this.running?.abort();
+  }
+
+  showRunning(isRunning) {
+    byId('stop').hidden = !isRunning;
+    byId('send').textContent = isRunning ? 'Send next' : 'Send';
+  }
+
+  listHistory() {
+    const list = loadHistory();
+    byId('history_box').hidden = list.length === 0;
+    byId('history').replaceChildren(...list.map((one) => {
+      const isOpen = one.id === this.conversation.id;
+      const forget = () => {
+        forgetConversation(one.id);
+        if (isOpen) this.begin();
+        else this.listHistory();
+      };
+      const title = one.title || 'Untitled';
+      return el('li', {},
+        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: () => this.open(one) }, title),
+        el('button', { type: 'button', class: 'small', 'aria-label': `Remove “${title}”`, click: forget }, '×'));
+    }));
+  }
+}

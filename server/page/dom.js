@@ -1,0 +1,95 @@
+// Making elements. Text always becomes a text node, never markup.
+
+/** An element with attributes and children. A function as attribute listens to the event of that name. */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') node.addEventListener(name, value);
+    else if (value === true) node.setAttribute(name, '');
+    else if (value !== false && value !== undefined && value !== null) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Tells people who do not see the page, without moving their focus. */
+export function announce(text) {
+  byId('status').textContent = text;
+}
+
+/** Copies, and says so on the button for a moment. */
+export async function copyText(text, button) {
+  const label = button.textContent;
+  let said = 'Copied';
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    said = copyWithSelection(text) ? 'Copied' : 'Not allowed';
+  }
+  announce(said);
+  button.textContent = said;
+  setTimeout(() => (button.textContent = label), 1500);
+}
+
+/** Without https, browsers give pages other than localhost no clipboard but this one. */
+function copyWithSelection(text) {
+  const area = el('textarea', { class: 'hidden', 'aria-hidden': 'true' });
+  area.value = text;
+  const before = document.activeElement;
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  before?.focus();
+  return done;
+}
+
+/** One tab stop for a row of elements: arrow keys, Home and End move among them. */
+export function roveFocus(container, selector) {
+  const items = () => [...container.querySelectorAll(selector)];
+  const moves = {
+    ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity,
+  };
+  container.addEventListener('keydown', (event) => {
+    const move = moves[event.key];
+    const from = items().indexOf(event.target);
+    if (move === undefined || from < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const all = items();
+    all[Math.min(all.length - 1, Math.max(0, from + move))].focus();
+  });
+  container.addEventListener('focusin', (event) => {
+    if (!event.target.matches(selector)) return;
+    for (const other of container.querySelectorAll(`${selector}[tabindex="0"]`)) other.setAttribute('tabindex', '-1');
+    event.target.setAttribute('tabindex', '0');
+  });
+}
+
+/** Whether the reader asked for less motion. */
+export function prefersStillness() {
+  return matchMedia('(prefers-reduced-motion: reduce)').matches;
+}
+
+/** "1.24 s", "35.1 ms" or "14 µs" */
+export function timeText(microseconds) {
+  if (microseconds >= 1e6) return `${(microseconds / 1e6).toFixed(2)} s`;
+  if (microseconds >= 1e3) return `${(microseconds / 1e3).toFixed(1)} ms`;
+  return `${Math.round(microseconds)} µs`;
+}
+
+/** A token with its white space visible. */
+export function visibleText(text) {
+  return text.replaceAll('\n', '⏎').replaceAll('\t', '⇥').replaceAll(' ', '␣');
+}

@@ -1,0 +1,114 @@
+// A reply on the page: its text as it arrives, what went wrong, and what can be done with it.
+import { announce, copyText, el } from './dom.js';
+import { streamReply } from './api.js';
+import { showSnippets } from './snippets.js';
+import { TokenText } from './token_text.js';
+import { hideTip, showTip } from './token_tip.js';
+
+const endings = {
+  length: 'Ended at the limit of tokens.',
+  stopped: 'Stopped.',
+  abort: 'Cancelled by the server.',
+};
+
+/** Pointing at tokens shows the tip and the panel. */
+export function tokenListeners(panel) {
+  return {
+    show(reply, index, element) {
+      showTip(reply, index, element);
+      panel.point(reply, index);
+    },
+    hide: hideTip,
+  };
+}
+
+export class ReplyView {
+  /** @param page {panel, settings}; `request` as requestOf makes it, where it is known */
+  constructor(page, reply, request) {
+    this.page = page;
+    this.reply = reply;
+    this.request = request;
+    this.text = new TokenText(reply, tokenListeners(page.panel));
+    this.end = el('p', { class: 'ending', hidden: true });
+    this.buttons = el('div', { class: 'actions' });
+    this.element = el('div', { class: 'reply' }, this.text.element, this.end, this.buttons);
+    this.update();
+  }
+
+  update() {
+    this.text.update();
+    if (this.page.panel.reply === this.reply) this.page.panel.show(this.reply);
+    if (this.reply.isDone && this.buttons.childElementCount === 0) this.finish();
+  }
+
+  addAction(label, act) {
+    const button = el('button', { type: 'button', class: 'small', click: () => act(button) }, label);
+    this.buttons.append(button);
+    return button;
+  }
+
+  finish() {
+    const { reply, request } = this;
+    const ending = reply.finish === 'failed' ? `Failed: ${reply.failure}.` : endings[reply.finish];
+    this.end.hidden = !ending;
+    this.end.textContent = ending ?? '';
+    this.end.classList.toggle('failed', reply.finish === 'failed');
+    if (reply.text) {
+      this.addAction('Copy', (button) => copyText(reply.answer, button));
+      const raw = this.addAction('Show source', () => {
+        this.text.showRaw(!this.text.isRaw);
+        raw.setAttribute('aria-pressed', String(this.text.isRaw));
+      });
+      raw.setAttribute('aria-pressed', 'false');
+      this.addAction('Speculation', () => this.page.panel.show(reply, true));
+    }
+    if (request) this.addAction('As code', () => showSnippets(request, this.page.settings.key !== ''));
+  }
+
+  /** Sends the request and shows the reply while it arrives. */
+  async run(signal, onChange = () => {}) {
+    this.element.setAttribute('aria-busy', 'true');
+    this.page.panel.show(this.reply, true);
+    await receive(this.reply, this.request, this.page.settings.key, signal, () => {
+      this.update();
+      onChange();
+    });
+    this.element.removeAttribute('aria-busy');
+    this.update();
+    onChange();
+    announce(this.reply.finish === 'failed' ? `The reply failed: ${this.reply.failure}` : `The reply is complete: ${this.reply.tokens.length} tokens.`);
+  }
+}
+
+/** Fills a reply from the server. Never fails: the reply says how it ended. `onChange` is called once a frame. */
+export async function receive(reply, request, key, signal, onChange = () => {}) {
+  const sent = performance.now();
+  let cancel;
+  const changed = () => {
+    cancel = undefined;
+    onChange();
+  };
+  try {
+    for await (const chunk of streamReply(request, key, signal)) {
+      reply.take(chunk, performance.now() - sent);
+      cancel ??= soon(changed);
+    }
+    reply.end('stop');
+  } catch (failure) {
+    if (signal.aborted) reply.end('stopped');
+    else reply.end('failed', failure.message);
+  }
+  cancel?.();
+  return reply;
+}
+
+
+/** Calls `act` with the next frame, or after a while in the background, where no frames are drawn. Returns what cancels it. */
+function soon(act) {
+  if (document.hidden) {
+    const timer = setTimeout(act, 100);
+    return () => clearTimeout(timer);
+  }
+  const frame = requestAnimationFrame(act);
+  return () => cancelAnimationFrame(frame);
+}

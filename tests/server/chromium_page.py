@@ -1,0 +1,97 @@
+"""The page at / in Debian's Chromium, headless, by Playwright, for the tests of the page."""
+import contextlib
+import shutil
+import time
+
+import pytest
+
+from real_daemon import MODEL, client_of, needs_model
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: deploy/python_env.sh")
+CHROMIUM = shutil.which("chromium")
+
+needs_page = [needs_model, pytest.mark.skipif(CHROMIUM is None, reason="no chromium: deploy/packages.sh --tests")]
+
+CONFIG = f"""version: 1
+models:
+  - name: smollm2
+    path: {MODEL}
+    context_length: 2048
+server: {{port: 0}}
+engine: {{threads: 2}}
+"""
+QUESTION = "Repeat after me: the red cat, the red dog, the red cat, the red dog."
+LONG = "Write a long story about a lighthouse."
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory):
+    with client_of(tmp_path_factory.mktemp("page"), CONFIG) as client:
+        yield str(client.base_url).removesuffix("v1/")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with playwright.sync_playwright() as driver:
+        yield driver.chromium.launch(executable_path=CHROMIUM)  # headless, and without a sandbox, as root needs it
+
+
+@contextlib.contextmanager
+def opened(browser, url, may_fail=False, **options):
+    """The page in a fresh profile. Nothing may fail in it, unless it may, and it may ask for nothing elsewhere."""
+    context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    failures, requests = [], []
+    page.on("pageerror", lambda failure: failures.append(str(failure)))
+    page.on("console", lambda line: failures.append(line.text) if line.type == "error" else None)
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(url)
+    page.locator("#served", has_text="context of").wait_for()
+    yield page
+    context.close()
+    assert may_fail or failures == []
+    assert [one for one in requests if not one.startswith((url, "data:"))] == []
+
+
+@pytest.fixture
+def page(browser, url):
+    with opened(browser, url) as one:
+        yield one
+
+
+def wait_until(page, condition, seconds=20):
+    """Playwright's own way evaluates a text in the page, which its policy forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(20)
+
+
+def configure(page, **settings):
+    page.evaluate("document.getElementById('settings_box').open = true")
+    for name, value in settings.items():
+        control = page.locator(f"#settings [name={name}]")
+        control.select_option(value) if name in {"drafter", "rule", "model"} else control.fill(str(value))
+
+
+def answer_with(page, body):
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+
+
+def send(page, text):
+    page.locator("#message").fill(text)
+    page.locator("#message").press("Enter")
+
+
+def reply(page, number=-1):
+    """The reply, once it is complete."""
+    turn = page.locator(".turn.assistant").nth(number)
+    turn.get_by_role("button", name="As code").wait_for()
+    return turn
+
+
+def ask(page, text):
+    before = page.locator(".turn.assistant").count()
+    send(page, text)
+    return reply(page, before)

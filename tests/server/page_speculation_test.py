@@ -1,0 +1,123 @@
+"""The page at /: tokens, rounds, races and predictions."""
+import json
+import re
+
+import canned_reply
+from chromium_page import QUESTION, answer_with, ask, configure, needs_page
+
+pytest_plugins = ["chromium_page"]  # its fixtures
+pytestmark = needs_page
+
+
+def test_tokens_tell_where_they_come_from(page):
+    answer_with(page, canned_reply.one_of_each())
+    turn = ask(page, "x")
+    tokens = [(node.inner_text(), node.get_attribute("class").split()[1]) for node in turn.locator(".token").all()]
+    assert tokens == [("The", "plain"), (" quick", "accepted"), (" brown", "accepted"), (" fox", "bonus"), (" jumps", "recovered"),
+                      (" over", "accepted"), (" the", "accepted"), (" lazy", "bonus"), (".", "plain")]
+    lines = [node.evaluate("n => getComputedStyle(n).textDecorationLine + ' ' + getComputedStyle(n).textDecorationStyle")
+             for node in [turn.locator(f".token.{kind}").first for kind in ("plain", "accepted", "recovered", "bonus")]]
+    assert lines == ["underline dotted", "underline solid", "underline wavy", "underline double"], "told without colours"
+    turn.locator(".token.recovered").hover()
+    tip = page.locator("#tip")
+    assert "Round 3, drafter ngram, at draft position 1 of 2" in tip.inner_text()
+    assert tip.locator("s").all_inner_texts() == ["␣sleeps"]
+    turn.locator(".token.accepted").nth(2).focus()
+    assert "Round 4, drafter suffix, draft position 1 of 2" in tip.inner_text() and tip.locator("s").all_inner_texts() == ["␣under"]
+    tree = page.locator("svg.tree")
+    assert tree.get_attribute("aria-label") == (
+        "Draft tree of 4 tokens. Accepted: “␣over” “␣the”. Rejected: “␣under” “␣a”. The model’s own token: “␣lazy”.")
+    assert tree.locator(".node.accepted").count() == 2 and tree.locator(".node.rejected").count() == 2
+    assert page.locator(".legend").inner_text().split() == ["Plain", "2", "Accepted", "4", "Recovered", "1", "Bonus", "2"]
+    assert page.locator(".why").inner_text() == "Drafts were rejected: 1.2 tokens a round cost 1.3 passes."
+
+
+def test_rounds_are_drawn_to_scale(page):
+    answer_with(page, canned_reply.one_of_each())
+    ask(page, "x")
+    bars = {kind: [(float(bar.get_attribute("x")), float(bar.get_attribute("width"))) for bar in page.locator(f".strip rect.{kind}").all()]
+            for kind in ("draft", "verify")}
+    assert len(bars["verify"]) == 5 and len(bars["draft"]) == 3
+    starts = [x for x, _ in bars["verify"]]
+    steps = [b - a for a, b in zip(starts, starts[1:])]
+    assert max(steps) - min(steps) < 0.01 * steps[0], "rounds begin every 20 ms"
+    assert all(abs(width + 0.5 - 0.95 * steps[0]) < 0.05 for _, width in bars["verify"]), "and verify for 19 of them"
+    first = page.locator(".round").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(":focus").get_attribute("aria-label") == "Round 2: 2 tokens drafted by ngram in 900 µs, verified in 19.0 ms, 2 accepted"
+    assert page.locator(".detail h3").inner_text() == "Round 2"
+    page.get_by_role("button", name="Show less time").click()
+    wider = float(page.locator(".strip rect.verify").nth(1).get_attribute("x")) - float(page.locator(".strip rect.verify").first.get_attribute("x"))
+    assert wider > 1.9 * steps[0]
+
+
+def test_a_race_ends_with_the_same_tokens(page):
+    configure(page, max_tokens=60, temperature=0.8, seed=7)
+    page.locator("#tab_race").click()
+    page.locator("#race_prompt").fill(QUESTION)
+    sent = []
+    page.on("request", lambda request: sent.append(json.loads(request.post_data)) if request.method == "POST" else None)
+    page.get_by_role("button", name="Race", exact=True).click()
+    page.locator("#race_result strong").wait_for(timeout=60_000)
+    result = page.locator("#race_result").inner_text()
+    found = re.match(r"identical: (\d+) of (\d+) tokens; [\d.]+ times as fast \([\d.]+ s plain, [\d.]+ s speculative; seed 7", result)
+    assert found and found[1] == found[2] != "0", result
+    plain, fast = sent
+    assert plain["speculation"] == {"drafter": "none"} and "speculation" not in fast and plain["seed"] == fast["seed"] == 7
+    assert plain["cache_salt"] != fast["cache_salt"], "neither finds what the other has computed"
+    lanes = [page.locator(f"#{name}") for name in ("lane_plain", "lane_fast")]
+    texts = [lane.locator(".race_text").inner_text() for lane in lanes]
+    assert texts[0] == texts[1] != ""
+    assert [lane.locator(".count").inner_text() for lane in lanes] == [f"{found[1]} tokens"] * 2
+    assert lanes[0].locator(".token.accepted").count() == 0
+    page.get_by_role("button", name="Replay").click()
+    assert float(lanes[0].locator(".clock").inner_text().split()[0]) < 1
+    page.locator("#race_result strong").wait_for(timeout=60_000)
+
+
+def test_a_race_finds_a_difference(page):
+    compare = """async () => {
+      const { verdict } = await import('/page/race.js');
+      const of = (ids) => ({ tokens: ids.map((id) => ({ id })) });
+      return [[[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [1, 5, 3]], [[1, 2], [1, 2, 3]]].map(([a, b]) => verdict(of(a), of(b)));
+    }"""
+    assert page.evaluate(compare) == ["identical: 3 of 3 tokens", "different: the first 1 of 3 tokens are identical",
+                                      "different: the first 2 of 3 tokens are identical"]
+
+
+def test_an_edit_predicts_the_old_file(page):
+    file = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n"
+    configure(page, max_tokens=80, temperature=0)
+    page.locator("#tab_edit").click()
+    page.locator("#file").fill(file)
+    page.locator("#change").fill("Repeat the file as it is.")
+    with page.expect_request(lambda request: request.method == "POST") as sent:
+        page.get_by_role("button", name="Edit the file").click()
+    body = json.loads(sent.value.post_data)
+    assert body["prediction"] == {"type": "content", "content": file} and file.strip() in body["messages"][-1]["content"]
+    page.locator("#predicted", has_text="tokens").wait_for()
+    used = re.match(r"(\d+) of (\d+) tokens were copied from the old file\. Of (\d+) draft tokens, from all drafters, (\d+) were accepted\.",
+                    page.locator("#predicted").inner_text())
+    assert used and int(used[4]) <= int(used[3])
+    page.get_by_role("button", name="Put into the box").click()
+    assert page.locator("#file").input_value() != file
+    page.get_by_role("button", name="Take it back").click()
+    assert page.locator("#file").input_value() == file
+
+
+def test_the_old_file_is_used_where_it_is_right(page):
+    """A real model's tokens, with its own text as the prediction."""
+    configure(page, max_tokens=40, temperature=0)
+    text = ask(page, "Write a sentence about the sea.").locator(".answer").inner_text()
+    page.route("**/v1/chat/completions", lambda route: route.continue_(
+        post_data=json.dumps(json.loads(route.request.post_data) | {"prediction": {"type": "content", "content": text},
+                                                                    "speculation": {"drafter": "prediction"}})))
+    page.get_by_role("button", name="New chat").click()
+    turn = ask(page, "Write a sentence about the sea.")
+    assert turn.locator(".answer").inner_text() == text
+    assert turn.locator(".token.accepted").count() > 20
+    turn.locator(".token.accepted").nth(10).hover()
+    assert "drafter prediction" in page.locator("#tip").inner_text()
+
+

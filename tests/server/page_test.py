@@ -1,0 +1,228 @@
+"""The page at /: its files, chatting, what it keeps, and what it hands out."""
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import canned_reply
+from chromium_page import LONG, QUESTION, answer_with, ask, configure, needs_page, opened, reply, send, wait_until
+
+pytest_plugins = ["chromium_page"]  # its fixtures
+pytestmark = needs_page
+
+
+def get(url, headers={}):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.headers, answer.read()
+
+
+def test_files_are_kept_by_the_browser_until_they_change(url):
+    status, headers, body = get(url)
+    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8" and headers["Cache-Control"] == "no-cache"
+    names = set(re.findall(r'(?:src|href)="(page/[^"]+)"', body.decode()))
+    assert names == {"page/style.css", "page/speculation.css", "page/app.js"}
+    for name in names:
+        status, headers, body = get(url + name)
+        assert status == 200 and body and "default-src 'none'" in headers["Content-Security-Policy"]
+        status, again, body = get(url + name, {"If-None-Match": f'W/"x", W/{headers["ETag"]}'})
+        assert (status, body, again["ETag"], again["Content-Length"]) == (304, b"", headers["ETag"], None)
+        assert get(url + name, {"If-None-Match": '"other"'})[0] == 200
+    assert get(url + "page/none.js")[0] == get(url + "page/../page/none")[0] == 404
+
+
+def test_the_policy_lets_no_text_become_code(browser, url):
+    with opened(browser, url, may_fail=True) as page:
+        broken = """() => new Promise((done) => {
+          addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+          fetch('http://127.0.0.1:9/').catch(() => setTimeout(done, 1000));
+        })"""
+        assert page.evaluate(broken) == "connect-src"
+        for attack in ["document.createElement('p').innerHTML = '<b>x</b>'", "document.createElement('script').text = 'x'"]:
+            assert page.evaluate(f"() => {{ try {{ {attack}; return 'made'; }} catch {{ return 'refused'; }} }}") == "refused", attack
+        page.evaluate("() => { const a = document.createElement('a'); a.href = 'javascript:window.ran = 1'; document.body.append(a); a.click(); }")
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.ran") is None
+
+
+def test_a_chat_needs_no_mouse(page):
+    configure(page, max_tokens=24, temperature=0)
+    page.locator("#tab_chat").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#view_edit").is_visible() and not page.locator("#view_chat").is_visible()
+    page.keyboard.press("Home")
+    for _ in range(40):  # to the box, past all settings
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "message":
+            break
+    page.keyboard.type("Say hello.")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("Twice.")
+    assert page.locator("#message").input_value() == "Say hello.\nTwice."
+    page.keyboard.press("Enter")
+    turn = reply(page)
+    assert page.locator(".turn.user .text").inner_text() == "Say hello.\nTwice."
+    assert page.locator("#message").input_value() == "" and page.evaluate("document.activeElement.id") == "message"
+    # Back to the tokens: one stop of Tab for all of them.
+    for _ in range(20):
+        page.keyboard.press("Shift+Tab")
+        if "token" in page.evaluate("document.activeElement.className"):
+            break
+    page.keyboard.press("ArrowRight")
+    focused = page.locator(":focus")
+    assert focused.get_attribute("data-token") == "1" and focused.get_attribute("aria-describedby") == "tip"
+    assert page.locator("#tip").is_visible() and "Token 2 of " in page.locator("#tip").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+    page.keyboard.press("End")
+    last = turn.locator(".token").last
+    assert last.evaluate("node => node === document.activeElement")
+    assert turn.locator('.token[tabindex="0"]').count() == 1
+
+
+def test_nothing_is_lost_by_sending_while_a_reply_arrives(page):
+    configure(page, max_tokens=60, temperature=0)
+    send(page, QUESTION)
+    send(page, "And the second?")
+    page.locator("#message").fill("a thought")
+    assert page.locator("#queue li span").all_inner_texts() == ["Waiting:", "And the second?"]
+    reply(page, 1)
+    assert page.locator(".turn").count() == 4
+    assert page.locator(".turn.user .text").all_inner_texts() == [QUESTION, "And the second?"]
+    assert page.locator("#message").input_value() == "a thought" and page.locator("#queue li").count() == 0
+
+
+def test_stop_keeps_what_is_there(page):
+    configure(page, max_tokens=1500, temperature=0)
+    send(page, LONG)
+    page.locator(".turn.assistant .token").nth(3).wait_for()
+    send(page, "Next.")
+    page.get_by_role("button", name="Stop").click()
+    turn = reply(page)
+    assert turn.locator(".ending").inner_text() == "Stopped." and turn.locator(".token").count() > 3
+    assert page.locator("#message").input_value() == "Next.", "what waited is back in the box"
+    assert page.locator(".turn.user").count() == 1 and page.locator("#queue li").count() == 0
+
+
+def test_scrolling_does_not_fight_the_reader(page):
+    page.set_viewport_size({"width": 1400, "height": 420})
+    configure(page, max_tokens=1500, temperature=0)
+    send(page, LONG)
+    log = page.locator("#log_scroll")
+    wait_until(page, "document.querySelector('#log_scroll').scrollTop > 200")
+    assert log.evaluate("node => node.scrollHeight - node.clientHeight - node.scrollTop") < 60, "the end is in view"
+    log.hover()
+    page.mouse.wheel(0, -150)
+    page.locator("#to_end").wait_for()
+    there = log.evaluate("node => node.scrollTop")
+    height = log.evaluate("node => node.scrollHeight")
+    wait_until(page, f"document.querySelector('#log_scroll').scrollHeight > {height}")
+    assert log.evaluate("node => node.scrollTop") == there
+    page.locator("#to_end").click()
+    height = log.evaluate("node => node.scrollHeight")
+    wait_until(page, f"document.querySelector('#log_scroll').scrollHeight > {height}")
+    assert log.evaluate("node => node.scrollHeight - node.clientHeight - node.scrollTop") < 60, "and again"
+    page.get_by_role("button", name="Stop").click()
+
+
+def test_conversations_outlive_a_reload(page):
+    answer_with(page, canned_reply.one_of_each())
+    ask(page, "The first")
+    page.get_by_role("button", name="New chat").click()
+    assert page.locator(".turn").count() == 0
+    ask(page, "The second")
+    page.reload()
+    assert page.locator(".turn.user .text").all_inner_texts() == ["The second"]
+    assert page.locator(".turn.assistant .token.recovered").count() == 1, "with its rounds"
+    page.get_by_role("button", name="The first", exact=True).click()
+    assert page.locator(".turn.user .text").all_inner_texts() == ["The first"]
+    page.get_by_role("button", name="As code").click()
+    assert '"content": "The first"' in page.locator("#snippet").inner_text()
+    page.keyboard.press("Escape")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Clear history").click()
+    assert page.locator(".turn").count() == 0 and page.evaluate("localStorage.getItem('paceline.history')") is None
+
+
+def test_history_is_bounded(page):
+    page.evaluate("""async () => {
+      const { loadHistory, saveConversation } = await import('/page/history.js');
+      for (let index = 0; index < 40; ++index) {
+        const messages = [{ role: 'assistant', content: 'x', reply: { text: 'y'.repeat(100_000) } }];
+        saveConversation({ id: `${index}`, title: `${index}`, messages });
+      }
+      window.kept = loadHistory();
+    }""")
+    kept = page.evaluate("window.kept")
+    assert len(kept) == 30 and kept[0]["id"] == "39" and len(json.dumps(kept)) < 1_600_000
+    assert "reply" in kept[0]["messages"][0] and "reply" not in kept[-1]["messages"][0], "the oldest lose their rounds first"
+
+
+def snippets(page):
+    page.get_by_role("button", name="As code").click()
+    texts = {}
+    for language in ("curl", "Python", "JavaScript"):
+        page.get_by_label(language, exact=True).check()
+        texts[language] = page.locator("#snippet").inner_text()
+    page.keyboard.press("Escape")
+    return texts
+
+
+def test_copied_programs_send_the_same_request(page):
+    configure(page, max_tokens=16, temperature=0, seed=3, system="It's \"brief\".")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    answer = ask(page, "Say 'hello' $HOME \\n to \"me\" – üñ😀.").locator(".answer").evaluate("node => node.textContent")
+    texts = snippets(page)
+    page.get_by_role("button", name="As code").click()
+    page.locator("#copy_snippet").click()
+    assert page.evaluate("navigator.clipboard.readText()") == texts["JavaScript"]
+    page.keyboard.press("Escape")
+    events = subprocess.run(["bash", "-c", texts["curl"]], capture_output=True, text=True, timeout=60).stdout
+    chunks = [json.loads(line[6:]) for line in events.splitlines() if line.startswith("data: {")]
+    shown = page.locator(".turn.assistant .answer").inner_text()
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"]).strip() and chunks[1]["choices"][0]["paceline"]
+    outputs = {
+        "curl": "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"]),
+        "Python": subprocess.run([sys.executable, "-c", texts["Python"]], capture_output=True, text=True, timeout=60).stdout,
+    }
+    with page.expect_event("console") as logged:
+        page.evaluate(f"async () => {{ {texts['JavaScript']} }}")
+    outputs["JavaScript"] = logged.value.text
+    assert len(set(text.strip() for text in outputs.values())) == 1, outputs
+    assert outputs["curl"].split()[0] in shown
+
+
+def test_a_key_stays_with_the_tab(browser, start_daemon, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("secret-key\n")
+    daemon = start_daemon(**{"server.api_keys_file": keys})
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(daemon.url + "/")
+    page.locator("#served", has_text="wants an API key").wait_for()
+    configure(page, key="secret-key", max_tokens=8)
+    page.locator("#served", has_text="hash").wait_for()
+    ask(page, "x")
+    kept = page.evaluate("JSON.stringify(localStorage)")
+    assert "secret-key" not in kept
+    for text in snippets(page).values():
+        assert "PACELINE_API_KEY" in text and "secret-key" not in text
+    context.close()
+
+
+def test_refusals_are_shown_and_can_be_sent_again(browser, url):
+    with opened(browser, url, may_fail=True) as page:
+        configure(page, max_tokens=8, temperature=0)
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(status=429, json={"error": {"message": "too many requests"}}), times=1)
+        assert ask(page, "Hello").locator(".ending").inner_text() == "Failed: too many requests."
+        page.get_by_role("button", name="Try again").click()
+        assert reply(page, 1).locator(".token").count() > 0
+        configure(page, temperature=3)
+        send(page, "Not sent")
+        assert page.locator("#message").input_value() == "Not sent" and page.evaluate("document.activeElement.name") == "temperature"
+
+
