@@ -9,6 +9,7 @@ const refresh = 200; // ms between updates while a reply streams
 
 export class Panel {
   constructor(parent) {
+    this.element = parent;
     this.reply = undefined;
     this.round = undefined; // index of the one in detail
     this.isPinned = false; // the reader chose the round
@@ -37,15 +38,22 @@ export class Panel {
     const counts = countOrigins(reply);
     this.drawLegend(counts);
     this.drawFigures(counts);
-    this.whyBox.hidden = !reply.metrics?.speculative_decoding?.explanation;
-    this.why.textContent = reply.metrics?.speculative_decoding?.explanation ?? '';
+    const explanation = reply.metrics?.explanation ?? '';
+    this.whyBox.hidden = explanation === '';
+    this.why.textContent = explanation && `${explanation}.`;
     this.strip.show(reply.rounds);
     if (!this.isPinned) this.showRound(bestRound(reply.rounds));
   }
 
+  /** The reader asked for it: in a narrow window the panel is below the text. */
+  open(reply) {
+    this.show(reply, true);
+    this.element.scrollIntoView({ block: 'nearest' });
+  }
+
   /** A token was pointed at. */
   point(reply, index) {
-    this.show(reply, true);
+    if (reply !== this.reply) this.show(reply, true);
     this.pick(reply.tokens[index].round);
   }
 
@@ -62,7 +70,7 @@ export class Panel {
     const own = this.reply.tokens.find((token) => token.round === index && token.place === round.num_accepted);
     const title = hasTimes(round) ? describeRound(round, index) : `Round ${index + 1}`;
     this.detail.replaceChildren(el('h3', {}, `Round ${index + 1}`), el('p', { class: 'quiet' }, `${title.replace(/^Round \d+: ?/, '')}.`));
-    if (round.draft_tokens.length > 0) this.detail.append(drawTree(round, own?.text ?? 'end'));
+    if (round.draft_tokens.length > 0) this.detail.append(drawTree(round, own?.text));
     if (round.auto) this.detail.append(weighed(round.auto));
   }
 

@@ -60,7 +60,7 @@ export class ReplyView {
         raw.setAttribute('aria-pressed', String(this.text.isRaw));
       });
       raw.setAttribute('aria-pressed', 'false');
-      this.addAction('Speculation', () => this.page.panel.show(reply, true));
+      this.addAction('Speculation', () => this.page.panel.open(reply));
     }
     if (request) this.addAction('As code', () => showSnippets(request, this.page.settings.key !== ''));
   }

@@ -49,10 +49,11 @@ function inWords(round, own) {
   const list = (nodes) => nodes.map((index) => `“${visibleText(draftText(round, index))}”`).join(' ') || 'none';
   const all = round.draft_tokens.map((_, index) => index);
   return `Draft tree of ${all.length} tokens. Accepted: ${list([...accepted])}. ` +
-    `Rejected: ${list(all.filter((index) => !accepted.has(index)))}. The model’s own token: “${visibleText(own)}”.`;
+    `Rejected: ${list(all.filter((index) => !accepted.has(index)))}.` +
+    (own === undefined ? '' : ` The model’s own token: “${visibleText(own)}”.`);
 }
 
-/** @param own text of the token that the model added */
+/** @param own text of the token that the model added, if the reply did not end before it */
 export function drawTree(round, own) {
   const { places, columns } = placesOf(round.parents);
   const accepted = new Set(round.accepted);
@@ -67,9 +68,10 @@ export function drawTree(round, own) {
   round.parents.forEach((parent, index) =>
     picture.append(edge(parent < 0 ? root : places[parent], places[index], accepted.has(index) ? 'accepted' : 'rejected')));
   const kind = originOf(round, round.num_accepted);
-  picture.append(edge(last, end, kind), node(root, 'text so far', 'root'));
+  if (own !== undefined) picture.append(edge(last, end, kind));
+  picture.append(node(root, 'text so far', 'root'));
   round.draft_tokens.forEach((_, index) =>
     picture.append(node(places[index], visibleText(draftText(round, index)), accepted.has(index) ? 'accepted' : 'rejected')));
-  picture.append(node(end, visibleText(own), kind));
+  if (own !== undefined) picture.append(node(end, visibleText(own), kind));
   return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Draft tree' }, picture);
 }

@@ -31,7 +31,7 @@ def trace(number, what, base):
     return out
 
 
-def stream(rounds, explanation="Drafts were rejected: 1.2 tokens a round cost 1.3 passes."):
+def stream(rounds, explanation="drafts were rejected"):
     """The body of the event stream."""
     events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}]
     base = 10
@@ -42,7 +42,7 @@ def stream(rounds, explanation="Drafts were rejected: 1.2 tokens a round cost 1.
                                     "token_ids": told["tokens"], "paceline": {"rounds": [told]}}]})
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     events.append({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": base - 10, "completion_tokens_details": {}},
-                   "metrics": {"time_to_first_token_ms": 12.5, "tokens_per_second": 80.0, "speculative_decoding": {"explanation": explanation}}})
+                   "metrics": {"time_to_first_token_ms": 12.5, "tokens_per_second": 80.0, "explanation": explanation}})
     return "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
 
 

@@ -29,7 +29,7 @@ def test_tokens_tell_where_they_come_from(page):
         "Draft tree of 4 tokens. Accepted: “␣over” “␣the”. Rejected: “␣under” “␣a”. The model’s own token: “␣lazy”.")
     assert tree.locator(".node.accepted").count() == 2 and tree.locator(".node.rejected").count() == 2
     assert page.locator(".legend").inner_text().split() == ["Plain", "2", "Accepted", "4", "Recovered", "1", "Bonus", "2"]
-    assert page.locator(".why").inner_text() == "Drafts were rejected: 1.2 tokens a round cost 1.3 passes."
+    assert page.locator(".why").inner_text() == "drafts were rejected."
 
 
 def test_rounds_are_drawn_to_scale(page):

@@ -8,6 +8,7 @@ import urllib.request
 
 import canned_reply
 from chromium_page import LONG, QUESTION, answer_with, ask, configure, needs_page, opened, reply, send, wait_until
+from real_daemon import client_of
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -212,6 +213,23 @@ def test_a_key_stays_with_the_tab(browser, start_daemon, tmp_path):
     for text in snippets(page).values():
         assert "PACELINE_API_KEY" in text and "secret-key" not in text
     context.close()
+
+
+WITHOUT_TEMPLATE = """version: 1
+models: [{name: text, kind: hash, context_length: 512}]
+server: {port: 0}
+"""
+
+
+def test_a_model_without_a_chat_template_continues_text(browser, tmp_path):
+    with client_of(tmp_path, WITHOUT_TEMPLATE) as client, opened(browser, str(client.base_url).removesuffix("v1/")) as page:
+        assert "it has no chat template" in page.locator("#served").inner_text()
+        configure(page, max_tokens=12)
+        with page.expect_request("**/v1/completions") as sent:
+            turn = ask(page, "Once upon a time")
+        assert json.loads(sent.value.post_data)["prompt"] == "Once upon a time" and turn.locator(".token").count() > 0
+        texts = snippets(page)
+        assert "client.completions.create(" in texts["Python"] and "/v1/completions" in texts["curl"]
 
 
 def test_refusals_are_shown_and_can_be_sent_again(browser, url):
