@@ -80,7 +80,7 @@ class Pictures:
         page = self.open()
         page.locator("#tab_edit").click()
         page.locator("#file").fill(FILE)
-        page.locator("#change").fill("Add type hints to all methods.")
+        page.locator("#change").fill("Rename the method total to value and let it round the result to two digits.")
         page.get_by_role("button", name="Edit the file").click()
         page.locator("#predicted", has_text="tokens").wait_for()
         accepted = page.locator(".text .token.accepted")

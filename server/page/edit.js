@@ -38,7 +38,8 @@ export class Edit {
   task() {
     const { settings } = this.page;
     const read = settings.read();
-    return { ...editOf(byId('file').value, byId('change').value), settings: { ...read, system: read.system || rules } };
+    const chosen = { ...read, system: read.system || rules, drafter: read.drafter ?? 'prediction' };
+    return { ...editOf(byId('file').value, byId('change').value), settings: chosen };
   }
 
   race() {
@@ -78,6 +79,6 @@ function predictionUse(reply) {
   if (used?.accepted_prediction_tokens === undefined) return '';
   const copied = reply.rounds.filter((round) => round.drafter === 'prediction').reduce((sum, round) => sum + round.num_accepted, 0);
   const drafted = used.accepted_prediction_tokens + used.rejected_prediction_tokens;
-  return `${copied} of ${reply.usage.completion_tokens} tokens were copied from the old file. ` +
-    `Of ${drafted} draft tokens, from all drafters, ${used.accepted_prediction_tokens} were accepted.`;
+  return `${copied} of ${reply.usage.completion_tokens} tokens were copied from the old file; ` +
+    `${used.accepted_prediction_tokens} of ${drafted} draft tokens were accepted.`;
 }

@@ -85,7 +85,7 @@ export class Strip {
     this.bars.replaceChildren(picture);
     const drafting = sum(rounds, 'draft_start_us', 'draft_end_us');
     this.note.textContent = `Drafting ${timeText(drafting)}, verification ${timeText(sum(rounds, 'start_us', 'end_us'))}, ` +
-      `all ${timeText(total)} from the request’s arrival. Bars have at least ${leastWidth} pixels.`;
+      `all ${timeText(total)} from the request’s arrival. A verification has the colour of the token that the model added. Bars have at least ${leastWidth} pixels.`;
     if (focused !== undefined) this.bars.querySelector(`[data-round="${focused}"]`)?.focus();
   }
 

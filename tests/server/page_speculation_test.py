@@ -97,9 +97,10 @@ def test_an_edit_predicts_the_old_file(page):
     body = json.loads(sent.value.post_data)
     assert body["prediction"] == {"type": "content", "content": file} and file.strip() in body["messages"][-1]["content"]
     page.locator("#predicted", has_text="tokens").wait_for()
-    used = re.match(r"(\d+) of (\d+) tokens were copied from the old file\. Of (\d+) draft tokens, from all drafters, (\d+) were accepted\.",
+    used = re.match(r"(\d+) of (\d+) tokens were copied from the old file; (\d+) of (\d+) draft tokens were accepted\.",
                     page.locator("#predicted").inner_text())
-    assert used and int(used[4]) <= int(used[3])
+    assert used and used[1] == used[3] and int(used[3]) <= int(used[4]), page.locator("#predicted").inner_text()
+    assert body["speculation"] == {"drafter": "prediction"}
     page.get_by_role("button", name="Put into the box").click()
     assert page.locator("#file").input_value() != file
     page.get_by_role("button", name="Take it back").click()
