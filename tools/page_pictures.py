@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Takes the pictures of docs/page.md: tools/page_pictures.py http://127.0.0.1:8080 [folder]
 
-Needs a daemon with an instruct model that can edit code, such as Qwen2.5-Coder, Debian's chromium, and playwright and Pillow
-(.cache/venv/bin/pip install pillow). Pictures have at most 128 colours, so that they stay small.
+Needs a daemon with an instruct model that can edit code, such as Qwen2.5-Coder, and drafter ngram with `candidates: 3`, which drafts trees; Debian's
+chromium; playwright and Pillow (.cache/venv/bin/pip install pillow). Pictures have at most 128 colours, so that they stay small.
 """
 import pathlib
 import shutil
@@ -39,8 +39,9 @@ class Inventory:
         with open(path, "w") as file:
             json.dump(self.items, file)
 '''
-QUESTION = "Write a Python function that merges two sorted lists, with a docstring and two tests."
-SIZE = {"width": 1280, "height": 860}
+CODE = "Write a Python class Stack with push, pop, peek and is_empty. Then write a class Queue in the same style."
+PROSE = "List six proverbs about patience. Then list them again in reverse order."
+SIZE = {"width": 1280, "height": 980}
 
 
 class Pictures:
@@ -64,16 +65,20 @@ class Pictures:
         Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
         print(path, path.stat().st_size)
 
-    def chat(self, name, drafter="", **options):
+    def chat(self, name, question=CODE, drafter="", **options):
         page = self.open(**options)
         page.locator("#settings [name=drafter]").select_option(drafter)
-        page.locator("#settings [name=max_tokens]").fill("200")
+        page.locator("#settings [name=max_tokens]").fill("260")
         page.evaluate("document.getElementById('settings_box').open = innerWidth > 1120")
-        page.locator("#message").fill(QUESTION)
+        page.locator("#message").fill(question)
         page.locator("#message").press("Enter")
         page.get_by_role("button", name="As code").wait_for()
+        # The last token that was recovered beside other branches, else the last one that was recovered.
         recovered = page.locator(".text .token.recovered")
-        recovered.nth(recovered.count() // 2).hover()
+        for number in reversed(range(recovered.count())):
+            recovered.nth(number).hover()
+            if page.locator("#tip s").count() > 1:
+                break
         self.take(page, name)
 
     def edit_and_race(self):
@@ -99,7 +104,7 @@ def main():
         pictures = Pictures(driver.chromium.launch(executable_path=shutil.which("chromium")), url, folder)
         pictures.chat("page_light", drafter="ngram", color_scheme="light")
         pictures.chat("page_dark", color_scheme="dark")
-        pictures.chat("page_phone", drafter="ngram", viewport={"width": 390, "height": 844}, has_touch=True)
+        pictures.chat("page_phone", question=PROSE, viewport={"width": 390, "height": 844}, has_touch=True)
         pictures.edit_and_race()
 
 

@@ -16,8 +16,8 @@ class Page {
     for (const tab of this.tabs) tab.addEventListener('click', () => this.open(tab));
     document.querySelector('[role=tablist]').addEventListener('keydown', (event) => this.moveTab(event));
     byId('show_origins').addEventListener('change', (event) => document.body.classList.toggle('unmarked', !event.target.checked));
-    // Where there is room, the settings are open.
-    const fold = () => (byId('settings_box').open = !narrow.matches);
+    // Where there is room, settings and history are open.
+    const fold = () => ['settings_box', 'history_box'].forEach((name) => (byId(name).open = !narrow.matches));
     narrow.addEventListener('change', fold);
     fold();
     this.chat = new Chat(this);

@@ -6,21 +6,30 @@ import { draftText, originOf } from './reply.js';
 const box = { width: 96, height: 22, gapX: 10, gapY: 14 };
 const maxLetters = 11;
 
-/** Column and row of each node; a first child stands below its parent, its siblings in new columns. */
-function placesOf(parents) {
+/**
+ * Column and row of each node, the model's own token last. What was committed goes straight down, the first of other children too;
+ * further ones have columns of their own.
+ */
+function placesOf(round, hasOwn) {
+  const numDraft = round.parents.length;
+  const parents = hasOwn ? [...round.parents, round.accepted.at(-1) ?? -1] : round.parents;
+  const isCommitted = (node) => node === numDraft || round.accepted.includes(node);
   const children = parents.map(() => []);
   const roots = [];
   parents.forEach((parent, node) => (parent < 0 ? roots : children[parent]).push(node));
   const places = [];
-  let columns = 0;
-  const open = roots.toReversed().map((node) => ({ node, row: 1, column: undefined }));
+  let columns = 1;
+  const open = [];
+  const enter = (nodes, row, column) => open.push(...nodes
+    .toSorted((one, other) => isCommitted(other) - isCommitted(one))
+    .map((node, rank) => ({ node, row, column: rank === 0 ? column : undefined })).toReversed());
+  enter(roots, 1, 0);
   while (open.length > 0) {
     const { node, row, column } = open.pop();
     places[node] = { row, column: column ?? columns++ };
-    const below = children[node].map((child, rank) => ({ node: child, row: row + 1, column: rank === 0 ? places[node].column : undefined }));
-    open.push(...below.toReversed());
+    enter(children[node], row + 1, places[node].column);
   }
-  return { places, columns: Math.max(columns, 1) };
+  return { places, columns };
 }
 
 function centre({ row, column }) {
@@ -55,23 +64,21 @@ function inWords(round, own) {
 
 /** @param own text of the token that the model added, if the reply did not end before it */
 export function drawTree(round, own) {
-  const { places, columns } = placesOf(round.parents);
+  const { places, columns } = placesOf(round, own !== undefined);
   const accepted = new Set(round.accepted);
   const root = { row: 0, column: 0 };
   const last = round.accepted.length > 0 ? places[round.accepted.at(-1)] : root;
-  // Below the accepted path, or in a column of its own where a rejected token stands there.
-  const isFree = !places.some((place) => place.row === last.row + 1 && place.column === last.column);
-  const end = { row: last.row + 1, column: isFree ? last.column : columns };
-  const width = (Math.max(columns, end.column + 1)) * (box.width + box.gapX);
-  const height = (Math.max(end.row, ...places.map((place) => place.row)) + 1) * (box.height + box.gapY);
+  const end = places[round.parents.length];
+  const width = columns * (box.width + box.gapX);
+  const height = (Math.max(...places.map((place) => place.row)) + 1) * (box.height + box.gapY);
   const picture = svg('svg', { class: 'tree', role: 'img', 'aria-label': inWords(round, own), width, height, viewBox: `0 0 ${width} ${height}` });
   round.parents.forEach((parent, index) =>
     picture.append(edge(parent < 0 ? root : places[parent], places[index], accepted.has(index) ? 'accepted' : 'rejected')));
   const kind = originOf(round, round.num_accepted);
-  if (own !== undefined) picture.append(edge(last, end, kind));
+  if (end) picture.append(edge(last, end, kind));
   picture.append(node(root, 'text so far', 'root'));
   round.draft_tokens.forEach((_, index) =>
     picture.append(node(places[index], visibleText(draftText(round, index)), accepted.has(index) ? 'accepted' : 'rejected')));
-  if (own !== undefined) picture.append(node(end, visibleText(own), kind));
+  if (end) picture.append(node(end, visibleText(own), kind));
   return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Draft tree' }, picture);
 }
