@@ -2,6 +2,8 @@
 import json
 import re
 
+import pytest
+
 import canned_reply
 from chromium_page import QUESTION, answer_with, ask, configure, needs_page
 
@@ -35,6 +37,41 @@ def test_tokens_tell_where_they_come_from(page):
     assert tree.locator(".node.accepted").count() == 2 and tree.locator(".node.rejected").count() == 2
     assert page.locator(".legend").inner_text().split() == ["Plain", "2", "Accepted", "4", "Recovered", "1", "Bonus", "2"]
     assert page.locator(".why").inner_text() == "drafts were rejected."
+
+
+PLACES = """async (chunks) => {
+  const { Reply } = await import('/page/reply.js');
+  const reply = new Reply();
+  for (const { round, ids, ...delta } of chunks) {
+    const rounds = [{ draft_tokens: [], parents: [], accepted: [], num_accepted: 0, bonus: false, ...round }];
+    reply.take({ choices: [{ delta, token_ids: ids, paceline: { rounds } }] }, 1);
+  }
+  reply.end('stop');
+  return [reply.tokens.map(({ start, end }) => reply.text.slice(start, end)), reply.answer];
+}"""
+
+
+def spelled(text, **delta):
+    return {"round": {"tokens": [1], "token_texts": [text]}, **delta}
+
+
+@pytest.mark.parametrize("chunks, texts", [
+    # A character of two tokens is shown with the second one.
+    ([spelled("Hi", content="Hi"), spelled("bytes:\\xf0\\x9f"), spelled("bytes:\\x98\\x80", content="😀"), spelled("!", content="!")], ["Hi", "", "😀", "!"]),
+    # Marks of thoughts, and the end token, have no text.
+    ([spelled("<think>"), spelled("\n"), spelled("So", reasoning_content="So"), spelled("</think>"), spelled("Yes", content="Yes"), spelled("<|im_end|>")],
+     ["", "", "So", "", "Yes", ""]),
+    # Text that may be a stop string comes later.
+    ([spelled("a", content="a"), spelled("b"), spelled("c", content="bc")], ["a", "b", "c"]),
+    ([spelled("a", content="a"), spelled("STOP")], ["a", ""]),
+    # A server that tells no texts: those of the draft, and what is left.
+    ([{"round": {"draft_tokens": [5, 6], "draft_texts": [" x", " y"], "parents": [-1, 0], "accepted": [0], "num_accepted": 1}, "ids": [5, 9], "content": " x z"}],
+     [" x", " z"]),
+    ([{"ids": [5], "content": " x"}], [" x"]),
+])
+def test_tokens_find_their_text(page, chunks, texts):
+    found, answer = page.evaluate(PLACES, chunks)
+    assert found == texts and answer in "".join(texts)
 
 
 def test_rounds_are_drawn_to_scale(page):
