@@ -87,7 +87,7 @@ export class Panel {
       ['tokens', numTokens],
       ['rounds', reply.rounds.length],
       ['tokens a round', (reply.tokens.length / reply.rounds.length).toFixed(2)],
-      ['drafts accepted', drafted === 0 ? 'none drafted' : `${counts.accepted} of ${drafted}`],
+      ['drafts accepted', drafted === 0 ? 'none' : `${counts.accepted} of ${drafted}`],
     ];
     if (reply.metrics) {
       rows.push(['tokens a second', reply.metrics.tokens_per_second.toFixed(1)]);
