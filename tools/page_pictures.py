@@ -2,7 +2,7 @@
 """Takes the pictures of docs/page.md: tools/page_pictures.py http://127.0.0.1:8080 [folder]
 
 Needs a daemon with an instruct model that can edit code, such as Qwen2.5-Coder, and drafter ngram with `candidates: 3`, which drafts trees; Debian's
-chromium; playwright and Pillow (.cache/venv/bin/pip install pillow). Pictures have at most 128 colours, so that they stay small.
+chromium; playwright and Pillow (.cache/venv/bin/pip install pillow). Pictures have at most 256 colours, so that they stay small.
 """
 import pathlib
 import shutil
@@ -62,7 +62,7 @@ class Pictures:
         page.wait_for_timeout(300)
         path = self.folder / f"{name}.png"
         page.screenshot(path=path)
-        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
         print(path, path.stat().st_size)
 
     def chat(self, name, question=CODE, drafter="", **options):
@@ -92,6 +92,7 @@ class Pictures:
         accepted.nth(accepted.count() // 3).hover()
         self.take(page, "page_edit")
         page.get_by_role("button", name="Race this edit").click()
+        page.mouse.move(0, 0)  # away from tokens that appear
         page.locator("#race_result strong").wait_for()
         self.take(page, "page_race")
 

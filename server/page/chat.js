@@ -37,6 +37,7 @@ export class Chat {
       clearHistory();
       this.begin();
     });
+    addEventListener('pagehide', () => this.running?.keep());
     const [latest] = loadHistory();
     if (latest) this.open(latest);
     else this.begin();
@@ -163,16 +164,21 @@ export class Chat {
     announce('The reply begins.');
     saveConversation(conversation);
     this.listHistory();
-    await view.run(running.signal, () => this.follower.grown());
     const { messages: _, ...body } = request.body;
     const sent = { path: request.path, body, system: settings.system };
-    conversation.messages.push({ role: 'assistant', by, content: reply.answer, reply: reply.toData(), sent });
+    const answer = () => ({ role: 'assistant', by, content: reply.answer, reply: reply.toData(), sent });
+    running.keep = () => {
+      reply.end('stopped');
+      saveConversation({ ...conversation, messages: [...conversation.messages, answer()] });
+    };
+    await view.run(running.signal, () => this.follower.grown());
+    conversation.messages.push(answer());
     saveConversation(conversation);
     if (reply.finish === 'failed') view.addAction('Try again', () => this.send(text));
-    if (conversation !== this.conversation) return; // another one was opened, which has ended this reply
+    this.listHistory();
+    if (running !== this.running) return; // another conversation was opened, which has ended this reply
     this.running = undefined;
     this.showRunning(false);
-    this.listHistory();
     this.next(reply);
   }
 
@@ -211,7 +217,7 @@ export class Chat {
       };
       const title = one.title || 'Untitled';
       return el('li', {},
-        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: () => this.open(one) }, title),
+        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: () => this.open(loadHistory().find(({ id }) => id === one.id) ?? one) }, title),
         el('button', { type: 'button', class: 'small', 'aria-label': `Remove “${title}”`, click: forget }, '×'));
     }));
   }

@@ -5,7 +5,7 @@ import { countOrigins, origins } from './reply.js';
 import { describeRound, hasTimes, Strip } from './strip.js';
 import { drawTree } from './tree.js';
 
-const refresh = 200; // ms between updates while a reply streams
+const refresh = 200; // ms between updates while a reply streams, at least
 
 export class Panel {
   constructor(parent) {
@@ -30,8 +30,7 @@ export class Panel {
     const isOther = reply !== this.reply;
     if (isOther) Object.assign(this, { reply, round: undefined, isPinned: false });
     const now = performance.now();
-    if (!isOther && !isFinal && now - (this.shownAt ?? 0) < refresh) return;
-    this.shownAt = now;
+    if (!isOther && !isFinal && now < (this.nextAt ?? 0)) return;
     const isEmpty = reply.rounds.length === 0;
     this.empty.hidden = !isEmpty;
     this.content.hidden = isEmpty;
@@ -43,6 +42,8 @@ export class Panel {
     this.why.textContent = explanation && `${explanation}.`;
     this.strip.show(reply.rounds);
     if (!this.isPinned) this.showRound(bestRound(reply.rounds));
+    const took = performance.now() - now;
+    this.nextAt = now + Math.max(refresh, 10 * took);
   }
 
   /** The reader asked for it: in a narrow window the panel is below the text. */
@@ -87,7 +88,7 @@ export class Panel {
       ['tokens', numTokens],
       ['rounds', reply.rounds.length],
       ['tokens a round', (reply.tokens.length / reply.rounds.length).toFixed(2)],
-      ['drafts accepted', drafted === 0 ? 'none drafted' : `${counts.accepted} of ${drafted}`],
+      ['drafts accepted', drafted === 0 ? 'none' : `${counts.accepted} of ${drafted}`],
     ];
     if (reply.metrics) {
       rows.push(['tokens a second', reply.metrics.tokens_per_second.toFixed(1)]);

@@ -52,7 +52,7 @@ def one_of_each():
         plain("The"),
         drafted([" quick", " brown"], [0, 1], " fox"),
         drafted([" sleeps", " now"], [], " jumps"),
-        drafted([" over", " under", " the", " a"], [0, 2], " lazy", parents=[-1, -1, 0, 0], drafter="suffix"),
+        drafted([" under", " over", " a", " the"], [1, 3], " lazy", parents=[-1, -1, 1, 1], drafter="suffix"),
         plain("."),
     ])
 

@@ -41,7 +41,7 @@ def opened(browser, url, may_fail=False, **options):
     """The page in a fresh profile. Nothing may fail in it, unless it may, and it may ask for nothing elsewhere."""
     context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)  # other tests may run at the same time
     failures, requests = [], []
     page.on("pageerror", lambda failure: failures.append(str(failure)))
     page.on("console", lambda line: failures.append(line.text) if line.type == "error" else None)
@@ -60,7 +60,7 @@ def page(browser, url):
         yield one
 
 
-def wait_until(page, condition, seconds=20):
+def wait_until(page, condition, seconds=60):
     """Playwright's own way evaluates a text in the page, which its policy forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(condition):

@@ -149,6 +149,20 @@ def test_conversations_outlive_a_reload(page):
     assert page.locator(".turn").count() == 0 and page.evaluate("localStorage.getItem('paceline.history')") is None
 
 
+def test_a_reply_that_is_left_keeps_what_is_there(page):
+    configure(page, max_tokens=1500, temperature=0)
+    for number, leave in enumerate([lambda: page.reload(), lambda: page.get_by_role("button", name="New chat").click()]):
+        text = f"{LONG} {number}"
+        send(page, text)
+        page.locator(".turn.assistant").last.locator(".token").nth(3).wait_for()
+        leave()
+        page.get_by_role("button", name=text, exact=True).click()
+        turn = reply(page)
+        assert turn.locator(".ending").inner_text() == "Stopped." and turn.locator(".token").count() > 3
+        assert page.get_by_role("button", name="Stop").is_hidden()
+        page.get_by_role("button", name="New chat").click()
+
+
 def test_history_is_bounded(page):
     page.evaluate("""async () => {
       const { loadHistory, saveConversation } = await import('/page/history.js');
