@@ -317,7 +317,8 @@ TEST(resolve, never_cuts_a_prompt_and_says_both_numbers) {
   EXPECT_EQ(resolve({}, model, tokens(32), 16).failure().code, "context_length_exceeded");
   const auto asks_too_much = resolve(parse(R"("max_tokens":33)")->fields, model, tokens(4), 16);
   EXPECT_EQ(asks_too_much.failure().param, "max_tokens");
-  EXPECT_EQ(asks_too_much.failure().message, "max_tokens is 33; this model's maximum context length is 32 tokens");
+  EXPECT_EQ(asks_too_much.failure().message,
+            "max_tokens is 33; this model's maximum context length is 32 tokens");
 }
 
 TEST(resolve, a_max_tokens_of_the_whole_context_is_cut_to_what_the_prompt_leaves) {
