@@ -45,15 +45,15 @@ client() {
   [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || return 0
   echo "clients: $name $version" >&2
   if (cd "$(dirname "$file")" && "$python" -m pytest -q -rs -p no:cacheprovider "$(basename "$file")" "$@") > "$log" 2>&1; then
-    row "$name" "$version" "$(tail -1 "$log" | sed 's/ in .*//; s/=//g')"
+    row "$name" "$version" "$(grep -oE '[0-9]+ passed.* in ' "$log" | tail -1 | sed 's/ in $//')"
   else
     row "$name" "$version" "**failed**: $(grep -m1 -E '^(FAILED|ERROR)' "$log" | tr '|' '/' || tail -1 "$log")"
     failed=1
   fi
 }
 version_of() { "$1" -c 'import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))' "$2"; }
-# python_client NAME ENVIRONMENT FILE
-python_client() { client "$1" "$(version_of "$PWD/$2/bin/python" "$1")" "$PWD/$2/bin/python" "tests/clients/$3"; }
+# python_client NAME ENVIRONMENT FILE [PYTEST ARGUMENT...]
+python_client() { client "$1" "$(version_of "$PWD/$2/bin/python" "$1")" "$PWD/$2/bin/python" "tests/clients/$3" "${@:4}"; }
 
 libraries=$folder/libraries tools=$folder/tools own=$PWD/.cache/venv/bin/python
 python_client openai $libraries openai_test.py
@@ -62,7 +62,7 @@ python_client langchain-openai $libraries langchain_test.py
 python_client litellm $libraries litellm_test.py
 python_client anthropic $libraries anthropic_test.py
 client docs/clients.md - "$PWD/$libraries/bin/python" tests/clients/page_test.py
-python_client instructor $tools instructor_test.py
+python_client instructor $tools instructor_test.py page_test.py
 python_client lm-eval $tools lm_eval_test.py
 python_client aiperf $tools aiperf_test.py
 python_client guidellm $tools guidellm_test.py
