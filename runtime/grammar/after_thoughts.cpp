@@ -1,5 +1,7 @@
 #include "runtime/grammar/after_thoughts.hpp"
 
+#include "runtime/base/token_bits.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +29,7 @@ class cursor final : public constraint_cursor {
     if (where == place::answer) return mask;
     // At the beginning: the answer, or the token that opens thoughts.
     beginning_.assign(mask.begin(), mask.end());
-    set(beginning_, *terms_->marks.open);
+    set_bit(beginning_, static_cast<std::size_t>(terms_->marks.open->value));
     return beginning_;
   }
 
@@ -76,10 +78,6 @@ class cursor final : public constraint_cursor {
   bool is_end(token_id token) const {
     return std::ranges::find(terms_->marks.end_ids, token) != terms_->marks.end_ids.end();
   }
-  static void set(std::vector<std::uint32_t>& mask, token_id token) {
-    const auto index = static_cast<std::size_t>(token.value);
-    mask[index / 32] |= 1U << index % 32;
-  }
 
   std::shared_ptr<const terms> terms_;
   std::unique_ptr<constraint_cursor> answer_;
@@ -104,11 +102,8 @@ std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const tok
                                                        thought_tokens marks, std::uint32_t vocab_size) {
   auto common = std::make_shared<terms>();
   common->answer = std::move(answer);
-  common->free.assign((vocab_size + 31) / 32, 0xFFFFFFFFU);
-  for (const auto token : marks.end_ids) {
-    const auto index = static_cast<std::size_t>(token.value);
-    common->free[index / 32] &= ~(1U << index % 32);
-  }
+  common->free.assign(num_mask_words(vocab_size), 0xFFFFFFFFU);
+  for (const auto token : marks.end_ids) clear_bit(common->free, static_cast<std::size_t>(token.value));
   common->marks = std::move(marks);
   return std::make_shared<constraint>(std::move(common));
 }

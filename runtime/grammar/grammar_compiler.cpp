@@ -88,8 +88,6 @@ class library_compiler final : public compiler {
 
 } // namespace
 
-bool is_available() noexcept { return true; }
-
 std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& vocabulary, std::uint32_t vocab_size,
                                         std::vector<token_id> end_ids, const compile_limits& limits) {
   return std::make_unique<library_compiler>(make_token_texts(vocabulary, vocab_size, end_ids), limits);

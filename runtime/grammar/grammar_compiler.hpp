@@ -26,16 +26,14 @@ struct grammar_source {
   bool operator==(const grammar_source&) const = default;
 };
 
-/// True if this build has a grammar library (docs/dependencies.md). Without one every compilation is refused
-/// with errc::unsupported.
-bool is_available() noexcept;
-
 /// Limits of a compilation.
 struct compile_limits {
   std::size_t max_source_bytes = 256U << 10U;
   std::size_t max_cached_bytes = 64U << 20U; ///< compiled grammars that are kept for later requests
 };
 
+/// Without a grammar library (docs/dependencies.md) a build refuses every compilation with errc::unsupported.
+///
 /// Compiles grammars for one vocabulary and keeps the most recently used ones. Thread-safe; a compilation
 /// takes milliseconds to seconds on the calling thread, so it must not be called on an actor's.
 class compiler {

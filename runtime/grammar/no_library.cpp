@@ -15,8 +15,6 @@ class refusing_compiler final : public compiler {
 
 } // namespace
 
-bool is_available() noexcept { return false; }
-
 std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& /*vocabulary*/,
                                         std::uint32_t /*vocab_size*/, std::vector<token_id> /*end_ids*/,
                                         const compile_limits& /*limits*/) {

@@ -30,10 +30,6 @@ inline constexpr std::uint32_t unbounded = 0xFFFFFFFF;
 /// and more than 64 "*", "+" and "?".
 expected<regex_node> parse_regex(std::string_view text);
 
-/// Whether `regex` matches a part of `text`, which is well-formed UTF-8. Time grows with the square of the
-/// text.
-bool matches(const regex_node& regex, std::string_view text);
-
 /// How characters are written in the text that is matched.
 enum class text_form : std::uint8_t {
   plain,

@@ -20,7 +20,7 @@ std::size_t prefix_size(const conjunct& one) {
 }
 
 std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max) {
-  if (max == 0U) return "";
+  if (max && *max == 0) return "";
   const std::string part = "(" + what + ")";
   if (!max && min == 0) return part + "*";
   if (!max) return part + "{" + std::to_string(min) + "} " + part + "*";
@@ -124,8 +124,8 @@ std::string schema_writer::other_member(const conjunction& schemas, const std::v
   if (rest.empty()) return "";
   if (keys.empty()) return add_rule("o", "json_string" + end + rest);
   // Without room for rules that tell the names from `keys` there are no other members.
-  if (!spend_places(std::min<std::size_t>(keys.size(), 64))) return "";
-  return add_rule("o", text_except({keys.begin(), keys.end()}) + end + rest);
+  const std::string name = text_except({keys.begin(), keys.end()});
+  return name.empty() ? "" : add_rule("o", name + end + rest);
 }
 
 std::string schema_writer::matched_member(const conjunction& schemas, const std::vector<std::string>& keys) {
@@ -212,7 +212,7 @@ std::string schema_writer::matched_member(const conjunction& schemas, const std:
         if (is_new) found->second = values_of(obeyed);
         return !found->second.empty();
       },
-      max_states);
+      max_states, algebra_.facts().automaton_work());
   if (failure()) return "";
   if (!automaton || !spend_places(automaton->states().size())) return refuse();
   const std::string first = automaton_rules(

@@ -76,6 +76,21 @@ const expected<regex_node>& schema_facts::regex(std::string_view pattern) {
   return regexes_.emplace(std::string(pattern), parse_regex(pattern)).first->second;
 }
 
+std::optional<bool> schema_facts::matches(std::string_view pattern, std::string_view text) {
+  constexpr std::size_t max_states = 256;
+  auto found = automata_.find(pattern);
+  if (found == automata_.end()) {
+    const auto& parsed = regex(pattern);
+    std::optional<text_automaton> made;
+    if (parsed)
+      made = text_automaton::make(
+          {{.regex = &*parsed}}, [](std::uint64_t obeyed) { return obeyed == 1; }, max_states,
+          automaton_work_);
+    found = automata_.emplace(std::string(pattern), std::move(made)).first;
+  }
+  return found->second ? std::optional(found->second->accepts(text)) : std::nullopt;
+}
+
 number_bounds bounds_of(const conjunction& schemas) {
   number_bounds out;
   for (const auto& [schema, parent] : schemas)
@@ -139,12 +154,9 @@ bool schema_algebra::is_required(const conjunction& schemas, std::string_view ke
 
 std::optional<bool> schema_algebra::matches_pattern(std::string_view pattern, std::string_view text,
                                                     schema_ptr where) {
-  constexpr std::size_t max_text = 1'000;
   constexpr std::size_t steps_per_spent = 64;
-  const auto& regex = facts_.regex(pattern);
-  if (!regex || text.size() > max_text) return std::nullopt;
-  if (!spend(1 + pattern.size() * text.size() / steps_per_spent, where)) return std::nullopt;
-  return matches(*regex, text);
+  if (!spend(1 + text.size() / steps_per_spent, where)) return std::nullopt;
+  return facts_.matches(pattern, text);
 }
 
 std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schemas, std::string_view key) {
@@ -183,7 +195,7 @@ std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schema
 void schema_algebra::refuse_pattern(std::string_view pattern, schema_ptr where, std::string_view keyword) {
   const auto& regex = facts_.regex(pattern);
   if (regex)
-    refuse(errc::unsupported, where, keyword, "a text is too long to be matched");
+    refuse(errc::unsupported, where, keyword, "this pattern is too large beside texts that the schema names");
   else
     refuse(regex.error().code(), where, keyword, regex.error().message());
 }

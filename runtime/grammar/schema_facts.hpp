@@ -5,6 +5,7 @@
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_document.hpp"
 #include "runtime/grammar/schema_types.hpp"
+#include "runtime/grammar/text_automaton.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,15 +42,22 @@ class schema_facts {
   bool lists(const boost::json::value& array, const std::string& value);
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
+  /// What may still be spent on automata for the document.
+  std::size_t& automaton_work() noexcept { return automaton_work_; }
   /// A pattern of the document.
   const expected<regex_node>& regex(std::string_view pattern);
+  /// Whether it matches a part of `text`, in time that grows as the text does; nullopt if it is wrong or its
+  /// automaton is too large.
+  std::optional<bool> matches(std::string_view pattern, std::string_view text);
 
  private:
   std::unordered_map<schema_ptr, type_set> types_;
   std::unordered_map<schema_ptr, std::set<std::string_view>> required_;
   std::unordered_map<const boost::json::value*, std::set<std::string>> listed_;
   std::unordered_map<const boost::json::value*, std::string> texts_;
+  std::size_t automaton_work_ = 8'000'000;
   std::map<std::string, expected<regex_node>, std::less<>> regexes_;
+  std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };
 
 /// The narrowest bounds of numbers. `is_exact` becomes false if one has more digits than this code handles.

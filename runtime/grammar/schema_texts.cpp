@@ -73,6 +73,8 @@ std::string schema_writer::text_except(const std::set<std::string>& texts) {
     if (is_complete || (longer.size() > max_beginnings && depth > 1)) break;
     beginnings = std::move(longer);
   }
+  constexpr std::size_t rules_per_place = 4; // few tokens go on as the texts do
+  if (!spend_places(1 + beginnings.size() / rules_per_place)) return "";
   const std::string prefix = new_name("k") + "_";
   std::map<std::string, std::string> names; // of the rules that match something
   const code_set& plain = raw_in_json();
@@ -194,7 +196,8 @@ std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from
   if (failure() || conditions.size() > max_results) return "";
   const auto make = [&] {
     return text_automaton::make(
-        conditions, [&](std::uint64_t obeyed) { return obeyed == wanted; }, max_states);
+        conditions, [&](std::uint64_t obeyed) { return obeyed == wanted; }, max_states,
+        algebra_.facts().automaton_work());
   };
   const auto quoted = [&](const text_automaton& automaton) {
     const std::string begin = automaton_rules(automaton, [](std::uint64_t) { return R"("\"")"; });
@@ -255,7 +258,13 @@ std::string schema_writer::text(const conjunction& schemas) {
     if (from == nullptr) from = schemas.front().schema, keyword = "";
     return limited_text(terms, from, keyword);
   }
-  if (!terms.excluded.empty()) return text_except(terms.excluded);
+  if (!terms.excluded.empty()) {
+    auto other = text_except(terms.excluded);
+    if (other.empty())
+      algebra_.refuse(errc::unsupported, schemas.front().schema, "",
+                      "so many negations of texts are not supported");
+    return other;
+  }
   if (!least && !most) return "json_string";
   return counted_text(schemas, least.value_or(0), most);
 }

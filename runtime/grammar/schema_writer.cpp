@@ -304,11 +304,12 @@ json_number ::= "-"? json_natural ("." [0-9]+)? ([eE] [+\-]? [0-9]{1,2})?
 )";
 }
 
-expected<std::string> schema_to_ebnf(std::string_view schema) {
+expected<std::string> schema_to_ebnf(std::string_view schema, std::size_t* num_steps) {
   auto document = schema_document::parse(schema);
   if (!document) return std::move(document).error();
   schema_writer writer(*document);
   std::string text = writer.write();
+  if (num_steps != nullptr) *num_steps = writer.num_steps();
   if (writer.failure()) return *writer.failure();
   if (text.empty()) return error(errc::invalid_argument, "schema: #: no value obeys it");
   return text;

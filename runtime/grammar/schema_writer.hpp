@@ -33,6 +33,7 @@ class schema_writer {
   /// The rules for the whole document; "" if no value obeys it.
   std::string write();
   const std::optional<error>& failure() const noexcept { return algebra_.failure(); }
+  std::size_t num_steps() const noexcept { return algebra_.num_steps(); }
 
  private:
   /// The name of the rule for values that obey all of `roots`.
@@ -82,7 +83,7 @@ class schema_writer {
   /// are too many.
   bool spend_places(std::size_t count);
   /// A JSON string, with quotes and without escapes, that is none of `texts`. Of many texts only the
-  /// beginnings are told apart: then it begins as none of them.
+  /// beginnings are told apart: then it begins as none of them. "" if there is no room for the rules.
   std::string text_except(const std::set<std::string>& texts);
 
   std::string array(const conjunction& schemas);

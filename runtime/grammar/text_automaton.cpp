@@ -11,7 +11,6 @@ namespace {
 using kind = regex_node::kind;
 
 constexpr std::size_t max_nodes = 6'000;
-constexpr std::size_t max_work = 4'000'000;
 
 const code_set& every_character() {
   static const code_set set = complement({});
@@ -152,6 +151,12 @@ class builder {
                        [](const machine& m) { return m.places.size() <= max_nodes; });
   }
 
+  std::size_t num_places() const {
+    std::size_t count = 0;
+    for (const auto& one : machines_) count += one.places.size();
+    return count;
+  }
+
   std::vector<places_at> start() {
     std::vector<places_at> out;
     for (const auto& one : machines_) out.push_back(closed(one, {one.begin * 2}, true));
@@ -232,11 +237,15 @@ class builder {
 
 std::optional<text_automaton> text_automaton::make(const std::vector<text_condition>& conditions,
                                                    const std::function<bool(std::uint64_t)>& is_wanted,
-                                                   std::size_t max_states) {
+                                                   std::size_t max_states, std::size_t& work) {
   constexpr std::size_t max_conditions = 64;
   if (conditions.size() > max_conditions) return std::nullopt;
   builder from(conditions);
-  if (!from.is_possible()) return std::nullopt;
+  const auto spend = [&](std::size_t count) {
+    work -= std::min(work, count);
+    return work > 0;
+  };
+  if (!from.is_possible() || !spend(from.num_places())) return std::nullopt;
   const auto borders = from.borders();
   text_automaton out;
   std::map<std::vector<places_at>, std::uint32_t> numbers;
@@ -253,8 +262,9 @@ std::optional<text_automaton> text_automaton::make(const std::vector<text_condit
     for (std::size_t k = 0; k + 1 < borders.size(); ++k) {
       const code_range range{borders[k], borders[k + 1] - 1};
       if (to_set({range}).empty()) continue; // halves of characters
+      const auto before = from.work();
       ways[number_of(from.next(now, range.first))].push_back(range);
-      if (from.work() + i * borders.size() > max_work || numbers.size() > max_states) return std::nullopt;
+      if (!spend(10 + from.work() - before) || numbers.size() > max_states) return std::nullopt;
     }
     state made{{}, from.obeyed(now), false, false};
     made.is_wanted = is_wanted(made.obeyed);
@@ -263,6 +273,19 @@ std::optional<text_automaton> text_automaton::make(const std::vector<text_condit
   }
   out.find_alive();
   return out;
+}
+
+bool text_automaton::accepts(std::string_view text) const {
+  std::uint32_t now = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto code = next_code_point(text, at);
+    const auto& edges = states_[now].edges;
+    const auto way = std::find_if(edges.begin(), edges.end(),
+                                  [&](const edge& e) { return code && contains(e.on, *code); });
+    if (way == edges.end()) return false;
+    now = way->to;
+  }
+  return states_[now].is_wanted;
 }
 
 void text_automaton::find_alive() {

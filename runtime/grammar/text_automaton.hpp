@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::grammar {
@@ -36,11 +37,14 @@ class text_automaton {
   };
 
   /// For at most 64 conditions, in at most `max_states` states; nullopt if that is not enough. `is_wanted`
-  /// tells by the obeyed conditions whether a text is asked for.
+  /// tells by the obeyed conditions whether a text is asked for. `work` is what may be spent, some
+  /// nanoseconds each: it becomes less.
   static std::optional<text_automaton> make(const std::vector<text_condition>& conditions,
                                             const std::function<bool(std::uint64_t)>& is_wanted,
-                                            std::size_t max_states);
+                                            std::size_t max_states, std::size_t& work);
 
+  /// Whether a text, which is well-formed UTF-8, is wanted.
+  bool accepts(std::string_view text) const;
   /// The first state is where a text begins.
   const std::vector<state>& states() const noexcept { return states_; }
   /// Characters of the longest text that is wanted, and of the longest beginning of such a text that is not

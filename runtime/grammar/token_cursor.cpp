@@ -1,5 +1,7 @@
 #include "runtime/grammar/token_cursor.hpp"
 
+#include "runtime/base/token_bits.hpp"
+
 #include <dlpack/dlpack.h>
 
 #include <algorithm>
@@ -9,15 +11,8 @@
 
 namespace paceline::grammar {
 
-namespace {
-
-constexpr std::size_t bits_per_word = 32;
-
-} // namespace
-
 token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts)
-    : texts_(std::move(texts)), matcher_(grammar),
-      mask_((texts_->vocab_size + bits_per_word - 1) / bits_per_word) {}
+    : texts_(std::move(texts)), matcher_(grammar), mask_(num_mask_words(texts_->vocab_size)) {}
 
 void token_cursor::keep(std::size_t num_tokens) {
   if (num_tokens == taken_.size()) return;
@@ -62,9 +57,7 @@ void token_cursor::fill_mask() {
   if (mask_is_current_) return;
   std::fill(mask_.begin(), mask_.end(), 0U);
   if (matcher_.IsTerminated()) {
-    for (const int token : matcher_.GetStopTokenIds())
-      mask_[static_cast<std::size_t>(token) / bits_per_word] |=
-          1U << static_cast<std::size_t>(token) % bits_per_word;
+    for (const int token : matcher_.GetStopTokenIds()) set_bit(mask_, static_cast<std::size_t>(token));
   } else {
     std::int64_t shape = static_cast<std::int64_t>(mask_.size());
     DLTensor tensor{};
@@ -74,15 +67,10 @@ void token_cursor::fill_mask() {
     tensor.dtype = {kDLInt, 32, 1};
     tensor.shape = &shape;
     matcher_.FillNextTokenBitmask(&tensor);
-    if (const std::size_t used = texts_->vocab_size % bits_per_word; used != 0)
+    if (const std::size_t used = texts_->vocab_size % mask_word_bits; used != 0)
       mask_.back() &= (1U << used) - 1U;
   }
   mask_is_current_ = true;
-}
-
-bool token_cursor::is_set(std::int32_t token) const noexcept {
-  const auto index = static_cast<std::size_t>(token);
-  return ((mask_[index / bits_per_word] >> (index % bits_per_word)) & 1U) != 0;
 }
 
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
@@ -147,7 +135,7 @@ bool token_cursor::has_longer(token_id token) {
                              [](std::string_view value, const auto& entry) { return value < entry.second; });
   fill_mask();
   for (; at != sorted.end() && std::string_view(at->second).starts_with(text); ++at)
-    if (is_set(at->first)) return true;
+    if (has_bit(mask_, static_cast<std::size_t>(at->first))) return true;
   return false;
 }
 

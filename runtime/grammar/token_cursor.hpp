@@ -35,7 +35,6 @@ class token_cursor final : public constraint_cursor {
   bool accept(token_id token);
   void keep(std::size_t num_tokens); ///< takes back all but the first `num_tokens`
   void fill_mask();
-  bool is_set(std::int32_t token) const noexcept;
   /// Whether a longer token than `token` may stand in its place.
   bool has_longer(token_id token);
   std::vector<token_id> tokens_of(const std::string& text) const;

@@ -34,9 +34,8 @@ std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
   switch (syntax) {
   case call_syntax::none:
   case call_syntax::harmony: // harmony_split
+  case call_syntax::llama3: // no marker begins its calls
     break;
-  case call_syntax::llama3:
-    return make_bare_call_reader(std::move(tools));
   case call_syntax::hermes:
   case call_syntax::mistral:
     return make_json_call_reader(syntax);

@@ -1,4 +1,5 @@
 #include "runtime/grammar/regex_syntax.hpp"
+#include "runtime/grammar/text_automaton.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,13 @@ namespace {
 bool finds(std::string_view pattern, std::string_view text) {
   const auto regex = parse_regex(pattern);
   EXPECT_TRUE(regex) << pattern;
-  return regex && matches(*regex, text);
+  std::size_t work = 1'000'000;
+  const auto automaton =
+      regex ? text_automaton::make(
+                  {{.regex = &*regex}}, [](std::uint64_t obeyed) { return obeyed == 1; }, 100, work)
+            : std::nullopt;
+  EXPECT_TRUE(automaton) << pattern;
+  return automaton && automaton->accepts(text);
 }
 
 TEST(regex, matches_as_ecmascript_does) {
@@ -25,9 +32,27 @@ TEST(regex, matches_as_ecmascript_does) {
   EXPECT_FALSE(finds("^.$", "\n"));
   EXPECT_TRUE(finds("^\\s\\S$", "\xC2\xA0x"));
   EXPECT_TRUE(finds("^(a*)*$", "aaa"));
+  EXPECT_TRUE(finds("x^|a$|^b", "ca"));
+  EXPECT_FALSE(finds("a$b|x^", "xab"));
   EXPECT_TRUE(finds("", ""));
   EXPECT_TRUE(finds("^a{3}$", "aaa"));
   EXPECT_FALSE(finds("^a{3}$", "aa"));
+}
+
+TEST(regex, automata_know_their_longest_texts) {
+  const auto make = [](const char* pattern, std::uint32_t min, std::size_t max_states) {
+    const auto regex = *parse_regex(pattern);
+    std::size_t work = 1'000'000;
+    return text_automaton::make(
+        {{.regex = &regex}, {.min_length = min}}, [](std::uint64_t obeyed) { return obeyed == 3; },
+        max_states, work);
+  };
+  EXPECT_EQ(make("^a{2,5}$", 0, 100)->longest_text(), 5U);
+  EXPECT_EQ(make("^a{2,5}$", 0, 100)->longest_beginning(), 1U);
+  EXPECT_EQ(make("^a*$", 3, 100)->longest_text(), std::nullopt);
+  EXPECT_EQ(make("^a*$", 3, 100)->longest_beginning(), 2U);
+  EXPECT_EQ(make("^(ab)*$", 0, 100)->longest_beginning(), std::nullopt);
+  EXPECT_FALSE(make("a.{8}$", 0, 100)) << "it has 512 states";
 }
 
 TEST(regex, refuses_what_it_cannot_keep) {

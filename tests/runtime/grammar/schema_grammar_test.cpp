@@ -90,5 +90,35 @@ TEST(schema, hostile_ones_end_in_an_error) {
     EXPECT_TRUE(schema_to_ebnf(text)) << text;
 }
 
+/// Steps of the work for a schema, which may be refused.
+std::size_t steps_for(const std::string& schema) {
+  std::size_t steps = 0;
+  static_cast<void>(schema_to_ebnf(schema, &steps));
+  return steps;
+}
+
+TEST(schema, work_grows_as_the_schema_does) {
+  const auto two_lists = [](int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += (i > 0 ? "," : "") + std::to_string(i);
+    return R"({"allOf": [{"enum": [)" + list + R"(]}, {"enum": [)" + list + "]}]}";
+  };
+  EXPECT_LT(steps_for(two_lists(4'000)), 3 * steps_for(two_lists(2'000)));
+  const auto required = [](int count) {
+    std::string names;
+    for (int i = 0; i < count; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\"";
+    return R"({"type": "object", "required": [)" + names + R"(], "additionalProperties": {"type": "null"}})";
+  };
+  EXPECT_LT(steps_for(required(1'200)), 3 * steps_for(required(600)));
+  std::string fan_out = R"({"$ref": "#/$defs/a0", "$defs": {)";
+  for (int i = 0; i < 25; ++i) {
+    const auto next = R"({"$ref": "#/$defs/a)" + std::to_string(i + 1) + "\"}";
+    fan_out += "\"a" + std::to_string(i) + R"(": {"anyOf": [)" + next + "," + next + "]},";
+  }
+  fan_out += R"("a25": {"type": "integer"}}})";
+  EXPECT_LE(steps_for(fan_out), 200'100U);
+  EXPECT_LE(steps_for(R"({"enum": [1], "not": )" + fan_out + "}"), 200'100U);
+}
+
 } // namespace
 } // namespace paceline::grammar
