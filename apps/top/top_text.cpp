@@ -134,7 +134,7 @@ std::string to_text(const top_figures& f, const std::string& url, std::size_t co
   if (f.state == "loading") out += format(" %.0f %%", 100 * f.load_progress);
   out += ", up " + duration(f.uptime) + ", " + bytes(f.resident_bytes) + "\n";
   out += format(
-      "%llu streams, %llu connections (%llu WebSockets)\n", static_cast<unsigned long long>(f.num_streams),
+      "streams: %llu, connections: %llu (WebSockets: %llu)\n", static_cast<unsigned long long>(f.num_streams),
       static_cast<unsigned long long>(f.connections), static_cast<unsigned long long>(f.websockets));
   if (!f.models.empty())
     out += format("\n%-24s %7s %7s %9s %9s %9s %12s %9s\n", "MODEL", "RUNNING", "WAITING", "TOKENS/S",

@@ -90,6 +90,57 @@ def test_rules_and_parameters_that_cannot_be_are_wrong_usage(flags):
     assert done.stdout == "" and done.stderr != ""
 
 
+def prompt_of(*arguments):
+    """The report of a run with the prompt "Hello"."""
+    done = subprocess.run([PACELINE, "run", "--model", "hash", "--prompt", "Hello", "--max-tokens", "3", "--json", *arguments],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["prompt_tokens"]
+
+
+def test_a_model_with_a_chat_template_gets_a_message():
+    template = ("--chat-template", "chatml")
+    raw = prompt_of()
+    message = prompt_of(*template)
+    assert prompt_of(*template, "--raw") == raw
+    assert prompt_of(*template, "--chat") == message != raw
+    told = prompt_of(*template, "--system", "Be brief.")
+    assert len(told) > len(message) and told[-len(message):] == message
+
+
+@pytest.mark.parametrize(
+    "flags, code, words",
+    [
+        (("--chat",), 69, "no chat template"),
+        (("--system", "x"), 1, "--system: the model has no chat template"),
+        (("--raw", "--chat"), 2, "--raw excludes --chat"),
+        (("--raw", "--system", "x"), 2, "--raw excludes --system"),
+    ],
+)
+def test_a_template_that_is_not_there_is_named(flags, code, words):
+    done = run(*flags)
+    assert done.returncode == code and words in done.stderr and done.stdout == ""
+
+
+def test_the_report_has_the_name_that_was_given():
+    assert json.loads(run("--json", "--alias", "mine").stdout)["model"] == "mine"
+
+
+def test_a_template_may_come_through_a_pipe():
+    command = f"{PACELINE} run --model hash --prompt Hello --max-tokens 3 --json --chat-template <(echo -n '[{{{{ messages[0].content }}}}]')"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    plain = prompt_of()
+    tokens = json.loads(done.stdout)["prompt_tokens"]
+    assert len(tokens) == 7 and tokens[1:-1] == plain[-5:], "in brackets, without BOS"
+
+
+@pytest.mark.parametrize("words", [("help",), ("help", "run"), ("run", "--help")])
+def test_help_may_be_a_word(words):
+    done = subprocess.run([PACELINE, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and f"Usage: paceline {'run ' if 'run' in words else '['}" in done.stdout
+
+
 @pytest.mark.parametrize("text", ["abcabcabc", "two\nlines", "ends with one\n"])
 def test_a_prompt_of_a_dash_is_standard_input(text):
     flags = ["--model", "hash", "--max-tokens", "20", "--ignore-eos", "--json"]

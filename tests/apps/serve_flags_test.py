@@ -147,3 +147,22 @@ def test_a_daemon_of_flags_alone(tmp_path):
         daemon.terminate()
         assert daemon.wait(timeout=30) == 0
         daemon.communicate()
+
+
+def test_the_weightless_example_chats():
+    """The first try of whoever has no model: the page, chats and responses need a chat template."""
+    example = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"]) / "config" / "examples" / "development.yaml"
+    daemon = subprocess.Popen([PACELINE, "serve", "--config", example], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = daemon.stdout.readline().split()[-1]
+        for path, body in [
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}),
+            ("/v1/responses", {"input": "Hello", "max_output_tokens": 4}),
+        ]:
+            request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                assert reply.status == 200
+    finally:
+        daemon.terminate()
+        assert daemon.wait(timeout=30) == 0
+        daemon.stdout.close()

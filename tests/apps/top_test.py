@@ -62,7 +62,7 @@ def test_once_shows_what_runs(daemon, busy):
 def test_a_pipe_gets_plain_text(daemon, busy):
     done = top(daemon.url, "--once", "--interval", "0.2")
     assert done.returncode == 0 and "\x1b" not in done.stdout
-    assert f"at {daemon.url}, serving" in done.stdout and "1 streams" in done.stdout
+    assert f"at {daemon.url}, serving" in done.stdout and "streams: 1, " in done.stdout
     assert re.search(r"^hash +1 +0 ", done.stdout, re.M), done.stdout
 
 

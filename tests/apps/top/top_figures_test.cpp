@@ -90,7 +90,7 @@ TEST(top_figures, a_daemon_that_was_started_again_has_no_negative_rates) {
 
 TEST(top_figures, text_shows_models_drafters_pools_and_streams) {
   const auto text = to_text(figures_between(sample(false), sample(true)), "http://h:1", 200);
-  for (const auto* part : {"paceline 1.2 at http://h:1, serving, up 1 h 01 min", "70 streams",
+  for (const auto* part : {"paceline 1.2 at http://h:1, serving, up 1 h 01 min", "streams: 70, ",
                            "drafter ngram", "accepted  80 % (70 % since the start)",
                            "[#####+++............] 5 active, 3 cached, 11 free of 20 blocks", "4.00\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
