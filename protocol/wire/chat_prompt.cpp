@@ -133,19 +133,23 @@ void argument_budget::take(field_reader& reader, const chat_message& message, st
 }
 
 bool read_content(field_reader& reader, std::optional<std::string>& out) {
-  const auto content = reader.find(spec("messages[].content", in::chat));
+  return read_text_parts(reader, spec("messages[].content", in::chat), out);
+}
+
+bool read_text_parts(field_reader& reader, const field_spec& row, std::optional<std::string>& out) {
+  const auto content = reader.find(row);
   if (!content) return !reader.failure();
   if (content->is_string()) {
     out = content->string();
     return true;
   }
   if (!content->is_array()) {
-    reader.fail("content", "must be a string or an array of parts, not " + std::string(kind_of(*content)));
+    reader.fail(row.name, "must be a string or an array of parts, not " + std::string(kind_of(*content)));
     return false;
   }
   out.emplace();
   bool is_first = true;
-  reader.for_each_object("content", content->elements(), [&](field_reader& part) {
+  reader.for_each_object(row.name, content->elements(), [&](field_reader& part) {
     if (!std::exchange(is_first, false)) *out += '\n';
     std::string text;
     read_part(part, text);

@@ -16,6 +16,7 @@ class object;
 namespace paceline::wire {
 
 class field_reader;
+struct field_spec;
 class json_writer;
 
 /// A function the assistant called in an earlier turn.
@@ -89,6 +90,8 @@ void judge_tool_demand(field_reader& reader, const std::string& tools, const too
 /// `refusal`, whose texts are joined by line breaks. Other parts are refused. `out` is unchanged without
 /// `content`. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
+/// The same of the field `row`.
+bool read_text_parts(field_reader& reader, const field_spec& row, std::optional<std::string>& out);
 
 /// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking,
 /// reasoning_effort.

@@ -382,16 +382,16 @@ const std::string_view reply_schemas = R"schemas({
 "input_item": {
   "type": "object", "required": ["id", "type", "status"],
   "properties": {
-    "id": {"type": "string"}, "type": {"enum": ["message", "function_call", "function_call_output"]},
+    "id": {"type": "string"}, "type": {"enum": ["message", "reasoning", "function_call", "function_call_output"]},
     "status": {"const": "completed"}, "role": {"enum": ["system", "user", "assistant"]},
     "content": {"type": "array", "items": @input_text}, "call_id": {"type": "string"}, "name": {"type": "string"},
-    "arguments": {"type": "string"}, "output": {"type": "string"}
+    "arguments": {"type": "string"}, "output": {"type": "string"}, "summary": {"type": "array", "maxItems": 0}
   }
 },
 "input_text": {
   "type": "object", "required": ["type", "text"],
   "properties": {
-    "type": {"enum": ["input_text", "output_text"]}, "text": {"type": "string"}, "annotations": {"type": "array", "maxItems": 0}
+    "type": {"enum": ["input_text", "output_text", "reasoning_text"]}, "text": {"type": "string"}, "annotations": {"type": "array", "maxItems": 0}
   }
 },
 "input_item_list": {

@@ -177,10 +177,22 @@ def test_the_scores_of_a_chat_are_those_of_its_text(client):
     assert [entry.token for part in streamed if part for entry in part.content] == [entry.token for entry in choice.logprobs.content]
 
 
-def test_options_for_reasoning_are_refused_where_the_template_has_its_own(start_daemon, tmp_path):
+def test_options_for_reasoning_are_what_the_template_makes_of_them(start_daemon, tmp_path):
     template = tmp_path / "thinking.jinja"
     template.write_text("{{ messages[-1].content }}{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
     daemon = start_daemon(**{"models.0.chat_template": template})
-    status, _, reply = daemon.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4, "reasoning_effort": "low"})
-    assert status == 400 and reply["error"]["param"] == "reasoning_effort"
-    assert daemon.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4, "chat_template_kwargs": {"enable_thinking": False}})[0] == 200
+
+    def num_prompt_tokens(**fields):
+        status, _, reply = daemon.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4} | fields)
+        return reply["usage"]["prompt_tokens"] if status == 200 else reply["error"]["param"]
+
+    on = num_prompt_tokens()
+    off = num_prompt_tokens(chat_template_kwargs={"enable_thinking": False})
+    assert off > on
+    assert num_prompt_tokens(enable_thinking=False) == num_prompt_tokens(reasoning_effort="none") == off
+    assert num_prompt_tokens(reasoning_effort="high") == on
+    assert num_prompt_tokens(reasoning_effort="no") == "reasoning_effort"
+    template.write_text("{{ messages[-1].content }}<think>")
+    daemon = start_daemon(**{"models.0.chat_template": template})
+    assert isinstance(num_prompt_tokens(reasoning_effort="medium"), int)
+    assert num_prompt_tokens(reasoning_effort="none") == "reasoning_effort", "it always reasons"

@@ -232,3 +232,44 @@ def test_messages_ask_for_a_call(client, path):
             assert [(block.type, block.name, list(block.input)) for block in named] == [("tool_use", "get_weather", ["city"])]
         assert {block.type for block in ask({"type": "none"}).content} == {"text"}
         assert other.messages.count_tokens(model="smollm2", messages=[{"role": "user", "content": "Hello"}]).input_tokens > 1
+
+
+def test_tools_beside_a_format_are_a_call_or_an_answer(client):
+    answer = {"type": "object", "properties": {"answer": {"type": "string", "maxLength": 20}}, "required": ["answer"], "additionalProperties": False}
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": answer, "strict": True}}
+    tools = [{"type": "function", "function": {"name": tool["name"], "parameters": tool["input_schema"]}} for tool in MESSAGE_TOOLS]
+    seen = set()
+    for talk, temperature in ((weather_talk(), 0), (sums_talk(), 0), (sums_talk(), 1), ([{"role": "user", "content": "Hello"}], 1)):
+        arguments = dict(model="smollm2", messages=talk, tools=tools, response_format=wanted, temperature=temperature, seed=2, max_tokens=64)
+        replies = [whole(client.chat.completions.create(**arguments)), joined(client.chat.completions.create(**arguments, stream=True))]
+        assert replies[0] == replies[1]
+        content, _, calls, finish = replies[0]
+        seen.add(finish)
+        if calls:
+            assert not content and finish == "tool_calls" and calls[0][0] in ("get_weather", "now") and json.loads(calls[0][1]) is not None
+        else:
+            assert finish == "stop" and list(json.loads(content)) == ["answer"]
+    assert "tool_calls" in seen
+    call = whole(client.chat.completions.create(**arguments, tool_choice="required"))
+    assert call[3] == "tool_calls"
+
+
+def test_a_streamed_call_names_itself_once(client):
+    chunks = client.chat.completions.create(model="smollm2", messages=weather_talk(), tools=TOOLS, temperature=0, max_tokens=48, stream=True)
+    deltas = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or []]
+    first, *rest = deltas
+    assert (first.index, first.type, first.function.name) == (0, "function", "get_weather") and first.id.startswith("call_")
+    assert rest and all((call.index, call.id, call.function.name) == (0, None, None) for call in rest)
+
+
+def test_outputs_of_calls_may_be_parts_of_text(client):
+    call = {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"}
+
+    def num_tokens(output):
+        items = ["Weather?", call, {"type": "function_call_output", "call_id": "c", "output": output}]
+        items[0] = {"role": "user", "content": items[0]}
+        return client.responses.create(model="smollm2", input=items, max_output_tokens=1).usage.input_tokens
+
+    assert num_tokens([{"type": "input_text", "text": "sunny"}]) == num_tokens("sunny")
+    with pytest.raises(openai.BadRequestError, match="only text is offered"):
+        num_tokens([{"type": "input_image", "image_url": "x"}])

@@ -56,8 +56,7 @@ std::size_t undecided_bytes(std::string_view text, std::string_view marker) noex
   return 0;
 }
 
-call_reader::outcome take_closing_tag(std::string& text) {
-  static constexpr std::string_view close = "</tool_call>";
+call_reader::outcome take_closing_tag(std::string& text, std::string_view close) {
   text.erase(0, std::min(text.find_first_not_of(" \n\r\t"), text.size()));
   if (text.compare(0, close.size(), close) == 0) {
     text.erase(0, close.size());

@@ -39,7 +39,9 @@ std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
 
 // The readers by family of syntax.
 std::unique_ptr<call_reader> make_json_call_reader(call_syntax syntax);
-std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools);
+/// `fenced`: a block of code, whose end follows the call.
+std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools,
+                                                   bool fenced = false);
 std::unique_ptr<call_reader> make_tagged_call_reader(call_syntax syntax,
                                                      std::shared_ptr<const tool_signatures> tools);
 std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
@@ -48,7 +50,7 @@ std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
 /// the marker with the text that follows.
 std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept;
 
-/// Takes blanks and </tool_call> from the beginning of `text`. The tag may be missing: `ended` as well.
-call_reader::outcome take_closing_tag(std::string& text);
+/// Takes blanks and `close` from the beginning of `text`. The tag may be missing: `ended` as well.
+call_reader::outcome take_closing_tag(std::string& text, std::string_view close = "</tool_call>");
 
 } // namespace paceline::wire

@@ -1,6 +1,7 @@
 #include "protocol/wire/output/call_split.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace paceline::wire {
@@ -8,6 +9,20 @@ namespace paceline::wire {
 namespace {
 
 constexpr std::string_view blank = " \t\r\n";
+
+/// Where the object of a bare call begins in `text`: at once, or behind the beginning of a block of code,
+/// into which Qwen2.5-Coder writes calls. npos: nowhere. nullopt: not known yet.
+std::optional<std::size_t> bare_call_begin(std::string_view text) {
+  if (text.front() == '{') return 0;
+  for (const std::string_view fence : {"```json", "```"}) {
+    if (fence.starts_with(text)) return std::nullopt;
+    if (!text.starts_with(fence)) continue;
+    const auto at = text.find_first_not_of(blank, fence.size());
+    if (at == std::string_view::npos) return std::nullopt;
+    return text[at] == '{' ? at : std::string_view::npos;
+  }
+  return std::string_view::npos;
+}
 
 } // namespace
 
@@ -34,10 +49,12 @@ bool call_split::find_call(output_items& out) {
     // Bare calls follow each other with ";" between them.
     const auto first = held_.find_first_not_of(calls_.num_calls() > 0 ? " \t\r\n;" : blank);
     if (first == std::string::npos) return false;
-    if (held_[first] == '{') {
-      opening_ = held_.substr(0, first);
-      held_.erase(0, first);
-      reader_ = make_bare_call_reader(tools_);
+    const auto begin = bare_call_begin(std::string_view(held_).substr(first));
+    if (!begin) return false;
+    if (*begin != std::string_view::npos) {
+      opening_ = held_.substr(0, first + *begin);
+      held_.erase(0, first + *begin);
+      reader_ = make_bare_call_reader(tools_, *begin > 0);
       num_before_ = calls_.num_begun();
       return true;
     }

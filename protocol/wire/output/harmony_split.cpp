@@ -272,7 +272,7 @@ void harmony_split::finish(output_items& out) {
     calls_.arguments(held_, out);
     break;
   case state::end:
-    if (!calls_.is_full()) add(rest, out);
+    if (!calls_.is_full() && !may_become(rest, ends)) add(rest, out);
     break;
   }
   calls_.end(out);

@@ -184,18 +184,24 @@ class hermes_reader final : public call_reader {
 /// The object itself is the call. An answer in JSON must not be taken for one, so the function must exist.
 class bare_reader final : public call_reader {
  public:
-  explicit bare_reader(std::shared_ptr<const tool_signatures> tools)
-      : tools_(std::move(tools)), call_(tools_.get()) {}
+  bare_reader(std::shared_ptr<const tool_signatures> tools, bool fenced)
+      : tools_(std::move(tools)), call_(tools_.get()), fenced_(fenced) {}
   outcome read(std::string& text, call_writer& calls, output_items& out) override {
-    const auto progress = feed(call_, text, num_read_, calls, out);
-    if (progress == json_call::progress::going) return outcome::wants_more;
-    return call_.begun() ? outcome::ended : outcome::no_call;
+    if (!done_) {
+      const auto progress = feed(call_, text, num_read_, calls, out);
+      if (progress == json_call::progress::going) return outcome::wants_more;
+      if (!call_.begun()) return outcome::no_call;
+      done_ = true;
+    }
+    return fenced_ ? take_closing_tag(text, "```") : outcome::ended;
   }
 
  private:
   std::shared_ptr<const tool_signatures> tools_;
   json_call call_;
+  bool fenced_;
   std::size_t num_read_ = 0;
+  bool done_ = false;
 };
 
 /// Behind [TOOL_CALLS]: a list of objects, or a name followed by its arguments.
@@ -305,8 +311,9 @@ std::unique_ptr<call_reader> make_json_call_reader(call_syntax syntax) {
   return std::make_unique<hermes_reader>();
 }
 
-std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools) {
-  return std::make_unique<bare_reader>(std::move(tools));
+std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools,
+                                                   bool fenced) {
+  return std::make_unique<bare_reader>(std::move(tools), fenced);
 }
 
 } // namespace paceline::wire

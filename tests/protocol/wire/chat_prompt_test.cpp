@@ -19,6 +19,15 @@ TEST(template_variables, hold_what_templates_expect) {
             R"({"role":"tool","content":"42","tool_call_id":"c1"}],"add_generation_prompt":true})");
 }
 
+TEST(template_variables, have_thoughts_under_both_names) {
+  chat_prompt prompt;
+  prompt.messages.push_back({"assistant", "x", "", {}, "", "hm"});
+  prompt.reasoning_effort = "low";
+  EXPECT_EQ(boost::json::serialize(template_variables(prompt)),
+            R"({"messages":[{"role":"assistant","content":"x","reasoning_content":"hm","thinking":"hm"}],)"
+            R"("add_generation_prompt":true,"reasoning_effort":"low"})");
+}
+
 TEST(template_variables, leave_out_what_the_client_did_not_set) {
   chat_prompt prompt;
   auto variables = template_variables(prompt);

@@ -29,6 +29,15 @@ TEST(input_items, a_turn_with_calls_is_several_items) {
     "first_id":"in_7_0","last_id":"in_7_4","has_more":false})"));
 }
 
+TEST(input_items, thoughts_are_an_item_before_their_turn) {
+  const std::vector<chat_message> thinking{{"assistant", "b", "", {}, "", "hm"}};
+  const auto items =
+      json::parse(input_item_list("resp_7", thinking, {20, false, ""}).value().text()).at("data");
+  EXPECT_EQ(items.at(0), json::parse(R"({"id":"in_7_0","status":"completed","type":"reasoning","summary":[],)"
+                                     R"("content":[{"type":"reasoning_text","text":"hm"}]})"));
+  EXPECT_EQ(items.at(1).at("type"), "message");
+}
+
 TEST(input_items, are_told_in_pages) {
   std::string ids;
   item_page page;

@@ -15,7 +15,7 @@ TEST(response_request, reads_text_and_items) {
     {"role":"user","content":"a"},
     {"type":"message","role":"assistant","content":[{"type":"output_text","text":"b","annotations":[]}],"id":"m","status":"completed"},
     {"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
-    {"type":"function_call_output","call_id":"c","output":"7"}])");
+    {"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"7"}]}])");
   ASSERT_TRUE(request) << request.failure().message;
   ASSERT_EQ(request->input.size(), 3U);
   EXPECT_EQ(request->input[1].content, "b");
@@ -57,7 +57,29 @@ TEST(response_request, names_what_it_refuses) {
       R"("input":"x","reasoning":{"effort":null},"text":{"format":{"type":"text"}},"truncation":"disabled")"));
 }
 
-TEST(response_request, drops_thoughts_that_clients_send_back) {
+TEST(response_request, gives_thoughts_to_the_turn_behind_them) {
+  const std::string thought =
+      R"({"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"%"}]},)";
+  const auto thoughts = [&](char name) {
+    auto out = thought;
+    return out.replace(out.find('%'), 1, 1, name);
+  };
+  const auto request =
+      parse("\"input\":[" + thoughts('a') + R"({"role":"user","content":"x"},)" + thoughts('b') +
+            R"({"role":"assistant","content":"y"},)" + thoughts('c') +
+            R"({"type":"function_call","name":"f"},)" + thoughts('d') + thoughts('e') +
+            R"({"type":"function_call_output","output":"z"},)" + thoughts('f') + thoughts('g') +
+            R"({"role":"assistant","content":"w"},)" + thoughts('h') + R"({"role":"user","content":"v"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  ASSERT_EQ(request->input.size(), 5U);
+  EXPECT_EQ(request->input[0].reasoning, "");
+  EXPECT_EQ(request->input[1].reasoning, "b\n\nc") << "the call goes on with the text";
+  EXPECT_EQ(request->input[1].tool_calls.size(), 1U);
+  EXPECT_EQ(request->input[3].reasoning, "f\n\ng");
+  EXPECT_EQ(request->input[3].content, "w");
+}
+
+TEST(response_request, drops_thoughts_without_text) {
   const auto request =
       parse(R"("input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_1","summary":[]},
     {"type":"function_call","name":"f"},{"type":"function_call","name":"g"}])");

@@ -30,6 +30,8 @@ TEST(conversation_store, is_bounded_in_bytes) {
   EXPECT_GT(store.num_entries(), 2U);
   store.put("huge", turn(20'000));
   EXPECT_FALSE(store.find("huge"));
+  store.put("thoughts", {{"assistant", "x", "", {}, "", std::string(20'000, 'x')}});
+  EXPECT_FALSE(store.find("thoughts"));
   EXPECT_TRUE(store.find("49"));
 }
 

@@ -80,6 +80,8 @@ class writer {
                                          "<|tool_call_end|>",
                                          "<|tool_call>",
                                          "<tool_call|>",
+                                         "```",
+                                         "```json\n",
                                          "<|\"|>",
                                          "<think>",
                                          "</think>",

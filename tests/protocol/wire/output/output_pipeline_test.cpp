@@ -58,6 +58,14 @@ const spelled_output outputs[] = {
      "call_0 weather({\"city\": \"Ul)"}, // cut by the token limit
     {call_syntax::hermes, "{\"name\": \"now\", \"arguments\": {}}\n<tool_call>{\"name\":\"now\"}</tool_call>",
      "call_0 now({}) | call_1 now({})"}, // small models leave out the tags
+    {call_syntax::hermes,
+     "```json\n{\n  \"name\": \"now\",\n  \"arguments\": {}\n}\n```\n```\n{\"name\": \"now\"}\n``` after",
+     "call_0 now({}) | call_1 now({}) | after"}, // Qwen2.5-Coder
+    {call_syntax::hermes, "```json\n{\"name\": \"then\"}\n```", "```json\n{\"name\": \"then\"}\n```"},
+    {call_syntax::hermes, "```json\n[1]\n```", "```json\n[1]\n```"},
+    {call_syntax::hermes, "```python\n{}\n```", "```python\n{}\n```"},
+    {call_syntax::hermes, "`now`", "`now`"},
+    {call_syntax::hermes, "``", "``"},
     {call_syntax::hermes, "{\"name\": \"then\", \"arguments\": {}}",
      "{\"name\": \"then\", \"arguments\": {}}"},
     {call_syntax::hermes, "a {\"name\": \"now\"}", "a {\"name\": \"now\"}"},
