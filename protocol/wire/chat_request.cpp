@@ -25,8 +25,7 @@ void read_template_arguments(field_reader& outer, chat_request& out) {
   reader.accept(own);
   reader.accept(alias);
   for (const auto& name : reader.ignored())
-    reader.fail(
-        unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
+    reader.fail(unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
   if (reader.failure()) outer.fail(*reader.failure());
 }
 

@@ -34,7 +34,7 @@ std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
   switch (syntax) {
   case call_syntax::none:
   case call_syntax::harmony: // harmony_split
-  case call_syntax::llama3: // no marker begins its calls
+  case call_syntax::llama3:  // no marker begins its calls
     break;
   case call_syntax::hermes:
   case call_syntax::mistral:
