@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <histedit.h>
 #include <iostream>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace paceline::apps {
@@ -83,9 +82,7 @@ class editing_reader final : public line_reader {
     if (file_.empty()) return;
     std::error_code failed;
     fs::create_directories(file_.parent_path(), failed);
-    const auto mask = umask(077); // a history may hold anything
-    history(history_.get(), &event_, H_SAVE, file_.c_str());
-    umask(mask);
+    history(history_.get(), &event_, H_SAVE, file_.c_str()); // which takes the file from all others
   }
 
  private:

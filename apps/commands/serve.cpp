@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
+#include <set>
 #include <string_view>
 #include <sys/resource.h>
 #include <utility>
@@ -58,6 +59,12 @@ exit_code start_code_for(const error& e) {
 /// from the configuration.
 exit_code edge_code_for(const error& e) {
   return e.code() == errc::resource_exhausted ? exit_unavailable : exit_config;
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string out;
+  for (const auto& name : names) out += (out.empty() ? "" : ",") + name;
+  return out;
 }
 
 using config::log_level;
@@ -186,21 +193,28 @@ class daemon {
     log_->set_level(fresh.config.logging.level);
     if (const auto opened = log_->reopen(); !opened)
       log_->write(log_level::warning, opened.error().message());
-    std::string changed;
-    std::string later;
+    tell_changes(fresh, changes);
+    running_ = std::move(fresh);
+    if (is_ready_) manager_.ready("listening on " + edge.address());
+  }
+
+  /// Logs the options that changed and those that need a restart. An option whose file has other contents
+  /// than before has changed, too.
+  void tell_changes(const config::load_result& fresh, const server::edge_changes& changes) {
+    std::set<std::string> changed;
+    std::set<std::string> later;
     for (const auto& [path, reloadable] : config::changed(running_, fresh))
-      if (reloadable) changed += (changed.empty() ? "" : ",") + path;
+      if (reloadable) changed.insert(path);
     for (const auto& [path, reloadable] : config::changed(started_, fresh))
-      if (!reloadable) later += (later.empty() ? "" : ",") + path;
+      if (!reloadable) later.insert(path);
+    if (changes.keys.any()) changed.insert("server.api_keys_file");
+    if (changes.certificate) changed.insert("server.tls.certificate");
     log_->write(log_level::info, "configuration read again",
-                {{"changed", changed}, {"after_restart", later}});
-    if (const auto& keys = changes.keys;
-        keys.any()) // the option has the same path as before: what it names has changed
+                {{"changed", joined(changed)}, {"after_restart", joined(later)}});
+    if (const auto& keys = changes.keys; keys.any())
       log_->write(log_level::info, "keys changed",
                   {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});
     if (changes.certificate) tell_certificate(*changes.certificate);
-    running_ = std::move(fresh);
-    if (is_ready_) manager_.ready("listening on " + edge.address());
   }
 
   /// `last_words`: what the log says if no request was cut short.

@@ -142,3 +142,20 @@ def test_keys_are_sent(tmp_path):
 def test_what_cannot_be_is_named(arguments, code, words):
     done = top(*arguments, "--once")
     assert done.returncode == code and words in done.stderr and done.stdout == ""
+
+
+def test_certificates_are_checked(tmp_path):
+    for name, subject in (("server", "localhost"), ("other", "elsewhere")):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={subject}",
+             "-addext", f"subjectAltName=DNS:{subject}", "-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem"],
+            check=True, capture_output=True,
+        )
+    running = Daemon(tmp_path, **{"server.tls.certificate": tmp_path / "server.pem", "server.tls.key": tmp_path / "server.key"})
+    url = f"https://localhost:{running.port}"
+    trusted = ("--once", "--interval", "0.1", "--ca-file", tmp_path / "server.pem")
+    assert top(url, *trusted).returncode == 0
+    assert top(f"https://127.0.0.1:{running.port}", *trusted).returncode == 69, "the certificate is of another name"
+    assert top(url, "--once", "--ca-file", tmp_path / "other.pem").returncode == 69
+    assert top(f"http://localhost:{running.port}", "--once").returncode != 0
+    assert running.stop() == 0

@@ -57,6 +57,8 @@ def test_the_log_counts_keys_that_changed_and_names_none(start_daemon, tmp_path)
     _, log = daemon.process.communicate(timeout=30)
     [line] = [line for line in log.splitlines() if "keys changed" in line]
     assert "added=2 removed=1 other_rights=1" in line
+    first, second = [line for line in log.splitlines() if "configuration read again" in line]
+    assert "changed=server.api_keys_file " in first and "api_keys_file" not in second
     assert "secret" not in log
 
 

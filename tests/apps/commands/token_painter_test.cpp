@@ -49,6 +49,17 @@ TEST(token_painter, a_text_that_lags_behind_keeps_the_colours_of_its_tokens) {
   EXPECT_EQ(painter.show(second), "\x1b[36mb\x1b[0mc");
 }
 
+TEST(token_painter, a_token_whose_text_comes_in_two_parts_keeps_its_colour) {
+  token_painter painter(vocabulary(), true);
+  auto first = round_of("", 1, 1, true);
+  first.tokens = {token_id{264}, token_id{'x'}};
+  first.text = "[26"; // "4" may be the beginning of a stop string
+  EXPECT_EQ(painter.show(first), "\x1b[32m[26\x1b[0m");
+  token_event rest;
+  rest.text = "4]x";
+  EXPECT_EQ(painter.show(rest), "\x1b[32m4]\x1b[0m\x1b[36mx\x1b[0m");
+}
+
 TEST(token_origin, a_round_that_ended_within_its_draft_has_accepted_tokens_only) {
   const auto event = round_of("bc", 4, 3, false); // a stop token was the third
   EXPECT_EQ(origin_of(event, 0), token_origin::accepted);
