@@ -105,7 +105,7 @@ void call_split::finish(output_items& out) {
     add_text(opening_, out); // not enough of a call to be one
   } else if (reader_) {
     reader_->finish(held_, calls_, out);
-    calls_.end(out);
+    calls_.cut(out);
     behind_call_ = true;
   }
   reader_.reset();

@@ -29,8 +29,12 @@ class call_writer {
   }
   /// Ends the open call, if there is one. A call without arguments gets an empty object.
   void end(output_items& out) {
+    if (open_ && !has_arguments_) arguments("{}", out);
+    cut(out);
+  }
+  /// The same for a call that is not complete: without arguments it has none.
+  void cut(output_items& out) {
     if (!open_) return;
-    if (!has_arguments_) arguments("{}", out);
     open_ = false;
     if (num_begun_ <= max_calls_) out.push_back({output_item::kind::call_end, {}, num_begun_ - 1, {}});
   }

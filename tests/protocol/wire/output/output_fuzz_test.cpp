@@ -348,6 +348,7 @@ TEST(output_fuzz, arguments_between_tags_and_literals_are_json) {
       auto text = model.output();
       text = model.damaged(std::move(text));
       auto all = arguments_of(read(plan_of(syntax), {text}));
+      if (!all.empty() && all.back().empty()) all.pop_back(); // cut in front of its arguments
       if (all.empty()) continue;
       for (const auto* end : {"}", "\"}"}) // cut between two arguments, or in the last one
         if (parse_object(all.back() + end)) all.back() += end;

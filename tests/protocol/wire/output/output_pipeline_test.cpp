@@ -56,6 +56,16 @@ const spelled_output outputs[] = {
     {call_syntax::hermes, "<tool_call>{\"name\": 7}</tool_call>", "<tool_call>{\"name\": 7}</tool_call>"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
      "call_0 weather({\"city\": \"Ul)"}, // cut by the token limit
+    {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"argu", "call_0 weather()"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=weather><parameter=city>\nUlm\n</parameter>\n<parameter=note>\nIt \"r",
+     "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r)"},
+    {call_syntax::qwen3_coder, "<tool_call><function=weather><parameter=ci",
+     "call_0 weather() | <parameter=ci"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=weather>Wait.<parameter=city>Ulm</parameter></function></tool_call>",
+     "call_0 weather({\"city\": \"Ulm\"}) | Wait."},
+    {call_syntax::mistral, "[TOOL_CALLS]now and[ARGS]{}", "[TOOL_CALLS]now and[ARGS]{}"},
     {call_syntax::hermes, "{\"name\": \"now\", \"arguments\": {}}\n<tool_call>{\"name\":\"now\"}</tool_call>",
      "call_0 now({}) | call_1 now({})"}, // small models leave out the tags
     {call_syntax::hermes,
