@@ -41,8 +41,8 @@ class schema_algebra {
 
   schema_document& document() noexcept { return document_; }
   schema_facts& facts() noexcept { return facts_; }
-  /// Steps of work so far; above 200,000 the schema is refused.
-  std::size_t num_steps() const noexcept { return steps_; }
+  /// Steps of work so far, of which above 200,000 the schema is refused, and values that were read once.
+  std::size_t num_steps() const noexcept { return steps_ + facts_.num_read(); }
   bool spend(std::size_t steps, schema_ptr where);
   const std::optional<error>& failure() const noexcept { return failure_; }
   void refuse(errc code, schema_ptr where, std::string_view keyword, std::string_view rule);

@@ -186,6 +186,8 @@ std::string schema_writer::matched_member(const conjunction& schemas, const std:
   for (const auto& texts : listed) put({.texts = &texts}, true);
   for (const auto& [regex, is_wanted] : terms.regexes) put({.regex = regex}, is_wanted);
   if (terms.format != nullptr) put({.regex = regex_of(from, keyword, terms.format->pattern)}, true);
+  // Only of short texts the pattern of a format is exact enough.
+  if (terms.format != nullptr) terms.most = std::min(terms.most.value_or(60), 60U);
   if (terms.least || terms.most)
     put({.min_length = terms.least.value_or(0), .max_length = terms.most.value_or(unbounded)}, true);
   if (failure()) return "";

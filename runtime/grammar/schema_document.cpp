@@ -16,6 +16,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t max_copied_nodes = 50'000;
+constexpr std::size_t max_scope_entries = 20'000; // in all scopes together
+constexpr std::size_t max_uri_bytes = 2'048;
 /// The base of a document without "$id" at its root.
 constexpr std::string_view default_uri = "schema:///root";
 
@@ -51,6 +53,7 @@ schema_ptr child(schema_ptr value, const std::string& step) {
 
 /// A reference, without its fragment, relative to `base`. What is no URI stays as it is.
 std::string resolved(const std::string& base, std::string_view reference) {
+  if (base.size() + reference.size() > max_uri_bytes) return std::string(reference);
   const auto base_url = boost::urls::parse_uri(base);
   const auto relative = boost::urls::parse_uri_reference(reference);
   boost::urls::url out;
@@ -156,11 +159,14 @@ void schema_document::index(schema_ptr value, node where, role what, bool declar
 
 std::uint32_t schema_document::entered(std::uint32_t outer, std::uint32_t resource) {
   const auto& own = resources_[resource].dynamic_anchors;
-  if (own.empty()) return outer;
+  if (own.empty() || num_scope_entries_ > max_scope_entries) return outer; // `resolve` refuses what follows
   anchor_map all = scopes_[outer];
   all.insert(own.begin(), own.end());
+  if (all.size() == scopes_[outer].size()) return outer;
   const auto [found, is_new] = scope_ids_.emplace(all, static_cast<std::uint32_t>(scopes_.size()));
-  if (is_new) scopes_.push_back(std::move(all));
+  if (!is_new) return found->second;
+  num_scope_entries_ += all.size();
+  scopes_.push_back(std::move(all));
   return found->second;
 }
 
@@ -234,6 +240,8 @@ expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t 
   if (found == nodes_.end()) return target; // within a value that is no schema
   const node at = found->second;
   scope = entered(scope, at.resource);
+  if (num_scope_entries_ > max_scope_entries)
+    return refusal(errc::unsupported, from, "", "the dynamic scopes are too many");
   if (scope == at.scope) return target;
   const schema_ptr original = resources_[at.resource].root;
   auto& copy = copies_[{original, scope}];
@@ -245,7 +253,7 @@ expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t 
     index(copy, where, role::schema, false);
     num_copied_ += nodes_.size() - before;
     if (num_copied_ > max_copied_nodes)
-      return refusal(errc::unsupported, from, "$dynamicRef", "the dynamic scopes are too many");
+      return refusal(errc::unsupported, from, "", "the dynamic scopes are too many");
   }
   std::vector<const node*> steps;
   for (schema_ptr step = target; step != original; step = steps.back()->parent)

@@ -92,6 +92,7 @@ class schema_document {
   std::map<anchor_map, std::uint32_t> scope_ids_;
   std::map<std::pair<schema_ptr, std::uint32_t>, schema_ptr> copies_; ///< of roots of resources
   std::vector<const boost::json::value*> handles_;
+  std::size_t num_scope_entries_ = 0;
   std::size_t num_copied_ = 0; ///< nodes of copies
   bool has_unevaluated_ = false;
   std::optional<error> failure_; ///< of `parse`

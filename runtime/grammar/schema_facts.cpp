@@ -35,6 +35,7 @@ type_set schema_facts::types_of(schema_ptr schema) {
   if (const auto* only = member(schema, "const")) types &= type_of(*only);
   if (const auto* values = member(schema, "enum")) {
     type_set listed = 0;
+    num_read_ += values->get_array().size();
     for (const auto& value : values->get_array()) listed |= type_of(value);
     types &= listed;
   }
@@ -53,14 +54,14 @@ bool schema_facts::is_required(schema_ptr schema, std::string_view key) {
   const auto [found, is_new] = required_.try_emplace(schema);
   if (is_new)
     for (const auto& name : required->get_array())
-      found->second.emplace(name.get_string().data(), name.get_string().size());
+      ++num_read_, found->second.emplace(name.get_string().data(), name.get_string().size());
   return found->second.contains(key);
 }
 
 bool schema_facts::lists(const json::value& array, const std::string& value) {
   const auto [found, is_new] = listed_.try_emplace(&array);
   if (is_new)
-    for (const auto& one : array.get_array()) found->second.insert(canonical_text(one));
+    for (const auto& one : array.get_array()) ++num_read_, found->second.insert(canonical_text(one));
   return found->second.contains(value);
 }
 

@@ -42,6 +42,8 @@ class schema_facts {
   bool lists(const boost::json::value& array, const std::string& value);
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
+  /// Values that were read to find what is kept.
+  std::size_t num_read() const noexcept { return num_read_; }
   /// What may still be spent on automata for the document.
   std::size_t& automaton_work() noexcept { return automaton_work_; }
   /// A pattern of the document.
@@ -55,6 +57,7 @@ class schema_facts {
   std::unordered_map<schema_ptr, std::set<std::string_view>> required_;
   std::unordered_map<const boost::json::value*, std::set<std::string>> listed_;
   std::unordered_map<const boost::json::value*, std::string> texts_;
+  std::size_t num_read_ = 0;
   std::size_t automaton_work_ = 8'000'000;
   std::map<std::string, expected<regex_node>, std::less<>> regexes_;
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
