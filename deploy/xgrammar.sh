@@ -9,8 +9,9 @@ version=0.2.8
 sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 archive=.cache/downloads/xgrammar-$version.tar.gz
 prefix=$PWD/.cache/xgrammar
+stamp="$version, quiet"
 
-if [ -f "$prefix/version" ] && [ "$(cat "$prefix/version")" = "$version" ]; then
+if [ -f "$prefix/version" ] && [ "$(cat "$prefix/version")" = "$stamp" ]; then
   echo "xgrammar: $prefix is up to date" >&2
   exit 0
 fi
@@ -45,8 +46,8 @@ mkdir "$work/build"
 echo 'set(XGRAMMAR_BUILD_PYTHON_BINDINGS OFF)' > "$work/build/config.cmake"
 options=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/install" -DCMAKE_INSTALL_LIBDIR=lib
          # The package's own flags come first: these switch off its link-time optimization, whose objects need the very
-         # compiler that made them, and its -Werror.
-         -DCMAKE_CXX_FLAGS="-fno-lto -w" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG")
+         # compiler that made them, and its -Werror. Its messages go to runtime/grammar instead of the standard error stream.
+         -DCMAKE_CXX_FLAGS="-fno-lto -w -DXGRAMMAR_LOG_CUSTOMIZE=1" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG")
 if command -v ccache > /dev/null; then
   options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1 # the folder has another name each time
@@ -61,7 +62,7 @@ if ! { cmake -S "$source" -B "$work/build" "${options[@]}" && cmake --build "$wo
 fi
 mkdir -p "$work/install/share"
 cp "$source/LICENSE" "$source/NOTICE" "$work/install/share/"
-echo "$version" > "$work/install/version"
+echo "$stamp" > "$work/install/version"
 rm -rf "$prefix"
 mv "$work/install" "$prefix"
 echo "xgrammar: $prefix" >&2

@@ -10,7 +10,21 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <utility>
+
+/// What the library asks of a program that was built with XGRAMMAR_LOG_CUSTOMIZE (deploy/xgrammar.sh). Otherwise
+/// it writes warnings to the standard error stream, such as one for each request whose text ends a character
+/// behind its limit.
+namespace xgrammar {
+
+[[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message);
+}
+void LogMessageImpl(const std::string&, int, int, const std::string&) {}
+
+} // namespace xgrammar
 
 namespace paceline::grammar {
 
@@ -32,11 +46,9 @@ class compiled_constraint final : public token_constraint {
   std::size_t num_bytes_;
 };
 
-/// What the library says about a grammar, without what it says about itself: "[time] file:line: " in front.
+/// What the library says about a grammar, without what it says about its own code.
 std::string message_of(const std::exception& failure) {
   std::string_view text = failure.what();
-  if (text.starts_with('['))
-    if (const auto end = text.find(": "); end != std::string_view::npos) text.remove_prefix(end + 2);
   if (const auto end = text.find("is false: ");
       text.starts_with("Check failed") && end != std::string_view::npos)
     text.remove_prefix(end + 10);

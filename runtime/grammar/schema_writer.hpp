@@ -112,7 +112,16 @@ class schema_writer {
   std::vector<std::string> named_keys(const conjunction& schemas);
   /// A rule for a member that no schema names; "" if there can be none.
   std::string other_member(const conjunction& schemas, const std::vector<std::string>& keys);
+  /// The same where names must pass tests.
   std::string matched_member(const conjunction& schemas, const std::vector<std::string>& keys);
+  struct name_tests;
+  enum class names_found { none, tested, unsupported };
+  void collect_patterns(const conjunction& schemas, name_tests& to);
+  names_found collect_names(name_tests& to);
+  /// False if there are too many.
+  bool put_name_tests(name_tests& to);
+  /// A rule for the value of a member whose name obeys these conditions.
+  std::string value_of_member(const conjunction& schemas, const name_tests& tests, std::uint64_t obeyed);
   std::string members(const std::vector<object_member>& named, const std::string& other, std::uint32_t min,
                       std::uint32_t max);
 
