@@ -73,6 +73,9 @@ class validator {
       fail(path + "name", "'none' stands for plain decoding");
     else if (!names.insert(d.name).second && d.name != "none")
       fail(path + "name", "another drafter of the model is called '" + d.name + "'");
+    if (d.kind == "none" && d.name != "none")
+      fail(path + "kind",
+           "a drafter needs a kind, such as ngram or suffix; only the drafter 'none' has none");
     const bool has_model = d.kind == "model" || d.kind == "cascade", has_head = drafts_with_head(d.kind);
     const bool has_file = has_model || has_head;
     if (has_file && d.path.empty()) fail(path + "path", "a drafter of kind " + d.kind + " needs a path");

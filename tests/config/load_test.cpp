@@ -116,6 +116,8 @@ const bad_file bad_files[] = {
      "no drafter is called 'x'; there are auto, forced, ngram, none, prediction, suffix"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{kind: ngram}]}]",
      "models.0.drafters.0.name: a drafter needs a name"},
+    {"!version: 1\nmodels: [{kind: hash, drafters: [{name: ngram}]}]",
+     "models.0.drafters.0.kind: a drafter needs a kind"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: dspork}]}]",
      "models.0.drafters.0.kind: 'dspork' is not one of none, ngram, suffix, prediction"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: model}]}]",
