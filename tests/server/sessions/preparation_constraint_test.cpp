@@ -1,0 +1,139 @@
+// Constraints of requests: what is compiled for them, and when.
+#include "server/sessions/preparation.hpp"
+
+#include "scripted_backend.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paceline::server {
+namespace {
+
+/// A constraint that allows any tokens.
+class no_constraint final : public token_constraint {
+  class cursor final : public constraint_cursor {
+   public:
+    std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
+      return all_;
+    }
+    std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
+                            std::span<const token_id> next) override {
+      return next.size();
+    }
+    void append_forced(std::span<const token_id>, std::size_t, std::vector<token_id>&) override {}
+
+   private:
+    std::vector<std::uint32_t> all_ = std::vector<std::uint32_t>(10, 0xFFFFFFFFU);
+  };
+
+ public:
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(); }
+  std::size_t num_bytes() const noexcept override { return 0; }
+};
+
+TEST(preparation_of_constraints, a_call_in_harmony_is_asked_for_by_its_header) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  model.format.calls = call_syntax::harmony;
+  model.constraint = std::make_shared<const no_constraint>();
+  const auto prepared = [&](const std::string& members) {
+    return prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":)"
+        R"({"type":"object","required":["a"]}}},{"type":"function","function":{"name":"g"}}])" +
+            members + "}");
+  };
+  const auto num_allowed = [&](const wire::parsed<prepared_completion>& made, const std::string& text) {
+    return made->sequences[0].constraint->begin()->num_allowed({}, {},
+                                                               *model.encode(text, false, true, 4096));
+  };
+  const auto free = prepared("");
+  EXPECT_TRUE(free->output.in_harmony);
+  EXPECT_FALSE(free->sequences[0].skip_special_tokens);
+  EXPECT_FALSE(free->sequences[0].constraint);
+
+  const auto asked = prepared(R"(,"tool_choice":"required")");
+  ASSERT_TRUE(asked) << asked.failure().message;
+  EXPECT_EQ(asked->output.calls, call_syntax::harmony);
+  EXPECT_EQ(asked->output.max_calls, 1U);
+  ASSERT_EQ(model.compiled.size(), 2U);
+  EXPECT_EQ(model.compiled[0].text, R"({"type":"object","required":["a"]})");
+  EXPECT_EQ(model.compiled[1].text, R"({"type":"object"})");
+  for (const std::string name : {"f", "g"}) {
+    const auto call = "<|channel|>commentary to=functions." + name + " <|constrain|>json<|message|>{";
+    EXPECT_EQ(num_allowed(asked, call), call.size());
+  }
+  EXPECT_EQ(num_allowed(asked, "<|channel|>final"), 11U);
+  const auto named = prepared(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})");
+  EXPECT_EQ(num_allowed(named, "<|channel|>commentary to=functions.f"), 35U);
+
+  const auto* chat =
+      R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}})";
+  const auto constrained = prepare_chat(edge.context, {}, chat);
+  EXPECT_EQ(num_allowed(constrained, "<|channel|>final<|message|>{"), 28U);
+  EXPECT_EQ(num_allowed(constrained, "{"), 0U);
+  const auto either = prepared(R"(,"response_format":{"type":"json_object"})");
+  EXPECT_EQ(num_allowed(either, "<|channel|>final<|message|>{"), 28U);
+  EXPECT_EQ(num_allowed(either, "<|channel|>commentary to=functions.g"), 36U);
+}
+
+TEST(preparation_of_constraints, nothing_is_compiled_for_a_request_that_is_refused_for_something_else) {
+  const std::string turns = R"("messages":[{"role":"user","content":"x"}])";
+  const auto completion = [](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_completion(edge, {}, R"({"prompt":["a","b"])" + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto chat = [&](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_chat(edge, {}, "{" + turns + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto message = [&](const edge_context& edge, const std::string& members) {
+    const auto made = prepare_message(edge, {}, R"({"max_tokens":4,)" + turns + members + "}");
+    return made ? "" : made.failure().param;
+  };
+  const auto response = [](const edge_context& edge, const std::string& members) {
+    const auto made =
+        prepare_response(edge, {}, *wire::parse_response_request(R"({"input":"x")" + members + "}", {}), {});
+    return made ? "" : made.failure().param;
+  };
+  const std::vector<std::function<std::string(const edge_context&, const std::string&)>> endpoints{
+      completion, chat, message, response};
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    SCOPED_TRACE(i);
+    scripted_edge edge;
+    const std::string schema = R"(,"guided_regex":"a+")";
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"logit_bias":{"9999":1})"), "logit_bias");
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"prediction":{"type":"content","content":[9999]})"),
+              "prediction.content");
+    EXPECT_EQ(endpoints[i](edge.context, schema + R"(,"speculation":{"drafter":"unknown"})"),
+              "speculation.drafter");
+    EXPECT_TRUE(edge.engine.bytes.compiled.empty());
+    EXPECT_EQ(endpoints[i](edge.context, schema), "");
+    EXPECT_EQ(edge.engine.bytes.compiled.size(), 1U) << "once for all prompts";
+  }
+}
+
+TEST(preparation_of_constraints, a_message_is_constrained_as_a_chat_is) {
+  scripted_edge edge;
+  const auto prepared = [&](const std::string& members) {
+    return prepare_message(edge.context, {},
+                           R"({"max_tokens":4,"messages":[{"role":"user","content":"x"}],)" + members + "}");
+  };
+  const std::string format =
+      R"("output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}})";
+  ASSERT_TRUE(prepared(format));
+  ASSERT_EQ(edge.engine.bytes.compiled.size(), 1U);
+  EXPECT_EQ(edge.engine.bytes.compiled[0].what, grammar::grammar_source::kind::json_schema);
+  EXPECT_EQ(edge.engine.bytes.compiled[0].text, R"({"type":"object"})");
+  ASSERT_TRUE(prepared(R"("guided_regex":"a+")"));
+  ASSERT_EQ(edge.engine.bytes.compiled.size(), 2U);
+  EXPECT_EQ(edge.engine.bytes.compiled[1].text, "a+");
+  EXPECT_EQ(prepared(format + R"(,"min_tokens":2)").failure().param, "min_tokens");
+}
+
+} // namespace
+} // namespace paceline::server
