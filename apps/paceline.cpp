@@ -124,7 +124,9 @@ void add_top(CLI::App& app, int& code) {
       app, "top", "Show what a running daemon does: streams, rounds, acceptance, tokens per second, KV pools",
       &top, code);
   c->add_option("url", o->url, "address of the daemon (default: http://127.0.0.1:8080)");
-  c->add_option("--api-key", o->api_key, "a key of the daemon, if metrics need one");
+  c->add_option("--api-key", o->api_key,
+                "a key of the daemon, if metrics need one; other users see it in the list of processes")
+      ->envname("PACELINE_API_KEY");
   c->add_option("--ca-file", o->ca_file, "certificates to trust, in PEM; default: those of the system");
   c->add_option("--interval", o->interval, "seconds between two looks, over which rates are taken")
       ->check(CLI::Range(0.1, 3600.0));

@@ -84,5 +84,6 @@ if [ "$wanted" = "  " ] || [[ $wanted == *" autobahn "* ]]; then
   fi
 fi
 
+[ ${#rows[@]} -gt 0 ] || { echo "clients: none is called $*" >&2; exit 2; }
 printf '%s\n' "| client | version | result |" "| --- | --- | --- |" "${rows[@]}"
 exit $failed

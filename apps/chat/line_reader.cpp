@@ -5,8 +5,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 #include <histedit.h>
 #include <iostream>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace paceline::apps {
@@ -24,13 +27,20 @@ class plain_reader final : public line_reader {
   void remember(const std::string&) override {}
 };
 
-/// While it exists, SIGINT interrupts a system call and does nothing else.
+int interrupts = -1; // an eventfd: a signal handler can reach nothing else, and poll() waits for it
+
+/// While it exists, SIGINT makes `interrupts` readable and does nothing else, whichever thread it reaches.
 class interruptible {
  public:
   interruptible() {
+    if (interrupts < 0) interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct sigaction action {};
-    action.sa_handler = [](int) {};
-    sigemptyset(&action.sa_mask); // without SA_RESTART: the read must return
+    action.sa_handler = [](int) {
+      const int before = errno;
+      eventfd_write(interrupts, 1);
+      errno = before;
+    };
+    sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &before_);
   }
   ~interruptible() { sigaction(SIGINT, &before_, nullptr); }
@@ -40,6 +50,28 @@ class interruptible {
  private:
   struct sigaction before_ {};
 };
+
+enum class key { character, end, interrupt };
+
+/// Waits for a character of standard input, or an interrupt. The editor's own function would miss one that
+/// arrives between the prompt and its read(). Bytes that are no character are dropped.
+key next_key(wchar_t& to) {
+  std::mbstate_t state{};
+  for (;;) {
+    pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {interrupts, POLLIN, 0}};
+    if (poll(waits, 2, -1) < 0) continue; // a signal; if it was an interrupt, the next call says so
+    if (waits[1].revents != 0) {
+      eventfd_t count = 0;
+      eventfd_read(interrupts, &count);
+      return key::interrupt;
+    }
+    char byte = 0;
+    if (read(STDIN_FILENO, &byte, 1) <= 0) return key::end;
+    const auto used = std::mbrtowc(&to, &byte, 1, &state);
+    if (used == static_cast<std::size_t>(-1)) state = {};
+    if (used <= 1) return key::character;
+  }
+}
 
 class editing_reader final : public line_reader {
  public:
@@ -57,6 +89,14 @@ class editing_reader final : public line_reader {
           el_get(editor, EL_CLIENTDATA, &self);
           return static_cast<editing_reader*>(self)->prompt_.data();
         });
+    el_set(
+        editor_.get(), EL_GETCFN, +[](EditLine* editor, wchar_t* to) {
+          void* self = nullptr;
+          el_get(editor, EL_CLIENTDATA, &self);
+          const auto found = next_key(*to);
+          static_cast<editing_reader*>(self)->was_interrupted_ = found == key::interrupt;
+          return found == key::character ? 1 : found == key::end ? 0 : -1;
+        });
     el_set(editor_.get(), EL_EDITOR, "emacs");
     el_set(editor_.get(), EL_HIST, history, history_.get());
     el_source(editor_.get(), nullptr); // ~/.editrc, the user's own keys
@@ -66,11 +106,11 @@ class editing_reader final : public line_reader {
     prompt_ = prompt;
     int count = 0;
     const interruptible while_reading;
-    errno = 0;
+    was_interrupted_ = false;
     const char* text = el_gets(editor_.get(), &count);
     if (text == nullptr || count <= 0) {
       std::fputc('\n', stderr);
-      return errno == EINTR ? line_outcome::interrupted : line_outcome::end;
+      return was_interrupted_ ? line_outcome::interrupted : line_outcome::end;
     }
     line.assign(text, static_cast<std::size_t>(count));
     if (line.back() == '\n') line.pop_back();
@@ -93,6 +133,7 @@ class editing_reader final : public line_reader {
   std::unique_ptr<History, decltype(&history_end)> history_;
   HistEvent event_{};
   std::string prompt_;
+  bool was_interrupted_ = false;
 };
 
 } // namespace

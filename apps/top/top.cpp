@@ -7,6 +7,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -58,11 +59,26 @@ class screen {
     winsize size{};
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 1000;
   }
+  static std::size_t rows() {
+    winsize size{};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 1000;
+  }
 
-  void show(const std::string& text) const {
+  /// Names and messages come from the server: their control characters do not reach the terminal.
+  void show(std::string text) const {
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7F; }, '?');
     if (!replaces_) return print_now(text);
     std::string page = "\x1b[H";
-    for (const char c : text) page += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+    std::size_t left = rows();
+    for (const char c : text) {
+      if (c != '\n')
+        page += c;
+      else if (--left > 0)
+        page += "\x1b[K\n";
+      else
+        break; // more would scroll the first lines away
+    }
     print_now(page + "\x1b[J");
   }
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <utility>
 
-/// What the library asks of a program that was built with XGRAMMAR_LOG_CUSTOMIZE (deploy/xgrammar.sh). Otherwise
-/// it writes warnings to the standard error stream, such as one for each request whose text ends a character
-/// behind its limit.
+/// What the library asks of a program that was built with XGRAMMAR_LOG_CUSTOMIZE (deploy/xgrammar.sh).
+/// Otherwise it writes warnings to the standard error stream, such as one for each request whose text ends a
+/// character behind its limit.
 namespace xgrammar {
 
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {

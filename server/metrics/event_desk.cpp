@@ -19,7 +19,7 @@ bool event_desk::watch(std::weak_ptr<event_watcher> watcher, executor_ptr execut
   forget_gone();
   if (ended_ || places_.size() >= most_) return false;
   places_.push_back({std::move(watcher), std::move(executor)});
-  send(places_.back(), std::make_shared<const std::string>(make_text_(next_++)), false);
+  send(places_.back(), std::make_shared<const std::string>(make_text_(number_)), false);
   return true;
 }
 
@@ -28,7 +28,7 @@ void event_desk::publish(bool is_last) {
   forget_gone();
   ended_ = ended_ || is_last;
   if (places_.empty()) return;
-  const auto text = std::make_shared<const std::string>(make_text_(next_++));
+  const auto text = std::make_shared<const std::string>(make_text_(++number_));
   for (const auto& one : places_) send(one, text, is_last);
   if (is_last) places_.clear();
 }

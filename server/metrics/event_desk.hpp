@@ -47,7 +47,7 @@ class event_desk {
   const std::function<std::string(std::uint64_t)> make_text_;
   mutable std::mutex mutex_;
   std::vector<place> places_;
-  std::uint64_t next_ = 0;
+  std::uint64_t number_ = 0; ///< of the last snapshot that all got; a newcomer begins with it
   bool ended_ = false;
 };
 

@@ -16,7 +16,7 @@ import urllib.request
 
 import pytest
 
-from openapi_test import check
+from openapi_test import Document, check
 from service_manager import Manager
 
 PACELINE = os.environ["PACELINE_BIN"]
@@ -100,7 +100,7 @@ def test_it_shows_how_far_the_load_is_and_serves_afterwards(start):
     assert first["model"] == "first" and first["bytes_read"] == first["num_bytes"] > 0
     # The file has a header beside the weights, which are not read yet.
     assert second["model"] == "second" and second["bytes_read"] == 0 and second["num_bytes"] >= first["num_bytes"]
-    check(json.loads(daemon.ask("/openapi.json")[2]), "unready", body)
+    check(Document(json.loads(daemon.ask("/openapi.json")[2])), "unready", body)
     assert body["progress"] == pytest.approx(first["num_bytes"] / (first["num_bytes"] + second["num_bytes"]))
     assert daemon.ask("/livez")[0] == daemon.ask("/openapi.json")[0] == daemon.ask("/")[0] == 200
     status, _, text = daemon.ask("/metrics")
@@ -226,11 +226,13 @@ def test_systemd_hears_how_far_it_is_and_ready_only_at_the_end(start, tmp_path):
 
 def test_many_questions_do_not_hold_up_the_load(start):
     daemon = start()
-    askers = [threading.Thread(target=lambda: [daemon.ask("/readyz") for _ in range(20)]) for _ in range(8)]
+    statuses = []  # appending is atomic
+    askers = [threading.Thread(target=lambda: statuses.extend(daemon.ask("/readyz")[0] for _ in range(20))) for _ in range(8)]
     for one in askers:
         one.start()
     daemon.go_on()
     daemon.wait_until_it_serves()
     for one in askers:
         one.join()
+    assert len(statuses) == 160 and set(statuses) <= {200, 503}
     assert daemon.end() == 0
