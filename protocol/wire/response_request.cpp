@@ -61,8 +61,8 @@ chat_message read_item(field_reader& reader) {
   } else if (type == "function_call_output") {
     message.role = "tool";
     reader.text(spec("input[].call_id"), message.tool_call_id);
-    if (!read_text_parts(reader, spec("input[].output"), message.content))
-      reader.fail("output", "is required");
+    read_text_parts(reader, spec("input[].output"), message.content);
+    if (!message.content) reader.fail("output", "is required");
   } else {
     reader.fail(unsupported(reader.path_of("type"),
                             reader.path_of("type") + ": items of type \"" + type + "\" are not offered"));
