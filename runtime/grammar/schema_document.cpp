@@ -237,7 +237,8 @@ expected<schema_ptr> schema_document::target_of(const node& from, std::string_vi
 
 expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from) {
   const auto found = nodes_.find(target);
-  if (found == nodes_.end()) return target; // within a value that is no schema
+  if (found == nodes_.end()) // within a value that is no schema, whose names nobody has checked
+    return refusal(errc::invalid_argument, from, "", "the reference names no schema");
   const node at = found->second;
   scope = entered(scope, at.resource);
   if (num_scope_entries_ > max_scope_entries)

@@ -97,12 +97,11 @@ schema_writer::names_found schema_writer::collect_names(name_tests& to) {
   for (const auto& [schema, parent] : alternatives.front()) {
     const auto* values = member(schema, "enum");
     const auto* only = member(schema, "const");
-    if (values == nullptr && only == nullptr) continue;
+    if (only != nullptr) to.listed.emplace_back().emplace(only->get_string());
+    if (values == nullptr) continue;
     auto& texts = to.listed.emplace_back();
-    if (only != nullptr) texts.insert(std::string(only->get_string()));
-    if (only == nullptr)
-      for (const auto& one : values->get_array())
-        if (one.is_string()) texts.emplace(one.get_string());
+    for (const auto& one : values->get_array())
+      if (one.is_string()) texts.emplace(one.get_string());
   }
   return names_found::tested;
 }
