@@ -66,6 +66,11 @@ std::string schema_writer::value(const std::vector<schema_ptr>& roots) {
     return found->second;
   }
   if (failure()) return "";
+  if (depth_ == max_depth && !key.empty()) {
+    algebra_.refuse(errc::unsupported, key.front(), "", "schemas within each other go too deep");
+    return "";
+  }
+  const nesting deeper(depth_);
   const std::string name = new_name("v");
   rules_[key] = name;
   open_.insert(name);

@@ -125,6 +125,17 @@ class schema_writer {
   std::string members(const std::vector<object_member>& named, const std::string& other, std::uint32_t min,
                       std::uint32_t max);
 
+  /// One level of `value`; references lead as deep as there are schemas, and the stack of a thread ends.
+  struct nesting {
+    explicit nesting(std::uint32_t& depth) : depth_(depth) { ++depth_; }
+    ~nesting() { --depth_; }
+    nesting(const nesting&) = delete;
+    nesting& operator=(const nesting&) = delete;
+    std::uint32_t& depth_;
+  };
+  static constexpr std::uint32_t max_depth = 500;
+  std::uint32_t depth_ = 0;
+
   schema_algebra algebra_;
   std::map<std::vector<schema_ptr>, std::string> rules_;
   std::map<std::string, std::string> names_; ///< of rules, by their bodies
