@@ -1,6 +1,7 @@
 #include "runtime/grammar/after_thoughts.hpp"
 
 #include "runtime/base/token_bits.hpp"
+#include "runtime/grammar/constraint_of.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -15,6 +16,8 @@ struct terms {
   std::shared_ptr<const token_constraint> answer;
   thought_tokens marks;
   std::vector<std::uint32_t> free; ///< mask within thoughts
+
+  std::size_t num_bytes() const noexcept { return answer->num_bytes() + free.size() * sizeof(std::uint32_t); }
 };
 
 class cursor final : public constraint_cursor {
@@ -84,28 +87,16 @@ class cursor final : public constraint_cursor {
   std::vector<std::uint32_t> beginning_;
 };
 
-class constraint final : public token_constraint {
- public:
-  explicit constraint(std::shared_ptr<const terms> common) : terms_(std::move(common)) {}
-  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(terms_); }
-  std::size_t num_bytes() const noexcept override {
-    return terms_->answer->num_bytes() + terms_->free.size() * sizeof(std::uint32_t);
-  }
-
- private:
-  std::shared_ptr<const terms> terms_;
-};
-
 } // namespace
 
 std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const token_constraint> answer,
                                                        thought_tokens marks, std::uint32_t vocab_size) {
-  auto common = std::make_shared<terms>();
-  common->answer = std::move(answer);
-  common->free.assign(num_mask_words(vocab_size), 0xFFFFFFFFU);
-  for (const auto token : marks.end_ids) clear_bit(common->free, static_cast<std::size_t>(token.value));
-  common->marks = std::move(marks);
-  return std::make_shared<constraint>(std::move(common));
+  terms common;
+  common.answer = std::move(answer);
+  common.free.assign(num_mask_words(vocab_size), 0xFFFFFFFFU);
+  for (const auto token : marks.end_ids) clear_bit(common.free, static_cast<std::size_t>(token.value));
+  common.marks = std::move(marks);
+  return make_constraint<cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

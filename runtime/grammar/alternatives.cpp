@@ -1,5 +1,8 @@
 #include "runtime/grammar/alternatives.hpp"
 
+#include "runtime/base/token_bits.hpp"
+#include "runtime/grammar/constraint_of.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +16,12 @@ using list = std::vector<std::shared_ptr<const token_constraint>>;
 struct terms {
   list alternatives;
   std::size_t num_words = 0; ///< of a mask
+
+  std::size_t num_bytes() const noexcept {
+    std::size_t bytes = 0;
+    for (const auto& one : alternatives) bytes += one->num_bytes();
+    return bytes;
+  }
 };
 
 bool has_any(std::span<const std::uint32_t> mask) {
@@ -56,27 +65,13 @@ class cursor final : public constraint_cursor {
   std::vector<std::uint32_t> mask_;
 };
 
-class constraint final : public token_constraint {
- public:
-  explicit constraint(std::shared_ptr<const terms> common) : terms_(std::move(common)) {}
-  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(terms_); }
-  std::size_t num_bytes() const noexcept override {
-    std::size_t bytes = 0;
-    for (const auto& one : terms_->alternatives) bytes += one->num_bytes();
-    return bytes;
-  }
-
- private:
-  std::shared_ptr<const terms> terms_;
-};
-
 } // namespace
 
 std::shared_ptr<const token_constraint> any_alternative(list alternatives, std::uint32_t vocab_size) {
-  auto common = std::make_shared<terms>();
-  common->alternatives = std::move(alternatives);
-  common->num_words = (std::size_t{vocab_size} + 31) / 32;
-  return std::make_shared<constraint>(std::move(common));
+  terms common;
+  common.alternatives = std::move(alternatives);
+  common.num_words = num_mask_words(vocab_size);
+  return make_constraint<cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

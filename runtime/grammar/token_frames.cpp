@@ -1,5 +1,8 @@
 #include "runtime/grammar/token_frames.hpp"
 
+#include "runtime/base/token_bits.hpp"
+#include "runtime/grammar/constraint_of.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,6 +16,13 @@ using tokens = std::span<const token_id>;
 struct terms {
   std::vector<token_frame> frames;
   std::size_t num_words = 0; ///< of a mask
+
+  std::size_t num_bytes() const noexcept {
+    std::size_t bytes = 0;
+    for (const auto& frame : frames)
+      bytes += frame.lead.size() * sizeof(token_id) + frame.answer->num_bytes();
+    return bytes;
+  }
 };
 
 /// Output and draft path behind each other.
@@ -47,9 +57,7 @@ class cursor final : public constraint_cursor {
     }
     mask_.assign(terms_->num_words, 0);
     for (const auto& frame : terms_->frames) {
-      if (!agrees(frame, text)) continue;
-      const auto index = static_cast<std::size_t>(frame.lead[text.size()].value);
-      mask_[index / 32] |= 1U << index % 32;
+      if (agrees(frame, text)) set_bit(mask_, static_cast<std::size_t>(frame.lead[text.size()].value));
     }
     return mask_;
   }
@@ -121,28 +129,13 @@ class cursor final : public constraint_cursor {
   std::vector<std::uint32_t> mask_;                         ///< within leads
 };
 
-class constraint final : public token_constraint {
- public:
-  explicit constraint(std::shared_ptr<const terms> common) : terms_(std::move(common)) {}
-  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(terms_); }
-  std::size_t num_bytes() const noexcept override {
-    std::size_t bytes = 0;
-    for (const auto& frame : terms_->frames)
-      bytes += frame.lead.size() * sizeof(token_id) + frame.answer->num_bytes();
-    return bytes;
-  }
-
- private:
-  std::shared_ptr<const terms> terms_;
-};
-
 } // namespace
 
 std::shared_ptr<const token_constraint> any_frame(std::vector<token_frame> frames, std::uint32_t vocab_size) {
-  auto common = std::make_shared<terms>();
-  common->frames = std::move(frames);
-  common->num_words = (std::size_t{vocab_size} + 31) / 32;
-  return std::make_shared<constraint>(std::move(common));
+  terms common;
+  common.frames = std::move(frames);
+  common.num_words = num_mask_words(vocab_size);
+  return make_constraint<cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar
