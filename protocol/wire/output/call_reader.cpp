@@ -1,5 +1,6 @@
 #include "protocol/wire/output/call_reader.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include <algorithm>
 #include <utility>
 
@@ -57,7 +58,7 @@ std::size_t undecided_bytes(std::string_view text, std::string_view marker) noex
 }
 
 call_reader::outcome take_closing_tag(std::string& text, std::string_view close) {
-  text.erase(0, std::min(text.find_first_not_of(" \n\r\t"), text.size()));
+  text.erase(0, std::min(text.find_first_not_of(blanks), text.size()));
   if (text.compare(0, close.size(), close) == 0) {
     text.erase(0, close.size());
     return call_reader::outcome::ended;

@@ -1,5 +1,6 @@
 #include "protocol/wire/output/call_split.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -8,8 +9,6 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::string_view blank = " \t\r\n";
-
 /// Where the object of a bare call begins in `text`: at once, or behind the beginning of a block of code,
 /// into which Qwen2.5-Coder writes calls. npos: nowhere. nullopt: not known yet.
 std::optional<std::size_t> bare_call_begin(std::string_view text) {
@@ -17,7 +16,7 @@ std::optional<std::size_t> bare_call_begin(std::string_view text) {
   for (const std::string_view fence : {"```json", "```"}) {
     if (fence.starts_with(text)) return std::nullopt;
     if (!text.starts_with(fence)) continue;
-    const auto at = text.find_first_not_of(blank, fence.size());
+    const auto at = text.find_first_not_of(blanks, fence.size());
     if (at == std::string_view::npos) return std::nullopt;
     return text[at] == '{' ? at : std::string_view::npos;
   }
@@ -47,7 +46,7 @@ bool call_split::step(output_items& out) {
 bool call_split::find_call(output_items& out) {
   if (may_begin_ && has_bare_calls(syntax_)) {
     // Bare calls follow each other with ";" between them.
-    const auto first = held_.find_first_not_of(calls_.num_calls() > 0 ? " \t\r\n;" : blank);
+    const auto first = held_.find_first_not_of(calls_.num_calls() > 0 ? " \t\r\n;" : blanks);
     if (first == std::string::npos) return false;
     const auto begin = bare_call_begin(std::string_view(held_).substr(first));
     if (!begin) return false;
@@ -86,10 +85,10 @@ bool call_split::read_call(output_items& out) {
 }
 
 void call_split::add_text(std::string_view text, output_items& out) {
-  if (behind_call_) text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  if (behind_call_) text = without_blanks(text);
   if (text.empty()) return;
   behind_call_ = false;
-  const auto end = text.find_last_not_of(blank);
+  const auto end = text.find_last_not_of(blanks);
   if (end == std::string_view::npos) {
     blanks_ += text;
     return;

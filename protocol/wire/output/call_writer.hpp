@@ -41,7 +41,6 @@ class call_writer {
 
   /// Calls that were begun, with those that are dropped.
   std::uint32_t num_begun() const noexcept { return num_begun_; }
-  bool is_open() const noexcept { return open_; }
   /// Calls that were written.
   std::uint32_t num_calls() const noexcept { return num_begun_ < max_calls_ ? num_begun_ : max_calls_; }
   /// True if whatever follows the calls is dropped.

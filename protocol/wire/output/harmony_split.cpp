@@ -1,5 +1,6 @@
 #include "protocol/wire/output/harmony_split.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include "protocol/wire/output/call_reader.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::string_view blank = " \t\r\n";
 constexpr std::string_view start = "<|start|>", channel = "<|channel|>", message = "<|message|>";
 constexpr std::string_view header_begins[] = {start, channel, "<|constrain|>", message, "to="};
 constexpr std::string_view ends[] = {"<|end|>", "<|return|>", "<|call|>", start};
@@ -30,10 +30,6 @@ template <std::size_t N>
 bool may_become(std::string_view text, const std::string_view (&marks)[N]) {
   return std::any_of(std::begin(marks), std::end(marks),
                      [&](std::string_view mark) { return mark.starts_with(text); });
-}
-
-std::string_view without_blanks(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(blank), text.size()));
 }
 
 bool is_of_word(char c) noexcept {

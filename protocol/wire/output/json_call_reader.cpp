@@ -4,6 +4,7 @@
 #include "protocol/wire/output/call_reader.hpp"
 #include "protocol/wire/output/json_value_scan.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include <optional>
 #include <utility>
 
@@ -12,8 +13,6 @@ namespace paceline::wire {
 namespace {
 
 using outcome = call_reader::outcome;
-
-bool is_blank(char c) noexcept { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 /// Drops blanks, and `separator`, from the front.
 void skip(std::string& text, char separator = ' ') {

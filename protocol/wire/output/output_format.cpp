@@ -1,6 +1,7 @@
 #include "protocol/wire/output/output_format.hpp"
 
 #include "protocol/wire/json_view.hpp"
+#include "protocol/wire/output/blanks.hpp"
 
 namespace paceline::wire {
 
@@ -71,7 +72,7 @@ bool tool_signatures::takes_text(std::string_view function, std::string_view par
 
 bool ends_inside_reasoning(std::string_view prompt, const reasoning_markers& markers) {
   if (!markers) return false;
-  const auto last = prompt.find_last_not_of(" \t\r\n");
+  const auto last = prompt.find_last_not_of(blanks);
   if (last == std::string_view::npos) return false;
   const auto text = prompt.substr(0, last + 1);
   return text.size() >= markers.open.size() && text.substr(text.size() - markers.open.size()) == markers.open;

@@ -1,16 +1,11 @@
 #include "protocol/wire/output/reasoning_split.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include "protocol/wire/output/call_reader.hpp"
 
 #include <algorithm>
 
 namespace paceline::wire {
-
-namespace {
-
-constexpr std::string_view blank = " \t\r\n";
-
-} // namespace
 
 reasoning_split::parts reasoning_split::feed(std::string_view text) {
   parts out;
@@ -23,7 +18,7 @@ reasoning_split::parts reasoning_split::feed(std::string_view text) {
   if (state_ == state::inside) read_inside(out);
   if (state_ != state::answer) return out;
   if (skips_blanks_) {
-    const auto begin = held_.find_first_not_of(blank);
+    const auto begin = held_.find_first_not_of(blanks);
     if (begin == std::string::npos) {
       held_.clear();
       return out;
@@ -37,7 +32,7 @@ reasoning_split::parts reasoning_split::feed(std::string_view text) {
 
 /// Blanks and the opening marker lead to thoughts, everything else is the answer.
 void reasoning_split::read_before() {
-  const auto begin = held_.find_first_not_of(blank);
+  const auto begin = held_.find_first_not_of(blanks);
   if (begin == std::string::npos) return;
   const auto text = std::string_view(held_).substr(begin);
   const auto& open = markers_.open;
@@ -64,11 +59,11 @@ void reasoning_split::read_inside(parts& out) {
 }
 
 void reasoning_split::add_reasoning(std::string_view text, parts& out) {
-  const auto begin = has_reasoning_ ? 0 : std::min(text.find_first_not_of(blank), text.size());
+  const auto begin = has_reasoning_ ? 0 : std::min(text.find_first_not_of(blanks), text.size());
   text.remove_prefix(begin);
   if (text.empty()) return;
   has_reasoning_ = true;
-  const auto end = text.find_last_not_of(blank);
+  const auto end = text.find_last_not_of(blanks);
   if (end == std::string_view::npos) {
     blanks_ += text;
     return;

@@ -4,6 +4,7 @@
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/output/call_reader.hpp"
 
+#include "protocol/wire/output/blanks.hpp"
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -15,9 +16,8 @@ namespace {
 using outcome = call_reader::outcome;
 
 std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \n\r\t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \n\r\t") + 1 - begin);
+  text = without_blanks(text);
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
 /// `text` if it is one JSON value.
@@ -90,7 +90,7 @@ class tagged_reader final : public call_reader {
       end = std::min(text.find(tags_.name_begin), text.find(tags_.call_end));
       name = trimmed(std::string_view(text).substr(0, end));
     } else {
-      const auto begin = text.find_first_not_of(" \n\r\t");
+      const auto begin = text.find_first_not_of(blanks);
       if (begin == std::string::npos) return outcome::wants_more;
       const auto rest = std::string_view(text).substr(begin);
       if (rest.substr(0, function.size()) != function.substr(0, rest.size())) return outcome::no_call;
