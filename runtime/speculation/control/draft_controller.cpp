@@ -205,6 +205,7 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
   history.account_.candidates.resize(tables_.size());
   bool proposes = false;
   const double plain = best_of({}, num_requests, cost_, 0).rate;
+  const node_choice nothing = choose_nodes({}, load, cost_, 0);
   double promised = plain;
   for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
     draft& proposal = one.proposals[c];
@@ -223,7 +224,7 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
     const double extra = alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
     one.options.push_back({c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra});
-    note_proposal(history.account_.candidates[c], alone, extra, now, load);
+    note_proposal(history.account_.candidates[c], nothing, alone, extra, now, load);
     const double rate = alone.tokens / (alone.cost + extra);
     if (rate > best.rate) {
       best = {rate, std::move(now), extra, false};
@@ -238,11 +239,11 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
   history.rate_ = history.rate_ == 0 ? gain : rate_memory * history.rate_ + (1 - rate_memory) * gain;
 }
 
-/// Counts a draft of which `alone` is the best choice. Where that is no token, it is what the best part with
-/// a token promised that explains the choice: a negative margin compares it with nothing.
-void draft_controller::note_proposal(draft_account::candidate& of, const node_choice& alone, double probes,
+/// Counts a draft of which `alone` is the best choice, beside `nothing`. Where that is no token, it is what
+/// the best part with a token promised that explains the choice: a negative margin compares it with nothing.
+void draft_controller::note_proposal(draft_account::candidate& of, const node_choice& nothing,
+                                     const node_choice& alone, double probes,
                                      const std::vector<double>& reach, const pass_load& load) const {
-  const node_choice nothing = choose_nodes({}, load, cost_, 0);
   const node_choice some = alone.num_nodes > 0 ? alone : choose_nodes({&reach, 1}, load, cost_, -1);
   ++of.num_proposals;
   of.tokens += some.tokens / nothing.tokens;

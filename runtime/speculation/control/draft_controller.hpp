@@ -140,8 +140,8 @@ class draft_controller {
   void weigh_probes(request_choice& one, std::uint32_t candidate, const pass_load& load, best_draft& best);
   double share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const;
   void note_calls(request_choice& one, const pass_load& load) const;
-  void note_proposal(draft_account::candidate& of, const node_choice& alone, double probes,
-                     const std::vector<double>& reach, const pass_load& load) const;
+  void note_proposal(draft_account::candidate& of, const node_choice& nothing, const node_choice& alone,
+                     double probes, const std::vector<double>& reach, const pass_load& load) const;
   advice look(std::size_t num_requests, double row, std::span<const std::uint32_t> resting);
   std::uint32_t candidate_after(std::uint32_t candidate) const noexcept {
     return candidate + 1 < tables_.size() ? candidate + 1 : first_asked_;
