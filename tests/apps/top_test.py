@@ -13,6 +13,7 @@ import threading
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "server"))
+from certificates import Authority  # noqa: E402
 from daemon import Daemon  # noqa: E402
 
 PACELINE = os.environ["PACELINE_BIN"]
@@ -145,17 +146,13 @@ def test_what_cannot_be_is_named(arguments, code, words):
 
 
 def test_certificates_are_checked(tmp_path):
-    for name, subject in (("server", "localhost"), ("other", "elsewhere")):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={subject}",
-             "-addext", f"subjectAltName=DNS:{subject}", "-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem"],
-            check=True, capture_output=True,
-        )
-    running = Daemon(tmp_path, **{"server.tls.certificate": tmp_path / "server.pem", "server.tls.key": tmp_path / "server.key"})
+    authority, other = Authority(tmp_path, "ca"), Authority(tmp_path, "other-ca")
+    certificate, key = authority.issue("server", "DNS:localhost")
+    running = Daemon(tmp_path, **{"server.tls.certificate": certificate, "server.tls.key": key})
     url = f"https://localhost:{running.port}"
-    trusted = ("--once", "--interval", "0.1", "--ca-file", tmp_path / "server.pem")
+    trusted = ("--once", "--interval", "0.1", "--ca-file", authority.file)
     assert top(url, *trusted).returncode == 0
     assert top(f"https://127.0.0.1:{running.port}", *trusted).returncode == 69, "the certificate is of another name"
-    assert top(url, "--once", "--ca-file", tmp_path / "other.pem").returncode == 69
+    assert top(url, "--once", "--ca-file", other.file).returncode == 69
     assert top(f"http://localhost:{running.port}", "--once").returncode != 0
     assert running.stop() == 0

@@ -13,6 +13,7 @@ import time
 import pytest
 from websockets.sync.client import connect
 
+from certificates import Authority
 from daemon import Daemon
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/proxies.md"
@@ -40,19 +41,12 @@ def free_port():
         return one.getsockname()[1]
 
 
-def openssl(*arguments, folder):
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """The files that the page names: an authority and a certificate of it."""
     folder = tmp_path_factory.mktemp("certificates")
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem", folder=folder)
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={NAME}", "-keyout", "privkey.pem", "-out", "request.pem", folder=folder)
-    (folder / "names").write_text(f"subjectAltName=DNS:{NAME},IP:127.0.0.1")
-    signing = ["x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
-    openssl(*signing, "-out", "fullchain.pem", folder=folder)
+    _, key = Authority(folder, "ca").issue("fullchain", f"DNS:{NAME},IP:127.0.0.1")
+    key.rename(folder / "privkey.pem")
     (folder / "haproxy.pem").write_text((folder / "fullchain.pem").read_text() + (folder / "privkey.pem").read_text())
     return folder
 

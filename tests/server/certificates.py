@@ -17,10 +17,10 @@ class Authority:
     def new_key(self, name):
         return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.folder / f"{name}.key"]
 
-    def issue(self, name):
-        """Certificate and key for localhost, as the files of `server.tls`."""
+    def issue(self, name, subjects="DNS:localhost,IP:127.0.0.1"):
+        """Certificate and key for these names, as the files of `server.tls`."""
         request, extensions, certificate = (self.folder / f"{name}.{ending}" for ending in ("csr", "ext", "pem"))
-        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        extensions.write_text(f"subjectAltName={subjects}\n")
         self.openssl("req", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
         self.openssl("x509", "-req", "-in", request, "-CA", self.file, "-CAkey", self.folder / f"{self.name}.key", "-CAcreateserial",
                      "-days", "10", "-extfile", extensions, "-out", certificate)

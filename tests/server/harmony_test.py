@@ -6,13 +6,14 @@ import openai
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from chat_replies import joined, whole
 from real_daemon import MODEL, client_of, needs_model
 
 pytestmark = needs_model
 
 # What gpt-oss's template writes of a conversation, in a few lines. The spellings of the marks are plain text in this model's vocabulary.
 TEMPLATE = """{%- set last = namespace(name='') -%}
-<|start|>system<|message|>Reasoning: {{ reasoning_effort or 'medium' }}<|end|>
+<|start|>system<|message|>Reasoning: {{ reasoning_effort or 'medium' }}{% if reasoning_effort == 'high' %}, very thorough{% endif %}<|end|>
 {%- if tools %}<|start|>developer<|message|>{% for tool in tools %}// {{ tool.function.description + ' ' + tool.function.name }} {% endfor %}<|end|>{% endif %}
 {%- for message in messages %}
 {%- if message.role == 'assistant' %}
@@ -63,31 +64,12 @@ def sums_talk():
     return talk + [{"role": "user", "content": "5+3"}]
 
 
-def joined(chunks):
-    content, reasoning, calls, finish = "", "", {}, None
-    for chunk in chunks:
-        for choice in chunk.choices:
-            finish = choice.finish_reason or finish
-            content += choice.delta.content or ""
-            reasoning += getattr(choice.delta, "reasoning_content", None) or ""
-            for call in choice.delta.tool_calls or []:
-                name, arguments = calls.get(call.index, ("", ""))
-                calls[call.index] = (name + (call.function.name or ""), arguments + (call.function.arguments or ""))
-    return content, reasoning, list(calls.values()), finish
-
-
-def whole(reply):
-    choice = reply.choices[0]
-    calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
-    return choice.message.content or "", getattr(choice.message, "reasoning_content", None) or "", calls, choice.finish_reason
-
-
-def said(client, talk, **options):
+def said(client, talk, extra_body={}, **options):
     """The same reply whole and streamed, plain and speculative."""
     replies = []
     for drafter in ("none", "lookup"):
         for stream in (False, True):
-            extra = {"speculation": {"drafter": drafter}} | options.pop("extra_body", {})
+            extra = {"speculation": {"drafter": drafter}} | extra_body
             arguments = {"temperature": 0, "seed": 3, "max_tokens": 64, "stop": STOP} | options
             reply = client.chat.completions.create(model="smollm2", messages=talk, stream=stream, extra_body=extra, **arguments)
             replies.append(joined(reply) if stream else whole(reply))
@@ -174,6 +156,11 @@ def test_effort_and_turns_are_rendered_as_the_template_expects_them(client):
         reply = client.chat.completions.create(model="smollm2", messages=[{"role": "user", "content": "x"}], max_tokens=1, **effort)
         return reply.usage.prompt_tokens
 
-    assert prompt_tokens({"reasoning_effort": "low"}) > 0
+    counts = []
+    for effort in ("low", "high"):
+        text = environment.from_string(TEMPLATE).render(messages=[{"role": "user", "content": "x"}], add_generation_prompt=True, reasoning_effort=effort)
+        counts.append(len(client.post(url + "/tokenize", body={"prompt": text, "add_special_tokens": False}, cast_to=object)["tokens"]))
+        assert prompt_tokens({"reasoning_effort": effort}) == counts[-1]
+    assert counts[0] != counts[1]
     with pytest.raises(openai.BadRequestError, match="knows low, medium and high"):
         prompt_tokens({"reasoning_effort": "minimal"})

@@ -6,6 +6,7 @@ import anthropic
 import openai
 import pytest
 
+from chat_replies import joined, whole
 from real_daemon import MODEL, client_of, needs_model
 
 pytestmark = needs_model
@@ -63,26 +64,6 @@ def sums_talk():
         talk += [{"role": "user", "content": question}]
         talk += [{"role": "assistant", "content": f"<think>\nI add the numbers of {question}.\n</think>\n\nThe sum is {answer}."}]
     return talk + [{"role": "user", "content": "5+3"}]
-
-
-def joined(chunks):
-    """Content, thoughts, calls and the reason of the end, as a client joins them."""
-    content, reasoning, calls, finish = "", "", {}, None
-    for chunk in chunks:
-        for choice in chunk.choices:
-            finish = choice.finish_reason or finish
-            content += choice.delta.content or ""
-            reasoning += getattr(choice.delta, "reasoning_content", None) or ""
-            for call in choice.delta.tool_calls or []:
-                name, arguments = calls.get(call.index, ("", ""))
-                calls[call.index] = (name + (call.function.name or ""), arguments + (call.function.arguments or ""))
-    return content, reasoning, list(calls.values()), finish
-
-
-def whole(reply):
-    choice = reply.choices[0]
-    calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
-    return choice.message.content or "", getattr(choice.message, "reasoning_content", None) or "", calls, choice.finish_reason
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
