@@ -2,6 +2,7 @@
 
 #include "config/drafters.hpp"
 #include "runtime/model/heads/head_kind.hpp"
+#include "server/http/access.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -109,8 +110,7 @@ expected<std::string> file_of_keys(const std::vector<std::string>& given) {
   std::string text;
   for (const auto& list : given)
     for (const auto& key : words_of(list)) {
-      const auto is_printable = [](char c) { return c > ' ' && c < 0x7f; };
-      if (key.empty() || key.size() > 512 || key.front() == '#' || !std::ranges::all_of(key, is_printable))
+      if (!server::may_be_key(key) || key.front() == '#') // which begins a comment of the file
         return error{errc::invalid_argument,
                      "--api-key: a key has 1 to 512 printable characters without spaces and commas"};
       text.append(key).append("\n");

@@ -55,6 +55,11 @@ key_ring::key_ring(const std::vector<std::string>& keys) {
   for (const auto& key : keys) entries_.push_back({digest_of(key), {}});
 }
 
+bool may_be_key(std::string_view text) noexcept {
+  return !text.empty() && text.size() <= 512 &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
+}
+
 expected<key_ring> key_ring::load(const std::string& path) {
   std::ifstream file(path);
   if (!file) return error{errc::not_found, path + ": cannot read the file of API keys"};
@@ -66,9 +71,8 @@ expected<key_ring> key_ring::load(const std::string& path) {
     const auto key = std::string_view(line).substr(0, line.find(' '));
     auto rest = std::string_view(line).substr(key.size());
     rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-    const auto printable = [](char c) { return c > ' ' && c < 0x7f; };
     const auto rights = rights_of(rest);
-    if (key.empty() || !std::all_of(key.begin(), key.end(), printable) || key.size() > 512 || !rights)
+    if (!may_be_key(key) || !rights)
       return error{errc::invalid_file,
                    path + ":" + std::to_string(number) +
                        ": a key has 1 to 512 printable characters without spaces; behind it may stand "

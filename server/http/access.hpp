@@ -29,6 +29,9 @@ struct key_changes {
   friend bool operator==(const key_changes&, const key_changes&) = default;
 };
 
+/// True if `text` may be a key: 1 to 512 printable ASCII characters without spaces.
+bool may_be_key(std::string_view text) noexcept;
+
 /// The API keys, kept as SHA-256 digests only.
 class key_ring {
  public:

@@ -73,7 +73,7 @@ void write_components(json_writer& out) {
   out.end_object().key("schemas").begin_object();
   wire::write_token_id_schema(out.key("token_id"));
   for (const auto& request : requests) wire::write_request_schema(out.key(request.name), request.kind);
-  for (const auto schemas : {reply_schemas, message_schemas}) {
+  for (const auto schemas : {reply_schemas, response_schemas, message_schemas}) {
     const auto replies = with_references(schemas);
     for (const auto reply : wire::json_view(replies).members())
       out.key(reply.name()).raw(wire::compact(reply.value));
