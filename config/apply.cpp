@@ -2,6 +2,7 @@
 
 #include "config/load.hpp"
 #include "config/scalar.hpp"
+#include "runtime/base/joined.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +34,7 @@ class applier {
     const auto here = join(base, section);
     if (map.type != node::kind::map)
       return fail(map.place, here,
-                  "must be a map with keys among " + list(group.names_in(section)) + ", not " +
+                  "must be a map with keys among " + joined(group.names_in(section), ", ") + ", not " +
                       std::string(describe(map)));
     for (const auto& e : map.entries) {
       const auto path = join(section, e.key);
@@ -116,18 +117,13 @@ class applier {
     if (!near.empty())
       rule.append("; did you mean '").append(near).append("'?");
     else
-      rule.append("; known are ").append(list(names));
+      rule.append("; known are ").append(joined(names, ", "));
     fail(e.place, here, rule);
   }
 
   static std::string join(std::string_view front, std::string_view back) {
     if (front.empty() || back.empty()) return std::string(front.empty() ? back : front);
     return std::string(front) + '.' + std::string(back);
-  }
-  static std::string list(const std::vector<std::string>& names) {
-    std::string all;
-    for (const auto& name : names) all.append(all.empty() ? "" : ", ").append(name);
-    return all;
   }
   void fail(const place& where, std::string_view path, std::string_view rule) {
     errors_.push_back(complain(where, file_, path, rule));

@@ -1,5 +1,6 @@
 #include "config/validate.hpp"
 #include "config/drafters.hpp"
+#include "runtime/base/joined.hpp"
 
 #include "config/device_name.hpp"
 #include "config/host_names.hpp"
@@ -54,11 +55,9 @@ class validator {
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
       check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
     for (const auto& d : drafters_of(m)) drafters.insert(d.name); // also those that no list has
-    if (!drafters.contains(m.default_drafter)) {
-      std::string known;
-      for (const auto& name : drafters) known.append(known.empty() ? "" : ", ").append(name);
-      fail(path + "default_drafter", "no drafter is called '" + m.default_drafter + "'; there are " + known);
-    }
+    if (!drafters.contains(m.default_drafter))
+      fail(path + "default_drafter",
+           "no drafter is called '" + m.default_drafter + "'; there are " + joined(drafters, ", "));
   }
 
   void check_drafter(const drafter_options& d, const std::string& path,

@@ -2,6 +2,7 @@
 
 #include "config/drafters.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/base/joined.hpp"
 #include "runtime/rounds/pass_timing.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -267,9 +268,8 @@ expected<drafter_index> model_unit::find_drafter(const std::string& name) const 
   const auto& wanted = name.empty() || name == "default" ? options.default_drafter : name;
   const auto it = std::ranges::find(names, wanted);
   if (it != names.end()) return drafter_index{static_cast<std::uint32_t>(it - names.begin())};
-  std::string known;
-  for (const auto& n : names) known += (known.empty() ? "" : ", ") + n;
-  return error{errc::invalid_argument, "speculation.drafter: \"" + wanted + "\" is not one of " + known};
+  return error{errc::invalid_argument,
+               "speculation.drafter: \"" + wanted + "\" is not one of " + joined(names, ", ")};
 }
 
 expected<drafter_index> model_unit::drafter_of(const generation_request& request) const {

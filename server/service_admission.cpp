@@ -1,6 +1,7 @@
 // Decisions that need only a request's head.
 #include "server/service.hpp"
 
+#include "runtime/base/joined.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 
@@ -23,13 +24,6 @@ std::string request_id_of(const request_head& head) {
       !given.empty() && given.size() <= 128 &&
       std::all_of(given.begin(), given.end(), [](char c) { return c > ' ' && c < 0x7f; });
   return presentable ? std::string(given) : fresh_id("req_");
-}
-
-template <class Words>
-std::string join(const Words& words) {
-  std::string out;
-  for (const auto& word : words) out.append(out.empty() ? "" : ", ").append(word);
-  return out;
 }
 
 bool is_json(std::string_view content_type) {
@@ -94,7 +88,7 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
       return head_failure{{404, "not_found_error", "not_found", why_missing(head.path), "", 0}, {}};
     return head_failure{
         {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
-        {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}}};
+        {{"Allow", joined(missing->allowed_methods, ", ") + ", OPTIONS"}}};
   }
   auto& place = std::get<route>(found);
   if ((place.target == endpoint::metrics || place.target == endpoint::events) && !metrics_enabled)
@@ -116,9 +110,9 @@ http_reply options_reply(const std::vector<std::string_view>& methods, std::stri
   http_reply reply;
   reply.status = 204;
   reply.headers = std::move(headers);
-  reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
-  reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
-  reply.headers.emplace_back("Access-Control-Allow-Headers", join(permitted_headers(requested)));
+  reply.headers.emplace_back("Allow", joined(methods, ", ") + ", OPTIONS");
+  reply.headers.emplace_back("Access-Control-Allow-Methods", joined(methods, ", "));
+  reply.headers.emplace_back("Access-Control-Allow-Headers", joined(permitted_headers(requested), ", "));
   reply.headers.emplace_back("Vary", "Access-Control-Request-Headers");
   reply.headers.emplace_back("Access-Control-Max-Age", "600");
   return reply;

@@ -6,6 +6,7 @@
 #include "apps/commands/token_painter.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/interrupt_watch.hpp"
+#include "runtime/base/joined.hpp"
 
 #include "engine/served_model.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -29,10 +30,6 @@ namespace {
 
 /// What the user is told goes to standard error; standard output has the replies alone.
 void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
-
-json::object turn(const char* role, const std::string& content) {
-  return {{"role", role}, {"content", content}};
-}
 
 /// A conversation: reads messages and commands until the input ends.
 class chat_session {
@@ -104,9 +101,7 @@ class chat_session {
       options_.choice.drafter = name;
       return tell("Drafter: " + name + "\n");
     }
-    std::string list;
-    for (const auto& one : known) list += (list.empty() ? "" : ", ") + one;
-    tell((name.empty() ? "" : "There is no drafter " + name + ". ") + "Drafters: " + list +
+    tell((name.empty() ? "" : "There is no drafter " + name + ". ") + "Drafters: " + joined(known, ", ") +
          ". Now: " + options_.choice.drafter + ". --drafter, --draft-model and --draft-head load others.\n");
   }
 
@@ -120,11 +115,7 @@ class chat_session {
 
   /// The tokens of the conversation with `message` at its end.
   expected<std::vector<token_id>> prompt_with(const std::string& message) const {
-    json::array all;
-    if (options_.system) all.push_back(turn("system", *options_.system));
-    all.insert(all.end(), messages_.begin(), messages_.end());
-    all.push_back(turn("user", message));
-    return chat_prompt(model_, all);
+    return chat_prompt(model_, conversation(options_.system, messages_, message));
   }
 
   /// Generates with `drafter`, and shows the text. Under a `memory` of its own nothing is reused of what
@@ -156,8 +147,8 @@ class chat_session {
     const auto made = reply(*std::move(prompt), options_.choice.drafter);
     if (made.last.finish == finish_reason::error)
       return fail_turn(made.last.failure.value_or(error{errc::internal, ""}));
-    messages_.push_back(turn("user", message));
-    messages_.push_back(turn("assistant", made.text));
+    messages_.push_back(chat_turn("user", message));
+    messages_.push_back(chat_turn("assistant", made.text));
     if (made.last.finish == finish_reason::length)
       tell("[cut at " + std::to_string(made.tokens.size()) + " tokens; --max-tokens allows more]\n");
     if (options_.trace) tell(figures(made));

@@ -138,6 +138,19 @@ generated generate(engine& runtime, generation_request request,
   return out;
 }
 
+boost::json::object chat_turn(std::string_view role, std::string_view content) {
+  return {{"role", role}, {"content", content}};
+}
+
+boost::json::array conversation(const std::optional<std::string>& system, const boost::json::array& earlier,
+                                const std::string& message) {
+  boost::json::array all;
+  if (system) all.push_back(chat_turn("system", *system));
+  all.insert(all.end(), earlier.begin(), earlier.end());
+  all.push_back(chat_turn("user", message));
+  return all;
+}
+
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages) {
   if (!model.chat()) return error{errc::unsupported, "the model has no chat template"};
   tokenizer::chat_request request;

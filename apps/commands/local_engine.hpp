@@ -7,11 +7,14 @@
 #include "runtime/base/token_event.hpp"
 
 #include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::apps {
@@ -29,6 +32,12 @@ struct generated {
   std::vector<std::chrono::steady_clock::time_point> arrivals; ///< arrival times of the events with tokens
   token_event last;
 };
+
+/// A message of a conversation.
+boost::json::object chat_turn(std::string_view role, std::string_view content);
+/// The user's `message` behind the system prompt, if there is one, and the `earlier` messages.
+boost::json::array conversation(const std::optional<std::string>& system, const boost::json::array& earlier,
+                                const std::string& message);
 
 /// A conversation's tokens, from the model's chat template.
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);

@@ -19,21 +19,13 @@ namespace json = boost::json;
 
 namespace {
 
-/// A message behind the system prompt, if there is one.
-json::array conversation(const std::optional<std::string>& system, const std::string& message) {
-  json::array messages;
-  if (system) messages.push_back(json::object{{"role", "system"}, {"content", *system}});
-  messages.push_back(json::object{{"role", "user"}, {"content", message}});
-  return messages;
-}
-
 /// The prompt's tokens: a message through the chat template, if the model has one and --raw was not given.
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options) {
   if (!options.chat && (options.raw || model.chat() == nullptr)) {
     if (options.system) return error{errc::invalid_argument, "--system: the model has no chat template"};
     return model.vocabulary().encode(options.prompt);
   }
-  return chat_prompt(model, conversation(options.system, options.prompt));
+  return chat_prompt(model, conversation(options.system, {}, options.prompt));
 }
 
 /// The prompt, from standard input if it is "-". Editors and `echo` end a text with a line break that is not

@@ -5,6 +5,7 @@
 #include "apps/exit_codes.hpp"
 #include "apps/service_manager.hpp"
 #include "apps/signals.hpp"
+#include "runtime/base/joined.hpp"
 
 #include "config/load.hpp"
 #include "engine/engine.hpp"
@@ -61,12 +62,6 @@ exit_code edge_code_for(const error& e) {
   return e.code() == errc::resource_exhausted ? exit_unavailable : exit_config;
 }
 
-std::string joined(const std::set<std::string>& names) {
-  std::string out;
-  for (const auto& name : names) out += (out.empty() ? "" : ",") + name;
-  return out;
-}
-
 using config::log_level;
 constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
 constexpr std::chrono::microseconds progress_interval{std::chrono::seconds(1)};
@@ -92,7 +87,7 @@ class daemon {
     }
     log_ = *std::move(log);
     const auto& chosen = started_.config;
-    for (const auto& model : chosen.engine.models) models_ += (models_.empty() ? "" : ",") + model.name;
+    models_ = joined(chosen.engine.models, ",", &config::model_options::name);
     log_->write(log_level::info, "loading", {{"models", models_}});
     tell_configuration(*log_, started_);
 
@@ -210,7 +205,7 @@ class daemon {
     if (changes.keys.any()) changed.insert("server.api_keys_file");
     if (changes.certificate) changed.insert("server.tls.certificate");
     log_->write(log_level::info, "configuration read again",
-                {{"changed", joined(changed)}, {"after_restart", joined(later)}});
+                {{"changed", joined(changed, ",")}, {"after_restart", joined(later, ",")}});
     if (const auto& keys = changes.keys; keys.any())
       log_->write(log_level::info, "keys changed",
                   {{"added", keys.added}, {"removed", keys.removed}, {"other_rights", keys.changed}});

@@ -3,6 +3,7 @@
 #include "config/device_name.hpp"
 #include "config/drafters.hpp"
 #include "engine/served_model.hpp"
+#include "runtime/base/joined.hpp"
 
 #include <cstdio>
 #include <string>
@@ -24,8 +25,7 @@ void warn_of_fast_devices(server::event_log& log, const config::engine_options& 
 /// Logs which drafters each model has, and why.
 void tell_drafters(server::event_log& log, const config::engine_options& options) {
   for (const auto& model : options.models) {
-    std::string names;
-    for (const auto& drafter : config::drafters_of(model)) names += (names.empty() ? "" : ",") + drafter.name;
+    const auto names = joined(config::drafters_of(model), ",", &config::drafter_options::name);
     log.write(log_level::info, "drafters",
               {{"model", model.name},
                {"names", names},

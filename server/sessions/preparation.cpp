@@ -1,6 +1,7 @@
 #include "server/sessions/preparation.hpp"
 
 #include "protocol/wire/messages_request.hpp"
+#include "runtime/base/joined.hpp"
 #include "server/sessions/answer_constraint.hpp"
 
 #include <boost/json/object.hpp>
@@ -238,8 +239,7 @@ parsed<const model_view*> find_tokenizer(const backend& runtime, std::string_vie
   const auto all = runtime.models();
   if (!path_model.empty() || !body_model.empty() || all.size() < 2)
     return find_model(runtime, path_model, body_model);
-  std::string names;
-  for (const auto* model : all) names.append(names.empty() ? "" : ", ").append(model->limits().name);
+  const auto names = joined(all, ", ", [](const model_view* model) { return model->limits().name; });
   return wire::invalid_value("model", "model: is required where several are served (" + names +
                                           "), or use the endpoints below /models/NAME/");
 }

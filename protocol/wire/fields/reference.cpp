@@ -1,6 +1,7 @@
 #include "protocol/wire/fields/reference.hpp"
 
 #include "protocol/wire/fields/field_table.hpp"
+#include "runtime/base/joined.hpp"
 
 #include <charconv>
 #include <utility>
@@ -15,12 +16,6 @@ std::string code(std::string_view text) { return std::string("`").append(text).a
 std::string printed(float number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
-}
-
-std::string joined(std::span<const std::string_view> words) {
-  std::string out;
-  for (const auto word : words) out.append(out.empty() ? "" : ", ").append(code(word));
-  return out;
 }
 
 /// "1 to 16 bytes", "up to 16 bytes"; without a bound of its own, "bytes".
@@ -53,7 +48,7 @@ std::string allowed(const field_spec& row) {
   case field_type::number:
     return numbers(row);
   case field_type::text:
-    if (!row.choices.empty()) return joined(row.choices);
+    if (!row.choices.empty()) return joined(row.choices, ", ", code);
     return row.most < max_text_bytes ? range_of(row, "bytes") : "string";
   case field_type::object:
     return "object";
@@ -66,7 +61,7 @@ std::string allowed(const field_spec& row) {
   case field_type::text_list:
     return range_of(row, "texts of at most ") + std::to_string(row.most_bytes) + " bytes";
   case field_type::choice_list:
-    return "list of " + joined(row.choices);
+    return "list of " + joined(row.choices, ", ", code);
   case field_type::id_list:
     return range_of(row, "token ids");
   case field_type::number_map:

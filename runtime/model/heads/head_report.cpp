@@ -1,6 +1,7 @@
 #include "runtime/model/heads/head_report.hpp"
 
 #include "config/drafters.hpp"
+#include "runtime/base/joined.hpp"
 #include "runtime/model/heads/dflash_config.hpp"
 #include "runtime/model/heads/eagle_config.hpp"
 #include "runtime/model/heads/head_files.hpp"
@@ -29,9 +30,8 @@ class fact_list {
   void text(std::string name, std::string_view value) { add(std::move(name), json_string(value)); }
   void real(std::string name, double value) { add(std::move(name), json_number(value)); }
   void layers(std::string name, std::span<const layer_index> value) {
-    std::string list;
-    for (const layer_index layer : value) list += (list.empty() ? "" : ", ") + std::to_string(layer.value);
-    add(std::move(name), "[" + list + "]");
+    const auto number_of = [](layer_index layer) { return std::to_string(layer.value); };
+    add(std::move(name), "[" + joined(value, ", ", number_of) + "]");
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "runtime/speculation/drafters/registry.hpp"
 
 #include "config/drafters.hpp"
+#include "runtime/base/joined.hpp"
 #include "runtime/speculation/drafters/bigram_drafter.hpp"
 #include "runtime/speculation/drafters/copy_drafter.hpp"
 #include "runtime/speculation/drafters/forced_drafter.hpp"
@@ -65,9 +66,8 @@ expected<std::unique_ptr<drafter>> drafter_registry::make(const drafter_parts& p
     whole.make_another = [this](const drafter_parts& another) { return make(another); };
     return factory->second(whole);
   }
-  std::string known;
-  for (const auto& [kind, make_one] : factories_) known += (known.empty() ? "" : ", ") + kind;
-  return bad_option(parts.options, "kind \"" + parts.options.kind + "\" is not one of " + known);
+  return bad_option(parts.options, "kind \"" + parts.options.kind + "\" is not one of " +
+                                       joined(factories_, ", ", [](const auto& one) { return one.first; }));
 }
 
 std::vector<std::string> drafter_registry::kinds() const {
