@@ -34,6 +34,8 @@ class interruptible {
  public:
   interruptible() {
     if (interrupts < 0) interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    eventfd_t late = 0; // of an interrupt that came when the line before was complete
+    eventfd_read(interrupts, &late);
     struct sigaction action {};
     action.sa_handler = [](int) {
       const int before = errno;
@@ -107,6 +109,8 @@ class editing_reader final : public line_reader {
     int count = 0;
     const interruptible while_reading;
     was_interrupted_ = false;
+    // Before the prompt is seen: the terminal would make a NUL of a Ctrl-D that comes in line mode.
+    el_set(editor_.get(), EL_PREP_TERM, 1);
     const char* text = el_gets(editor_.get(), &count);
     if (text == nullptr || count <= 0) {
       std::fputc('\n', stderr);

@@ -5,6 +5,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -53,11 +54,14 @@ class Terminal:
 
     def end(self):
         self.type("\x04")
+        end = time.monotonic() + 30
         try:
-            while os.read(self.master, 65536):
-                pass
-        except OSError:
+            while time.monotonic() < end:
+                if select.select([self.master], [], [], 1)[0]:
+                    self.seen += os.read(self.master, 65536)
+        except OSError:  # nobody holds the other side any more
             pass
+        assert time.monotonic() < end, ("it does not end", self.seen)
         code = self.process.wait(timeout=30)
         os.close(self.master)
         return code
@@ -199,6 +203,14 @@ def test_no_history_is_kept_if_it_is_not_wanted(terminal, tmp_path):
     assert "The system prompt is set." in chat.say("\x1b[A"), "within the conversation there is one"
     assert chat.end() == 0
     assert not (tmp_path / ".local").exists()
+
+
+def test_keys_are_read_one_by_one_as_soon_as_there_is_a_prompt(terminal):
+    chat = terminal()
+    for _ in range(100):
+        assert not termios.tcgetattr(chat.master)[3] & termios.ICANON, "a Ctrl-D typed now would be lost"
+        chat.say("/new")
+    assert chat.end() == 0
 
 
 def test_an_interrupt_at_the_prompt_drops_the_line(terminal):
