@@ -4,9 +4,11 @@
     bench/e2e/structured_output.py --model qwen.gguf --out structured.json
 
 Each pair sends the same prompt with and without a schema, one behind the other in turning order, each under a salt of its own, with
-`auto` and the default configuration. A reply's rate is its tokens over the time from its first to its last event, and over the whole
-request. Two schemas: one with free texts, and one that leaves little choice (long names, constants, lists of few values). The last lines
-say what a mask costs: rounds of plain decoding with and without a schema. Ends with 1 if a line misses its bound.
+`auto` and the default configuration. A reply's rate is its tokens over the time of the whole request. Two schemas: one with free
+texts, and one that leaves little choice (long names, constants, lists of few values). The two replies of such a pair are different texts,
+of which one may be easier to draft than the other; the acceptance lengths are printed too. With a pattern that any text matches, the two
+replies are one text, so the ratio is what the constraint costs. The last line is plain decoding with and without a schema. Ends with 1 if
+a line misses its bound.
 """
 import argparse
 import itertools
@@ -41,54 +43,69 @@ FORCED = {
     "required": ["document_classification_schema_version", *NAMES, "requires_further_review_by_an_editor"],
     "additionalProperties": False,
 }
-PROMPTS = [
-    f"Read this and answer in JSON: {topic} are explained to pupils in a short article with three examples and a question at the end."
-    for topic in ("Volcanoes", "Glaciers", "Sailing boats", "Steam engines", "Bees", "Bridges", "Clouds", "Rivers", "Magnets", "Lenses", "Tides", "Comets")
-]
+ANY_TEXT = "(.|\\n)*"
+TOPICS = ("Volcanoes", "Glaciers", "Sailing boats", "Steam engines", "Bees", "Bridges", "Clouds", "Rivers", "Magnets", "Lenses", "Tides", "Comets",
+          "Windmills", "Clocks", "Forests", "Deserts")
+PROMPTS = [form.format(topic) for form in (
+    "Read this and answer in JSON: {} are explained to pupils in a short article with three examples and a question at the end.",
+    "Plan a lesson about this topic, as JSON: {}. There are ten pupils, forty minutes and a blackboard.",
+    "Answer in JSON. What should a visitor of a museum learn from a room about {}?",
+) for topic in TOPICS]
 
 
 def stream(url, body):
-    """Tokens, seconds from the first to the last event with text, seconds of the whole request, and the text."""
+    """Tokens, seconds of the whole request, tokens a round, and the text."""
     request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-    begin, first, last, text, usage = time.perf_counter(), None, None, "", None
+    begin, text, last = time.perf_counter(), "", None
     with urllib.request.urlopen(request, timeout=600) as reply:
         for line in reply:
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])
-            if event["choices"] and event["choices"][0]["delta"].get("content"):
-                last = time.perf_counter()
-                first = first or last
-                text += event["choices"][0]["delta"]["content"]
-            usage = event.get("usage") or usage
-    return {"tokens": usage["completion_tokens"], "decode": last - first, "whole": last - begin, "text": text}
+            if event["choices"]:
+                text += event["choices"][0]["delta"].get("content") or ""
+            if event.get("usage"):
+                last = event
+    speculative = last["metrics"].get("speculative_decoding") or {"mean_acceptance_length": 1}
+    return {"tokens": last["usage"]["completion_tokens"], "whole": time.perf_counter() - begin, "length": speculative["mean_acceptance_length"], "text": text}
 
 
-def compare(url, schema, drafters, pairs, tokens, salts):
-    """Ratios of the rate with the schema (and the first drafter) to the rate without (and the second)."""
-    ratios, rates = [], {"with": [], "without": []}
-    arms = {"with": {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema}}, "speculation": {"drafter": drafters[0]}},
-            "without": {"speculation": {"drafter": drafters[1]}, "max_tokens": 100}}
+def compare(url, constraint, drafter, pairs, tokens, salts):
+    """Ratios of the rate with the constraint to the rate without."""
+    ratios, rates, lengths, same = [], {"with": [], "without": []}, {"with": [], "without": []}, 0
     for n in range(pairs):
         found = {}
         for arm in ("with", "without") if n % 2 == 0 else ("without", "with"):
             body = {"messages": [{"role": "user", "content": PROMPTS[n % len(PROMPTS)]}], "max_tokens": tokens, "temperature": 0, "stream": True,
-                    "stream_options": {"include_usage": True}, "cache_salt": f"structured {next(salts)}"} | arms[arm]
-            got = stream(url, body)
-            if arm == "with" and got["tokens"] < tokens:
-                json.loads(got["text"])
-            found[arm] = got["tokens"] / got["whole"]
-            rates[arm].append(found[arm])
-        ratios.append(found["with"] / found["without"])
-    return {"ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4), "pairs": pairs,
-            "with": statistics.median(rates["with"]), "without": statistics.median(rates["without"])}
+                    "stream_options": {"include_usage": True}, "cache_salt": f"structured {next(salts)}", "speculation": {"drafter": drafter}}
+            found[arm] = stream(url, body | (constraint if arm == "with" else {}))
+            rates[arm].append(found[arm]["tokens"] / found[arm]["whole"])
+            lengths[arm].append(found[arm]["length"])
+        if "response_format" in constraint and found["with"]["tokens"] < tokens:
+            json.loads(found["with"]["text"])
+        same += found["with"]["text"] == found["without"]["text"]
+        ratios.append(rates["with"][-1] / rates["without"][-1])
+    return {"ratio": statistics.median(ratios), "quartiles": statistics.quantiles(ratios, n=4), "pairs": pairs, "same_text": same,
+            **{arm: {"rate": statistics.median(rates[arm]), "acceptance_length": statistics.fmean(lengths[arm])} for arm in rates}}
+
+
+def of_schema(schema):
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema}}}
+
+
+LINES = [
+    ("free texts", of_schema(FREE), "auto", 0.95),
+    ("any text (a pattern)", {"structured_outputs": {"regex": ANY_TEXT}}, "auto", 0.95),
+    ("most tokens forced", of_schema(FORCED), "auto", 1.3),
+    ("free texts", of_schema(FREE), "none", 0.97),
+]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default=HERE.parents[1] / "build/release/bin/paceline")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--pairs", type=int, default=48)
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -98,15 +115,16 @@ def main():
         process, port = bench_daemon.start(arguments.bin, config, folder)
         url = f"http://{bench_daemon.HOST}:{port}"
         try:
-            for schema in (FREE, FORCED):  # compiled before it is timed
-                compare(url, schema, ("auto", "auto"), 2, 20, salts)
-            for name, schema, drafters, bound in (("free texts", FREE, ("auto", "auto"), 0.95), ("most tokens forced", FORCED, ("auto", "auto"), 1.3),
-                                                  ("free texts, plain decoding", FREE, ("none", "none"), 0.97)):
-                line = {"schema": name, "drafters": drafters, "bound": bound} | compare(url, schema, drafters, arguments.pairs, arguments.tokens, salts)
+            for _, constraint, *_ in LINES:  # compiled before it is timed
+                compare(url, constraint, "auto", 2, 20, salts)
+            for name, constraint, drafter, bound in LINES:
+                line = {"constraint": name, "drafter": drafter, "bound": bound} | compare(url, constraint, drafter, arguments.pairs, arguments.tokens, salts)
                 line["verdict"] = "pass" if line["ratio"] >= bound else "short"
                 lines.append(line)
                 low, _, high = line["quartiles"]
-                print(f"| {name} | {line['without']:.1f} | {line['with']:.1f} | {line['ratio']:.3f} ({low:.3f} to {high:.3f}) | {bound} | {line['verdict']} |", flush=True)
+                lengths = " | ".join(f"{line[arm]['rate']:.1f} ({line[arm]['acceptance_length']:.2f})" for arm in ("without", "with"))
+                print(f"| {name}, `{drafter}` | {lengths} | {line['same_text']} of {line['pairs']} | {line['ratio']:.3f} ({low:.3f} to {high:.3f}) | "
+                      f"{bound} | {line['verdict']} |", flush=True)
         finally:
             bench_daemon.stop(process)
     if arguments.out:
