@@ -3,6 +3,7 @@
 #include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/fields/field_table.hpp"
+#include "protocol/wire/kept_output.hpp"
 #include "protocol/wire/sampling_fields.hpp"
 
 #include <algorithm>
@@ -161,10 +162,9 @@ api_error prompt_too_long(const model_limits& model) {
 }
 
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved) {
-  constexpr std::uint64_t text_bytes = 8, id_bytes = sizeof(token_id), trace_bytes = 80,
-                          score_bytes = 7; // a token
-  return resolved.stop.max_tokens *
-             (text_bytes + (fields.return_token_ids ? id_bytes : 0) + (fields.trace ? trace_bytes : 0)) +
+  constexpr std::uint64_t text_bytes = 8, id_bytes = sizeof(token_id), score_bytes = 7; // a token
+  return resolved.stop.max_tokens * (text_bytes + (fields.return_token_ids ? id_bytes : 0) +
+                                     (fields.trace ? round_log::most_bytes : 0)) +
          num_kept_scores(resolved) * score_bytes;
 }
 

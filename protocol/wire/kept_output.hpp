@@ -2,6 +2,7 @@
 
 #include "protocol/wire/byte_log.hpp"
 #include "protocol/wire/usage.hpp"
+#include "runtime/base/request_limits.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -39,6 +40,10 @@ class score_log {
 /// Round traces of a choice until its reply is written.
 class round_log {
  public:
+  /// Upper bound of the bytes of a round that commits one token, if `auto` weighed at most 16 drafters. A
+  /// round that commits more has fewer bytes for each of its tokens.
+  static constexpr std::size_t most_bytes = 96 + 16 * 14 + max_draft_length * 8;
+
   void append(const round_trace& round);
   bool empty() const noexcept { return bytes_.size() == 0; }
   std::size_t num_bytes() const noexcept { return bytes_.size(); }

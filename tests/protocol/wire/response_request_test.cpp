@@ -35,6 +35,8 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":[{"type":"function_call","name":"f","content":[1]}])", "input[0].content[0]"},
       {R"("input":[{"role":"user","content":"x","output":1}])", "input[0].output"},
       {R"("input":[{"type":"function_call","name":"f","arguments":"x"}])", "input[0].arguments"},
+      {R"("input":[{"type":"function_call_output","call_id":"c"}])", "input[0].output"},
+      {R"("input":[{"type":"function_call_output","call_id":"c","output":null}])", "input[0].output"},
       {R"("input":"x","background":true)", "background"},
       {R"("input":"x","conversation":"c")", "conversation"},
       {R"("input":"x","truncation":"auto")", "truncation"},

@@ -1,6 +1,7 @@
 #include "protocol/wire/whole_reply.hpp"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace paceline::wire {
 namespace {
@@ -228,6 +229,20 @@ TEST(whole_reply, tells_rounds_with_their_times_and_each_token_by_itself) {
         std::string::npos)
         << text;
   }
+}
+
+TEST(round_log, keeps_no_more_than_its_bound) {
+  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+  round_trace round{round_id{std::numeric_limits<std::uint64_t>::max()}, most, "drafter", {}, {}, {}, false};
+  round.draft_tokens.assign(max_draft_length, token_id{std::numeric_limits<std::int32_t>::max()});
+  for (std::uint32_t i = 0; i < max_draft_length; ++i) round.parents.push_back(static_cast<int>(i) - 1);
+  round.choice.emplace().options.assign(16, {"drafter", max_draft_length, 1.0F, 1.0F});
+  round.verified = {std::chrono::hours(24 * 365 * 10), std::chrono::hours(24 * 365 * 20)};
+  round.drafted = round.verified;
+  round.tokens = {token_id{std::numeric_limits<std::int32_t>::max()}};
+  round_log log;
+  for (int i = 0; i < 1000; ++i) log.append(round);
+  EXPECT_LE(log.num_bytes(), 1000 * round_log::most_bytes);
 }
 
 TEST(round_log, gives_back_what_was_appended) {
