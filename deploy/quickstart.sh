@@ -14,6 +14,7 @@ case "${1:-}" in
 esac
 
 deploy/packages.sh >&2
+deploy/xgrammar.sh || echo "quickstart: without XGrammar outputs cannot be constrained by schemas" >&2
 [ -f build/release/build.ninja ] || cmake --preset release >&2
 cmake --build --preset release --target paceline >&2
 PACELINE_MODEL=$(deploy/demo_model.sh)

@@ -7,15 +7,15 @@
 
 namespace paceline::gpu {
 
-/// Drafts whose cells are moved to consecutive slots, and the layers of these cells, in one piece of memory
-/// in the kernel's layout.
+/// Packs drafts whose cells are moved to consecutive slots, their parents, and the layers of the cells into
+/// one piece of memory, in the layout of the kernel kv_commit.
 class commit_batch {
  public:
   /// Fails a check if the arguments violate a rule of the op.
   explicit commit_batch(const device::kv_commit_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
-  /// The kernel's parameters, except the batch and the choices, once `bytes` have been copied to `at`.
+  /// The kernel's parameters for a copy of `bytes` at `at`. The caller sets `batch` and `chosen`.
   kv_commit_params params_at(const std::byte* at) const noexcept;
   /// Blocks of the kernel for each draft.
   std::uint32_t num_blocks() const noexcept;

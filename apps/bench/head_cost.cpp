@@ -62,22 +62,27 @@ json::array head_costs::to_json(const lone_model& target, double length) const {
     const lone_head& head = *one.of;
     const double plain = summarise(one.plain).median, draft = summarise(one.all_levels).median;
     const double verify = summarise(one.verifying).median, first = summarise(one.one_level).median;
-    const bool is_parallel = head.head().traits().is_parallel || head.levels() == 1;
+    const auto traits = head.head().traits();
+    const double step = traits.is_parallel || head.levels() == 1 ? draft
+                        : traits.adds_to_levels()                ? draft / head.levels()
+                                                                 : (draft - first) / (head.levels() - 1);
     const auto bytes = static_cast<double>(head.head().info().bytes_per_token);
     const double accepted = length > 0 ? length : head.drafts().acceptance_length;
-    json::object o{{"path", head.path()},
-                   {"kind", head.drafts().options.kind},
-                   {"shape", shape_text(head)},
-                   {"levels", head.levels()},
-                   {"nodes", head.nodes()},
-                   {"bytes_per_step", head.head().info().bytes_per_token},
-                   {"share_of_plain_bytes", bytes / static_cast<double>(target.info().bytes_per_token)},
-                   {"plain", bench::to_json(summarise(one.plain))},
-                   {"capturing", bench::to_json(summarise(one.capturing))},
-                   {"capture_cost", summarise(one.capturing).median / plain - 1},
-                   {"verifying", bench::to_json(summarise(one.verifying))},
-                   {"draft", bench::to_json(summarise(one.all_levels))},
-                   {"seconds_per_level", is_parallel ? draft : (draft - first) / (head.levels() - 1)}};
+    json::object o{
+        {"path", head.path()},
+        {"kind", head.drafts().options.kind},
+        {"shape", shape_text(head)},
+        {"levels", head.levels()},
+        {"nodes", head.nodes()},
+        {"bytes_per_step", head.head().info().bytes_per_token},
+        {"share_of_plain_bytes", bytes / static_cast<double>(target.info().bytes_per_token)},
+        {"plain", bench::to_json(summarise(one.plain))},
+        {"capturing", bench::to_json(summarise(one.capturing))},
+        {"capture_cost", summarise(one.capturing).median / plain - 1},
+        {"verifying", bench::to_json(summarise(one.verifying))},
+        {"draft", bench::to_json(summarise(one.all_levels))},
+        {"seconds_per_step", step},
+        {"step_of_share", step / plain * static_cast<double>(target.info().bytes_per_token) / bytes}};
     if (accepted > 0) {
       o["acceptance_length"] = accepted;
       o["acceptance_source"] = length > 0 ? "--acceptance-length" : head.drafts().source;
@@ -90,8 +95,8 @@ json::array head_costs::to_json(const lone_model& target, double length) const {
 
 void print_heads(const json::array& heads) {
   if (heads.empty()) return;
-  table t({"head", "drafts", "MB a step", "of a pass's", "level ms", "draft ms", "capture", "verify ms",
-           "tokens a round", "speed-up"});
+  table t({"head", "drafts", "MB a step", "of a pass's", "step ms", "of its share", "draft ms", "capture",
+           "verify ms", "tokens a round", "speed-up"});
   const auto ms = [](const json::value& v) { return fixed(v.at("median").as_double() * 1e3, 3); };
   for (const auto& h : heads) {
     const auto& o = h.as_object();
@@ -99,8 +104,8 @@ void print_heads(const json::array& heads) {
     t.add({std::string(o.at("kind").as_string()), std::string(o.at("shape").as_string()),
            fixed(o.at("bytes_per_step").to_number<double>() / 1e6, 1),
            fixed(o.at("share_of_plain_bytes").as_double() * 100, 1) + " %",
-           fixed(o.at("seconds_per_level").as_double() * 1e3, 3), ms(o.at("draft")),
-           fixed(o.at("capture_cost").as_double() * 100, 1) + " %", ms(o.at("verifying")),
+           fixed(o.at("seconds_per_step").as_double() * 1e3, 3), fixed(o.at("step_of_share").as_double(), 2),
+           ms(o.at("draft")), fixed(o.at("capture_cost").as_double() * 100, 1) + " %", ms(o.at("verifying")),
            known ? fixed(o.at("acceptance_length").as_double(), 2) : "?",
            known ? fixed(o.at("speedup").as_double(), 2) : "?"});
   }

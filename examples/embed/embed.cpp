@@ -4,6 +4,8 @@
 
 #include "config/engine_options.hpp"
 #include "engine/engine.hpp"
+#include "engine/served_model.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <caf/all.hpp>
 
@@ -31,9 +33,14 @@ paceline::config::engine_options options_for(const std::string& model) {
 }
 
 /// Submits one request and prints its text as it comes. True if it ended well.
-bool generate(paceline::engine& engine, std::vector<paceline::token_id> prompt) {
+bool generate(paceline::engine& engine, const std::string& prompt) {
+  auto tokens = engine.model("")->vocabulary().encode(prompt);
+  if (!tokens) {
+    std::fprintf(stderr, "%s\n", tokens.error().message().c_str());
+    return false;
+  }
   paceline::generation_request request;
-  request.prompt = std::move(prompt);
+  request.prompt = *std::move(tokens);
   request.stop.max_tokens = 24;
   request.sampling.temperature = 0;
   request.owner = "embed"; // a service sets its customer's name here: customers take turns while they wait
@@ -52,7 +59,7 @@ bool generate(paceline::engine& engine, std::vector<paceline::token_id> prompt) 
 
 int main(int argc, char** argv) {
   const auto options = options_for(argc > 1 ? argv[1] : "hash");
-  const std::vector<paceline::token_id> prompt{paceline::token_id{72}, paceline::token_id{105}};
+  const std::string prompt = argc > 2 ? argv[2] : "Once upon a time";
 
   auto own = paceline::engine::start(options);
   if (!own) {

@@ -48,9 +48,9 @@ struct response_request {
   generation_fields fields;
   std::string instructions;
   std::vector<chat_message> input;
-  std::string tools;
+  std::string tools; ///< JSON text of the array; empty: none
   bool parallel_tool_calls = true;
-  tool_demand demand;
+  tool_demand demand; ///< from tool_choice
   std::string previous_response_id;
   std::string metadata = "{}"; ///< JSON text, echoed
   std::optional<std::uint32_t> num_logprobs;

@@ -7,7 +7,8 @@
 
 namespace paceline::kv {
 
-/// A set of slab numbers below a fixed size. `first` and `last` search 64 numbers at a time, so that pools
+/// A set of numbers of slabs below a fixed size. A slab is a run of blocks that is lent to a pool as a whole
+/// (block_pool.hpp). `first` and `last` search 64 numbers at a time, so that pools
 /// with many small slabs stay cheap. Never allocates after construction.
 class slab_set {
  public:

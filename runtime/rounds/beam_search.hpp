@@ -58,7 +58,7 @@ class beam_search {
 
   // ---- before the pass
 
-  /// The prompt's cells, and all others, were released.
+  /// Forgets all cells, because they were released.
   void forget_cells();
   /// True if the prompt's last token was computed and its successors are known.
   bool prompt_is_computed() const noexcept { return nodes_[root].slot && nodes_[root].next; }
@@ -70,8 +70,8 @@ class beam_search {
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
   /// Output tokens of hypothesis `i`, best first.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
-  /// Slots of the text's tokens from the prompt's last one on, without the newest, whose row no pass may have
-  /// computed. For `may_draft`.
+  /// Slots of the text's tokens from the prompt's last one on. Without the newest token, whose row may not be
+  /// computed yet. Requires `may_draft`.
   std::vector<kv_slot> slots_of(std::uint32_t i) const;
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);

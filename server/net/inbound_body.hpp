@@ -15,7 +15,8 @@ namespace paceline::server {
 /// to several times what the budget counts. Uses no sockets.
 class inbound_body {
  public:
-  /// A body of `tenant` with at most `max_bytes`. `give_way`: see body_budget.
+  /// A body of `tenant` with at most `max_bytes`. `give_way` is called if the
+  /// budget takes this body's memory for another body.
   inbound_body(std::shared_ptr<body_budget> budget, std::string tenant, std::size_t max_bytes,
                std::function<void()> give_way)
       : budget_(std::move(budget)), tenant_(std::move(tenant)), max_bytes_(max_bytes),
@@ -33,7 +34,7 @@ class inbound_body {
   std::size_t missing() const noexcept { return max_bytes_ - size_; }
   /// True if the budget has reclaimed the body's memory.
   bool has_to_give_way() const noexcept;
-  /// Moves the complete body into `whole`. False if it had to give way just before.
+  /// Moves the complete body into `whole`. False if the budget revoked it before.
   [[nodiscard]] bool take(request_body& whole);
 
  private:

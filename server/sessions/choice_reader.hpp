@@ -10,20 +10,21 @@
 
 namespace paceline::server {
 
-/// Reads the events of one choice: makes items of their text and counts the tokens of thoughts. A token
-/// belongs to them if its first byte does, so the count does not depend on the events' bounds.
+/// Splits the text of one choice into items and counts its reasoning tokens. A token counts if its first byte
+/// lies in a thought, so the count does not depend on where events end.
 class choice_reader {
  public:
   choice_reader() = default;
   /// `skips_special`: the text has no special tokens. `model` must outlive the reader.
   choice_reader(const wire::output_plan& plan, const model_view& model, bool skips_special);
 
-  /// What the event adds; with the last one, also what waited.
+  /// The items that the event completes. The final event also gives what was held back.
   wire::output_items read(const token_event& event);
-  /// Of the log-probabilities of the tokens of the event just read, and of earlier ones that waited, those of
-  /// tokens that are known to be no thoughts.
+  /// Takes the log-probabilities of the event just read. Returns those of tokens of the answer, and holds
+  /// back those of tokens that may still turn out to be thoughts.
   std::vector<token_logprob> scores_of_answer(std::vector<token_logprob> scores);
 
+  /// True if no stage looks at the text.
   bool finds_nothing() const noexcept { return pipeline_.finds_nothing(); }
   bool has_calls() const noexcept { return pipeline_.num_calls() > 0; }
   std::uint32_t num_reasoning_tokens() const noexcept { return num_reasoning_tokens_; }
@@ -35,8 +36,8 @@ class choice_reader {
   const model_view* model_ = nullptr;
   bool skips_special_ = true;
   std::uint64_t num_bytes_ = 0;          ///< of the tokens so far
-  std::deque<std::uint64_t> begins_;     ///< first bytes of tokens of which it is not known yet
-  std::vector<token_logprob> scores_;    ///< of tokens of which it is not known yet, or of thoughts
+  std::deque<std::uint64_t> begins_;     ///< first bytes of tokens that are not counted yet
+  std::vector<token_logprob> scores_;    ///< of tokens that are held back, or of thoughts
   std::uint32_t num_dropped_scores_ = 0; ///< of thoughts
   std::uint32_t num_reasoning_tokens_ = 0;
 };

@@ -82,6 +82,8 @@ def test_cost_of_heads_stands_beside_a_plain_pass(tiny_model, tmp_path):
     assert one["share_of_plain_bytes"] == one["bytes_per_step"] / figures["weight_bytes_per_token"]
     medians = {name: one[name]["median"] for name in ("plain", "capturing", "verifying", "draft")}
     assert all(seconds > 0 for seconds in medians.values()) and one["draft"]["runs"] == 3
+    assert one["seconds_per_step"] == medians["draft"], "all levels are one step"
+    assert abs(one["step_of_share"] * one["share_of_plain_bytes"] * medians["plain"] / one["seconds_per_step"] - 1) < 1e-9
     assert abs(one["speedup"] - 2 * medians["plain"] / (medians["verifying"] + medians["draft"])) < 1e-9
     assert abs(one["capture_cost"] - (medians["capturing"] / medians["plain"] - 1)) < 1e-9
     table = bench("cost", "--model", tiny_model, "--rows", 1, "--context", 40, "--repeats", 1, "--draft-head", head).stdout

@@ -12,6 +12,7 @@ def test_examples_give_the_status_they_name(daemon):
     examples = EXAMPLE.findall(DOCUMENT.read_text())
     assert len(examples) >= 5
     for status, path, body in examples:
+        json.loads(body)  # else the 400 of an example could be for an end of the block that is missing
         answer = daemon.post(path, body.encode())
         assert answer[0] == int(status), (path, body, answer[2])
 
@@ -24,3 +25,5 @@ def test_every_error_code_of_the_table_exists_in_the_sources():
     sources = "".join(path.read_text() for folder in ("server", "protocol", "runtime/base") for path in (root / folder).rglob("*.?pp"))
     for code in codes:
         assert f'"{code}"' in sources, code
+    named = set(re.findall(r'\{[45]\d\d, "[a-z_]+", "([a-z_]+)"', sources))
+    assert len(named) > 20 and named <= codes, named - codes

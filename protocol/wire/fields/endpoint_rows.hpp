@@ -24,7 +24,7 @@ inline constexpr field_spec completion_rows[] = {
     integer("logprobs", in::completions, 0, 5, {},
             "Log-probabilities of the raw distribution, before temperature and penalties, and the likeliest "
             "tokens; with `echo` the prompt's, too."),
-    integer("best_of", in::completions, 1, request_limits{}.max_choices, "`n`", "Only the value of `n`."),
+    integer("best_of", in::completions, 1, request_limits{}.max_choices, "`n`", "Must equal `n`."),
 };
 
 inline constexpr std::string_view effort_levels[] = {"none", "minimal", "low", "medium",

@@ -18,8 +18,9 @@ inline constexpr field_spec request_rows[] = {
         "models are served."),
     integer("n", in::whole_texts, 1, request_limits{}.max_choices, "1", "Choices for each prompt."),
     integer("n", in::all_responses | in::all_messages, 1, 1, "1", "These have one choice."),
-    integer("priority", in::generating, -max_int32 - 1, max_int32, "0",
-            "Lower runs first. Values below 0 need a key that allows them (see *Who may connect*)."),
+    integer(
+        "priority", in::generating, -max_int32 - 1, max_int32, "0",
+        "Lower runs first. If the daemon has keys, values below 0 need one that allows them (see *Who may connect*)."),
     integer(
         "deadline_ms", in::generating, 1, max_int32, "`server.request_timeout`",
         "Time from admission to the last token, at most the configured one; then 408 `deadline_exceeded`, in a stream "
@@ -105,7 +106,7 @@ inline constexpr field_spec reply_rows[] = {
 inline constexpr field_spec speculation_rows[] = {
     object("speculation", in::generating, "See *Additions*."),
     text("speculation.drafter", in::generating, 1, 128, "\"default\"",
-         "A configured drafter, `default`, or `none` for plain decoding."),
+         "`auto`, `none` (plain decoding), `default` (the model's), or one of the model's drafters."),
     integer("speculation.draft_length", in::generating, 1, max_draft_length - 1, "the drafter's",
             "Draft tokens in a round."),
     choice("speculation.length_rule", in::generating, length_rule_names, "the server decides",
@@ -139,7 +140,7 @@ inline constexpr field_spec beam_rows[] = {
     number("length_penalty", in::whole_texts, {-10, 10}, "1",
            "Exponent of the length by which scores are divided."),
     other("early_stopping", in::whole_texts, "`true`", "true", R"({"enum":[true,null]})",
-          "A search ends when as many hypotheses have ended as it is wide."),
+          "The search ends when `beam_width` hypotheses have ended."),
 };
 
 } // namespace paceline::wire::rows

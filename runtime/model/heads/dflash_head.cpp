@@ -249,8 +249,10 @@ dflash_head::dflash_head(dflash_config config, std::unique_ptr<dflash_weights> w
   info_.weights_bytes = bytes + markov.size_bytes();
   for (const auto* own : {&weights_->embedding, &weights_->lm_head})
     if (*own) info_.weights_bytes += (*own)->size_bytes();
-  // A draft reads the layers and the LM head once for all its levels.
-  info_.bytes_per_token = (bytes + lm_head().size_bytes()) / config_.num_levels();
+  // A draft reads the layers and the LM head once for all its levels: without Markov levels it is one step,
+  // with them a level has its share of that.
+  info_.bytes_per_token = bytes + lm_head().size_bytes();
+  if (config_.markov != markov_kind::none) info_.bytes_per_token /= config_.num_levels();
   for (const auto* each : {&markov.logits, &markov.mix, &markov.confidence})
     if (*each) info_.bytes_per_token += (*each)->size_bytes();
   info_.kv_bytes_per_token = shape_of(layer, kv_type).bytes_per_token() + kept_size() * sizeof(float);

@@ -101,6 +101,8 @@ TEST_F(dflash_loader_test, reads_the_layout_of_z_lab) {
   EXPECT_EQ(traits.num_block_rows, 4U);
   EXPECT_EQ(traits.first_level_row, 2U) << "the first slot gives no token";
   EXPECT_EQ(traits.max_levels, 3U);
+  EXPECT_GT((*head)->info().bytes_per_token, (*head)->info().weights_bytes)
+      << "a draft is one step, which reads the target's LM head too";
   EXPECT_EQ(model::kind_of_head(folder_.path()).value(), "dflash");
 }
 
