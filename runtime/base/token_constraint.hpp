@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,9 +34,11 @@ class constraint_cursor {
 
   /// Appends at most `max_tokens` tokens of the text that must follow `output`, whatever is chosen. There are
   /// several ways to divide a text into tokens, so the output may have others. Appends nothing if several
-  /// texts may follow, or only the end.
-  virtual void append_forced(std::span<const token_id> output, std::size_t max_tokens,
-                             std::vector<token_id>& out) = 0;
+  /// texts may follow, or only the end. Returns the next token if what must follow is the beginning of its
+  /// text, and longer tokens begin so too: of those that may follow, the one that `output` had last, else the
+  /// shortest.
+  virtual std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
+                                                std::vector<token_id>& out) = 0;
 };
 
 /// What the output of a request must match, such as a grammar, compiled for one vocabulary. Immutable; all

@@ -51,9 +51,11 @@ class cursor final : public constraint_cursor {
     return count + answer_->num_allowed({}, {}, next.subspan(count));
   }
 
-  void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {
+  std::optional<token_id> append_forced(tokens output, std::size_t max_tokens,
+                                        std::vector<token_id>& out) override {
     const auto found = find(output, {});
-    if (found.where == place::answer) answer_->append_forced(found.output, max_tokens, out);
+    if (found.where != place::answer) return std::nullopt;
+    return answer_->append_forced(found.output, max_tokens, out);
   }
 
  private:

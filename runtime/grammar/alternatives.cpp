@@ -49,14 +49,15 @@ class cursor final : public constraint_cursor {
     return most;
   }
 
-  void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {
+  std::optional<token_id> append_forced(tokens output, std::size_t max_tokens,
+                                        std::vector<token_id>& out) override {
     constraint_cursor* only = nullptr;
     for (const auto& one : cursors_) {
       if (!has_any(one->allowed(output, {}))) continue;
-      if (only != nullptr) return;
+      if (only != nullptr) return std::nullopt;
       only = one.get();
     }
-    if (only != nullptr) only->append_forced(output, max_tokens, out);
+    return only == nullptr ? std::nullopt : only->append_forced(output, max_tokens, out);
   }
 
  private:

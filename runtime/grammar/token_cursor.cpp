@@ -1,11 +1,13 @@
 #include "runtime/grammar/token_cursor.hpp"
 
 #include "runtime/base/token_bits.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <dlpack/dlpack.h>
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -18,7 +20,8 @@ void token_cursor::keep(std::size_t num_tokens) {
   if (num_tokens == taken_.size()) return;
   matcher_.Rollback(static_cast<int>(taken_.size() - num_tokens));
   taken_.resize(num_tokens);
-  mask_is_current_ = false;
+  mask_state_ = mask_state::stale;
+  if (num_tokens < forced_at_) forced_.clear();
 }
 
 bool token_cursor::accept(token_id token) {
@@ -28,7 +31,7 @@ bool token_cursor::accept(token_id token) {
     return false;
   if (!matcher_.AcceptToken(token.value)) return false;
   taken_.push_back(token);
-  mask_is_current_ = false;
+  mask_state_ = mask_state::stale;
   return true;
 }
 
@@ -54,7 +57,18 @@ bool token_cursor::move_to(std::span<const token_id> output, std::span<const tok
 }
 
 void token_cursor::fill_mask() {
-  if (mask_is_current_) return;
+  if (mask_state_ == mask_state::complete) return;
+  if (const auto only = only_token()) {
+    std::fill(mask_.begin(), mask_.end(), 0U);
+    set_bit(mask_, static_cast<std::size_t>(only->value));
+  } else {
+    fill_grammar_mask();
+  }
+  mask_state_ = mask_state::complete;
+}
+
+void token_cursor::fill_grammar_mask() {
+  if (mask_state_ == mask_state::of_grammar) return;
   std::fill(mask_.begin(), mask_.end(), 0U);
   if (matcher_.IsTerminated()) {
     for (const int token : matcher_.GetStopTokenIds()) set_bit(mask_, static_cast<std::size_t>(token));
@@ -70,7 +84,56 @@ void token_cursor::fill_mask() {
     if (const std::size_t used = texts_->vocab_size % mask_word_bits; used != 0)
       mask_.back() &= (1U << used) - 1U;
   }
-  mask_is_current_ = true;
+  mask_state_ = mask_state::of_grammar;
+}
+
+std::string_view token_cursor::forced_text() {
+  if (matcher_.IsTerminated()) return {};
+  if (!forced_.empty()) { // looking it up costs time by its length, so it is looked up once
+    std::size_t used = 0;
+    for (std::size_t i = forced_at_; i < taken_.size(); ++i)
+      used += texts_->vocabulary.piece(taken_[i]).size();
+    if (used < forced_.size()) return std::string_view(forced_).substr(used);
+  }
+  forced_ = matcher_.FindJumpForwardString();
+  forced_at_ = taken_.size();
+  return forced_;
+}
+
+std::optional<token_id> token_cursor::token_within_character(std::string_view text) const {
+  const auto& sorted = texts_->info.GetSortedDecodedVocab();
+  std::size_t size = 0;
+  while (size < text.size() && is_utf8_continuation(text[size])) ++size;
+  for (; size > 0; --size) {
+    const auto wanted = text.substr(0, size);
+    const auto at =
+        std::lower_bound(sorted.begin(), sorted.end(), wanted,
+                         [](const auto& entry, std::string_view value) { return entry.second < value; });
+    if (at != sorted.end() && at->second == wanted && texts_->usable[static_cast<std::size_t>(at->first)])
+      return token_id{at->first};
+  }
+  return std::nullopt;
+}
+
+std::optional<token_id> token_cursor::first_of_forced_text() {
+  // A token depends on what follows it closely, so the beginning is enough. It is divided anew for each
+  // token: a token must not depend on where the cursor was before.
+  constexpr std::size_t most_bytes = 64;
+  const auto text = forced_text();
+  if (text.empty()) return std::nullopt;
+  if (is_utf8_continuation(text.front())) return token_within_character(text);
+  std::size_t size = std::min(text.size(), most_bytes);
+  while (size > 0 && size < text.size() && is_utf8_continuation(text[size])) --size;
+  const auto tokens = tokens_of(std::string(text.substr(0, size)));
+  if (tokens.empty() || !texts_->usable[static_cast<std::size_t>(tokens.front().value)]) return std::nullopt;
+  return tokens.front();
+}
+
+std::optional<token_id> token_cursor::only_token() {
+  const auto first = first_of_forced_text();
+  if (!first) return std::nullopt;
+  const bool is_last = texts_->vocabulary.piece(*first).size() == forced_text().size();
+  return is_last && has_longer(*first) ? std::nullopt : first;
 }
 
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
@@ -83,7 +146,7 @@ std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> o
   } catch (const std::exception&) {
     // A broken invariant of the library: allow nothing, which ends this request only.
   }
-  mask_is_current_ = false;
+  mask_state_ = mask_state::stale;
   std::fill(mask_.begin(), mask_.end(), 0U);
   return mask_;
 }
@@ -95,7 +158,10 @@ std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::spa
     std::size_t count = 0;
     // What is accepted here stays: the next call usually goes on behind it.
     const std::size_t begin = output.size() + path.size();
-    while (count < next.size() && accept(next[count])) ++count;
+    for (; count < next.size(); ++count) {
+      const auto only = only_token();
+      if ((only && *only != next[count]) || !accept(next[count])) break;
+    }
     return std::min(count, taken_.size() - begin);
   } catch (const std::exception&) {
     return 0;
@@ -133,32 +199,40 @@ bool token_cursor::has_longer(token_id token) {
   const auto& sorted = texts_->info.GetSortedDecodedVocab();
   auto at = std::upper_bound(sorted.begin(), sorted.end(), text,
                              [](std::string_view value, const auto& entry) { return value < entry.second; });
-  fill_mask();
+  fill_grammar_mask();
   for (; at != sorted.end() && std::string_view(at->second).starts_with(text); ++at)
     if (has_bit(mask_, static_cast<std::size_t>(at->first))) return true;
   return false;
 }
 
-void token_cursor::append_forced(std::span<const token_id> output, std::size_t max_tokens,
-                                 std::vector<token_id>& out) {
+token_id token_cursor::usual_in_place_of(token_id token, std::span<const token_id> output) {
+  constexpr std::size_t most_looks = 512;
+  const std::string_view text = texts_->vocabulary.piece(token);
+  fill_grammar_mask();
+  for (const token_id earlier : output.last(std::min(output.size(), most_looks)) | std::views::reverse)
+    if (has_bit(mask_, static_cast<std::size_t>(earlier.value)) &&
+        std::string_view(texts_->vocabulary.piece(earlier)).starts_with(text))
+      return earlier;
+  return token;
+}
+
+std::optional<token_id> token_cursor::append_forced(std::span<const token_id> output, std::size_t max_tokens,
+                                                    std::vector<token_id>& out) {
   try {
-    if (max_tokens == 0 || !move_to(output, {}) || matcher_.IsTerminated()) return;
-    const std::string text = matcher_.FindJumpForwardString();
-    if (text.empty()) return;
-    std::vector<token_id> tokens = tokens_of(text);
-    const bool is_cut = tokens.size() > max_tokens;
-    tokens.resize(std::min(tokens.size(), max_tokens));
-    std::size_t good = 0;
-    while (good < tokens.size()) {
-      // The last token may be the beginning of a longer one, which has text of what is not forced.
-      if (!is_cut && good + 1 == tokens.size() && has_longer(tokens[good])) break;
-      if (!accept(tokens[good])) break;
-      ++good;
+    if (!move_to(output, {})) return std::nullopt;
+    for (; max_tokens > 0; --max_tokens) {
+      const auto only = only_token();
+      if (!only) {
+        const auto first = first_of_forced_text();
+        return first ? std::optional(usual_in_place_of(*first, output)) : std::nullopt;
+      }
+      if (!accept(*only)) return std::nullopt;
+      out.push_back(*only);
     }
-    out.insert(out.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(good));
   } catch (const std::exception&) {
     // No draft is as good as any.
   }
+  return std::nullopt;
 }
 
 } // namespace paceline::grammar

@@ -75,16 +75,18 @@ class cursor final : public constraint_cursor {
     return most;
   }
 
-  void append_forced(tokens output, std::size_t max_tokens, std::vector<token_id>& out) override {
+  std::optional<token_id> append_forced(tokens output, std::size_t max_tokens,
+                                        std::vector<token_id>& out) override {
     if (const auto frame = complete({output, {}}))
       return answer(*frame).append_forced(output.subspan(lead(*frame).size()), max_tokens, out);
     std::vector<token_id> text(output.begin(), output.end());
     for (; max_tokens > 0; --max_tokens) {
       const auto next = only_next(text);
-      if (!next) return;
+      if (!next) break;
       text.push_back(*next);
       out.push_back(*next);
     }
+    return std::nullopt;
   }
 
  private:

@@ -37,10 +37,11 @@ class cycle_cursor final : public constraint_cursor {
     return count;
   }
 
-  void append_forced(std::span<const token_id> output, std::size_t max_tokens,
-                     std::vector<token_id>& out) override {
+  std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
+                                        std::vector<token_id>& out) override {
     for (auto place = output.size(); max_tokens > 0 && is_forced_place(place); ++place, --max_tokens)
       out.emplace_back(forced_at(place, vocab_size_));
+    return std::nullopt;
   }
 
  private:

@@ -63,6 +63,7 @@ class drafted_request {
   float temperature = 0.0F;
   std::uint64_t seed = 1;
   std::optional<speculation::round_feedback> last_round;
+  constraint_cursor* constraint = nullptr;
 
   speculation::draft propose(const ids& text, std::uint32_t length) {
     text_ = tokens_of(text);
@@ -83,6 +84,7 @@ class drafted_request {
     task.last_round = last_round ? &*last_round : nullptr;
     task.tenant = tenant_;
     task.prediction = prediction;
+    task.constraint = constraint;
     task.session = session_.get();
     no_ops ops;
     from_->propose(ops, nullptr, {&task, 1});

@@ -177,6 +177,51 @@ TEST_F(cursors, tell_the_text_that_must_follow) {
   EXPECT_TRUE(forced.empty()) << "not allowed itself";
 }
 
+TEST_F(cursors, allow_one_division_of_a_text_that_must_follow) {
+  const auto constraint =
+      compile(kind::json_schema, R"({"type": "object", "properties": {"name": {"type": "boolean"}},
+    "required": ["name"], "additionalProperties": false})");
+  const auto cursor = constraint->begin();
+  const auto begin = tokens_of("{\"");
+  std::vector<token_id> forced;
+  cursor->append_forced(begin, 16, forced);
+  EXPECT_EQ(allowed_tokens(*cursor, begin), std::vector<token_id>{forced.front()});
+  EXPECT_EQ(cursor->num_allowed(begin, {}, forced), forced.size());
+  const token_id letter{'n'};
+  EXPECT_EQ(cursor->num_allowed(begin, {}, {&letter, 1}), 0U) << "the vocabulary has a longer token";
+  // Whether the cursor comes from before, from behind or from another branch, the division is the same.
+  const auto far = tokens_of("{\"name\": true");
+  EXPECT_FALSE(allowed_tokens(*cursor, far).empty());
+  EXPECT_EQ(allowed_tokens(*cursor, begin), std::vector<token_id>{forced.front()});
+  EXPECT_EQ(allowed_tokens(*constraint->begin(), begin), std::vector<token_id>{forced.front()});
+}
+
+TEST_F(cursors, divide_a_long_text_that_must_follow) {
+  const std::string text =
+      "name" + std::string(1500, 'x') + "\u00e4\u00f6" + std::string(300, 'y') + "name";
+  const auto constraint = compile(kind::regex, text);
+  const auto cursor = constraint->begin();
+  std::vector<token_id> output;
+  for (auto next = allowed_tokens(*cursor, output); next.size() == 1 && next.front() != end;
+       next = allowed_tokens(*cursor, output))
+    output.push_back(next.front());
+  EXPECT_EQ(vocabulary.decode(output), text);
+  std::vector<token_id> forced;
+  constraint->begin()->append_forced({}, 1U << 20U, forced);
+  EXPECT_EQ(forced, output);
+}
+
+TEST_F(cursors, tell_the_usual_token_where_a_longer_one_may_stand) {
+  std::vector<token_id> forced;
+  const auto ab = tokens_of("ab"), abc = tokens_of("abc");
+  const auto inside = compile(kind::regex, "x(ab(c|d)x)*"); // "abc" is one token
+  EXPECT_EQ(inside->begin()->append_forced(tokens_of("xabdx"), 4, forced), std::nullopt) << "it may end";
+  const auto three = compile(kind::regex, "(ab(c|d)x){3}");
+  EXPECT_EQ(three->begin()->append_forced({}, 4, forced), ab.front());
+  EXPECT_EQ(three->begin()->append_forced(tokens_of("abcx"), 4, forced), abc.front());
+  EXPECT_TRUE(forced.empty());
+}
+
 TEST_F(cursors, leave_out_a_forced_token_that_may_become_a_longer_one) {
   // "ab" is forced, and "abc" is one token.
   const auto constraint = compile(kind::regex, "xab(c|d)");

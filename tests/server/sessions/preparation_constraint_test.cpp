@@ -23,7 +23,10 @@ class no_constraint final : public token_constraint {
                             std::span<const token_id> next) override {
       return next.size();
     }
-    void append_forced(std::span<const token_id>, std::size_t, std::vector<token_id>&) override {}
+    std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
+                                          std::vector<token_id>&) override {
+      return std::nullopt;
+    }
 
    private:
     std::vector<std::uint32_t> all_ = std::vector<std::uint32_t>(10, 0xFFFFFFFFU);

@@ -67,7 +67,10 @@ class one_forbidden final : public constraint_cursor {
                           std::span<const token_id>) override {
     return 0; // not called by rules
   }
-  void append_forced(std::span<const token_id>, std::size_t, std::vector<token_id>&) override {}
+  std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
+                                        std::vector<token_id>&) override {
+    return std::nullopt;
+  }
 
  private:
   std::array<std::uint32_t, 1> mask_{};
