@@ -21,7 +21,8 @@ PACELINE = os.environ["PACELINE_BIN"]
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
-    running = Daemon(tmp_path_factory.mktemp("daemon"), **{"models.0.hash.pass_work": 300000})
+    """Its context has room for a stream that no test outlasts."""
+    running = Daemon(tmp_path_factory.mktemp("daemon"), **{"models.0.hash.pass_work": 300000, "models.0.context_length": 1 << 18})
     yield running
     assert running.stop() == 0
 
@@ -32,17 +33,24 @@ def top(*arguments):
 
 @pytest.fixture
 def busy(daemon):
-    """A stream runs for as long as the test does."""
-    body = json.dumps({"prompt": "abcabcabc", "max_tokens": 4000, "ignore_eos": True, "stream": True}).encode()
+    """A stream runs, and is read, for as long as the test does."""
+    body = json.dumps({"prompt": "abcabcabc", "max_tokens": 250_000, "ignore_eos": True, "stream": True}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     with daemon.connect() as connection:
         connection.sendall(head % len(body) + body)
-        assert b"data: " in connection.recv(65536) + connection.recv(65536)
+        data = b""
+        while b"data: " not in data:
+            more = connection.recv(65536)
+            data += more
+            assert more and b" 200 OK\r\n" in data, data
+        connection.setblocking(True)  # with a time limit, reads of the descriptor would fail where they had to wait
         reader = threading.Thread(target=drain, args=(connection.fileno(),))
         reader.start()
         yield
+        still_runs = reader.is_alive() and daemon.metric("paceline_requests_running") == 1
         connection.shutdown(socket.SHUT_RDWR)
         reader.join()
+        assert still_runs
     daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 0, 60)
 
 
