@@ -1,7 +1,10 @@
 // Requests to this server. Paths are relative, so that the page also works below a path of a proxy.
 
 export function urlOf(path) {
-  return new URL(path, document.baseURI).href;
+  const url = new URL(path, document.baseURI);
+  // Of a page behind a proxy that asks for a password: requests must not name it, and the browser sends it anyhow.
+  url.username = url.password = '';
+  return url.href;
 }
 
 function headersOf(key) {
@@ -32,7 +35,9 @@ async function failureOf(reply) {
 export async function listModels(key) {
   const reply = await ask('v1/models', { headers: headersOf(key) });
   if (!reply.ok) throw await failureOf(reply);
-  return (await reply.json()).data;
+  const { data } = await reply.json().catch(() => ({}));
+  if (!(data?.length > 0)) throw new Error('the server lists none');
+  return data;
 }
 
 /** The part of the models that is loaded, from 0 to 1. */

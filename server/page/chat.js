@@ -39,9 +39,17 @@ export class Chat {
     });
     addEventListener('pagehide', () => this.leave());
     onHistoryChange(() => this.listHistory());
+    this.openLatest();
+  }
+
+  openLatest() {
     const [latest] = loadHistory();
-    if (latest) this.open(latest);
-    else this.begin();
+    if (!latest) return this.begin();
+    try {
+      this.open(latest);
+    } catch { // another version has kept something else: the page goes on without it
+      this.begin();
+    }
   }
 
   /** A new conversation, empty. */
@@ -145,7 +153,7 @@ export class Chat {
 
   /** The request of a reply that was kept: kept without the turns, which the conversation has. */
   requestAgain({ sent }, index) {
-    if (!sent) return undefined;
+    if (!sent?.body) return undefined;
     const system = sent.system ? [{ role: 'system', content: sent.system }] : [];
     const messages = [...system, ...this.turnsBefore(index).map(({ role, content }) => ({ role, content }))];
     return { path: sent.path, body: sent.body.prompt === undefined ? { messages, ...sent.body } : sent.body };

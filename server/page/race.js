@@ -161,7 +161,7 @@ export class Race {
     const { plain, fast, seed, what } = this.result;
     const [slow, quick] = [timeOf(plain), timeOf(fast)];
     const times = `${(slow / 1000).toFixed(2)} s plain, ${(quick / 1000).toFixed(2)} s speculative`;
-    const ratio = `${(slow / quick).toFixed(2)} times as fast`;
+    const ratio = quick > 0 ? `${(slow / quick).toFixed(2)} times as fast` : 'no token to time';
     byId('race_result').replaceChildren(el('strong', {}, verdict(plain, fast)), `; ${ratio} (${times}; seed ${seed}, ${what}; accepted drafts: ${countOrigins(fast).accepted}).`);
     announce(byId('race_result').textContent);
   }

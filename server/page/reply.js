@@ -126,7 +126,7 @@ export class Reply {
   /** Nothing if another version of the page has kept it in another form. */
   static fromData(data) {
     if (!isReply(data)) return undefined;
-    const reply = Object.assign(new Reply(), data);
+    const reply = Object.assign(new Reply(), Reply.prototype.toData.call(data)); // nothing else that it may have
     reply.numPlaced = reply.tokens.length;
     return reply;
   }

@@ -97,9 +97,12 @@ export class Settings {
     if (failure?.code === 'loading') failure.progress = await loadProgress().catch(() => 0);
     if (number !== this.numAsked) return; // a later call knows more
     if (failure && !failure.needsKey) this.asking = setTimeout(() => this.load(), failure.progress === undefined ? later : soon);
+    const isSame = JSON.stringify(models) === JSON.stringify(this.models);
     Object.assign(this, { models, failure });
-    fillSelect(this.control('model'), this.models.map((model) => model.id), this.wanted.model);
-    this.listDrafters();
+    if (!isSame) { // a list that somebody looks at stays as it is
+      fillSelect(this.control('model'), this.models.map((model) => model.id), this.wanted.model);
+      this.listDrafters();
+    }
     this.onModels();
   }
 

@@ -164,7 +164,8 @@ def test_an_empty_reply_still_knows_its_request(page):
 
 
 def test_what_another_version_has_kept_is_shown_as_text(browser, url):
-    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "the answer", "reply": {"text": "x", "tokens": [{"place": 3}]}}]
+    messages = [{"role": "user", "content": "Hello"},
+                {"role": "assistant", "content": "the answer", "sent": {"path": 3}, "reply": {"text": "x", "tokens": [{"place": 3}]}}]
     strange = [{"id": "a", "title": "fine", "messages": messages}, {"id": "b", "title": "no messages", "messages": [3, None]}, None, 7]
     with opened(browser, url) as page:
         page.evaluate("(list) => localStorage.setItem('paceline.history', JSON.stringify(list))", strange)
@@ -172,6 +173,17 @@ def test_what_another_version_has_kept_is_shown_as_text(browser, url):
         assert page.locator(".turn.assistant .answer").inner_text() == "the answer" and page.locator("#history li").count() == 1
         configure(page, max_tokens=4)
         ask(page, QUESTION)
+
+
+def test_what_cannot_be_shown_does_not_lock_the_page(page):
+    drawn = {"text": "x", "parts": [], "tokens": [], "rounds": [{"draft_tokens": [], "parents": [], "accepted": []}], "metrics": {"speed": 3}}
+    strange = [{"id": "a", "title": "strange", "messages": [{"role": "assistant", "content": "x", "reply": drawn}]}]
+    page.evaluate("(list) => localStorage.setItem('paceline.history', JSON.stringify(list))", strange)
+    page.reload()
+    page.locator(".welcome").wait_for()
+    configure(page, max_tokens=4)
+    ask(page, QUESTION)
+    assert page.locator("#history li").count() == 2
 
 
 def test_a_reply_that_cannot_be_drawn_is_kept(browser, url):

@@ -49,6 +49,26 @@ def test_it_shows_how_far_the_models_are_and_goes_on_by_itself(page, tmp_path):
         assert daemon.end() == 0
 
 
+def test_a_password_of_a_proxy_stays_in_the_address(page, daemon):
+    page.goto(daemon.url.replace("://", "://user:secret@"))
+    page.locator("#served", has_text="hash, context of").wait_for()
+    configure(page, max_tokens=4)
+    send(page, "Hello")
+    reply(page).get_by_role("button", name="As code").click()
+    for language in ("curl", "Python", "JavaScript"):
+        page.get_by_label(language, exact=True).check()
+        assert f"{daemon.url}/v1" in page.locator("#snippet").inner_text()
+
+
+@pytest.mark.parametrize("body, words", [("<html>", "the server lists none"), ('{"data": []}', "the server lists none"), ("", "the server lists none")])
+def test_another_server_is_no_reason_to_wait_silently(page, daemon, body, words):
+    page.route("**/v1/models", lambda route: route.fulfill(body=body))
+    page.goto(daemon.url)
+    page.locator("#served", has_text=f"No models: {words}. Asking again …").wait_for()
+    page.unroute("**/v1/models")
+    page.locator("#served", has_text="hash, context of").wait_for()
+
+
 def test_it_outlives_its_server(page, tmp_path):
     slow = {"models.0.hash.pass_work": 3_000_000}
     first = Daemon(tmp_path, **slow)
