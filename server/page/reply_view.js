@@ -101,7 +101,7 @@ export async function receive(reply, request, key, signal, onChange = () => {}) 
       reply.take(chunk, performance.now() - sent);
       cancel ??= soon(changed, pause);
     }
-    reply.end('stop');
+    reply.end(signal.aborted ? 'stopped' : 'stop');
   } catch (failure) {
     if (signal.aborted) reply.end('stopped');
     else reply.end('failed', failure.message);

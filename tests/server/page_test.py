@@ -6,6 +6,7 @@ import sys
 import urllib.error
 import urllib.request
 
+import canned_reply
 from chromium_page import LONG, QUESTION, ask, configure, needs_page, opened, reply, send, wait_until
 from real_daemon import client_of
 
@@ -106,6 +107,24 @@ def test_stop_keeps_what_is_there(page):
     assert turn.locator(".ending").inner_text() == "Stopped." and turn.locator(".token").count() > 3
     assert page.locator("#message").input_value() == "Next.", "what waited is back in the box"
     assert page.locator(".turn.user").count() == 1 and page.locator("#queue li").count() == 0
+
+
+def test_what_comes_behind_a_stop_is_left(page):
+    stopped = """async (body) => {
+      const { receive } = await import('/page/reply_view.js');
+      const { Reply } = await import('/page/reply.js');
+      window.fetch = async () => new Response(body);
+      const controller = new AbortController();
+      const reply = new Reply();
+      const take = reply.take;
+      reply.take = function (...chunk) {
+        take.apply(this, chunk);
+        if (this.tokens.length === 2) controller.abort();
+      };
+      await receive(reply, { path: 'x', body: {} }, '', controller.signal);
+      return [reply.finish, reply.text];
+    }"""
+    assert page.evaluate(stopped, canned_reply.of_text("a§b§c")) == ["stopped", "ab"]
 
 
 def test_scrolling_does_not_fight_the_reader(page):
