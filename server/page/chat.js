@@ -238,6 +238,7 @@ export class Chat {
 
   listHistory() {
     const list = loadHistory();
+    const focused = focusIn(byId('history'));
     byId('history_box').hidden = list.length === 0;
     byId('history').replaceChildren(...list.map((one) => {
       const isOpen = one.id === this.conversation.id;
@@ -251,9 +252,25 @@ export class Chat {
         else this.open(loadHistory().find(({ id }) => id === one.id) ?? one);
       };
       const title = one.title || 'Untitled';
-      return el('li', {},
+      return el('li', { 'data-id': one.id },
         el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: open }, title),
         el('button', { type: 'button', class: 'small', 'aria-label': `Remove “${title}”`, click: forget }, '×'));
     }));
+    if (focused) restoreFocus(byId('history'), focused);
   }
+}
+
+/** Where the focus is in a list that is made again: {id, button, item}. */
+function focusIn(list) {
+  const { activeElement: element } = document;
+  if (!list.contains(element) || element === list) return undefined;
+  const line = element.closest('li');
+  return { id: line.dataset.id, button: [...line.children].indexOf(element), item: [...list.children].indexOf(line) };
+}
+
+/** To the same button, or to that of the next line where the line has gone. */
+function restoreFocus(list, { id, button, item }) {
+  const lines = [...list.children];
+  const line = lines.find((one) => one.dataset.id === id) ?? lines[Math.min(item, lines.length - 1)];
+  line?.children[button].focus();
 }

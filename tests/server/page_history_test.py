@@ -148,6 +148,21 @@ def test_two_tabs_lose_nothing_of_each_other(page):
     assert page.locator(".turn.user").count() == 3, "what is on the screen stays there"
 
 
+def test_the_focus_stays_in_the_history(page):
+    answer_with(page, canned_reply.one_of_each())
+    for text in ("One", "Two", "Three"):
+        ask(page, text)
+        page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="One", exact=True).click()
+    label = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+    send(page, "More")
+    page.get_by_role("button", name="Remove “Two”").focus()
+    reply(page, 1)
+    assert page.evaluate(label) == "Remove “Two”"
+    page.keyboard.press("Enter")
+    assert page.locator("#history li").count() == 2 and page.evaluate(label) in ("Remove “One”", "Remove “Three”")
+
+
 def test_an_empty_reply_still_knows_its_request(page):
     answer_with(page, canned_reply.stream([]))
     ask(page, "Say nothing")
