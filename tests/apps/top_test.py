@@ -1,4 +1,5 @@
 """`paceline top` beside a running daemon."""
+import contextlib
 import json
 import os
 import pathlib
@@ -81,6 +82,16 @@ def test_a_pipe_gets_a_line_of_json_each_interval(daemon):
     assert all(line["state"] == "serving" for line in lines)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
+
+
+def test_watchers_do_not_lock_it_out(daemon):
+    with contextlib.ExitStack() as watchers:
+        for _ in range(16):
+            connection = watchers.enter_context(daemon.connect())
+            connection.sendall(b"GET /paceline/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert daemon.get("/paceline/events")[0] == 503
+        assert top(daemon.url, "--once", "--interval", "0.1").returncode == 0
 
 
 def test_a_terminal_gets_a_page_that_is_written_over(daemon):
