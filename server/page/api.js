@@ -1,5 +1,7 @@
 // Requests to this server. Paths are relative, so that the page also works below a path of a proxy.
 
+const patience = 10_000; // ms, for answers that need no model
+
 export function urlOf(path) {
   const url = new URL(path, document.baseURI);
   // Of a page behind a proxy that asks for a password: requests must not name it, and the browser sends it anyhow.
@@ -17,6 +19,7 @@ async function ask(path, options) {
   try {
     return await fetch(urlOf(path), options);
   } catch (failure) {
+    if (failure.name === 'TimeoutError') throw new Error('the server does not answer');
     throw options.signal?.aborted ? failure : new Error('the server cannot be reached');
   }
 }
@@ -33,7 +36,7 @@ async function failureOf(reply) {
 
 /** The models, the default one first. Fails with `needsKey` where a key is missing or wrong, with `code` "loading" too early. */
 export async function listModels(key) {
-  const reply = await ask('v1/models', { headers: headersOf(key) });
+  const reply = await ask('v1/models', { headers: headersOf(key), signal: AbortSignal.timeout(patience) });
   if (!reply.ok) throw await failureOf(reply);
   const { data } = await reply.json().catch(() => ({}));
   if (!(data?.length > 0)) throw new Error('the server lists none');
@@ -42,7 +45,7 @@ export async function listModels(key) {
 
 /** The part of the models that is loaded, from 0 to 1. */
 export async function loadProgress() {
-  const reply = await ask('readyz', {});
+  const reply = await ask('readyz', { signal: AbortSignal.timeout(patience) });
   return reply.ok ? 1 : (await reply.json()).progress ?? 0;
 }
 

@@ -69,6 +69,19 @@ def test_another_server_is_no_reason_to_wait_silently(page, daemon, body, words)
     page.locator("#served", has_text="hash, context of").wait_for()
 
 
+def test_a_silent_server_is_asked_again(page, start_daemon):
+    daemon = start_daemon()
+    page.goto(daemon.url)
+    page.locator("#served", has_text="hash, context of").wait_for()
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        configure(page, key="x")  # asks for the models with it
+        page.locator("#served", has_text="No models: the server does not answer. Asking again …").wait_for()
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    page.locator("#served", has_text="hash, context of").wait_for()
+
+
 def test_it_outlives_its_server(page, tmp_path):
     slow = {"models.0.hash.pass_work": 3_000_000}
     first = Daemon(tmp_path, **slow)
