@@ -4,6 +4,7 @@
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
 #include "config/node.hpp"
+#include "runtime/base/joined.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -180,8 +181,22 @@ std::vector<std::string> names_of(const CLI::App& app, bool flags) {
   return names;
 }
 
-/// "unknown flag --modle; did you mean --model?"; empty if no word is unknown. CLI11 itself says first what
-/// is missing because of the unknown word, such as a command or a required flag.
+/// The commands that have a flag: "serve and top".
+std::string commands_with(const CLI::App& app, const std::string& flag) {
+  std::vector<std::string> found;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const auto flags = names_of(*command, true);
+    if (std::ranges::find(flags, flag) != flags.end()) found.push_back(command->get_name());
+  }
+  if (found.size() < 2) return found.empty() ? "" : found.front();
+  const auto last = found.back();
+  found.pop_back();
+  return paceline::joined(found, ", ") + " and " + last;
+}
+
+/// "unknown flag --modle; did you mean --model?", or which other commands have the flag; empty if no word is
+/// unknown. CLI11 itself says first what is missing because of the unknown word, such as a command or a
+/// required flag.
 std::string unknown_word(const CLI::App& app) {
   const auto words = app.remaining(true);
   if (words.empty()) return {};
@@ -192,8 +207,11 @@ std::string unknown_word(const CLI::App& app) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const auto names = names_of(*command, flag != words.end());
   if (names.empty()) return "unknown argument " + word; // of a command without commands of its own
-  const auto near = paceline::config::nearest_name(word.substr(0, word.find('=')), names);
+  const auto name = word.substr(0, word.find('='));
   auto message = (flag != words.end() ? "unknown flag " : "unknown command ") + word;
+  if (const auto others = commands_with(app, name); !others.empty())
+    return message.append("; it belongs to ").append(others);
+  const auto near = paceline::config::nearest_name(name, names);
   if (!near.empty()) message.append("; did you mean ").append(near).append("?");
   return message;
 }

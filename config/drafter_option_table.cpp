@@ -72,7 +72,7 @@ void declare_host_drafters(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
       "ngram_min", integers(1, 32), [](d & o) -> auto& { return o.ngram_min; },
-      "Of kinds `ngram` and `nasd`: shortest run of tokens looked up (of `nasd` with the token that follows).");
+      "Of kinds `ngram` and `nasd`: shortest run of tokens looked up (of `nasd` with the token that follows, so at least 2).");
   g.add(
       "ngram_max", integers(1, 32), [](d & o) -> auto& { return o.ngram_max; },
       "Of kinds `ngram` and `nasd`: longest run of tokens looked up.");

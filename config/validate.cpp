@@ -111,6 +111,8 @@ class validator {
       fail(path + "skip_layers", "layers says already which ones run");
     if (d.kind != "cascade" && d.inner != drafter_options{}.inner)
       fail(path + "inner", "only drafters of kind cascade are drafted for");
+    if (d.kind == "nasd" && d.ngram_min < 2)
+      fail(path + "ngram_min", "must be at least 2 for kind nasd: a token, and the one that follows it");
     if (d.ngram_min > d.ngram_max)
       fail(path + "ngram_min", "must not exceed ngram_max (" + std::to_string(d.ngram_max) + ")");
   }

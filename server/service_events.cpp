@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t most_streams = 64; ///< shown in one snapshot; all are counted
 constexpr std::uint32_t most_snapshots = 1'000'000;
 
-/// A client of the events. Snapshots that come while it does not read are left out.
+/// A client of the events. While it does not read, the newest snapshot waits for it, and others are left out.
 class event_exchange final : public exchange,
                              public event_watcher,
                              public std::enable_shared_from_this<event_exchange> {
  public:
-  /// `limit`: number of snapshots after which the stream ends; 0: none.
+  /// `limit`: number of snapshots sent after which the stream ends; 0: none.
   event_exchange(std::shared_ptr<reply_channel> channel, std::uint32_t limit)
       : channel_(std::move(channel)), limit_(limit) {}
 
@@ -30,23 +30,31 @@ class event_exchange final : public exchange,
 
   void on_snapshot(const std::shared_ptr<const std::string>& text, bool is_last) override {
     if (!channel_) return;
-    if (!channel_->congested()) channel_->send(write_sse("", *text));
-    ++num_snapshots_;
-    if (is_last || num_snapshots_ == limit_) end();
+    waiting_ = text;
+    is_last_ = is_last;
+    if (!channel_->congested()) send();
   }
-  void on_writable() override {}
+  void on_writable() override {
+    if (channel_ && waiting_) send();
+  }
   void on_idle() override {}
   void on_shutdown() override { end(); }
   void on_disconnect() override { channel_.reset(); }
 
  private:
+  void send() {
+    channel_->send(write_sse("", *std::exchange(waiting_, nullptr)));
+    if (is_last_ || ++num_sent_ == limit_) end();
+  }
   void end() {
     if (channel_) std::exchange(channel_, nullptr)->finish();
   }
 
   std::shared_ptr<reply_channel> channel_;
   const std::uint32_t limit_;
-  std::uint32_t num_snapshots_ = 0;
+  std::uint32_t num_sent_ = 0;
+  std::shared_ptr<const std::string> waiting_; ///< the newest snapshot, while it cannot be sent
+  bool is_last_ = false;                       ///< of the newest snapshot
 };
 
 /// The `limit` of a request; nullopt if it is none.
@@ -110,7 +118,8 @@ std::shared_ptr<exchange> service::watch(const admitted_request& request,
     return nullptr;
   }
   const auto session = std::make_shared<event_exchange>(channel, *limit);
-  if (!events_.watch(session, executor))
+  // Whoever asks for one is gone with it: others who watch do not keep it out.
+  if (!(*limit == 1 ? events_.look(session, executor) : events_.watch(session, executor)))
     return refuse(draining_ ? shutting_down()
                             : wire::api_error{503, "service_unavailable_error", "too_many_watchers",
                                               "enough clients watch the events already", "", 5});

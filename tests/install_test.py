@@ -27,6 +27,24 @@ def test_the_unit_starts_the_installed_program(prefix):
     assert os.access(prefix / "bin/paceline", os.X_OK)
 
 
+@pytest.mark.parametrize("folder, program", [("bin", "/opt/paceline/bin/paceline"), ("libexec/a", "/opt/paceline/libexec/a/paceline"),
+                                             ("/usr/sbin", "/usr/sbin/paceline")])
+def test_the_unit_names_the_folder_of_programs(tmp_path, folder, program):
+    subprocess.run(["cmake", "-DCMAKE_INSTALL_PREFIX=/opt/paceline", f"-DPACELINE_UNIT={ROOT}/deploy/paceline.service", f"-DPACELINE_BINDIR={folder}",
+                    "-P", ROOT / "cmake/InstallUnit.cmake"], env=os.environ | {"DESTDIR": str(tmp_path)}, check=True, capture_output=True)
+    unit = (tmp_path / "opt/paceline/lib/systemd/system/paceline.service").read_text()
+    assert re.search(r"^ExecStart=(\S+)", unit, re.M)[1] == program
+
+
+def test_a_grammar_library_without_license_files_is_installed(tmp_path):
+    script = (BUILD / "cmake_install.cmake").read_text()
+    if "share/NOTICE" not in script:
+        pytest.skip("built without XGrammar")
+    (tmp_path / "cmake_install.cmake").write_text(re.sub(r'"[^"]*/share/(LICENSE|NOTICE)"', r'"/nowhere/\1"', script))
+    done = subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={tmp_path}/prefix", "-P", tmp_path / "cmake_install.cmake"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_examples_and_documents_lie_where_the_readme_names_them(prefix):
     doc = prefix / "share/doc/paceline"
     for path in ("README.md", "CHANGELOG.md", "LICENSE", "docs/operations.md", "config/README.md", "config/schema.json",

@@ -1,5 +1,7 @@
 #include "apps/top/daemon_client.hpp"
 
+#include "apps/top/result_within.hpp"
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -58,6 +60,20 @@ expected<place> place_of(const std::string& given) {
   const bool is_secure = parsed->scheme() == "https";
   const std::string port = parsed->has_port() ? std::string(parsed->port()) : is_secure ? "443" : "80";
   return place{parsed->host_address(), port, is_secure};
+}
+
+/// Addresses of a name.
+struct endpoints {
+  error_code failed;
+  tcp::resolver::results_type ends;
+};
+
+/// As the system looks it up: nothing can cancel it, and it may take minutes.
+endpoints look_up(const place& where) {
+  asio::io_context context;
+  endpoints out;
+  out.ends = tcp::resolver(context).resolve(where.host, where.port, out.failed);
+  return out;
 }
 
 struct reply {
@@ -136,10 +152,11 @@ class client final : public daemon_client {
   }
 
   error_code open(Stream& stream) {
-    error_code failed;
-    const auto ends = tcp::resolver(context_).resolve(where_.host, where_.port, failed);
+    const auto found = result_within(patience, [where = where_] { return look_up(where); });
+    if (!found) return asio::error::timed_out;
+    auto failed = found->failed;
     if (!failed)
-      failed = run(stream, [&](auto done) { asio::async_connect(stream.lowest_layer(), ends, done); });
+      failed = run(stream, [&](auto done) { asio::async_connect(stream.lowest_layer(), found->ends, done); });
     if constexpr (has_tls) {
       if (failed) return failed;
       SSL_set_tlsext_host_name(stream.native_handle(), where_.host.c_str());

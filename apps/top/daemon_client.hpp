@@ -14,8 +14,8 @@ struct daemon_address {
   std::string ca_file; ///< certificates of authorities in PEM; empty: those of the system
 };
 
-/// A client of a daemon. Waits at most five seconds for a connection, and as long for the reply. For one
-/// thread.
+/// A client of a daemon. Waits at most five seconds for the address of a name, as long for a connection, and
+/// as long for the reply. For one thread.
 class daemon_client {
  public:
   virtual ~daemon_client() = default;

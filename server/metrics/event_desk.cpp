@@ -23,6 +23,14 @@ bool event_desk::watch(std::weak_ptr<event_watcher> watcher, executor_ptr execut
   return true;
 }
 
+bool event_desk::look(std::weak_ptr<event_watcher> watcher, executor_ptr executor) const {
+  std::lock_guard lock(mutex_);
+  if (ended_) return false;
+  send({std::move(watcher), std::move(executor)}, std::make_shared<const std::string>(make_text_(number_)),
+       false);
+  return true;
+}
+
 void event_desk::publish(bool is_last) {
   std::lock_guard lock(mutex_);
   forget_gone();

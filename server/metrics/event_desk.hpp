@@ -30,6 +30,8 @@ class event_desk {
   /// The watcher receives a first snapshot at once, and then each one until it is gone. False if there are
   /// too many, or no more to come.
   [[nodiscard]] bool watch(std::weak_ptr<event_watcher> watcher, executor_ptr executor);
+  /// The watcher receives the first snapshot alone, and takes no place. False if there are no more to come.
+  [[nodiscard]] bool look(std::weak_ptr<event_watcher> watcher, executor_ptr executor) const;
   /// Sends a snapshot. `is_last`: and lets nobody watch any more.
   void publish(bool is_last = false);
 

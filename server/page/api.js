@@ -1,26 +1,52 @@
 // Requests to this server. Paths are relative, so that the page also works below a path of a proxy.
 
+const patience = 10_000; // ms, for answers that need no model
+
 export function urlOf(path) {
-  return new URL(path, document.baseURI).href;
+  const url = new URL(path, document.baseURI);
+  // Of a page behind a proxy that asks for a password: requests must not name it, and the browser sends it anyhow.
+  url.username = url.password = '';
+  return url.href;
 }
 
 function headersOf(key) {
+  if (/[^!-~]/.test(key)) throw Object.assign(new Error('an API key has no such characters'), { needsKey: true });
   return key ? { authorization: `Bearer ${key}` } : {};
 }
 
-async function failureOf(reply) {
+/** Browsers say hardly more than that it failed. */
+async function ask(path, options) {
   try {
-    return new Error((await reply.json()).error.message);
-  } catch {
-    return new Error(`the server answered with status ${reply.status}`);
+    return await fetch(urlOf(path), options);
+  } catch (failure) {
+    if (failure.name === 'TimeoutError') throw new Error('the server does not answer');
+    throw options.signal?.aborted ? failure : new Error('the server cannot be reached');
   }
 }
 
-/** The models, the default one first. Fails with `needsKey` where a key is missing or wrong. */
+async function failureOf(reply) {
+  const needsKey = reply.status === 401;
+  try {
+    const { message, code } = (await reply.json()).error;
+    return Object.assign(new Error(message), { code, needsKey });
+  } catch {
+    return Object.assign(new Error(`the server answered with status ${reply.status}`), { needsKey });
+  }
+}
+
+/** The models, the default one first. Fails with `needsKey` where a key is missing or wrong, with `code` "loading" too early. */
 export async function listModels(key) {
-  const reply = await fetch(urlOf('v1/models'), { headers: headersOf(key) });
-  if (!reply.ok) throw Object.assign(await failureOf(reply), { needsKey: reply.status === 401 });
-  return (await reply.json()).data;
+  const reply = await ask('v1/models', { headers: headersOf(key), signal: AbortSignal.timeout(patience) });
+  if (!reply.ok) throw await failureOf(reply);
+  const { data } = await reply.json().catch(() => ({}));
+  if (!(data?.length > 0)) throw new Error('the server lists none');
+  return data;
+}
+
+/** The part of the models that is loaded, from 0 to 1. */
+export async function loadProgress() {
+  const reply = await ask('readyz', { signal: AbortSignal.timeout(patience) });
+  return reply.ok ? 1 : (await reply.json()).progress ?? 0;
 }
 
 /**
@@ -58,7 +84,7 @@ export function requestOf(model, messages, settings, extra = {}) {
 /** The chunks of a streamed reply. `signal` ends it, and the server stops computing. */
 export async function* streamReply({ path, body }, key, signal) {
   const headers = { 'content-type': 'application/json', ...headersOf(key) };
-  const reply = await fetch(urlOf(path), { method: 'POST', headers, body: JSON.stringify(body), signal });
+  const reply = await ask(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
   if (!reply.ok) throw await failureOf(reply);
   for await (const data of eventsOf(reply.body)) {
     if (data === '[DONE]') return;
@@ -66,18 +92,26 @@ export async function* streamReply({ path, body }, key, signal) {
     if (chunk.error) throw new Error(chunk.error.message);
     yield chunk;
   }
-  throw new Error('the connection was lost before the reply was complete');
+  throw lost();
+}
+
+function lost() {
+  return new Error('the connection was lost before the reply was complete');
 }
 
 /** The data of server-sent events; each has one line of it here. */
 async function* eventsOf(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split('\n');
-    rest = lines.pop();
-    for (const line of lines) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+  try {
+    for (;;) {
+      const { value, done } = await reader.read().catch(() => Promise.reject(lost()));
+      if (done) return;
+      const lines = (rest + value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // nobody reads on
   }
 }

@@ -61,16 +61,20 @@ class Page {
   showModels() {
     const { model, failure } = this.settings;
     const served = byId('served');
-    served.classList.toggle('failed', Boolean(failure));
+    served.classList.toggle('failed', Boolean(failure) && failure.progress === undefined);
     if (failure?.needsKey) {
       served.textContent = 'This server wants an API key: enter it in the settings.';
       byId('settings_box').open = true;
+    } else if (failure?.progress !== undefined) {
+      served.textContent = `Loading the models: ${Math.floor(100 * failure.progress)} %`;
     } else if (failure) {
-      served.textContent = `No models: ${failure.message}`;
+      served.textContent = `No models: ${failure.message}. Asking again …`;
     } else if (model) {
       const chats = model.meta?.chat_template === false ? ', continues text: it has no chat template' : '';
       served.textContent = `${model.id}, context of ${model.max_model_len} tokens${chats}`;
+      if (this.hasFailed) announce(`Ready: ${served.textContent}`);
     }
+    this.hasFailed = Boolean(failure);
   }
 }
 

@@ -2,7 +2,7 @@
 import { requestOf } from './api.js';
 import { announce, byId, copyText, el } from './dom.js';
 import { Follower } from './follow.js';
-import { forgetConversation, loadHistory, saveConversation, clearHistory } from './history.js';
+import { clearHistory, forgetConversation, loadHistory, newId, onHistoryChange, saveConversation } from './history.js';
 import { Reply } from './reply.js';
 import { ReplyView } from './reply_view.js';
 
@@ -37,25 +37,33 @@ export class Chat {
       clearHistory();
       this.begin();
     });
-    addEventListener('pagehide', () => this.running?.keep());
+    addEventListener('pagehide', () => this.leave());
+    onHistoryChange(() => this.listHistory());
+    this.openLatest();
+  }
+
+  openLatest() {
     const [latest] = loadHistory();
-    if (latest) this.open(latest);
-    else this.begin();
+    if (!latest) return this.begin();
+    try {
+      this.open(latest);
+    } catch { // another version has kept something else: the page goes on without it
+      this.begin();
+    }
   }
 
   /** A new conversation, empty. */
   begin() {
-    this.open({ id: crypto.randomUUID?.() ?? String(Date.now() + Math.random()), title: '', messages: [] });
+    this.open({ id: newId(), title: '', messages: [] });
     this.box.focus();
   }
 
   open(conversation) {
-    this.stop();
-    this.running = undefined;
-    this.showRunning(false);
+    this.leave();
     if (this.queue.length > 0) this.takeBack(...this.queue.splice(0));
     this.listQueue();
     this.conversation = conversation;
+    this.showKept(true);
     this.log.replaceChildren();
     const views = conversation.messages.map((message, index) => this.addMessage(message, index));
     const last = views.findLast(Boolean);
@@ -63,6 +71,15 @@ export class Chat {
     if (conversation.messages.length === 0) this.log.append(this.welcome());
     this.listHistory();
     this.follower.toEnd();
+  }
+
+  /** Ends the reply that arrives, and keeps what is there of it. */
+  leave() {
+    const { running } = this;
+    this.running = undefined;
+    running?.abort();
+    running?.finish();
+    this.showRunning(false);
   }
 
   welcome() {
@@ -116,7 +133,7 @@ export class Chat {
       this.addTurn('user', 'You', el('div', { class: 'text raw' }, message.content), el('div', { class: 'actions' }, copy));
       return undefined;
     }
-    const reply = message.reply ? Reply.fromData(message.reply) : Reply.fromText(message.content);
+    const reply = (message.reply && Reply.fromData(message.reply)) ?? Reply.fromText(message.content);
     const view = new ReplyView(this.page, reply, this.requestAgain(message, index));
     this.addTurn('assistant', message.by, view.element);
     return view;
@@ -127,16 +144,16 @@ export class Chat {
     this.log.append(el('article', { class: `turn ${role}` }, el('h3', { class: 'by' }, by), ...content));
   }
 
-  /** The turns that a request has before message `index`: without those that got no answer. */
+  /** The turns of a request whose reply is message `index`: without earlier ones that got no answer. */
   turnsBefore(index) {
     const { messages } = this.conversation;
-    const isVoid = (at) => messages[at]?.role === 'assistant' && messages[at].content === '';
+    const isVoid = (at) => at < index && messages[at].role === 'assistant' && messages[at].content === '';
     return messages.slice(0, index).filter((_, at) => !isVoid(at) && !isVoid(at + 1));
   }
 
   /** The request of a reply that was kept: kept without the turns, which the conversation has. */
   requestAgain({ sent }, index) {
-    if (!sent) return undefined;
+    if (!sent?.body) return undefined;
     const system = sent.system ? [{ role: 'system', content: sent.system }] : [];
     const messages = [...system, ...this.turnsBefore(index).map(({ role, content }) => ({ role, content }))];
     return { path: sent.path, body: sent.body.prompt === undefined ? { messages, ...sent.body } : sent.body };
@@ -158,28 +175,38 @@ export class Chat {
     const by = drafter ? `${request.body.model}, ${drafter}` : request.body.model;
     this.addTurn('assistant', by, view.element);
     this.follower.toEnd();
-    const running = new AbortController();
+    const { messages: _, ...body } = request.body;
+    const sent = { path: request.path, body, system: settings.system };
+    const running = this.begun(conversation, reply, { role: 'assistant', by, sent });
     this.running = running;
     this.showRunning(true);
     announce('The reply begins.');
-    saveConversation(conversation);
+    this.showKept(saveConversation(conversation));
     this.listHistory();
-    const { messages: _, ...body } = request.body;
-    const sent = { path: request.path, body, system: settings.system };
-    const answer = () => ({ role: 'assistant', by, content: reply.answer, reply: reply.toData(), sent });
-    running.keep = () => {
-      reply.end('stopped');
-      saveConversation({ ...conversation, messages: [...conversation.messages, answer()] });
-    };
-    await view.run(running.signal, () => this.follower.grown());
-    conversation.messages.push(answer());
-    saveConversation(conversation);
+    try {
+      await view.run(running.signal, () => this.follower.grown());
+    } finally {
+      if (running === this.running) this.leave(); // else another conversation was opened, which has ended this reply
+      this.listHistory();
+    }
+    if (conversation !== this.conversation) return;
     if (reply.finish === 'failed') view.addAction('Try again', () => this.send(text));
-    this.listHistory();
-    if (running !== this.running) return; // another conversation was opened, which has ended this reply
-    this.running = undefined;
-    this.showRunning(false);
     this.next(reply);
+  }
+
+  /** A reply that arrives: {signal, abort, finish}; the last one adds what is there to the conversation, once. */
+  begun(conversation, reply, message) {
+    const controller = new AbortController();
+    let isFinished = false;
+    const finish = () => {
+      if (isFinished) return;
+      isFinished = true;
+      reply.end('stopped');
+      conversation.messages.push({ ...message, content: reply.answer, reply: reply.toData() });
+      const isKept = saveConversation(conversation, true);
+      if (conversation === this.conversation) this.showKept(isKept);
+    };
+    return { signal: controller.signal, abort: () => controller.abort(), finish };
   }
 
   /** After a reply that was cut off, what waits may no longer be meant: it goes back into the box. */
@@ -205,8 +232,13 @@ export class Chat {
     byId('send').textContent = isRunning ? 'Send next' : 'Send';
   }
 
+  showKept(isKept) {
+    byId('not_kept').hidden = isKept;
+  }
+
   listHistory() {
     const list = loadHistory();
+    const focused = focusIn(byId('history'));
     byId('history_box').hidden = list.length === 0;
     byId('history').replaceChildren(...list.map((one) => {
       const isOpen = one.id === this.conversation.id;
@@ -215,10 +247,30 @@ export class Chat {
         if (isOpen) this.begin();
         else this.listHistory();
       };
+      const open = () => {
+        if (one.id === this.conversation.id) this.follower.toEnd(); // a reply may arrive in it
+        else this.open(loadHistory().find(({ id }) => id === one.id) ?? one);
+      };
       const title = one.title || 'Untitled';
-      return el('li', {},
-        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: () => this.open(loadHistory().find(({ id }) => id === one.id) ?? one) }, title),
+      return el('li', { 'data-id': one.id },
+        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: open }, title),
         el('button', { type: 'button', class: 'small', 'aria-label': `Remove “${title}”`, click: forget }, '×'));
     }));
+    if (focused) restoreFocus(byId('history'), focused);
   }
+}
+
+/** Where the focus is in a list that is made again: {id, button, item}. */
+function focusIn(list) {
+  const { activeElement: element } = document;
+  if (!list.contains(element) || element === list) return undefined;
+  const line = element.closest('li');
+  return { id: line.dataset.id, button: [...line.children].indexOf(element), item: [...list.children].indexOf(line) };
+}
+
+/** To the same button, or to that of the next line where the line has gone. */
+function restoreFocus(list, { id, button, item }) {
+  const lines = [...list.children];
+  const line = lines.find((one) => one.dataset.id === id) ?? lines[Math.min(item, lines.length - 1)];
+  line?.children[button].focus();
 }

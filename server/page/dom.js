@@ -16,7 +16,7 @@ function fill(node, attributes, children) {
     else if (value === true) node.setAttribute(name, '');
     else if (value !== false && value !== undefined && value !== null) node.setAttribute(name, value);
   }
-  node.append(...children.filter((child) => child !== undefined && child !== null));
+  for (const child of children) if (child !== undefined && child !== null) node.append(child);
   return node;
 }
 
@@ -80,6 +80,11 @@ export function roveFocus(container, selector) {
 /** Whether the reader asked for less motion. */
 export function prefersStillness() {
   return matchMedia('(prefers-reduced-motion: reduce)').matches;
+}
+
+/** The largest of some numbers, or 0; Math.max takes no more arguments than the stack has room for. */
+export function largest(numbers) {
+  return numbers.reduce((most, one) => Math.max(most, one), 0);
 }
 
 /** "1.24 s", "35.1 ms" or "14 µs" */

@@ -1,21 +1,42 @@
 // Edit this file: the old file is the request's prediction, so the parts that stay are drafted from it.
 import { requestOf } from './api.js';
-import { announce, byId } from './dom.js';
+import { announce, byId, largest } from './dom.js';
 import { Reply } from './reply.js';
 import { ReplyView } from './reply_view.js';
 
 const rules = 'You edit files. Reply with the whole new file in one code block and nothing else. Change only what is asked for.';
 
+/** A fence for a code block with this file: longer than all runs of backticks in it. */
+function fenceFor(file) {
+  const runs = [...file.matchAll(/`+/g)].map(([run]) => run.length);
+  return '`'.repeat(Math.max(3, largest(runs) + 1));
+}
+
 /** The messages and the prediction of an edit. */
 export function editOf(file, change) {
-  const messages = [{ role: 'user', content: `${change}\n\n\`\`\`\n${file.replace(/\n$/, '')}\n\`\`\`` }];
+  const fence = fenceFor(file);
+  const messages = [{ role: 'user', content: `${change}\n\n${fence}\n${file.replace(/\n$/, '')}\n${fence}` }];
   return { messages, extra: { prediction: { type: 'content', content: file } } };
 }
 
-/** The file in a reply: what its first code block contains, or all of it. */
-export function fileIn(answer) {
-  const found = /^(`{3,})[^\n]*\n([^]*?)^\1\s*$/m.exec(answer) ?? /^(`{3,})[^\n]*\n([^]*)$/m.exec(answer);
-  return found ? found[2] : answer;
+/**
+ * The file in a reply to the edit of `file`: what its first code block contains, or all of it. A block ends at the first
+ * line that closes it, if the model took the long fence that it was given. A shorter one may also stand in the file, so
+ * then the block ends at the last line that may close it.
+ */
+export function fileIn(answer, file) {
+  const lines = answer.split('\n');
+  const begin = lines.findIndex((line) => /^`{3,}[^`]*$/.test(line));
+  if (begin < 0) return answer;
+  const { length } = /^`+/.exec(lines[begin])[0];
+  const closes = (line) => {
+    const bare = line.trimEnd();
+    return bare.length >= length && /^`+$/.test(bare);
+  };
+  const isOurs = length > 3 && length >= fenceFor(file).length;
+  const rest = lines.slice(begin + 1);
+  const end = isOurs ? rest.findIndex(closes) : rest.findLastIndex(closes);
+  return end < 0 ? rest.join('\n') : rest.slice(0, end).map((line) => `${line}\n`).join('');
 }
 
 export class Edit {
@@ -48,6 +69,7 @@ export class Edit {
 
   async run() {
     if (this.running || !this.page.canSend()) return;
+    const old = byId('file').value;
     const { messages, extra, settings } = this.task();
     const view = new ReplyView(this.page, new Reply(), requestOf(this.page.settings.model, messages, settings, extra));
     byId('edit_result').replaceChildren(view.element);
@@ -55,13 +77,17 @@ export class Edit {
     this.running = new AbortController();
     byId('edit_stop').hidden = false;
     announce('The new file begins.');
-    await view.run(this.running.signal);
-    this.running = undefined;
-    byId('edit_stop').hidden = true;
+    try {
+      await view.run(this.running.signal);
+    } finally {
+      this.running = undefined;
+      byId('edit_stop').hidden = true;
+    }
     byId('predicted').textContent = predictionUse(view.reply);
-    const file = fileIn(view.reply.answer);
+    const file = fileIn(view.reply.answer, old);
     if (!file) return;
-    view.addAction('Put into the box', (button) => {
+    const isWhole = view.reply.finish === 'stop';
+    view.addAction(isWhole ? 'Put into the box' : 'Put into the box (incomplete)', (button) => {
       const before = byId('file').value;
       byId('file').value = file;
       button.remove();

@@ -1,15 +1,17 @@
 // Markdown to elements. Every piece of text remembers its place in the source, so that tokens can be marked in
 // it. Markup is never read as HTML, images become links, and only http, https and mailto addresses are links.
+// Time grows with the length of the text, whatever a model writes: patterns only look at the beginning of a line.
 import { copyText, el } from './dom.js';
+import { writeInline } from './inline.js';
 
 const maxDepth = 12; // of lists and quotes in each other
+const maxLanguage = 40; // letters of a code block's name
 const marks = {
-  fence: /^( {0,3})(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/,
-  heading: /^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$/,
-  rule: /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/,
+  fence: /^( {0,3})(`{3,}|~{3,})/,
+  heading: /^ {0,3}(#{1,6})[ \t]+/,
+  rule: /^ {0,3}[-*_]/,
   quote: /^ {0,3}> ?/,
   item: /^( {0,8})([-*+]|\d{1,9}[.)])( +|$)/,
-  columns: /^ *\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/,
 };
 
 /**
@@ -27,23 +29,27 @@ export function renderMarkdown(parent, source, start, end, put, known = []) {
     const isSame = index < blocks.length - 1 && old?.start === block.start && old.source === text;
     return { start: block.start, end: block.end, source: text, node: isSame ? old.node : block.render(put) };
   });
-  made.forEach(({ node }, index) => {
-    if (parent.childNodes[index] !== node) parent.insertBefore(node, parent.childNodes[index] ?? null);
-  });
-  while (parent.childNodes.length > made.length) parent.lastChild.remove();
+  let next = parent.firstChild;
+  for (const { node } of made) {
+    if (node === next) next = next.nextSibling;
+    else parent.insertBefore(node, next);
+  }
+  while (next) {
+    const gone = next;
+    next = next.nextSibling;
+    gone.remove();
+  }
   return made;
 }
 
 /** Lines {text, at}; `at` is where the text begins in the source. */
 function linesOf(source, start, end) {
-  const lines = [];
-  for (let at = start; at <= end;) {
-    const next = source.indexOf('\n', at);
-    const stop = next < 0 || next > end ? end : next;
-    lines.push({ text: source.slice(at, stop), at });
-    at = stop + 1;
-  }
-  return lines;
+  let at = start;
+  return source.slice(start, end).split('\n').map((text) => {
+    const line = { text, at };
+    at += text.length + 1;
+    return line;
+  });
 }
 
 function withoutPrefix(line, count) {
@@ -62,10 +68,10 @@ function blocksOf(lines, depth) {
       continue;
     }
     const reader = readers.find((candidate) => candidate.begins(lines, index, depth));
-    const { count, render } = reader.read(lines.slice(index), depth);
-    const last = lines[index + count - 1];
+    const { stop, render } = reader.read(lines, index, depth);
+    const last = lines[stop - 1];
     blocks.push({ start: lines[index].at, end: last.at + last.text.length, render });
-    index += count;
+    index = stop;
   }
   return blocks;
 }
@@ -82,15 +88,27 @@ function countWhile(lines, from, holds) {
 }
 
 const fence = {
-  begins: (lines, index) => marks.fence.test(lines[index].text),
-  read(lines) {
-    const [, indent, ticks, language] = marks.fence.exec(lines[0].text);
-    const isEnd = (line) => line.text.trim().startsWith(ticks) && line.text.trim().replaceAll(ticks[0], '') === '';
-    const stop = countWhile(lines, 1, (line) => !isEnd(line));
-    const inner = lines.slice(1, stop).map((line) => withoutPrefix(line, leading(line, indent.length)));
-    return { count: Math.min(stop + 1, lines.length), render: (put) => codeBlock(inner, language, put) };
+  begins: (lines, index) => fenceOf(lines[index].text) !== undefined,
+  read(lines, from) {
+    const { indent, ticks, language } = fenceOf(lines[from].text);
+    const isEnd = ({ text }) => {
+      const bare = text.trim();
+      return bare.length >= ticks.length && bare === ticks[0].repeat(bare.length);
+    };
+    const end = countWhile(lines, from + 1, (line) => !isEnd(line));
+    const inner = lines.slice(from + 1, end).map((line) => withoutPrefix(line, leading(line, indent)));
+    return { stop: Math.min(end + 1, lines.length), render: (put) => codeBlock(inner, language, put) };
   },
 };
+
+function fenceOf(text) {
+  const found = marks.fence.exec(text);
+  if (!found) return undefined;
+  const [whole, indent, ticks] = found;
+  const info = text.slice(whole.length);
+  if (ticks[0] === '`' && info.includes('`')) return undefined;
+  return { indent: indent.length, ticks, language: info.trim().split(/\s/, 1)[0].slice(0, maxLanguage) };
+}
 
 function leading(line, most) {
   return Math.min(most, line.text.length - line.text.trimStart().length);
@@ -110,47 +128,59 @@ function codeBlock(lines, language, put) {
 
 const heading = {
   begins: (lines, index) => marks.heading.test(lines[index].text),
-  read(lines) {
-    const [whole, level, text] = marks.heading.exec(lines[0].text);
-    const line = { text, at: lines[0].at + whole.indexOf(text, whole.indexOf(level) + level.length) };
+  read(lines, from) {
+    const { text, at } = lines[from];
+    const [{ length: start }, level] = marks.heading.exec(text);
+    const line = { text: withoutClosing(text.slice(start)), at: at + start };
     // Headings of the page come above those of a reply.
-    return { count: 1, render: (put) => inline(el(`h${Math.min(6, level.length + 3)}`), [line], put) };
+    return { stop: from + 1, render: (put) => writeInline(el(`h${Math.min(6, level.length + 3)}`), [line], put) };
   },
 };
 
+/** A heading's text without the marks that may close it. */
+function withoutClosing(text) {
+  const whole = text.trimEnd();
+  let end = whole.length;
+  while (whole[end - 1] === '#') --end;
+  return end === 0 || /\s/.test(whole[end - 1]) ? whole.slice(0, end).trimEnd() : whole;
+}
+
 const rule = {
-  begins: (lines, index) => marks.rule.test(lines[index].text),
-  read: () => ({ count: 1, render: () => el('hr') }),
+  begins(lines, index) {
+    const { text } = lines[index];
+    if (!marks.rule.test(text)) return false;
+    const bare = text.replace(/[ \t]/g, '');
+    return bare.length >= 3 && bare === bare[0].repeat(bare.length);
+  },
+  read: (lines, from) => ({ stop: from + 1, render: () => el('hr') }),
 };
 
 const quote = {
   begins: (lines, index, depth) => depth < maxDepth && marks.quote.test(lines[index].text),
-  read(lines, depth) {
-    const count = countWhile(lines, 0, (line) => marks.quote.test(line.text));
-    const inner = lines.slice(0, count).map((line) => withoutPrefix(line, marks.quote.exec(line.text)[0].length));
-    return { count, render: (put) => append(el('blockquote'), blocksOf(inner, depth + 1), put) };
+  read(lines, from, depth) {
+    const stop = countWhile(lines, from, (line) => marks.quote.test(line.text));
+    const inner = lines.slice(from, stop).map((line) => withoutPrefix(line, marks.quote.exec(line.text)[0].length));
+    return { stop, render: (put) => append(el('blockquote'), blocksOf(inner, depth + 1), put) };
   },
 };
 
 const list = {
   begins: (lines, index, depth) => depth < maxDepth && marks.item.test(lines[index].text),
-  read(lines, depth) {
-    const [, indent, mark] = marks.item.exec(lines[0].text);
+  read(lines, from, depth) {
+    const [, indent, mark] = marks.item.exec(lines[from].text);
     const isOrdered = /\d/.test(mark);
     const items = [];
-    let count = 0;
-    while (count < lines.length) {
-      const found = marks.item.exec(lines[count].text);
+    let at = from;
+    while (at < lines.length) {
+      const found = marks.item.exec(lines[at].text);
       if (!found || found[1].length > indent.length + 1 || /\d/.test(found[2]) !== isOrdered) break;
       const width = found[0].length;
-      const stop = endOfItem(lines, count + 1, found[1].length + found[2].length);
-      const inner = lines.slice(count, stop).map((line, index) =>
-        withoutPrefix(line, index === 0 ? width : leading(line, width)));
-      items.push(inner);
-      count = stop;
+      const stop = endOfItem(lines, at + 1, found[1].length + found[2].length);
+      items.push(lines.slice(at, stop).map((line, index) => withoutPrefix(line, index === 0 ? width : leading(line, width))));
+      at = stop;
     }
     const attributes = isOrdered ? { start: parseInt(mark, 10) } : {};
-    return { count, render: (put) => listOf(isOrdered ? 'ol' : 'ul', attributes, items, depth, put) };
+    return { stop: at, render: (put) => listOf(isOrdered ? 'ol' : 'ul', attributes, items, depth, put) };
   },
 };
 
@@ -168,37 +198,60 @@ function endOfItem(lines, from, indent) {
 }
 
 function listOf(tag, attributes, items, depth, put) {
-  return el(tag, attributes, ...items.map((inner) => append(el('li'), blocksOf(inner, depth + 1), put)));
+  const whole = el(tag, attributes);
+  for (const inner of items) whole.append(append(el('li'), blocksOf(inner, depth + 1), put));
+  return whole;
 }
 
 const table = {
-  begins: (lines, index) => lines[index].text.includes('|') && marks.columns.test(lines[index + 1]?.text ?? ''),
-  read(lines) {
-    const count = countWhile(lines, 2, (line) => line.text.includes('|'));
-    const row = (line, tag, put) => el('tr', {}, ...cellsOf(line).map((cell) => inline(el(tag), [cell], put)));
-    const render = (put) => el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
-      el('table', {}, el('thead', {}, row(lines[0], 'th', put)),
-        el('tbody', {}, ...lines.slice(2, count).map((line) => row(line, 'td', put)))));
-    return { count, render };
+  begins: (lines, index) => lines[index].text.includes('|') && isColumns(lines[index + 1]?.text ?? ''),
+  read(lines, from) {
+    const stop = countWhile(lines, from + 2, (line) => line.text.includes('|'));
+    const render = (put) => {
+      const body = el('tbody');
+      for (const line of lines.slice(from + 2, stop)) body.append(rowOf(line, 'td', put));
+      return el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+        el('table', {}, el('thead', {}, rowOf(lines[from], 'th', put)), body));
+    };
+    return { stop, render };
   },
 };
 
-function cellsOf(line) {
+/** The line below a table's head. */
+function isColumns(text) {
+  const cells = text.trim().replace(/^\|/, '').replace(/\|$/, '').split('|');
+  return text.includes('|') && cells.every((cell) => /^:?-+:?$/.test(cell.trim()));
+}
+
+function rowOf(line, tag, put) {
+  const row = el('tr');
+  for (const cell of cellsOf(line)) row.append(writeInline(el(tag), [cell], put));
+  return row;
+}
+
+function cellsOf({ text, at }) {
   const cells = [];
-  for (const found of line.text.matchAll(/(?:\\\||[^|])+/g)) {
-    const text = found[0].trim();
-    const isEdge = text === '' && (found.index === 0 || found.index + found[0].length === line.text.length);
-    if (!isEdge) cells.push({ text, at: line.at + found.index + found[0].indexOf(text) });
+  let from = 0;
+  const cut = (to) => {
+    const cell = text.slice(from, to);
+    const isEdge = cell.trim() === '' && (from === 0 || to === text.length);
+    if (!isEdge) cells.push({ text: cell.trim(), at: at + from + cell.length - cell.trimStart().length });
+    from = to + 1;
+  };
+  for (let index = 0; index < text.length; ++index) {
+    if (text[index] === '\\') ++index;
+    else if (text[index] === '|') cut(index);
   }
+  cut(text.length);
   return cells;
 }
 
 const paragraph = {
   begins: () => true,
-  read(lines) {
-    const count = countWhile(lines, 1, (line, index) => !isBlank(line) && !startsBlock(line) && !table.begins(lines, index));
-    const inner = lines.slice(0, count).map((line) => withoutPrefix(line, leading(line, line.text.length)));
-    return { count, render: (put) => inline(el('p'), inner, put) };
+  read(lines, from) {
+    const stop = countWhile(lines, from + 1, (line, index) => !isBlank(line) && !startsBlock(line) && !table.begins(lines, index));
+    const inner = lines.slice(from, stop).map((line) => withoutPrefix(line, leading(line, line.text.length)));
+    return { stop, render: (put) => writeInline(el('p'), inner, put) };
   },
 };
 
@@ -207,81 +260,3 @@ function startsBlock(line) {
 }
 
 const readers = [fence, heading, rule, quote, list, table, paragraph];
-
-// Within a line. Repetitions are bounded, because each mark may be tried at each character.
-const spans = [
-  { pattern: /\\([!-/:-@[-`{-~])/y, make: (found) => [undefined, 1, 2] },
-  { pattern: /(`{1,8})(?!`)([^]{0,1000}?[^`])\1(?!`)/y, make: (found) => [el('code'), found[1].length, -found[1].length, 'as it is'] },
-  { pattern: /(\*\*|__)(?=\S)[^]{0,2000}?\S\1(?![*_])/y, make: () => [el('strong'), 2, -2] },
-  { pattern: /\*(?=[^\s*])[^]{0,2000}?[^\s*]\*(?!\*)/y, make: () => [el('em'), 1, -1] },
-  { pattern: /(?<!\w)_(?=[^\s_])[^]{0,2000}?[^\s_]_(?!\w)/y, make: () => [el('em'), 1, -1] },
-  { pattern: /~~(?=\S)[^]{0,2000}?\S~~/y, make: () => [el('del'), 2, -2] },
-  {
-    pattern: /(!?\[)([^\]\n]{0,500})\]\(\s{0,9}<?([^\s<>)]{0,2000})>?(?:\s+"[^"\n]{0,500}")?\s{0,9}\)/y,
-    make: (found) => [linkTo(found[3]), found[1].length, found[1].length + found[2].length],
-  },
-  { pattern: /https?:\/\/[^\s<>()[\]"'`]{0,2000}[^\s<>()[\]"'`.,;:!?*_]/y, make: (found) => [linkTo(found[0]), 0, found[0].length, 'as it is'] },
-];
-
-/** A link, or nothing for an address that a click should not run or fetch. */
-function linkTo(address) {
-  let url;
-  try {
-    url = new URL(address);
-  } catch {
-    return null;
-  }
-  if (!['http:', 'https:', 'mailto:'].includes(url.protocol)) return null;
-  return el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer nofollow' });
-}
-
-function inline(parent, lines, put) {
-  const text = lines.map((line) => line.text).join('\n');
-  const places = lines.flatMap((line) => Array.from({ length: line.text.length + 1 }, (_, index) => line.at + index));
-  write(parent, { text, places, put }, 0, text.length);
-  return parent;
-}
-
-function write(parent, piece, from, to) {
-  const text = piece.text.slice(0, to);
-  let plain = from;
-  for (let at = from; at < to;) {
-    const span = spanAt(text, at);
-    if (!span) {
-      ++at;
-      continue;
-    }
-    putPiece(parent, piece, plain, at);
-    const { node, start, end, stop, isLiteral } = span;
-    const inside = node ?? parent;
-    if (isLiteral || !node) putPiece(inside, piece, start, end);
-    else write(inside, piece, start, end);
-    if (node) parent.append(node);
-    at = plain = stop;
-  }
-  putPiece(parent, piece, plain, to);
-}
-
-function spanAt(text, at) {
-  if (!/[\\`*_~[!h]/.test(text[at])) return undefined;
-  for (const { pattern, make } of spans) {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    if (!found) continue;
-    const [node, start, end, literal] = make(found);
-    if (node === null) continue; // stays as it is written
-    const stop = at + found[0].length;
-    return { node, start: at + start, end: end < 0 ? stop + end : at + end, stop, isLiteral: literal !== undefined };
-  }
-  return undefined;
-}
-
-/** Passes on the runs of a piece that are contiguous in the source. */
-function putPiece(parent, { places, put }, from, to) {
-  for (let start = from; start < to;) {
-    let stop = start + 1;
-    while (stop < to && places[stop] === places[stop - 1] + 1) ++stop;
-    put(parent, places[start], places[stop - 1] + 1);
-    start = stop;
-  }
-}

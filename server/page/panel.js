@@ -100,9 +100,11 @@ export class Panel {
 
 /** The round that shows most until the reader chooses one: the last with the largest draft. */
 function bestRound(rounds) {
-  if (rounds.length === 0) return undefined;
-  const largest = Math.max(...rounds.map((round) => round.draft_tokens.length));
-  return rounds.findLastIndex((round) => round.draft_tokens.length === largest);
+  let best;
+  rounds.forEach((round, index) => {
+    if (best === undefined || round.draft_tokens.length >= rounds[best].draft_tokens.length) best = index;
+  });
+  return best;
 }
 
 /** What `auto` weighed in a round. */

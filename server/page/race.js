@@ -25,6 +25,10 @@ export function timeOf(reply) {
   return reply.tokens.at(-1)?.at ?? 0;
 }
 
+function isWhole(reply) {
+  return reply.finish === 'stop' || reply.finish === 'length';
+}
+
 /** One side: its clock and its text, which shows the tokens that had come by a time. */
 class Lane {
   constructor(element, panel) {
@@ -87,15 +91,31 @@ export class Race {
     this.running = new AbortController();
     cancelAnimationFrame(this.frame);
     this.show({ isRunning: true });
-    const plain = await this.record('1 of 2, plain', make('none'));
-    const fast = plain.finish === 'stop' || plain.finish === 'length' ? await this.record(`2 of 2, ${drafter ?? 'with the default drafter'}`, make(drafter)) : plain;
-    this.running = undefined;
-    const failed = [plain, fast].find((reply) => reply.finish !== 'stop' && reply.finish !== 'length');
-    this.show({ isRunning: false });
-    if (failed) return this.say(failed.finish === 'failed' ? `Failed: ${failed.failure}.` : 'Stopped.');
+    let replies;
+    try {
+      replies = await this.recordBoth(make, drafter);
+    } finally {
+      this.running = undefined;
+      this.show({ isRunning: false });
+    }
+    const [plain, fast] = replies;
+    const failed = replies.find((reply) => !isWhole(reply));
+    if (failed) return this.fail(failed);
     this.result = { plain, fast, seed, what, drafter: drafter ?? 'default' };
     byId('race_fast_name').textContent = drafter ? `Speculative: ${drafter}` : 'Speculative';
     this.replay();
+  }
+
+  /** The second one only if the first one is complete. */
+  async recordBoth(make, drafter) {
+    const plain = await this.record('1 of 2, plain', make('none'));
+    if (!isWhole(plain)) return [plain];
+    return [plain, await this.record(`2 of 2, ${drafter ?? 'with the default drafter'}`, make(drafter))];
+  }
+
+  fail({ finish, failure }) {
+    if (finish === 'failed') this.page.settings.load(); // the server may be gone, or have other models now
+    this.say(finish === 'failed' ? `Failed: ${failure}.` : 'Stopped.');
   }
 
   /** The text is not drawn while it is timed; only tokens are counted. */
@@ -141,7 +161,7 @@ export class Race {
     const { plain, fast, seed, what } = this.result;
     const [slow, quick] = [timeOf(plain), timeOf(fast)];
     const times = `${(slow / 1000).toFixed(2)} s plain, ${(quick / 1000).toFixed(2)} s speculative`;
-    const ratio = `${(slow / quick).toFixed(2)} times as fast`;
+    const ratio = quick > 0 ? `${(slow / quick).toFixed(2)} times as fast` : 'no token to time';
     byId('race_result').replaceChildren(el('strong', {}, verdict(plain, fast)), `; ${ratio} (${times}; seed ${seed}, ${what}; accepted drafts: ${countOrigins(fast).accepted}).`);
     announce(byId('race_result').textContent);
   }

@@ -11,6 +11,9 @@ export const origins = {
 /** How far the text of a token may be from where the last one ended, in characters, if tokens between have no text. */
 const maxGap = 16;
 
+/** Text for which no token was found for so many characters has none. */
+const maxUnplaced = 1024;
+
 export class Reply {
   constructor() {
     this.text = ''; // thoughts and answer, in the order of arrival
@@ -23,6 +26,7 @@ export class Reply {
     this.failure = undefined;
     this.numPlaced = 0; // tokens whose place in the text is known
     this.placedTo = 0;
+    this.unplaced = ''; // the text from there on; `text` is long, and cutting it copies all that was added to it
   }
 
   /** The answer without thoughts. */
@@ -53,6 +57,7 @@ export class Reply {
     if (!text) return;
     const start = this.text.length;
     this.text += text;
+    this.unplaced += text;
     if (this.parts.at(-1)?.kind === kind) this.parts.at(-1).end = this.text.length;
     else this.parts.push({ kind, start, end: this.text.length });
   }
@@ -76,7 +81,7 @@ export class Reply {
     for (; this.numPlaced < this.tokens.length; ++this.numPlaced) {
       const token = this.tokens[this.numPlaced];
       const from = this.placedTo;
-      const left = this.text.slice(from);
+      const left = this.unplaced;
       if (left.length < token.text.length && token.text.startsWith(left)) return; // its text is held back
       const gap = left.slice(0, maxGap + token.text.length).indexOf(token.text);
       token.start = token.end = from;
@@ -85,8 +90,15 @@ export class Reply {
       if (gap > 0 && before?.start !== before?.end) continue; // the text between belongs to nobody: not this token's
       if (gap > 0 && before) before.end = from + gap;
       token.start = from + gap;
-      token.end = this.placedTo = token.start + token.text.length;
+      token.end = token.start + token.text.length;
+      this.skip(token.end - from);
     }
+    if (this.unplaced.length > 2 * maxUnplaced) this.skip(this.unplaced.length - maxUnplaced);
+  }
+
+  skip(count) {
+    this.placedTo += count;
+    this.unplaced = this.unplaced.slice(count);
   }
 
   end(reason, failure) {
@@ -111,11 +123,19 @@ export class Reply {
     return reply;
   }
 
+  /** Nothing if another version of the page has kept it in another form. */
   static fromData(data) {
-    const reply = Object.assign(new Reply(), data);
+    if (!isReply(data)) return undefined;
+    const reply = Object.assign(new Reply(), Reply.prototype.toData.call(data)); // nothing else that it may have
     reply.numPlaced = reply.tokens.length;
     return reply;
   }
+}
+
+function isReply({ text, parts, tokens, rounds }) {
+  const isRound = (round) => [round?.draft_tokens, round?.parents, round?.accepted].every(Array.isArray);
+  return typeof text === 'string' && [parts, tokens, rounds].every(Array.isArray) && rounds.every(isRound) &&
+    tokens.every((token) => typeof token?.text === 'string' && token.round in rounds);
 }
 
 /** Texts of a round's tokens from those of its draft, for a server that does not tell them. */

@@ -74,6 +74,7 @@ export class ReplyView {
       onChange();
     });
     this.element.removeAttribute('aria-busy');
+    if (this.reply.finish === 'failed') this.page.settings.load(); // the server may be gone, or have other models now
     this.update();
     onChange();
     announce(this.reply.finish === 'failed' ? `The reply failed: ${this.reply.failure}` : `The reply is complete: ${this.reply.tokens.length} tokens.`);
@@ -96,10 +97,11 @@ export async function receive(reply, request, key, signal, onChange = () => {}) 
   };
   try {
     for await (const chunk of streamReply(request, key, signal)) {
+      if (signal.aborted) break;
       reply.take(chunk, performance.now() - sent);
       cancel ??= soon(changed, pause);
     }
-    reply.end('stop');
+    reply.end(signal.aborted ? 'stopped' : 'stop');
   } catch (failure) {
     if (signal.aborted) reply.end('stopped');
     else reply.end('failed', failure.message);
@@ -107,7 +109,6 @@ export async function receive(reply, request, key, signal, onChange = () => {}) 
   cancel?.();
   return reply;
 }
-
 
 /** Calls `act` with the next frame, or after a pause of some ms that is longer. Returns what cancels it. */
 function soon(act, pause) {

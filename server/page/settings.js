@@ -1,10 +1,12 @@
 // The controls of requests: models, drafters and sampling. They are kept in this browser; the API key only as long
 // as the tab is open.
-import { listModels } from './api.js';
+import { listModels, loadProgress } from './api.js';
 import { byId, el } from './dom.js';
 
 const storeName = 'paceline.settings';
 const keyName = 'paceline.key';
+const soon = 1000; // ms until a server is asked again that loads its models
+const later = 3000; // and one that is not there
 const kept = ['model', 'drafter', 'draft_length', 'rule', 'temperature', 'seed', 'max_tokens', 'system'];
 
 export class Settings {
@@ -13,6 +15,7 @@ export class Settings {
     this.form = byId('settings');
     this.onModels = onModels;
     this.models = [];
+    this.numAsked = 0;
     this.restore();
     this.form.addEventListener('input', (event) => this.changed(event.target));
     this.form.addEventListener('submit', (event) => event.preventDefault());
@@ -52,8 +55,8 @@ export class Settings {
   restore() {
     let values = {};
     try {
-      values = JSON.parse(localStorage.getItem(storeName)) ?? {};
       this.control('key').value = sessionStorage.getItem(keyName) ?? '';
+      values = JSON.parse(localStorage.getItem(storeName)) ?? {};
     } catch {
       // Nothing readable: the defaults.
     }
@@ -64,7 +67,8 @@ export class Settings {
   changed(control) {
     try {
       if (control.name === 'key') sessionStorage.setItem(keyName, this.key);
-      this.wanted = Object.fromEntries(kept.map((name) => [name, this.control(name).value]));
+      const unlisted = this.models.length > 0 ? [] : ['model', 'drafter']; // what was chosen stays until there is a list
+      this.wanted = Object.fromEntries(kept.map((name) => [name, unlisted.includes(name) ? this.wanted[name] : this.control(name).value]));
       localStorage.setItem(storeName, JSON.stringify(this.wanted));
     } catch {
       // No room, or switched off: the settings hold until the page is closed.
@@ -85,17 +89,20 @@ export class Settings {
     this.changed(this.control('model'));
   }
 
-  /** Asks the server for its models. */
+  /** Asks the server for its models, and asks again until it has some. `failure` says what is missing. */
   async load() {
-    try {
-      this.models = await listModels(this.key);
-      this.failure = undefined;
-    } catch (failure) {
-      this.models = [];
-      this.failure = failure;
+    clearTimeout(this.asking);
+    const number = ++this.numAsked;
+    const { models = [], failure } = await listModels(this.key).then((models) => ({ models }), (failure) => ({ failure }));
+    if (failure?.code === 'loading') failure.progress = await loadProgress().catch(() => 0);
+    if (number !== this.numAsked) return; // a later call knows more
+    if (failure && !failure.needsKey) this.asking = setTimeout(() => this.load(), failure.progress === undefined ? later : soon);
+    const isSame = JSON.stringify(models) === JSON.stringify(this.models);
+    Object.assign(this, { models, failure });
+    if (!isSame) { // a list that somebody looks at stays as it is
+      fillSelect(this.control('model'), this.models.map((model) => model.id), this.wanted.model);
+      this.listDrafters();
     }
-    fillSelect(this.control('model'), this.models.map((model) => model.id), this.wanted.model);
-    this.listDrafters();
     this.onModels();
   }
 

@@ -1,5 +1,5 @@
 // The rounds of a reply on a time axis: drafting above, verification below, to scale.
-import { el, roveFocus, svg, timeText } from './dom.js';
+import { el, largest, roveFocus, svg, timeText } from './dom.js';
 import { originOf } from './reply.js';
 
 const lane = { draft: 16, verify: 42, height: 20 };
@@ -76,7 +76,7 @@ export class Strip {
     const focused = this.bars.contains(document.activeElement) ? document.activeElement.dataset.round : undefined;
     this.note.textContent = '';
     if (rounds.length === 0) return this.bars.replaceChildren();
-    const total = Math.max(...rounds.map((round) => round.end_us));
+    const total = Math.max(1, largest(rounds.map((round) => round.end_us))); // an axis has a length
     const width = Math.max(200, this.bars.clientWidth - 2) * this.zoom;
     const scale = (width - left - 4) / total;
     const picture = svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Rounds over time' });

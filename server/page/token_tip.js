@@ -1,5 +1,5 @@
 // What is known of one token: a tip beside it, for the pointer and the keyboard alike.
-import { byId, el, visibleText } from './dom.js';
+import { byId, el, largest, visibleText } from './dom.js';
 import { draftText, originOf, origins, rejectedAt } from './reply.js';
 
 const maxRejected = 4; // shown of a tree's
@@ -34,7 +34,7 @@ function madeIn(token, round, origin) {
 export function depthOf(round) {
   const depths = [];
   round.parents.forEach((parent, node) => (depths[node] = parent < 0 ? 1 : depths[parent] + 1));
-  return Math.max(0, ...depths);
+  return largest(depths);
 }
 
 function strike(round, nodes) {

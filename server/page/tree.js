@@ -1,6 +1,6 @@
 // A round's draft as a drawn tree: the text before it at the top, each draft token below its parent, the model's
 // own token at the end of the accepted path.
-import { el, svg, visibleText } from './dom.js';
+import { el, largest, svg, visibleText } from './dom.js';
 import { draftText, originOf } from './reply.js';
 
 const box = { width: 96, height: 22, gapX: 10, gapY: 14 };
@@ -70,7 +70,7 @@ export function drawTree(round, own) {
   const last = round.accepted.length > 0 ? places[round.accepted.at(-1)] : root;
   const end = places[round.parents.length];
   const width = columns * (box.width + box.gapX);
-  const height = (Math.max(...places.map((place) => place.row)) + 1) * (box.height + box.gapY);
+  const height = (largest(places.map((place) => place.row)) + 1) * (box.height + box.gapY);
   const picture = svg('svg', { class: 'tree', role: 'img', 'aria-label': inWords(round, own), width, height, viewBox: `0 0 ${width} ${height}` });
   round.parents.forEach((parent, index) =>
     picture.append(edge(parent < 0 ? root : places[parent], places[index], accepted.has(index) ? 'accepted' : 'rejected')));

@@ -58,6 +58,8 @@ def test_a_wrong_choice_names_the_right_ones():
         (("run", "--modle", "hash", "--prompt", "x"), "unknown flag --modle; did you mean --model?"),
         (("run", "--modle=hash", "--prompt", "x"), "unknown flag --modle=hash; did you mean --model?"),
         (("serve", "--prot", "1"), "unknown flag --prot; did you mean --port?"),
+        (("run", "--api-key", "x", "--prompt", "x"), "unknown flag --api-key; it belongs to serve and top"),
+        (("chat", "--port=1"), "unknown flag --port=1; it belongs to serve"),
         (("serve", "extra"), "unknown argument extra"),
         (("--verison",), "unknown flag --verison; did you mean --version?"),
     ],

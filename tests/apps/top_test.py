@@ -1,4 +1,5 @@
 """`paceline top` beside a running daemon."""
+import contextlib
 import json
 import os
 import pathlib
@@ -21,7 +22,8 @@ PACELINE = os.environ["PACELINE_BIN"]
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
-    running = Daemon(tmp_path_factory.mktemp("daemon"), **{"models.0.hash.pass_work": 300000})
+    """Its context has room for a stream that no test outlasts."""
+    running = Daemon(tmp_path_factory.mktemp("daemon"), **{"models.0.hash.pass_work": 300000, "models.0.context_length": 1 << 18})
     yield running
     assert running.stop() == 0
 
@@ -32,17 +34,24 @@ def top(*arguments):
 
 @pytest.fixture
 def busy(daemon):
-    """A stream runs for as long as the test does."""
-    body = json.dumps({"prompt": "abcabcabc", "max_tokens": 4000, "ignore_eos": True, "stream": True}).encode()
+    """A stream runs, and is read, for as long as the test does."""
+    body = json.dumps({"prompt": "abcabcabc", "max_tokens": 250_000, "ignore_eos": True, "stream": True}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     with daemon.connect() as connection:
         connection.sendall(head % len(body) + body)
-        assert b"data: " in connection.recv(65536) + connection.recv(65536)
+        data = b""
+        while b"data: " not in data:
+            more = connection.recv(65536)
+            data += more
+            assert more and b" 200 OK\r\n" in data, data
+        connection.setblocking(True)  # with a time limit, reads of the descriptor would fail where they had to wait
         reader = threading.Thread(target=drain, args=(connection.fileno(),))
         reader.start()
         yield
+        still_runs = reader.is_alive() and daemon.metric("paceline_requests_running") == 1
         connection.shutdown(socket.SHUT_RDWR)
         reader.join()
+        assert still_runs
     daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 0, 60)
 
 
@@ -73,6 +82,16 @@ def test_a_pipe_gets_a_line_of_json_each_interval(daemon):
     assert all(line["state"] == "serving" for line in lines)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
+
+
+def test_watchers_do_not_lock_it_out(daemon):
+    with contextlib.ExitStack() as watchers:
+        for _ in range(16):
+            connection = watchers.enter_context(daemon.connect())
+            connection.sendall(b"GET /paceline/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert daemon.get("/paceline/events")[0] == 503
+        assert top(daemon.url, "--once", "--interval", "0.1").returncode == 0
 
 
 def test_a_terminal_gets_a_page_that_is_written_over(daemon):

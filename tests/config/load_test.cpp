@@ -157,6 +157,8 @@ const bad_file bad_files[] = {
      "models.0.drafters.1.name: another drafter"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: ngram, ngram_min: 5}]}]",
      "models.0.drafters.0.ngram_min: must not exceed ngram_max (4)"},
+    {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: nasd, ngram_min: 1}]}]",
+     "models.0.drafters.0.ngram_min: must be at least 2 for kind nasd"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: none, kind: ngram}]}]",
      "'none' stands for plain decoding"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: default, kind: ngram}]}]",

@@ -68,6 +68,13 @@ def wait_until(page, condition, seconds=60):
         page.wait_for_timeout(20)
 
 
+def logged(page, script, argument=None):
+    """What a script writes to the console. One that hangs fails the test, but does not hang it."""
+    with page.expect_event("console", timeout=120_000) as line:
+        page.evaluate(f"(argument) => void setTimeout(() => ({script})(argument))", argument)
+    return line.value.text
+
+
 def configure(page, **settings):
     page.evaluate("document.getElementById('settings_box').open = true")
     for name, value in settings.items():

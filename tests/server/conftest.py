@@ -2,7 +2,7 @@ import pytest
 
 from daemon import Daemon
 
-pytest.register_assert_rewrite("chromium_page")
+pytest.register_assert_rewrite("chromium_page", "loading_daemon")
 
 
 @pytest.fixture(scope="session")

@@ -1,92 +1,25 @@
-"""A daemon whose port is open while its models are loaded.
-
-Each model's weights are read after its chat template, so a template that is a named pipe holds the load at a known place
-until the test writes it.
-"""
+"""A daemon whose port is open while its models are loaded."""
 import json
-import os
-import pathlib
 import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
-import urllib.error
 import urllib.request
 
 import pytest
 
+import loading_daemon
+from loading_daemon import Lines, loading_daemons
 from openapi_test import Document, check
 from service_manager import Manager
-
-PACELINE = os.environ["PACELINE_BIN"]
-TINY_MODEL = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin" / "tiny_model_tool"
-TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
-
-
-class LoadingDaemon:
-    """Has read model "first", a file, and waits for the template of the second."""
-
-    def __init__(self, folder, second="{name: second, path: %(file)s, chat_template: %(pipe)s}", sections="", environment={}):
-        self.pipe, self.config = folder / "chat.pipe", folder / "daemon.yaml"
-        os.mkfifo(self.pipe)
-        model = folder / "tiny.gguf"
-        subprocess.run([TINY_MODEL, "write", model], check=True, capture_output=True)
-        self.models = "version: 1\nmodels:\n" + "".join(
-            f"  - {one}\n" for one in (f"{{name: first, path: {model}}}", second % {"file": model, "pipe": self.pipe})
-        )
-        self.config.write_text(self.models + (sections or "server: {port: 0}\n"))
-        self.process = subprocess.Popen(
-            [PACELINE, "serve", "--config", self.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | environment,
-        )
-        self.log = []
-        self.url = re.search(r"address=(\S+)", self.wait_for_line("port open"))[1]
-        self.wait_for_line("loaded what=first")
-
-    def wait_for_line(self, words):
-        while line := self.process.stderr.readline():
-            self.log.append(line)
-            if words in line:
-                return line
-        raise AssertionError(f"never logged {words}: {self.log}")
-
-    def ask(self, path, body=None, headers={}):
-        """Status, headers and text of a reply."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} | headers)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                return reply.status, reply.headers, reply.read().decode()
-        except urllib.error.HTTPError as reply:
-            return reply.code, reply.headers, reply.read().decode()
-
-    def go_on(self, template=TEMPLATE):
-        with open(self.pipe, "w") as pipe:
-            pipe.write(template)
-
-    def wait_until_it_serves(self):
-        assert self.process.stdout.readline() == f"listening on {self.url}\n"
-
-    def end(self, sent=signal.SIGTERM):
-        self.process.send_signal(sent)
-        self.rest = "".join(self.log) + self.process.communicate(timeout=30)[1]
-        return self.process.returncode
 
 
 @pytest.fixture
 def start(tmp_path):
-    started = []
-
-    def make(**arguments):
-        started.append(LoadingDaemon(tmp_path, **arguments))
-        return started[-1]
-
-    yield make
-    for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.communicate()
+    with loading_daemons(tmp_path) as make:
+        yield make
 
 
 def test_it_shows_how_far_the_load_is_and_serves_afterwards(start):
@@ -172,7 +105,7 @@ def test_a_reload_while_it_loads_counts(start, tmp_path):
 def test_a_signal_ends_the_load(start, sent):
     daemon = start()
     assert daemon.end(sent) == 0
-    assert "stopped while loading" in daemon.rest
+    assert "stopped while loading" in daemon.log.rest()
 
 
 def test_a_drain_while_it_loads_ends_streams_of_events(start):
@@ -189,9 +122,8 @@ def test_a_drain_while_it_loads_ends_streams_of_events(start):
 def failed(daemon):
     """Exit code and last line of a daemon whose load must fail."""
     code = daemon.process.wait(timeout=30)
-    stdout, stderr = daemon.process.communicate()
-    assert stdout == ""
-    return code, stderr.splitlines()[-1]
+    assert daemon.output.rest() == ""
+    return code, daemon.log.rest().splitlines()[-1]
 
 
 def test_a_wrong_template_ends_it_as_a_wrong_configuration(start):
@@ -236,3 +168,34 @@ def test_many_questions_do_not_hold_up_the_load(start):
         one.join()
     assert len(statuses) == 160 and set(statuses) <= {200, 503}
     assert daemon.end() == 0
+
+
+# What these tests stand on.
+
+
+def test_a_silent_process_fails_a_test_instead_of_holding_it(monkeypatch):
+    monkeypatch.setattr(loading_daemon, "PATIENCE", 0.1)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        lines = Lines(process.stdout)
+        with pytest.raises(AssertionError, match="no further line"):
+            lines.next()
+        process.stdin.close()
+        process.wait(timeout=30)
+
+
+def test_a_daemon_that_never_loads_is_not_left_behind(tmp_path):
+    kept = []
+    popen = subprocess.Popen
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match="never logged"), loading_daemons(tmp_path) as make:
+        patch.setattr(subprocess, "Popen", lambda *arguments, **options: kept.append(popen(*arguments, **options)) or kept[-1])
+        patch.setattr(loading_daemon.LoadingDaemon, "wait_until_it_loads", lambda daemon: daemon.process.kill() or daemon.wait_for_line("nothing"))
+        make()
+    assert all(one.poll() is not None for one in kept) and kept
+
+
+def test_a_template_nobody_reads_fails_a_test_instead_of_holding_it(start):
+    daemon = start()
+    daemon.process.kill()
+    daemon.process.wait(timeout=30)
+    with pytest.raises(OSError):
+        daemon.go_on()

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import canned_reply
-from chromium_page import QUESTION, answer_with, ask, configure, needs_page
+from chromium_page import QUESTION, answer_with, ask, configure, logged, needs_page
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -72,6 +72,51 @@ def spelled(text, **delta):
 def test_tokens_find_their_text(page, chunks, texts):
     found, answer = page.evaluate(PLACES, chunks)
     assert found == texts and answer in "".join(texts)
+
+
+def test_a_long_reply_takes_no_longer_for_each_token(page):
+    """Cutting the whole text for every chunk would take minutes."""
+    long = """async () => {
+      const { Reply } = await import('/page/reply.js');
+      const reply = new Reply();
+      const round = { draft_tokens: [], parents: [], accepted: [], num_accepted: 0, bonus: false, tokens: [1] };
+      for (let index = 0; index < 400_000; ++index) {
+        const text = ` ${index}`;
+        reply.take({ choices: [{ delta: { content: text }, paceline: { rounds: [{ ...round, token_texts: [text] }] } }] }, 1);
+      }
+      const last = reply.tokens.at(-1);
+      console.log(reply.text.slice(last.start, last.end));
+    }"""
+    assert logged(page, long) == " 399999"
+
+
+def test_text_without_tokens_does_not_lose_those_behind_it(page):
+    chunks = [spelled("a", content="a"), *[{"ids": [], "content": "x" * 100}] * 40, *[spelled(text, content=text) for text in [" b", " c"] * 600]]
+    found, answer = page.evaluate(PLACES, [{**chunk, "round": chunk.get("round", {"tokens": []})} for chunk in chunks])
+    assert len(answer) == 1 + 4000 + 2400 and found[:1] == ["a"] and found[-40:] == [" b", " c"] * 20
+
+
+def test_a_reply_of_many_rounds_is_shown(page):
+    many = """async () => {
+      const { Panel } = await import('/page/panel.js');
+      const { Reply } = await import('/page/reply.js');
+      const rounds = Array.from({ length: 130_000 }, (_, index) => (
+        { draft_tokens: [], parents: [], accepted: [], num_accepted: 0, bonus: false, start_us: index, end_us: index + 1 }));
+      const box = document.createElement('div');
+      new Panel(box).show(Object.assign(new Reply(), { rounds }), true);
+      console.log(box.querySelector('.figures').textContent);
+    }"""
+    assert "rounds130000" in logged(page, many)
+
+
+def test_rounds_without_a_length_are_drawn(page):
+    none = """async () => {
+      const { Strip } = await import('/page/strip.js');
+      const strip = new Strip(() => {});
+      strip.show([{ draft_tokens: [], parents: [], accepted: [], num_accepted: 0, start_us: 0, end_us: 0 }]);
+      console.log(strip.element.querySelectorAll('.round').length);
+    }"""
+    assert logged(page, none) == "1"
 
 
 def test_rounds_are_drawn_to_scale(page):
@@ -149,6 +194,30 @@ def test_an_edit_predicts_the_old_file(page):
     assert page.locator("#file").input_value() == file
 
 
+@pytest.mark.parametrize("file, answer, found", [
+    ("a\n", "Here:\n```py\na\n```\nDone.", "a\n"),
+    ("a\n", "a\n", "a\n"),
+    ("a\n", "```\na\n", "a\n"),  # cut off
+    # The model took the fence that it was given.
+    ("```\na\n```\n", "````md\n```\nb\n```\n````\nI changed `a`:\n```\nb\n```\n", "```\nb\n```\n"),
+    ("````\na\n````\n", "`````\n````\nb\n````\n`````", "````\nb\n````\n"),
+    # It took a shorter one.
+    ("# x\n```sh\nls\n```\nend\n", "```md\n# y\n```sh\nls\n```\nend\n```\n", "# y\n```sh\nls\n```\nend\n"),
+    # The change added a block.
+    ("# x\n", "```md\n# x\n```sh\nls\n```\nend\n```", "# x\n```sh\nls\n```\nend\n"),
+    ("a ``` b\n", "````\na ``` c\n````", "a ``` c\n"),
+])
+def test_an_edited_file_is_taken_whole(page, file, answer, found):
+    take = """async ([file, answer]) => {
+      const { editOf, fileIn } = await import('/page/edit.js');
+      return [fileIn(answer, file), editOf(file, 'Change it.').messages[0].content];
+    }"""
+    taken, asked = page.evaluate(take, [file, answer])
+    assert taken == found
+    fence = re.search(r"\n(`+)$", asked)[1]
+    assert asked == f"Change it.\n\n{fence}\n{file}{fence}" and fence not in file
+
+
 def test_the_old_file_is_used_where_it_is_right(page):
     """A real model's tokens, with its own text as the prediction."""
     configure(page, max_tokens=40, temperature=0)
@@ -162,5 +231,3 @@ def test_the_old_file_is_used_where_it_is_right(page):
     assert turn.locator(".token.accepted").count() > 20
     turn.locator(".token.accepted").nth(10).hover()
     assert "drafter prediction" in page.locator("#tip").inner_text()
-
-

@@ -1,4 +1,4 @@
-"""The page at /: its files, chatting, what it keeps, and what it hands out."""
+"""The page at /: its files, chatting, and what it hands out."""
 import json
 import re
 import subprocess
@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 import canned_reply
-from chromium_page import LONG, QUESTION, answer_with, ask, configure, needs_page, opened, reply, send, wait_until
+from chromium_page import LONG, QUESTION, ask, configure, needs_page, opened, reply, send, wait_until
 from real_daemon import client_of
 
 pytest_plugins = ["chromium_page"]  # its fixtures
@@ -109,6 +109,24 @@ def test_stop_keeps_what_is_there(page):
     assert page.locator(".turn.user").count() == 1 and page.locator("#queue li").count() == 0
 
 
+def test_what_comes_behind_a_stop_is_left(page):
+    stopped = """async (body) => {
+      const { receive } = await import('/page/reply_view.js');
+      const { Reply } = await import('/page/reply.js');
+      window.fetch = async () => new Response(body);
+      const controller = new AbortController();
+      const reply = new Reply();
+      const take = reply.take;
+      reply.take = function (...chunk) {
+        take.apply(this, chunk);
+        if (this.tokens.length === 2) controller.abort();
+      };
+      await receive(reply, { path: 'x', body: {} }, '', controller.signal);
+      return [reply.finish, reply.text];
+    }"""
+    assert page.evaluate(stopped, canned_reply.of_text("a§b§c")) == ["stopped", "ab"]
+
+
 def test_scrolling_does_not_fight_the_reader(page):
     page.set_viewport_size({"width": 1400, "height": 420})
     configure(page, max_tokens=1500, temperature=0)
@@ -128,53 +146,6 @@ def test_scrolling_does_not_fight_the_reader(page):
     wait_until(page, f"document.querySelector('#log_scroll').scrollHeight > {height}")
     assert log.evaluate("node => node.scrollHeight - node.clientHeight - node.scrollTop") < 60, "and again"
     page.get_by_role("button", name="Stop").click()
-
-
-def test_conversations_outlive_a_reload(page):
-    answer_with(page, canned_reply.one_of_each())
-    ask(page, "The first")
-    page.get_by_role("button", name="New chat").click()
-    assert page.locator(".turn").count() == 0
-    ask(page, "The second")
-    page.reload()
-    assert page.locator(".turn.user .text").all_inner_texts() == ["The second"]
-    assert page.locator(".turn.assistant .token.recovered").count() == 1, "with its rounds"
-    page.get_by_role("button", name="The first", exact=True).click()
-    assert page.locator(".turn.user .text").all_inner_texts() == ["The first"]
-    page.get_by_role("button", name="As code").click()
-    assert '"content": "The first"' in page.locator("#snippet").inner_text()
-    page.keyboard.press("Escape")
-    page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Clear history").click()
-    assert page.locator(".turn").count() == 0 and page.evaluate("localStorage.getItem('paceline.history')") is None
-
-
-def test_a_reply_that_is_left_keeps_what_is_there(page):
-    configure(page, max_tokens=1500, temperature=0)
-    for number, leave in enumerate([lambda: page.reload(), lambda: page.get_by_role("button", name="New chat").click()]):
-        text = f"{LONG} {number}"
-        send(page, text)
-        page.locator(".turn.assistant").last.locator(".token").nth(3).wait_for()
-        leave()
-        page.get_by_role("button", name=text, exact=True).click()
-        turn = reply(page)
-        assert turn.locator(".ending").inner_text() == "Stopped." and turn.locator(".token").count() > 3
-        assert page.get_by_role("button", name="Stop").is_hidden()
-        page.get_by_role("button", name="New chat").click()
-
-
-def test_history_is_bounded(page):
-    page.evaluate("""async () => {
-      const { loadHistory, saveConversation } = await import('/page/history.js');
-      for (let index = 0; index < 40; ++index) {
-        const messages = [{ role: 'assistant', content: 'x', reply: { text: 'y'.repeat(100_000) } }];
-        saveConversation({ id: `${index}`, title: `${index}`, messages });
-      }
-      window.kept = loadHistory();
-    }""")
-    kept = page.evaluate("window.kept")
-    assert len(kept) == 30 and kept[0]["id"] == "39" and len(json.dumps(kept)) < 1_600_000
-    assert "reply" in kept[0]["messages"][0] and "reply" not in kept[-1]["messages"][0], "the oldest lose their rounds first"
 
 
 def snippets(page):
@@ -256,5 +227,3 @@ def test_refusals_are_shown_and_can_be_sent_again(browser, url):
         configure(page, temperature=3)
         send(page, "Not sent")
         assert page.locator("#message").input_value() == "Not sent" and page.evaluate("document.activeElement.name") == "temperature"
-
-

@@ -1,6 +1,8 @@
 """The page at /: a model's text as Markdown, and never as anything that runs."""
+import pytest
+
 import canned_reply
-from chromium_page import answer_with, ask, needs_page
+from chromium_page import answer_with, ask, logged, needs_page
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -41,3 +43,65 @@ def test_a_models_text_is_never_markup(page):
     assert not [name for name in attributes if name.startswith("on") or name in {"src", "style", "srcdoc"}]
     assert page.evaluate("window.ran") is None
     assert page.locator(".turn.user .text").inner_text() == "<img src=x onerror=window.ran=1>"
+
+
+RENDER = """async (texts) => {
+  const { renderMarkdown } = await import('/page/markdown.js');
+  const made = texts.map((text) => {
+    const box = document.createElement('div');
+    renderMarkdown(box, text, 0, text.length, (parent, start, end) => parent.append(text.slice(start, end)));
+    return box.innerHTML.replace(/<button.*?<[/]button>/g, '').replace(/ (target|rel|tabindex|role|aria-label|class)="[^"]*"/g, '');
+  });
+  %s
+}"""
+
+
+@pytest.mark.parametrize("text, html", [
+    ("***both*** **a *b* c** *a **b** c*", "<p><em><strong>both</strong></em> <strong>a <em>b</em> c</strong> <em>a <strong>b</strong> c</em></p>"),
+    ("*a**b* **a* 2 * 3 * 4 ** snake_case_name __y__", "<p><em>a**b</em> *<em>a</em> 2 * 3 * 4 ** snake_case_name <strong>y</strong></p>"),
+    ("**中文。**后 ~~~a~~~ ~~b~~", "<p><strong>中文。</strong>后 ~~~a~~~ <del>b</del></p>"),
+    (r"\*a\* \[b](c) `\` \\", "<p>*a* [b](c) <code>\\</code> \\</p>"),
+    ("``a`b`` `*c*` `d", "<p><code>a`b</code> <code>*c*</code> `d</p>"),
+    ("*a [b*](http://c/) [d *e*](http://f/)", '<p>*a <a href="http://c/">b*</a> <a href="http://f/">d <em>e</em></a></p>'),
+    ("[p](https://w.org/A_(b)) [a\nb](https://x/)", '<p><a href="https://w.org/A_(b)">p</a> <a href="https://x/">a\nb</a></p>'),
+    ("[https://a/](https://b/) https://c/_d, e", '<p><a href="https://b/">https://a/</a> <a href="https://c/_d">https://c/_d</a>, e</p>'),
+    ("[![x](https://i/)](https://j/)", '<p>[<a href="https://i/">x</a>](<a href="https://j/">https://j/</a>)</p>'),
+    ("# t *x* ##\n#\n# #", "<h4>t <em>x</em></h4><p>#</p><h4></h4>"),
+    ("| a | b |\n|:-|-:|\n| | x\\|y |", "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td></td><td>x|y</td></tr></tbody></table></div>"),
+    ("~~~js `x`\na\n~~~\n````\n```\n````", "<div><div><span>js</span></div><pre><code>a</code></pre></div><div><div><span>text</span></div><pre><code>```</code></pre></div>"),
+    ("``` a`b\nc", "<p>``` a`b\nc</p>"),
+    ("- a\n- b\n  - c\n\n    d", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p><p>d</p></li></ul></li></ul>"),
+])
+def test_marks_within_marks(page, text, html):
+    assert page.evaluate(RENDER % "return made[0];", [text]) == html
+
+
+# Each is repeated to 200 kB.
+REPEATED = [
+    "~", "`", "~`", "```\n", "~~~ a\n", "*", "* ", "*a ", "**a", "_a ", "*a**", "**a*", "*a**b", "***a** ", "*_", "*a_b", "~~a", "__a__", "`*a", "`a``",
+    "[", "](", "![", "[](", "[](a ", "[a](", "[a](b ", "[a](b)", "[a](https://b)", "[a]((b", '[a](b "c', "![[", "https://", "https://%", "https://. ",
+    "https://a ", "> ", ">\n", "> a\n", "- ", "- a\n", "-\n", "1. a\n", "  - a\n", "- - -\n", "* * *", "# ", "# #", " #", "#", "|", "| - ", "a|b\n-|-\n",
+    "\n", " ", " \n", "\t", "\\", "\\`", "a ", "a\n", "*a\n\n", "😀",
+]
+
+
+def repeated(unit, length=200_000):
+    return (unit * (length // len(unit) + 1))[:length]
+
+
+def test_no_text_takes_long(page):
+    """Of 200 kB, or one would hang the tab."""
+    texts = [repeated(unit) for unit in REPEATED] + [
+        "a".join("`" * count for count in range(1, 630)), "# a" + " " * 200_000 + "x", "# a" + " #" * 100_000 + "x", "|\n" + " " * 200_000 + "x",
+        "~" * 200_000 + "`", "*a " * 33_000 + "a* " * 33_000, "*a **a " * 14_000 + "a** a* " * 14_000, "a|b\n-|-\n" + "|a" * 150_000, "-\n" * 150_000,
+    ]
+    assert logged(page, RENDER % "console.log(made.length);", texts) == str(len(texts))
+
+
+def test_elements_are_nested_no_deeper_than_a_browser_draws(page):
+    texts = ["*a **a " * 1000 + "a** a* " * 1000, ">" * 3000 + "a", "- " * 3000 + "a", "".join("  " * depth + "- a\n" for depth in range(200))]
+    deepest = page.evaluate(RENDER % """
+      const depth = (html) => [...html.matchAll(/<([/]?)/g)].reduce(([now, most], [, end]) => (end ? [now - 1, most] : [now + 1, Math.max(most, now + 1)]), [0, 0])[1];
+      return [made.map(depth), made[0].replaceAll(/<[^>]*>/g, '')];""", texts)
+    assert max(deepest[0]) < 60
+    assert deepest[1].count("a") == 4000 and deepest[1].count("*") > 2000, "what is too deep stays as it is written"

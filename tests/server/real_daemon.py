@@ -20,9 +20,13 @@ def client_of(folder, config):
     path = folder / "daemon.yaml"
     path.write_text(config)
     daemon = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--config", path], stdout=subprocess.PIPE, text=True)
-    line = daemon.stdout.readline()
-    assert line.startswith("listening on "), line
-    with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
-        yield one
-    daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(timeout=60) == 0
+    try:
+        line = daemon.stdout.readline()
+        assert line.startswith("listening on "), line
+        with openai.OpenAI(base_url=line.split()[-1] + "/v1", api_key="none", max_retries=0, timeout=300) as one:
+            yield one
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(timeout=60) == 0
+    finally:  # also of a test that failed
+        daemon.kill()
+        daemon.communicate()

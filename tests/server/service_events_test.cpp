@@ -100,6 +100,58 @@ TEST(service_events, whoever_does_not_read_misses_snapshots) {
   EXPECT_EQ(snapshot(*watcher, 1).at("number").as_int64(), 2);
 }
 
+TEST(service_events, a_limit_counts_snapshots_that_were_sent) {
+  served s;
+  const auto watcher = watch(s, "?limit=2");
+  const auto watching = s.exchange;
+  watcher->full = true;
+  s.requests.tick();
+  s.edge.executor->run();
+  s.requests.tick();
+  s.edge.executor->run();
+  EXPECT_FALSE(watcher->finished);
+  watcher->full = false;
+  watching->on_writable();
+  EXPECT_TRUE(watcher->finished);
+  ASSERT_EQ(watcher->data().size(), 2U);
+  EXPECT_EQ(snapshot(*watcher, 1).at("number").as_int64(), 2) << "the newest";
+  watching->on_writable();
+  EXPECT_EQ(watcher->data().size(), 2U);
+}
+
+TEST(service_events, the_last_snapshot_waits_for_a_client_that_does_not_read) {
+  served s;
+  const auto watcher = watch(s);
+  const auto watching = s.exchange;
+  watcher->full = true;
+  s.requests.begin_drain();
+  s.edge.executor->run();
+  EXPECT_FALSE(watcher->finished);
+  watcher->full = false;
+  watching->on_writable();
+  EXPECT_TRUE(watcher->finished);
+  EXPECT_EQ(snapshot(*watcher, 1).at("state"), "draining");
+}
+
+TEST(service_events, one_snapshot_takes_no_place) {
+  served s;
+  std::vector<std::shared_ptr<exchange>> watching;
+  for (std::uint32_t i = 0; i < s.edge.limits.max_watchers; ++i) {
+    watch(s);
+    watching.push_back(s.exchange);
+  }
+  const auto looking = watch(s, "?limit=1");
+  EXPECT_TRUE(looking->finished);
+  EXPECT_EQ(looking->data().size(), 1U);
+  watching.pop_back();
+  s.exchange.reset();
+  const auto one = watch(s, "?limit=1");
+  watch(s);
+  EXPECT_TRUE(s.channel->streaming);
+  s.requests.begin_drain();
+  EXPECT_EQ(s.ask("GET /paceline/events?limit=1"), 503);
+}
+
 TEST(service_events, too_many_watchers_are_refused) {
   served s;
   std::vector<std::shared_ptr<exchange>> watching;

@@ -64,6 +64,20 @@ TEST(event_desk, has_room_for_some_and_again_when_they_have_gone) {
   EXPECT_NE(d.join(), nullptr);
 }
 
+TEST(event_desk, a_look_takes_no_place) {
+  desk_of_two d;
+  const auto first = d.join();
+  const auto second = d.join();
+  const auto looking = std::make_shared<recording_watcher>();
+  EXPECT_TRUE(d.desk.look(looking, d.executor));
+  d.desk.publish();
+  d.executor->run();
+  EXPECT_EQ(looking->texts, (std::vector<std::string>{"0"}));
+  EXPECT_EQ(second->texts.size(), 2U);
+  d.desk.publish(true);
+  EXPECT_FALSE(d.desk.look(looking, d.executor));
+}
+
 TEST(event_desk, the_last_snapshot_ends_it) {
   desk_of_two d;
   const auto watcher = d.join();

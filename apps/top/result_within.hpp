@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace paceline::apps {
+
+/// The result of `work`, which runs on a thread of its own; nullopt if it takes longer than `patience`. For
+/// calls that cannot be cancelled: the thread goes on until `work` returns, so `work` owns all that it uses.
+/// Throws what `work` throws.
+template <class Work>
+std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work) {
+  std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(patience) != std::future_status::ready) return std::nullopt;
+  return result.get();
+}
+
+} // namespace paceline::apps

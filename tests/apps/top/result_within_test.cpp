@@ -1,0 +1,34 @@
+#include "apps/top/result_within.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace paceline::apps {
+namespace {
+
+TEST(result_within, gives_what_the_call_returns) {
+  EXPECT_EQ(result_within(std::chrono::hours(1), [] { return std::string("found"); }), "found");
+}
+
+TEST(result_within, throws_what_the_call_throws) {
+  EXPECT_THROW(result_within(std::chrono::hours(1), []() -> int { throw std::runtime_error("lost"); }),
+               std::runtime_error);
+}
+
+TEST(result_within, gives_up_a_call_that_does_not_return) {
+  std::promise<void> release;
+  std::promise<void> returned;
+  const auto work = [released = release.get_future().share(), &returned] {
+    released.wait();
+    returned.set_value_at_thread_exit();
+    return 1;
+  };
+  EXPECT_EQ(result_within(std::chrono::milliseconds(1), work), std::nullopt);
+  release.set_value();
+  returned.get_future().wait();
+}
+
+} // namespace
+} // namespace paceline::apps
