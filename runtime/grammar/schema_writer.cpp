@@ -57,9 +57,10 @@ std::string schema_writer::add_rule(std::string_view prefix, const std::string& 
 
 std::string schema_writer::value(const std::vector<schema_ptr>& roots) {
   std::vector<schema_ptr> key;
+  std::set<schema_ptr> known;
   for (schema_ptr root : roots) {
     const bool is_true = root->is_bool() && root->get_bool();
-    if (!is_true && std::find(key.begin(), key.end(), root) == key.end()) key.push_back(root);
+    if (!is_true && known.insert(root).second) key.push_back(root);
   }
   if (const auto found = rules_.find(key); found != rules_.end()) {
     open_.erase(found->second);
@@ -236,28 +237,17 @@ std::string schema_writer::numbers_between(type_set types, const number_bounds& 
 
 std::optional<std::string> schema_writer::listed_multiples(type_set types, const number_bounds& bounds,
                                                            const decimal_bound& unit) {
-  constexpr double max_values = 1'000;
-  const auto value_of = [](const decimal_bound& b) {
-    return static_cast<double>(b.scaled) / std::pow(10.0, b.num_decimals);
-  };
-  const double step = value_of(unit);
-  const double first = std::floor(value_of(*bounds.min) / step) - 1;
-  if (value_of(*bounds.max) / step - first > max_values) return std::nullopt;
-  const json::object limits = [&] {
-    json::object out;
-    out[bounds.min->is_exclusive ? "exclusiveMinimum" : "minimum"] = value_of(*bounds.min);
-    out[bounds.max->is_exclusive ? "exclusiveMaximum" : "maximum"] = value_of(*bounds.max);
-    if ((types & integer_type) == 0 || (types & fraction_type) == 0)
-      out[types_keyword] = static_cast<int>(types);
-    return out;
-  }();
-  const schema_ptr limited = algebra_.document().add(limits, algebra_.document().root());
+  constexpr std::size_t max_values = 1'000;
+  const auto values = multiples_between(*bounds.min, *bounds.max, unit, max_values);
+  if (!values) return std::nullopt;
   std::string body;
-  for (auto times = static_cast<std::int64_t>(first);
-       static_cast<double>(times) * step <= value_of(*bounds.max) + step; ++times) {
-    const json::value value = static_cast<double>(times * unit.scaled) / std::pow(10.0, unit.num_decimals);
-    if (algebra_.is_valid(value, limited) == true) add_alternative(body, literal(value, false));
-    if (failure()) break;
+  for (const auto& value : *values) {
+    const std::string text = decimal_text(value);
+    const bool is_integer = text.find('.') == std::string::npos;
+    if ((types & (is_integer ? integer_type : fraction_type)) == 0) continue;
+    std::string one;
+    append_literal(one, text);
+    add_alternative(body, one);
   }
   return body.empty() ? body : "(" + body + ")";
 }
@@ -277,7 +267,8 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
   const auto is_zero = [](const std::optional<decimal_bound>& b) { return !b || b->scaled == 0; };
   if (!is_zero(bounds.min) || !is_zero(bounds.max))
     return refuse(
-        "beside bounds other than 0 and with more than 1000 values between them it is not supported");
+        "beside bounds other than 0, with more than 1000 values between them or too many digits, it "
+        "is not supported");
   const bool with_zero =
       !(bounds.min && bounds.min->is_exclusive) && !(bounds.max && bounds.max->is_exclusive);
   if (bounds.min && bounds.max) return with_zero ? "\"0\"" : "";
