@@ -1,5 +1,6 @@
 #include "runtime/grammar/schema_algebra.hpp"
 
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t max_alternatives = 64;
-constexpr std::size_t max_steps = 200'000;
 constexpr std::size_t max_one_of = 32;
 constexpr std::size_t values_per_spent = 16;
 
@@ -29,7 +29,7 @@ void schema_algebra::refuse(errc code, schema_ptr where, std::string_view keywor
 
 bool schema_algebra::spend(std::size_t steps, schema_ptr where) {
   steps_ += steps;
-  if (steps_ > max_steps)
+  if (steps_ > most_schema_cost.steps)
     refuse(errc::unsupported, where, "", "the combinations of these schemas are too many");
   return !failure_;
 }

@@ -4,6 +4,7 @@
 #include "runtime/grammar/number_ranges.hpp"
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_document.hpp"
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_types.hpp"
 #include "runtime/grammar/text_automaton.hpp"
 
@@ -61,7 +62,7 @@ class schema_facts {
   std::unordered_map<const boost::json::value*, std::set<std::string>> listed_;
   std::unordered_map<const boost::json::value*, std::string> texts_;
   std::size_t num_read_ = 0;
-  std::size_t automaton_work_ = 8'000'000;
+  std::size_t automaton_work_ = most_schema_cost.automaton_work;
   std::map<std::string, expected<regex_node>, std::less<>> regexes_;
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };

@@ -141,8 +141,7 @@ const regex_node* schema_writer::regex_of(schema_ptr from, std::string_view keyw
 }
 
 bool schema_writer::spend_places(std::size_t count) {
-  constexpr std::size_t max_places = 384;
-  if (num_places_ + count > max_places) return false;
+  if (num_places_ + count > most_schema_cost.places) return false;
   num_places_ += count;
   return true;
 }

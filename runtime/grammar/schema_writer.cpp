@@ -18,8 +18,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_rules = 4'000;
-constexpr std::size_t max_text_bytes = 512U << 10U;
 constexpr std::size_t max_excluded = 32; // numbers
 
 /// Whether all integers are multiples of `unit`, which is 1, 0.1, 0.01, ..., and only they are asked for.
@@ -34,7 +32,7 @@ bool is_unit_of_integers(const json::value& unit, type_set types) {
 } // namespace
 
 std::string schema_writer::new_name(std::string_view prefix) {
-  if (++num_rules_ > max_rules)
+  if (++num_rules_ > most_schema_cost.rules)
     algebra_.refuse(errc::unsupported, algebra_.document().root(), "",
                     "the schema needs more than 4000 rules");
   return std::string(prefix) + std::to_string(num_rules_);
@@ -42,7 +40,7 @@ std::string schema_writer::new_name(std::string_view prefix) {
 
 void schema_writer::define(const std::string& name, const std::string& body) {
   text_ += name + " ::= " + body + "\n";
-  if (text_.size() > max_text_bytes)
+  if (text_.size() > most_schema_cost.bytes)
     algebra_.refuse(errc::unsupported, algebra_.document().root(), "",
                     "the grammar of the schema is above 512 KiB");
 }
@@ -300,12 +298,31 @@ json_number ::= "-"? json_natural ("." [0-9]+)? ([eE] [+\-]? [0-9]{1,2})?
 )";
 }
 
-expected<std::string> schema_to_ebnf(std::string_view schema, std::size_t* num_steps) {
+schema_cost schema_writer::cost() {
+  return {algebra_.num_steps(), most_schema_cost.automaton_work - algebra_.facts().automaton_work(),
+          num_rules_, num_places_, text_.size()};
+}
+
+schema_cost& schema_cost::operator+=(const schema_cost& other) noexcept {
+  steps += other.steps;
+  automaton_work += other.automaton_work;
+  rules += other.rules;
+  places += other.places;
+  bytes += other.bytes;
+  return *this;
+}
+
+bool schema_cost::is_within(const schema_cost& most) const noexcept {
+  return steps <= most.steps && automaton_work <= most.automaton_work && rules <= most.rules &&
+         places <= most.places && bytes <= most.bytes;
+}
+
+expected<std::string> schema_to_ebnf(std::string_view schema, schema_cost* cost) {
   auto document = schema_document::parse(schema);
   if (!document) return std::move(document).error();
   schema_writer writer(*document);
   std::string text = writer.write();
-  if (num_steps != nullptr) *num_steps = writer.num_steps();
+  if (cost != nullptr) *cost = writer.cost();
   if (writer.failure()) return *writer.failure();
   if (text.empty()) return error(errc::invalid_argument, "schema: #: no value obeys it");
   return text;

@@ -177,9 +177,9 @@ TEST(schema, whole_numbers_are_compared_exactly) {
 
 /// Steps of the work for a schema, which may be refused.
 std::size_t steps_for(const std::string& schema) {
-  std::size_t steps = 0;
-  static_cast<void>(schema_to_ebnf(schema, &steps));
-  return steps;
+  schema_cost cost;
+  static_cast<void>(schema_to_ebnf(schema, &cost));
+  return cost.steps;
 }
 
 TEST(schema, work_grows_as_the_schema_does) {
@@ -203,6 +203,21 @@ TEST(schema, work_grows_as_the_schema_does) {
   fan_out += R"("a25": {"type": "integer"}}})";
   EXPECT_LE(steps_for(fan_out), 200'200U);
   EXPECT_LE(steps_for(R"({"enum": [1], "not": )" + fan_out + "}"), 200'100U);
+}
+
+TEST(schema, what_a_schema_costs_is_told) {
+  schema_cost one;
+  ASSERT_TRUE(schema_to_ebnf(R"({"type": "string", "pattern": "^[a-z]+$", "maxLength": 20})", &one));
+  EXPECT_GT(one.steps, 0U);
+  EXPECT_GT(one.automaton_work, 0U);
+  EXPECT_GE(one.rules, 20U);
+  EXPECT_GE(one.places, 20U);
+  EXPECT_GT(one.bytes, 200U);
+  EXPECT_TRUE(one.is_within(most_schema_cost));
+  schema_cost many;
+  for (int i = 0; i < 20; ++i) many += one;
+  EXPECT_EQ(many.places, 20 * one.places);
+  EXPECT_FALSE(many.is_within(most_schema_cost));
 }
 
 TEST(schema, what_is_made_from_a_schema_counts) {
