@@ -1,6 +1,7 @@
 // Constraints of requests: what is compiled for them, and when.
 #include "server/sessions/preparation.hpp"
 
+#include "runtime/grammar/schema_grammar.hpp"
 #include "scripted_backend.hpp"
 
 #include <gtest/gtest.h>
@@ -162,6 +163,26 @@ TEST(preparation_of_constraints, the_grammars_of_all_tools_together_are_bounded)
   ASSERT_TRUE(prepared(4, ""));
   ASSERT_EQ(model.compiled.size(), 4U);
   for (const auto& one : model.compiled) EXPECT_EQ(one.text, R"({"type":"object"})");
+}
+
+TEST(preparation_of_constraints, references_in_the_schema_of_a_tool_are_its_own) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.speak_hermes();
+  const auto tool = [](const std::string& name) {
+    return R"({"type":"function","function":{"name":")" + name +
+           R"(","strict":true,"parameters":{"$defs":{"item":{"const":"of )" + name +
+           R"("}},"type":"object","properties":{"a":{"$ref":"#/$defs/item"}},"required":["a"]}}})";
+  };
+  ASSERT_TRUE(
+      prepare_chat(edge.context, {},
+                   R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)" +
+                       tool("f") + "," + tool("g") + "]}"));
+  ASSERT_EQ(model.compiled.size(), 1U);
+  const auto ebnf = grammar::schema_to_ebnf(model.compiled[0].text);
+  ASSERT_TRUE(ebnf) << ebnf.error().message();
+  for (const auto* text : {"of\\u0020f", "of\\u0020g"})
+    EXPECT_NE(ebnf->find(text), std::string::npos) << *ebnf;
 }
 
 TEST(preparation_of_constraints, nothing_is_compiled_for_a_request_that_is_refused_for_something_else) {
