@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 
 namespace paceline::grammar {
 
@@ -53,16 +54,22 @@ code_set inverted(const code_set& set) {
 } // namespace
 
 bool contains(const code_set& set, std::uint32_t code) {
-  return std::any_of(set.begin(), set.end(), [&](code_range r) { return r.first <= code && code <= r.last; });
+  const auto behind = std::upper_bound(set.begin(), set.end(), code,
+                                       [](std::uint32_t c, code_range r) { return c < r.first; });
+  return behind != set.begin() && code <= std::prev(behind)->last;
 }
 
 code_set intersection(const code_set& a, const code_set& b) {
   code_set out;
-  for (const code_range x : a)
-    for (const code_range y : b)
-      if (x.first <= y.last && y.first <= x.last)
-        out.push_back({std::max(x.first, y.first), std::min(x.last, y.last)});
-  return merged(out);
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    if (x->first <= y->last && y->first <= x->last)
+      out.push_back({std::max(x->first, y->first), std::min(x->last, y->last)});
+    if (x->last < y->last)
+      ++x;
+    else
+      ++y;
+  }
+  return out;
 }
 
 code_set to_set(std::vector<code_range> ranges) {

@@ -142,6 +142,27 @@ std::optional<decimal_bound> common_multiple(const decimal_bound& a, const decim
   return decimal_bound{*x / shared * *y, k, false};
 }
 
+std::optional<std::vector<decimal_bound>> multiples_between(const decimal_bound& min,
+                                                            const decimal_bound& max,
+                                                            const decimal_bound& unit,
+                                                            std::size_t max_count) {
+  constexpr std::int64_t max_exact = std::int64_t{1} << 53U;
+  const auto k = std::max({min.num_decimals, max.num_decimals, unit.num_decimals});
+  const auto low = scaled_to(min, k);
+  const auto high = scaled_to(max, k);
+  const auto step = scaled_to(unit, k);
+  if (!low || !high || !step || std::max({std::abs(*low), std::abs(*high), *step}) > max_exact)
+    return std::nullopt;
+  std::int64_t first = *low / *step;
+  while (first * *step < *low || (min.is_exclusive && first * *step == *low)) ++first;
+  std::int64_t last = *high / *step;
+  while (last * *step > *high || (max.is_exclusive && last * *step == *high)) --last;
+  if (last - first >= static_cast<std::int64_t>(max_count)) return std::nullopt;
+  std::vector<decimal_bound> out;
+  for (auto times = first; times <= last; ++times) out.push_back({times * *step, k, false});
+  return out;
+}
+
 std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_integers, bool with_zero,
                                         const std::string& prefix) {
   constexpr std::int64_t max_step = 1'000'000'000; // what is left times ten must not overflow

@@ -249,4 +249,20 @@ bool is_less(const decimal_bound& a, const decimal_bound& b) {
   return value_of(a) < value_of(b);
 }
 
+bool is_empty_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max,
+                    bool only_integers) {
+  if (!min || !max) return false;
+  if (only_integers) return lowest_integer(*min) > highest_integer(*max);
+  return is_less(*max, *min) || (!is_less(*min, *max) && (min->is_exclusive || max->is_exclusive));
+}
+
+std::string decimal_text(const decimal_bound& number) {
+  std::string digits = std::to_string(std::abs(number.scaled));
+  if (digits.size() <= number.num_decimals) digits.insert(0, number.num_decimals + 1 - digits.size(), '0');
+  std::string decimals = digits.substr(digits.size() - number.num_decimals);
+  digits.resize(digits.size() - number.num_decimals);
+  decimals.erase(decimals.find_last_not_of('0') + 1);
+  return (number.scaled < 0 ? "-" : "") + digits + (decimals.empty() ? "" : "." + decimals);
+}
+
 } // namespace paceline::grammar

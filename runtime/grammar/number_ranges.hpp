@@ -2,6 +2,7 @@
 
 #include <boost/json/value.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,12 @@ std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_
 std::optional<bool> is_multiple(const boost::json::value& number, const boost::json::value& unit);
 /// The least common multiple of positive numbers; nullopt if it has too many digits.
 std::optional<decimal_bound> common_multiple(const decimal_bound& a, const decimal_bound& b);
+
+/// The multiples of `unit` within two bounds; nullopt if they are more than `max_count`, or have so many
+/// digits that a program that reads numbers as doubles may take one for another.
+std::optional<std::vector<decimal_bound>> multiples_between(const decimal_bound& min,
+                                                            const decimal_bound& max,
+                                                            const decimal_bound& unit, std::size_t max_count);
 
 /// Rules for the multiples of a number from 0 on, digit by digit: the body of rule i is called `prefix` i,
 /// and the number is what `first` matches. nullopt if they would be more than 300.
@@ -46,5 +53,9 @@ std::string number_range(const std::optional<decimal_bound>& min, const std::opt
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 
 bool is_less(const decimal_bound& a, const decimal_bound& b);
+/// Whether no number, or no integer, is within both bounds.
+bool is_empty_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max,
+                    bool only_integers);
+std::string decimal_text(const decimal_bound& number);
 
 } // namespace paceline::grammar

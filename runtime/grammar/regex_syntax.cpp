@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t max_depth = 32;
 constexpr std::uint64_t max_weight = 2'000;
+constexpr std::size_t ranges_per_weight = 16; // of a set of characters: "\\S" has 11
 constexpr std::uint32_t max_count = 10'000;
 constexpr std::size_t max_open = 64; // each may be at any place at the same time
 
@@ -88,16 +89,21 @@ class parser {
     if (take('^')) return {kind::begin_anchor, {}, {}, 0, 0};
     if (take('$')) return {kind::end_anchor, {}, {}, 0, 0};
     if (take('(')) return group();
-    add_weight(1);
-    if (take('.')) return of(complement(line_ends()));
-    if (take('[')) return of(bracket());
-    if (take('\\')) return of(escape(false));
+    regex_node node = of(one_of());
+    add_weight(1 + node.characters.size() / ranges_per_weight);
+    return node;
+  }
+
+  code_set one_of() {
+    if (take('.')) return complement(line_ends());
+    if (take('[')) return bracket();
+    if (take('\\')) return escape(false);
     if (is_at('*') || is_at('+') || is_at('?') || is_at('{')) {
       refuse(errc::invalid_argument, "nothing to repeat");
       return {};
     }
     const std::uint32_t code = take_character();
-    return of({{code, code}});
+    return {{code, code}};
   }
 
   regex_node group() {
@@ -161,7 +167,8 @@ class parser {
   void add_weight(std::uint64_t weight) {
     weight_ += weight;
     if (weight_ > max_weight)
-      refuse(errc::unsupported, "written out, the expression has more than 2000 characters");
+      refuse(errc::unsupported, "written out, the expression has more than 2000 characters, or sets of too "
+                                "many ranges");
   }
 
   code_set bracket() {

@@ -26,8 +26,8 @@ inline constexpr std::uint32_t unbounded = 0xFFFFFFFF;
 
 /// Errors name the position, in bytes from 0: errc::invalid_argument for wrong syntax, errc::unsupported for
 /// look-around, back-references, word boundaries, Unicode properties, flags, more than 32 nested groups, and
-/// repetitions that stand for more than 2,000 characters when they are written out,
-/// and more than 64 "*", "+" and "?".
+/// expressions that stand for more than 2,000 characters when repetitions are written out (a set counts once
+/// more for each 16 of its ranges), and more than 64 "*", "+" and "?".
 expected<regex_node> parse_regex(std::string_view text);
 
 /// How characters are written in the text that is matched.

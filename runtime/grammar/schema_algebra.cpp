@@ -1,5 +1,6 @@
 #include "runtime/grammar/schema_algebra.hpp"
 
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t max_alternatives = 64;
-constexpr std::size_t max_steps = 200'000;
 constexpr std::size_t max_one_of = 32;
+constexpr std::size_t values_per_spent = 16;
 
 std::string_view text_of(const json::value& value) {
   const auto& text = value.get_string();
@@ -28,7 +29,7 @@ void schema_algebra::refuse(errc code, schema_ptr where, std::string_view keywor
 
 bool schema_algebra::spend(std::size_t steps, schema_ptr where) {
   steps_ += steps;
-  if (steps_ > max_steps)
+  if (steps_ > most_schema_cost.steps)
     refuse(errc::unsupported, where, "", "the combinations of these schemas are too many");
   return !failure_;
 }
@@ -57,6 +58,7 @@ bool schema_algebra::add(partial& to, schema_ptr schema, std::ptrdiff_t parent) 
   while (!pending.empty() && !failure_) {
     const conjunct next = pending.back();
     pending.pop_back();
+    if (!spend(1 + to.schemas.size() / 8, next.schema)) return false;
     if (const auto* flag = next.schema->if_bool()) {
       if (!*flag) return false;
       continue;
@@ -67,7 +69,7 @@ bool schema_algebra::add(partial& to, schema_ptr schema, std::ptrdiff_t parent) 
     }
     const bool is_known = std::any_of(to.schemas.begin(), to.schemas.end(),
                                       [&](const conjunct& c) { return c.schema == next.schema; });
-    if (is_known || !spend(1 + to.schemas.size() / 8, next.schema)) continue;
+    if (is_known) continue;
     if (!check(next.schema)) return false;
     const auto self = static_cast<std::ptrdiff_t>(to.schemas.size());
     to.schemas.push_back(next);
@@ -83,69 +85,90 @@ bool schema_algebra::add(partial& to, schema_ptr schema, std::ptrdiff_t parent) 
 }
 
 void schema_algebra::add_choices(partial& to, schema_ptr schema, std::ptrdiff_t self) {
-  if (const auto* any = member(schema, "anyOf")) {
-    choice one{{}, self};
-    for (const auto& schema_in_it : any->get_array()) one.lists.push_back({{&schema_in_it}});
-    to.open.push_back(std::make_shared<const choice>(std::move(one)));
-  }
+  const auto& own = choices_of(schema);
+  if (!spend(own.size(), schema)) return;
   // "oneOf" is resolved when everything else about the value is known.
-  if (member(schema, "oneOf") != nullptr)
-    to.open.insert(to.open.begin(), std::make_shared<const choice>(choice{{}, self, schema}));
-  if (const auto* inner = member(schema, "not")) {
-    const auto others = negation(inner);
-    if (!others) return refuse(errc::unsupported, schema, "not", "this negation is not supported");
-    choice one{{}, self};
-    for (schema_ptr other : *others) one.lists.push_back({{other, false}});
-    to.open.push_back(std::make_shared<const choice>(std::move(one)));
-  }
-  if (const auto* test = member(schema, "if")) {
-    const auto* then = member(schema, "then");
-    const auto* otherwise = member(schema, "else");
-    // Alone it says only what is evaluated.
-    const bool is_needed = then != nullptr || otherwise != nullptr;
-    if (is_needed || document_.has_unevaluated()) {
-      const auto others = negation(test);
-      if (!others)
-        return refuse(errc::unsupported, schema, "if", "the negation of this condition is not supported");
-      choice one{{{{test}}}, self};
-      if (then != nullptr) one.lists.front().push_back({then});
-      for (schema_ptr other : *others) {
-        one.lists.push_back({{other, false}});
-        if (otherwise != nullptr) one.lists.back().push_back({otherwise});
-      }
-      to.open.push_back(std::make_shared<const choice>(std::move(one)));
-    }
-  }
-  add_dependencies(to, schema, self);
+  if (member(schema, "oneOf") != nullptr) to.open.insert(to.open.begin(), choice{nullptr, self, schema});
+  for (const auto& one : own) to.open.push_back({one.lists, self});
 }
 
-void schema_algebra::add_dependencies(partial& to, schema_ptr schema, std::ptrdiff_t self) {
+const std::vector<schema_algebra::choice>& schema_algebra::choices_of(schema_ptr schema) {
+  const auto known = choices_.find(schema);
+  if (known != choices_.end()) return known->second;
+  std::vector<choice> out;
+  if (const auto* any = member(schema, "anyOf"); any != nullptr && spend(any->get_array().size(), schema)) {
+    branch_lists lists;
+    for (const auto& one : any->get_array()) lists.push_back({{&one}});
+    out.push_back({std::make_shared<const branch_lists>(std::move(lists)), -1});
+  }
+  put_negation(schema, out);
+  put_condition(schema, out);
+  put_dependencies(schema, out);
+  return choices_.emplace(schema, std::move(out)).first->second;
+}
+
+void schema_algebra::put_negation(schema_ptr schema, std::vector<choice>& out) {
+  const auto* inner = member(schema, "not");
+  if (inner == nullptr) return;
+  const auto& others = negation(inner);
+  if (!others) return refuse(errc::unsupported, schema, "not", "this negation is not supported");
+  branch_lists lists;
+  for (schema_ptr other : *others) lists.push_back({{other, false}});
+  out.push_back({std::make_shared<const branch_lists>(std::move(lists)), -1});
+}
+
+void schema_algebra::put_condition(schema_ptr schema, std::vector<choice>& out) {
+  const auto* test = member(schema, "if");
+  const auto* then = member(schema, "then");
+  const auto* otherwise = member(schema, "else");
+  // Alone it says only what is evaluated.
+  const bool is_needed = then != nullptr || otherwise != nullptr || document_.has_unevaluated();
+  if (test == nullptr || !is_needed) return;
+  const auto& others = negation(test);
+  if (!others)
+    return refuse(errc::unsupported, schema, "if", "the negation of this condition is not supported");
+  branch_lists lists{{{test}}};
+  if (then != nullptr) lists.front().push_back({then});
+  for (schema_ptr other : *others) {
+    lists.push_back({{other, false}});
+    if (otherwise != nullptr) lists.back().push_back({otherwise});
+  }
+  out.push_back({std::make_shared<const branch_lists>(std::move(lists)), -1});
+}
+
+void schema_algebra::put_dependencies(schema_ptr schema, std::vector<choice>& out) {
   for (const std::string_view keyword : {"dependentRequired", "dependentSchemas"}) {
     const auto* dependencies = member(schema, keyword);
     if (dependencies == nullptr) continue;
     for (const auto& entry : dependencies->get_object()) {
+      if (failure_) return;
       json::object absent{{"properties", {{entry.key(), false}}}};
       json::array required{json::string(entry.key())};
       json::object present{{"type", "object"}};
       if (entry.value().is_array())
         for (const auto& name : entry.value().get_array()) required.push_back(name);
       present["required"] = std::move(required);
-      choice one{{}, self};
-      one.lists.push_back({{document_.add(std::move(absent), schema), false}});
-      one.lists.push_back({{document_.add(std::move(present), schema), false}});
-      if (!entry.value().is_array()) one.lists.back().push_back({&entry.value()});
-      to.open.push_back(std::make_shared<const choice>(std::move(one)));
+      branch_lists lists;
+      lists.push_back({{keep(std::move(absent), schema), false}});
+      lists.push_back({{keep(std::move(present), schema), false}});
+      if (!entry.value().is_array()) lists.back().push_back({&entry.value()});
+      out.push_back({std::make_shared<const branch_lists>(std::move(lists)), -1});
     }
   }
 }
 
-schema_algebra::choice_ptr schema_algebra::resolved(const partial& in, choice_ptr open) {
-  schema_ptr schema = open->one_of;
+schema_ptr schema_algebra::keep(json::value part, schema_ptr schema) {
+  spend(size_of(part), schema);
+  return document_.add(std::move(part), schema);
+}
+
+schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) {
+  schema_ptr schema = open.one_of;
   if (schema == nullptr) return open;
   const auto& branches = schema->get_object().at("oneOf").get_array();
-  choice out{{}, open->parent};
+  branch_lists out;
   if (branches.size() > max_one_of) refuse(errc::unsupported, schema, "oneOf", "more than 32 alternatives");
-  for (const auto& one : branches) out.lists.push_back({{&one}});
+  for (std::size_t i = 0; i < branches.size() && !failure_; ++i) out.push_back({{&branches[i]}});
   for (std::size_t i = 0; i < branches.size() && !failure_; ++i)
     for (std::size_t k = i + 1; k < branches.size() && !failure_; ++k) {
       if (is_empty(in.schemas, {&branches[i], &branches[k]}, 0)) continue;
@@ -158,10 +181,10 @@ schema_algebra::choice_ptr schema_algebra::resolved(const partial& in, choice_pt
                      " may allow the same value");
           break;
         }
-        out.lists[to].push_back({rest, false});
+        out[to].push_back({rest, false});
       }
     }
-  return std::make_shared<const choice>(std::move(out));
+  return {std::make_shared<const branch_lists>(std::move(out)), open.parent};
 }
 
 std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_ptr>& roots) {
@@ -172,7 +195,7 @@ std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_p
   // Depth first: a frame for each choice on the way, with the next of its lists.
   struct frame {
     partial before;
-    choice_ptr lists;
+    choice lists;
     std::size_t next = 0;
   };
   std::vector<frame> frames;
@@ -191,16 +214,16 @@ std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_p
   enter(std::move(first));
   while (!frames.empty() && !failure_) {
     auto& top = frames.back();
-    if (top.next == top.lists->lists.size()) {
+    if (top.next == top.lists.lists->size()) {
       frames.pop_back();
       continue;
     }
-    const auto lists = top.lists; // the frame moves when another is put behind it
-    const auto& list = lists->lists[top.next++];
+    const auto [lists, parent, one_of] = top.lists; // the frame moves when another is put behind it
+    const auto& list = (*lists)[top.next++];
     if (!spend(1 + (top.before.schemas.size() + top.before.open.size()) / 8, roots.front())) break;
     partial with = top.before;
-    const bool is_possible = std::all_of(list.begin(), list.end(), [&](const branch& one) {
-      return add(with, one.schema, one.is_included ? lists->parent : -1);
+    const bool is_possible = std::all_of(list.begin(), list.end(), [&, self = parent](const branch& one) {
+      return add(with, one.schema, one.is_included ? self : -1);
     });
     if (is_possible) enter(std::move(with));
   }
@@ -214,20 +237,26 @@ std::vector<const json::value*> schema_algebra::excluded_values(const conjunctio
   };
   for (const auto& [schema, parent] : schemas) {
     if (const auto* one = member(schema, not_value_keyword)) put(*document_.at_handle(*one));
-    if (const auto* list = member(schema, not_in_keyword))
-      for (const auto& value : document_.at_handle(*list)->get_array()) put(value);
+    const auto* list = member(schema, not_in_keyword);
+    if (list == nullptr) continue;
+    const auto& values = document_.at_handle(*list)->get_array();
+    if (!spend(values.size() / values_per_spent, schema)) break;
+    for (const auto& value : values) put(value);
   }
   return out;
 }
 
 bool schema_algebra::is_excluded(const conjunction& schemas, const json::value& value) {
   const std::string text = canonical_text(value);
-  return std::any_of(schemas.begin(), schemas.end(), [&](const conjunct& c) {
-    const auto* one = member(c.schema, not_value_keyword);
-    const auto* list = member(c.schema, not_in_keyword);
-    return (one != nullptr && facts_.text(*document_.at_handle(*one)) == text) ||
-           (list != nullptr && facts_.lists(*document_.at_handle(*list), text));
-  });
+  return std::any_of(schemas.begin(), schemas.end(),
+                     [&](const conjunct& c) { return is_excluded(c.schema, text); });
+}
+
+bool schema_algebra::is_excluded(schema_ptr schema, const std::string& text) {
+  const auto* one = member(schema, not_value_keyword);
+  const auto* list = member(schema, not_in_keyword);
+  return (one != nullptr && facts_.text(*document_.at_handle(*one)) == text) ||
+         (list != nullptr && facts_.lists(*document_.at_handle(*list), text));
 }
 
 bool schema_algebra::is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more,
@@ -255,8 +284,7 @@ bool schema_algebra::is_empty(const conjunction& schemas, std::size_t depth) {
   }
   type_set types = types_of(schemas);
   const auto bounds = bounds_of(schemas);
-  if ((types & number_types) != 0 && (bounds.min || bounds.max) &&
-      number_range(bounds.min, bounds.max).empty())
+  if (is_empty_range(bounds.min, bounds.max, (types & number_types) == integer_type))
     types &= static_cast<type_set>(~number_types);
   if ((types & object_type) != 0) {
     for (const auto& [schema, parent] : schemas) {

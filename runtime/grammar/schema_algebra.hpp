@@ -6,10 +6,13 @@
 #include <boost/json/value.hpp>
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace paceline::grammar {
@@ -55,29 +58,36 @@ class schema_algebra {
     schema_ptr schema;
     bool is_included = true; ///< "unevaluated" keywords of the including schema see it
   };
+  using branch_lists = std::vector<std::vector<branch>>;
   /// One of several lists of schemas must hold.
   struct choice {
-    std::vector<std::vector<branch>> lists;
+    std::shared_ptr<const branch_lists> lists;
     std::ptrdiff_t parent;
     schema_ptr one_of = nullptr; ///< the lists are still to be made from its "oneOf"
   };
-  using choice_ptr = std::shared_ptr<const choice>;
   struct partial {
     conjunction schemas;
-    std::vector<choice_ptr> open;
+    std::vector<choice> open;
   };
+  using schema_list = std::vector<schema_ptr>;
 
   /// False if no value obeys the result.
   bool add(partial& to, schema_ptr schema, std::ptrdiff_t parent);
   void add_choices(partial& to, schema_ptr schema, std::ptrdiff_t self);
-  choice_ptr resolved(const partial& in, choice_ptr open);
-  void add_dependencies(partial& to, schema_ptr schema, std::ptrdiff_t self);
+  /// What `schema` gives to choose from, without its "oneOf". Made once.
+  const std::vector<choice>& choices_of(schema_ptr schema);
+  void put_negation(schema_ptr schema, std::vector<choice>& out);
+  void put_condition(schema_ptr schema, std::vector<choice>& out);
+  void put_dependencies(schema_ptr schema, std::vector<choice>& out);
+  choice resolved(const partial& in, choice open);
+  /// Keeps a rewritten part of `schema`, for as many steps as it has values.
+  schema_ptr keep(boost::json::value part, schema_ptr schema);
   /// Whether certainly no value obeys all of `schemas` and `more`. False if in doubt.
   bool is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more, std::size_t depth);
   bool is_empty(const conjunction& schemas, std::size_t depth);
-  /// Schemas of which one holds where `schema` does not; nullopt if this code cannot say.
-  using schema_list = std::vector<schema_ptr>;
-  std::optional<schema_list> negation(schema_ptr schema, std::size_t depth = 0);
+  /// Schemas of which one holds where `schema` does not; nullopt if this code cannot say. Made once.
+  const std::optional<schema_list>& negation(schema_ptr schema, std::size_t depth = 0);
+  std::optional<schema_list> make_negation(schema_ptr schema, std::size_t depth);
   bool negate_keyword(schema_ptr schema, std::string_view name, const boost::json::value& value,
                       std::size_t depth, schema_list& out);
   bool negate_members(schema_ptr schema, std::string_view name, const boost::json::value& value,
@@ -92,6 +102,7 @@ class schema_algebra {
   std::optional<boost::json::value> inverse(schema_ptr schema, std::size_t depth);
   schema_ptr referred(schema_ptr from, std::string_view keyword);
   bool check(schema_ptr schema);
+  bool is_excluded(schema_ptr schema, const std::string& text);
   std::optional<bool> matches_pattern(std::string_view pattern, std::string_view text, schema_ptr where);
   void refuse_pattern(std::string_view pattern, schema_ptr where, std::string_view keyword);
   std::optional<bool> is_valid_object(const boost::json::object& value, schema_ptr schema, std::size_t depth);
@@ -105,6 +116,9 @@ class schema_algebra {
   schema_document& document_;
   schema_facts facts_;
   std::unordered_set<schema_ptr> checked_;
+  std::unordered_map<schema_ptr, std::vector<choice>> choices_;
+  std::map<std::pair<schema_ptr, std::size_t>, std::optional<schema_list>> negations_; ///< by schema, depth
+  std::unordered_map<schema_ptr, schema_ptr> opposites_;
   std::optional<error> failure_;
   std::size_t steps_ = 0;
 };

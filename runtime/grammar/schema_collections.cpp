@@ -31,6 +31,9 @@ std::string repeated(const std::string& what, std::uint32_t min, std::optional<s
 std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index,
                                                     const std::vector<std::size_t>& matched) {
   std::vector<schema_ptr> out;
+  constexpr std::size_t schemas_per_spent = 8;
+  if (schemas.empty() || !algebra_.spend(schemas.size() / schemas_per_spent, schemas.front().schema))
+    return out;
   std::vector<bool> is_evaluated(schemas.size(), false);
   for (std::size_t i = 0; i < schemas.size(); ++i) {
     const auto& keywords = schemas[i].schema->get_object();
@@ -102,7 +105,9 @@ std::string schema_writer::object(const conjunction& schemas) {
   const auto keys = named_keys(schemas);
   std::vector<object_member> named;
   std::uint32_t num_required = 0;
+  constexpr std::size_t bytes_per_spent = 64;
   for (const auto& key : keys) {
+    if (!algebra_.spend(key.size() / bytes_per_spent, schemas.front().schema)) return "";
     const bool is_required = algebra_.is_required(schemas, key);
     const std::string rule = value(algebra_.member_schemas(schemas, key));
     if (failure()) return "";

@@ -1,5 +1,7 @@
 #include "runtime/grammar/schema_document.hpp"
 
+#include "runtime/grammar/schema_types.hpp"
+
 #include <boost/json/parse.hpp>
 #include <boost/url/parse.hpp>
 #include <boost/url/url.hpp>
@@ -15,8 +17,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_copied_nodes = 50'000;
-constexpr std::size_t max_scope_entries = 20'000; // in all scopes together
+constexpr std::size_t max_size_of_copies = 50'000; // values, and more for long texts
+constexpr std::size_t max_scope_entries = 20'000;  // in all scopes together
 constexpr std::size_t max_uri_bytes = 2'048;
 /// The base of a document without "$id" at its root.
 constexpr std::string_view default_uri = "schema:///root";
@@ -110,7 +112,9 @@ void schema_document::begin_resource(schema_ptr value, node& where, bool declare
   const auto* id = value->get_object().if_contains("$id");
   // Older drafts have anchors in "$id".
   if (id == nullptr || !id->is_string() || without_fragment(view(id->get_string())).empty()) return;
-  const auto& base = resources_[where.resource].uri;
+  // A copy already has the number of its own resource, whose URI is not what its "$id" is relative to.
+  const auto outer = where.parent == nullptr ? where.resource : nodes_.at(where.parent).resource;
+  const auto& base = resources_[outer].uri;
   const std::string uri = resolved(base, without_fragment(view(id->get_string())));
   if (value == root_ || where.parent == nullptr) {
     if (declares) resources_[0].uri = uri, by_uri_.emplace(uri, 0);
@@ -160,9 +164,11 @@ void schema_document::index(schema_ptr value, node where, role what, bool declar
 std::uint32_t schema_document::entered(std::uint32_t outer, std::uint32_t resource) {
   const auto& own = resources_[resource].dynamic_anchors;
   if (own.empty() || num_scope_entries_ > max_scope_entries) return outer; // `resolve` refuses what follows
+  const bool is_known = std::all_of(own.begin(), own.end(),
+                                    [&](const auto& one) { return scopes_[outer].contains(one.first); });
+  if (is_known) return outer;
   anchor_map all = scopes_[outer];
   all.insert(own.begin(), own.end());
-  if (all.size() == scopes_[outer].size()) return outer;
   const auto [found, is_new] = scope_ids_.emplace(all, static_cast<std::uint32_t>(scopes_.size()));
   if (!is_new) return found->second;
   num_scope_entries_ += all.size();
@@ -199,8 +205,9 @@ schema_ptr schema_document::add(json::value schema, schema_ptr instead_of) {
 }
 
 std::uint64_t schema_document::handle_of(const json::value* where) {
-  handles_.push_back(where);
-  return handles_.size() - 1;
+  const auto [found, is_new] = handle_ids_.emplace(where, handles_.size());
+  if (is_new) handles_.push_back(where);
+  return found->second;
 }
 
 expected<schema_ptr> schema_document::target_of(const node& from, std::string_view reference,
@@ -235,26 +242,26 @@ expected<schema_ptr> schema_document::target_of(const node& from, std::string_vi
   return at;
 }
 
-expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from) {
+expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from,
+                                               std::string_view keyword) {
   const auto found = nodes_.find(target);
   if (found == nodes_.end()) // within a value that is no schema, whose names nobody has checked
-    return refusal(errc::invalid_argument, from, "", "the reference names no schema");
+    return refusal(errc::invalid_argument, from, keyword, "the reference names no schema");
   const node at = found->second;
   scope = entered(scope, at.resource);
   if (num_scope_entries_ > max_scope_entries)
-    return refusal(errc::unsupported, from, "", "the dynamic scopes are too many");
+    return refusal(errc::unsupported, from, keyword, "the dynamic scopes are too many");
   if (scope == at.scope) return target;
   const schema_ptr original = resources_[at.resource].root;
   auto& copy = copies_[{original, scope}];
   if (copy == nullptr) {
+    size_of_copies_ += size_of(*original);
+    if (size_of_copies_ > max_size_of_copies)
+      return refusal(errc::unsupported, from, keyword, "the dynamic scopes are too many");
     copy = &kept_.emplace_back(*original);
     node where = nodes_.at(original);
     where.scope = scope;
-    const auto before = nodes_.size();
     index(copy, where, role::schema, false);
-    num_copied_ += nodes_.size() - before;
-    if (num_copied_ > max_copied_nodes)
-      return refusal(errc::unsupported, from, "", "the dynamic scopes are too many");
   }
   std::vector<const node*> steps;
   for (schema_ptr step = target; step != original; step = steps.back()->parent)
@@ -266,6 +273,14 @@ expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t 
 }
 
 expected<schema_ptr> schema_document::resolve(schema_ptr from, std::string_view keyword) {
+  const auto known = found_.find({from, keyword});
+  if (known != found_.end()) return known->second;
+  auto target = find(from, keyword);
+  if (target) found_.emplace(std::pair(from, keyword), *target);
+  return target;
+}
+
+expected<schema_ptr> schema_document::find(schema_ptr from, std::string_view keyword) {
   const auto reference = view(member(from, keyword)->get_string());
   const auto found = nodes_.find(from);
   const node at = found == nodes_.end() ? node{} : found->second;
@@ -284,7 +299,7 @@ expected<schema_ptr> schema_document::resolve(schema_ptr from, std::string_view 
     if (const auto outermost = scope.find(anchor); is_dynamic && outermost != scope.end())
       target = outermost->second;
   }
-  return in_scope(*target, at.scope, from);
+  return in_scope(*target, at.scope, from, keyword);
 }
 
 } // namespace paceline::grammar

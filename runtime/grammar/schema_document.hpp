@@ -39,8 +39,8 @@ class schema_document {
   schema_ptr root() const noexcept { return root_; }
   /// Whether some keyword asks what others evaluate.
   bool has_unevaluated() const noexcept { return has_unevaluated_; }
-  /// The schema that the reference `keyword` of `from` names: "$ref" or "$dynamicRef". errc::unsupported if
-  /// it is in another document.
+  /// The schema that the reference `keyword` of `from` names: "$ref" or "$dynamicRef", which must be a
+  /// literal. errc::unsupported if it is in another document.
   expected<schema_ptr> resolve(schema_ptr from, std::string_view keyword);
 
   /// The JSON pointer of a place, as errors name it: "#/properties/name".
@@ -49,14 +49,14 @@ class schema_document {
 
   /// Keeps a schema that stands in no document, such as a rewritten part; errors name it as `instead_of`.
   schema_ptr add(boost::json::value schema, schema_ptr instead_of);
-  /// A value by which a kept schema refers to a place in the document, and that place.
+  /// A value by which a kept schema refers to a place in the document, and that place. A place has one.
   std::uint64_t handle_of(const boost::json::value* where);
   const boost::json::value* at_handle(const boost::json::value& handle) const {
     return handles_[handle.to_number<std::uint64_t>()];
   }
 
  private:
-  using anchor_map = std::map<std::string, schema_ptr, std::less<>>;
+  using anchor_map = std::map<std::string_view, schema_ptr>; ///< names stand in the document
   struct node {
     schema_ptr parent; ///< null for a root
     std::string_view key;
@@ -77,11 +77,13 @@ class schema_document {
   /// `declares`: identifiers and anchors are new, otherwise known already.
   void index(schema_ptr value, node where, role what, bool declares);
   void begin_resource(schema_ptr value, node& where, bool declares);
+  expected<schema_ptr> find(schema_ptr from, std::string_view keyword);
   /// The scope `outer` behind the entry of a resource: the outermost of equal anchors counts.
   std::uint32_t entered(std::uint32_t outer, std::uint32_t resource);
   expected<schema_ptr> target_of(const node& from, std::string_view reference, std::string_view& fragment,
                                  std::string_view& rule) const;
-  expected<schema_ptr> in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from);
+  expected<schema_ptr> in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from,
+                                std::string_view keyword);
 
   std::deque<boost::json::value> kept_; ///< the document, then what was added
   schema_ptr root_ = nullptr;
@@ -90,10 +92,12 @@ class schema_document {
   std::map<std::string, std::uint32_t, std::less<>> by_uri_;
   std::vector<anchor_map> scopes_;
   std::map<anchor_map, std::uint32_t> scope_ids_;
-  std::map<std::pair<schema_ptr, std::uint32_t>, schema_ptr> copies_; ///< of roots of resources
+  std::map<std::pair<schema_ptr, std::uint32_t>, schema_ptr> copies_;   ///< of roots of resources
+  std::map<std::pair<schema_ptr, std::string_view>, schema_ptr> found_; ///< what `resolve` has found
   std::vector<const boost::json::value*> handles_;
+  std::unordered_map<const boost::json::value*, std::uint64_t> handle_ids_;
   std::size_t num_scope_entries_ = 0;
-  std::size_t num_copied_ = 0; ///< nodes of copies
+  std::size_t size_of_copies_ = 0;
   bool has_unevaluated_ = false;
   std::optional<error> failure_; ///< of `parse`
 };

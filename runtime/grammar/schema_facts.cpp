@@ -58,6 +58,16 @@ bool schema_facts::is_required(schema_ptr schema, std::string_view key) {
   return found->second.contains(key);
 }
 
+std::size_t schema_facts::width(schema_ptr schema) {
+  const auto [found, is_new] = widths_.emplace(schema, 0);
+  if (!is_new) return found->second;
+  for (const std::string_view keyword : {"required", "dependentRequired"})
+    if (const auto* listed = member(schema, keyword)) found->second += size_of(*listed);
+  for (const std::string_view keyword : {"patternProperties", "dependentSchemas"})
+    if (const auto* listed = member(schema, keyword)) found->second += listed->get_object().size();
+  return found->second;
+}
+
 bool schema_facts::lists(const json::value& array, const std::string& value) {
   const auto [found, is_new] = listed_.try_emplace(&array);
   if (is_new)
@@ -163,7 +173,10 @@ std::optional<bool> schema_algebra::matches_pattern(std::string_view pattern, st
 std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schemas, std::string_view key) {
   std::vector<schema_ptr> out;
   std::vector<bool> is_evaluated(schemas.size(), false);
-  if (schemas.empty() || !spend(schemas.size(), schemas.front().schema)) return out;
+  constexpr std::size_t bytes_per_spent = 64;
+  const auto steps = schemas.size() * (1 + key.size() / bytes_per_spent);
+  if (schemas.empty() || !spend(steps, schemas.front().schema)) return out;
+  static const json::value nothing = false;
   for (std::size_t i = 0; i < schemas.size(); ++i) {
     const schema_ptr schema = schemas[i].schema;
     if (const auto* properties = member(schema, "properties"))
@@ -185,7 +198,7 @@ std::vector<schema_ptr> schema_algebra::member_schemas(const conjunction& schema
         refuse(errc::unsupported, schema, "propertyNames",
                "this keyword is not supported beside 'properties'");
       else if (!*valid)
-        out.push_back(document_.add(false, schema));
+        out.push_back(&nothing);
     }
   }
   const auto rest = unevaluated(schemas, "unevaluatedProperties", is_evaluated);

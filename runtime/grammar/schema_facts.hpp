@@ -4,6 +4,7 @@
 #include "runtime/grammar/number_ranges.hpp"
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_document.hpp"
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_types.hpp"
 #include "runtime/grammar/text_automaton.hpp"
 
@@ -42,6 +43,8 @@ class schema_facts {
   bool lists(const boost::json::value& array, const std::string& value);
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
+  /// What its own keywords list, such as the names of "required": values, and more for long texts.
+  std::size_t width(schema_ptr schema);
   /// Values that were read to find what is kept.
   std::size_t num_read() const noexcept { return num_read_; }
   /// What may still be spent on automata for the document.
@@ -55,10 +58,11 @@ class schema_facts {
  private:
   std::unordered_map<schema_ptr, type_set> types_;
   std::unordered_map<schema_ptr, std::set<std::string_view>> required_;
+  std::unordered_map<schema_ptr, std::size_t> widths_;
   std::unordered_map<const boost::json::value*, std::set<std::string>> listed_;
   std::unordered_map<const boost::json::value*, std::string> texts_;
   std::size_t num_read_ = 0;
-  std::size_t automaton_work_ = 8'000'000;
+  std::size_t automaton_work_ = most_schema_cost.automaton_work;
   std::map<std::string, expected<regex_node>, std::less<>> regexes_;
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };

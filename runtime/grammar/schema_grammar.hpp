@@ -18,10 +18,22 @@ namespace paceline::grammar {
 /// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
 /// - In a text of more than 128 characters an escape counts as the characters that spell it.
 ///
+/// What the conversion and compilation of schemas take. One schema may take as much as `most_schema_cost`.
+struct schema_cost {
+  std::size_t steps = 0;          ///< of work, at most microseconds each
+  std::size_t automaton_work = 0; ///< at most 100 nanoseconds each
+  std::size_t rules = 0;
+  std::size_t places = 0; ///< rules for places within texts, up to 20 ms of compilation each
+  std::size_t bytes = 0;  ///< of EBNF
+
+  schema_cost& operator+=(const schema_cost& other) noexcept;
+  bool is_within(const schema_cost& most) const noexcept;
+};
+inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 512U << 10U};
+
 /// Errors name the place in the schema as a JSON pointer: errc::invalid_argument for what is no schema,
 /// errc::unsupported for a keyword that this code cannot enforce, and for schemas whose grammar is too large.
-/// `num_steps`, if not null: the work that it took, in steps of at most microseconds. Above 200,000 the
-/// schema is refused.
-expected<std::string> schema_to_ebnf(std::string_view schema, std::size_t* num_steps = nullptr);
+/// `cost`, if not null: what it took, also where the schema is refused.
+expected<std::string> schema_to_ebnf(std::string_view schema, schema_cost* cost = nullptr);
 
 } // namespace paceline::grammar

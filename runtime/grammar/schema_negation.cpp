@@ -56,30 +56,35 @@ json::value schema_algebra::any_of(const schema_list& schemas) {
 }
 
 std::optional<json::value> schema_algebra::inverse(schema_ptr schema, std::size_t depth) {
-  const auto others = negation(schema, depth + 1);
+  const auto& others = negation(schema, depth + 1);
   return others ? std::optional(any_of(*others)) : std::nullopt;
 }
 
 schema_ptr schema_algebra::opposite_of(schema_ptr schema) {
+  const auto known = opposites_.find(schema);
+  if (known != opposites_.end()) return known->second;
   auto rest = inverse(schema, 0);
-  return rest ? document_.add(std::move(*rest), schema) : nullptr;
+  return opposites_.emplace(schema, rest ? keep(std::move(*rest), schema) : nullptr).first->second;
 }
 
 bool schema_algebra::negate_members(schema_ptr schema, std::string_view name, const json::value& value,
                                     std::size_t depth, schema_list& out) {
-  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  const auto put = [&](json::object one) { out.push_back(keep(std::move(one), schema)); };
   const auto with = [](const json::string& key) {
     return json::object{{"type", "object"}, {"required", json::array{key}}};
   };
   if (name == "required") {
-    for (const auto& key : value.get_array())
+    for (const auto& key : value.get_array()) {
+      if (out.size() > max_results) return false;
       put({{"type", "object"}, {"properties", {{key.get_string(), false}}}});
+    }
     return true;
   }
   for (const auto& entry : value.get_object()) {
     const json::string key(entry.key());
     if (name == "dependentRequired") {
       for (const auto& other : entry.value().get_array()) {
+        if (out.size() > max_results) return false;
         auto one = with(key);
         one["properties"] = json::object{{other.get_string(), false}};
         put(std::move(one));
@@ -87,7 +92,7 @@ bool schema_algebra::negate_members(schema_ptr schema, std::string_view name, co
       continue;
     }
     auto rest = inverse(&entry.value(), depth);
-    if (!rest) return false;
+    if (!rest || out.size() > max_results) return false;
     if (rest->is_bool() && !rest->get_bool()) continue; // nothing breaks it
     auto one = with(key);
     if (name == "properties")
@@ -101,7 +106,7 @@ bool schema_algebra::negate_members(schema_ptr schema, std::string_view name, co
 
 bool schema_algebra::negate_items(schema_ptr schema, std::string_view name, const json::value& value,
                                   std::size_t depth, schema_list& out) {
-  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  const auto put = [&](json::object one) { out.push_back(keep(std::move(one), schema)); };
   const auto& keywords = schema->get_object();
   if (name == "prefixItems") {
     json::array before;
@@ -128,7 +133,7 @@ bool schema_algebra::negate_items(schema_ptr schema, std::string_view name, cons
 bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name, const json::value& value,
                                         std::size_t depth, schema_list& out) {
   const auto put = [&](json::array all) {
-    out.push_back(document_.add(json::object{{"allOf", std::move(all)}}, schema));
+    out.push_back(keep(json::object{{"allOf", std::move(all)}}, schema));
   };
   if (name == "if") {
     for (const bool holds : {true, false}) {
@@ -144,8 +149,8 @@ bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name
   const auto& branches = value.get_array();
   if (name == "allOf") {
     for (const auto& inner : branches) {
-      const auto others = negation(&inner, depth + 1);
-      if (!others) return false;
+      const auto& others = negation(&inner, depth + 1);
+      if (!others || out.size() > max_results) return false;
       out.insert(out.end(), others->begin(), others->end());
     }
     return true;
@@ -167,7 +172,7 @@ bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name
 /// Adds what breaks one keyword; false if this code cannot say.
 bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, const json::value& value,
                                     std::size_t depth, schema_list& out) {
-  const auto put = [&](json::object one) { out.push_back(document_.add(std::move(one), schema)); };
+  const auto put = [&](json::object one) { out.push_back(keep(std::move(one), schema)); };
   if (name == "type" || name == types_keyword) {
     const auto types = name == "type" ? types_in(value) : static_cast<type_set>(value.to_number<int>());
     put({{types_keyword, static_cast<int>(all_types & ~types)}});
@@ -188,7 +193,8 @@ bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, co
     out.push_back(&value);
   } else if (name == "$ref" || name == "$dynamicRef" || name == here_keyword) {
     const auto target = referred(schema, name);
-    const auto others = target == nullptr ? std::nullopt : negation(target, depth + 1);
+    if (target == nullptr) return false;
+    const auto& others = negation(target, depth + 1);
     if (!others) return false;
     out.insert(out.end(), others->begin(), others->end());
   } else if (auto other = opposite_limit(name, value)) {
@@ -199,9 +205,17 @@ bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, co
   return true;
 }
 
-std::optional<schema_algebra::schema_list> schema_algebra::negation(schema_ptr schema, std::size_t depth) {
-  if (const auto* flag = schema->if_bool())
-    return *flag ? schema_list{} : schema_list{document_.add(true, schema)};
+const std::optional<schema_algebra::schema_list>& schema_algebra::negation(schema_ptr schema,
+                                                                           std::size_t depth) {
+  const std::pair key(schema, depth);
+  const auto known = negations_.find(key);
+  if (known != negations_.end()) return known->second;
+  return negations_.emplace(key, make_negation(schema, depth)).first->second;
+}
+
+std::optional<schema_algebra::schema_list> schema_algebra::make_negation(schema_ptr schema,
+                                                                         std::size_t depth) {
+  if (const auto* flag = schema->if_bool()) return *flag ? schema_list{} : schema_list{keep(true, schema)};
   if (!schema->is_object() || depth > max_depth || !spend(1, schema) || !check(schema)) return std::nullopt;
   schema_list out;
   for (const auto& entry : schema->get_object()) {

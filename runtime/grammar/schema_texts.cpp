@@ -65,6 +65,7 @@ std::string schema_writer::text_except(const std::set<std::string>& texts) {
   // A tree of the texts' beginnings: each rule goes on from one of them. Rules of it take milliseconds to
   // compile, so the tree ends where it becomes large.
   constexpr std::size_t max_beginnings = 64;
+  if (!algebra_.spend(texts.size(), algebra_.document().root())) return "";
   std::set<std::string> beginnings{""};
   for (std::size_t depth = 1;; ++depth) {
     std::set<std::string> longer = beginnings;
@@ -140,8 +141,7 @@ const regex_node* schema_writer::regex_of(schema_ptr from, std::string_view keyw
 }
 
 bool schema_writer::spend_places(std::size_t count) {
-  constexpr std::size_t max_places = 384;
-  if (num_places_ + count > max_places) return false;
+  if (num_places_ + count > most_schema_cost.places) return false;
   num_places_ += count;
   return true;
 }

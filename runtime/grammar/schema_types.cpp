@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace paceline::grammar {
@@ -65,15 +66,40 @@ void append_canonical(std::string& out, const boost::json::value& value) {
     }
     out += '}';
   } else if (const auto* number = value.if_double()) {
-    constexpr double max_whole = 9e18;
-    const bool is_whole = std::floor(*number) == *number && std::abs(*number) < max_whole;
-    out += is_whole ? std::to_string(static_cast<std::int64_t>(*number)) : boost::json::serialize(value);
+    // Whole numbers are spelled as those of 64 bits that JSON spells without a point.
+    constexpr double two_to_63 = 9223372036854775808.0;
+    const bool is_whole = std::floor(*number) == *number;
+    if (is_whole && *number >= -two_to_63 && *number < two_to_63)
+      out += std::to_string(static_cast<std::int64_t>(*number));
+    else if (is_whole && *number >= two_to_63 && *number < 2 * two_to_63)
+      out += std::to_string(static_cast<std::uint64_t>(*number));
+    else
+      out += boost::json::serialize(value);
   } else {
     out += boost::json::serialize(value);
   }
 }
 
 } // namespace
+
+std::size_t size_of(const boost::json::value& value) {
+  constexpr std::size_t bytes_per_value = 64;
+  std::size_t size = 1;
+  if (const auto* text = value.if_string()) size += text->size() / bytes_per_value;
+  if (const auto* array = value.if_array())
+    for (const auto& item : *array) size += size_of(item);
+  if (const auto* object = value.if_object())
+    for (const auto& member : *object)
+      size += size_of(member.value()) + member.key().size() / bytes_per_value;
+  return size;
+}
+
+long double exact_number(const boost::json::value& number) {
+  static_assert(std::numeric_limits<long double>::digits >= std::numeric_limits<std::uint64_t>::digits);
+  if (const auto* value = number.if_int64()) return static_cast<long double>(*value);
+  if (const auto* value = number.if_uint64()) return static_cast<long double>(*value);
+  return number.get_double();
+}
 
 std::string canonical_text(const boost::json::value& value) {
   std::string out;

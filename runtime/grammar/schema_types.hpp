@@ -2,6 +2,7 @@
 
 #include <boost/json/value.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,10 @@ std::optional<type_set> type_named(std::string_view name) noexcept;
 /// Those of the value of "type": a name or an array of names.
 type_set types_in(const boost::json::value& type);
 type_set type_of(const boost::json::value& value) noexcept;
+/// The values in `value`, itself included, and one more for each 64 bytes of their texts.
+std::size_t size_of(const boost::json::value& value);
+/// A number without rounding.
+long double exact_number(const boost::json::value& number);
 /// As JSON Schema compares: 1 equals 1.0, and the order of members does not matter.
 bool are_equal(const boost::json::value& a, const boost::json::value& b);
 /// A text that equal values share and different ones do not.

@@ -49,13 +49,11 @@ std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, sc
   const auto& keywords = schema->get_object();
   verdict out;
   if (value.is_number()) {
-    const double number = value.to_number<double>();
-    if (const auto* bound = keywords.if_contains("minimum")) out.also(number >= bound->to_number<double>());
-    if (const auto* bound = keywords.if_contains("maximum")) out.also(number <= bound->to_number<double>());
-    if (const auto* bound = keywords.if_contains("exclusiveMinimum"))
-      out.also(number > bound->to_number<double>());
-    if (const auto* bound = keywords.if_contains("exclusiveMaximum"))
-      out.also(number < bound->to_number<double>());
+    const auto number = exact_number(value);
+    if (const auto* bound = keywords.if_contains("minimum")) out.also(number >= exact_number(*bound));
+    if (const auto* bound = keywords.if_contains("maximum")) out.also(number <= exact_number(*bound));
+    if (const auto* bound = keywords.if_contains("exclusiveMinimum")) out.also(number > exact_number(*bound));
+    if (const auto* bound = keywords.if_contains("exclusiveMaximum")) out.also(number < exact_number(*bound));
     if (const auto* unit = keywords.if_contains("multipleOf")) out.also(is_multiple(value, *unit));
   } else if (value.is_string()) {
     const auto text = view(value.get_string());
@@ -211,7 +209,9 @@ std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_pt
 std::optional<bool> schema_algebra::is_valid_alone(const json::value& value, schema_ptr schema,
                                                    std::size_t depth) {
   if (const auto* flag = schema->if_bool()) return *flag;
+  constexpr std::size_t values_per_spent = 16;
   if (++depth > max_depth || !schema->is_object() || !spend(1, schema) || !check(schema)) return std::nullopt;
+  if (!spend(facts_.width(schema) / values_per_spent, schema)) return std::nullopt;
   const auto& keywords = schema->get_object();
   verdict out;
   if ((types_of({{schema, -1}}) & type_of(value)) == 0) return false;
@@ -219,7 +219,7 @@ std::optional<bool> schema_algebra::is_valid_alone(const json::value& value, sch
   if (!spend(text.size() / steps_per_spent, schema)) return std::nullopt;
   if (const auto* only = keywords.if_contains("const")) out.also(facts_.text(*only) == text);
   if (const auto* values = keywords.if_contains("enum")) out.also(facts_.lists(*values, text));
-  if (is_excluded({{schema, -1}}, value)) return false;
+  if (is_excluded(schema, text)) return false;
   if (out.is_false()) return false;
   if (const auto* array = value.if_array())
     out.also(is_valid_array(*array, schema, depth));

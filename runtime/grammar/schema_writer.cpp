@@ -18,8 +18,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_rules = 4'000;
-constexpr std::size_t max_text_bytes = 512U << 10U;
 constexpr std::size_t max_excluded = 32; // numbers
 
 /// Whether all integers are multiples of `unit`, which is 1, 0.1, 0.01, ..., and only they are asked for.
@@ -34,7 +32,7 @@ bool is_unit_of_integers(const json::value& unit, type_set types) {
 } // namespace
 
 std::string schema_writer::new_name(std::string_view prefix) {
-  if (++num_rules_ > max_rules)
+  if (++num_rules_ > most_schema_cost.rules)
     algebra_.refuse(errc::unsupported, algebra_.document().root(), "",
                     "the schema needs more than 4000 rules");
   return std::string(prefix) + std::to_string(num_rules_);
@@ -42,7 +40,7 @@ std::string schema_writer::new_name(std::string_view prefix) {
 
 void schema_writer::define(const std::string& name, const std::string& body) {
   text_ += name + " ::= " + body + "\n";
-  if (text_.size() > max_text_bytes)
+  if (text_.size() > most_schema_cost.bytes)
     algebra_.refuse(errc::unsupported, algebra_.document().root(), "",
                     "the grammar of the schema is above 512 KiB");
 }
@@ -57,9 +55,10 @@ std::string schema_writer::add_rule(std::string_view prefix, const std::string& 
 
 std::string schema_writer::value(const std::vector<schema_ptr>& roots) {
   std::vector<schema_ptr> key;
+  std::set<schema_ptr> known;
   for (schema_ptr root : roots) {
     const bool is_true = root->is_bool() && root->get_bool();
-    if (!is_true && std::find(key.begin(), key.end(), root) == key.end()) key.push_back(root);
+    if (!is_true && known.insert(root).second) key.push_back(root);
   }
   if (const auto found = rules_.find(key); found != rules_.end()) {
     open_.erase(found->second);
@@ -236,28 +235,17 @@ std::string schema_writer::numbers_between(type_set types, const number_bounds& 
 
 std::optional<std::string> schema_writer::listed_multiples(type_set types, const number_bounds& bounds,
                                                            const decimal_bound& unit) {
-  constexpr double max_values = 1'000;
-  const auto value_of = [](const decimal_bound& b) {
-    return static_cast<double>(b.scaled) / std::pow(10.0, b.num_decimals);
-  };
-  const double step = value_of(unit);
-  const double first = std::floor(value_of(*bounds.min) / step) - 1;
-  if (value_of(*bounds.max) / step - first > max_values) return std::nullopt;
-  const json::object limits = [&] {
-    json::object out;
-    out[bounds.min->is_exclusive ? "exclusiveMinimum" : "minimum"] = value_of(*bounds.min);
-    out[bounds.max->is_exclusive ? "exclusiveMaximum" : "maximum"] = value_of(*bounds.max);
-    if ((types & integer_type) == 0 || (types & fraction_type) == 0)
-      out[types_keyword] = static_cast<int>(types);
-    return out;
-  }();
-  const schema_ptr limited = algebra_.document().add(limits, algebra_.document().root());
+  constexpr std::size_t max_values = 1'000;
+  const auto values = multiples_between(*bounds.min, *bounds.max, unit, max_values);
+  if (!values) return std::nullopt;
   std::string body;
-  for (auto times = static_cast<std::int64_t>(first);
-       static_cast<double>(times) * step <= value_of(*bounds.max) + step; ++times) {
-    const json::value value = static_cast<double>(times * unit.scaled) / std::pow(10.0, unit.num_decimals);
-    if (algebra_.is_valid(value, limited) == true) add_alternative(body, literal(value, false));
-    if (failure()) break;
+  for (const auto& value : *values) {
+    const std::string text = decimal_text(value);
+    const bool is_integer = text.find('.') == std::string::npos;
+    if ((types & (is_integer ? integer_type : fraction_type)) == 0) continue;
+    std::string one;
+    append_literal(one, text);
+    add_alternative(body, one);
   }
   return body.empty() ? body : "(" + body + ")";
 }
@@ -277,7 +265,8 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
   const auto is_zero = [](const std::optional<decimal_bound>& b) { return !b || b->scaled == 0; };
   if (!is_zero(bounds.min) || !is_zero(bounds.max))
     return refuse(
-        "beside bounds other than 0 and with more than 1000 values between them it is not supported");
+        "beside bounds other than 0, with more than 1000 values between them or too many digits, it "
+        "is not supported");
   const bool with_zero =
       !(bounds.min && bounds.min->is_exclusive) && !(bounds.max && bounds.max->is_exclusive);
   if (bounds.min && bounds.max) return with_zero ? "\"0\"" : "";
@@ -309,12 +298,31 @@ json_number ::= "-"? json_natural ("." [0-9]+)? ([eE] [+\-]? [0-9]{1,2})?
 )";
 }
 
-expected<std::string> schema_to_ebnf(std::string_view schema, std::size_t* num_steps) {
+schema_cost schema_writer::cost() {
+  return {algebra_.num_steps(), most_schema_cost.automaton_work - algebra_.facts().automaton_work(),
+          num_rules_, num_places_, text_.size()};
+}
+
+schema_cost& schema_cost::operator+=(const schema_cost& other) noexcept {
+  steps += other.steps;
+  automaton_work += other.automaton_work;
+  rules += other.rules;
+  places += other.places;
+  bytes += other.bytes;
+  return *this;
+}
+
+bool schema_cost::is_within(const schema_cost& most) const noexcept {
+  return steps <= most.steps && automaton_work <= most.automaton_work && rules <= most.rules &&
+         places <= most.places && bytes <= most.bytes;
+}
+
+expected<std::string> schema_to_ebnf(std::string_view schema, schema_cost* cost) {
   auto document = schema_document::parse(schema);
   if (!document) return std::move(document).error();
   schema_writer writer(*document);
   std::string text = writer.write();
-  if (num_steps != nullptr) *num_steps = writer.num_steps();
+  if (cost != nullptr) *cost = writer.cost();
   if (writer.failure()) return *writer.failure();
   if (text.empty()) return error(errc::invalid_argument, "schema: #: no value obeys it");
   return text;

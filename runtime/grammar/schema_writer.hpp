@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/grammar/schema_algebra.hpp"
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 #include "runtime/grammar/text_automaton.hpp"
 
@@ -33,7 +34,7 @@ class schema_writer {
   /// The rules for the whole document; "" if no value obeys it.
   std::string write();
   const std::optional<error>& failure() const noexcept { return algebra_.failure(); }
-  std::size_t num_steps() const noexcept { return algebra_.num_steps(); }
+  schema_cost cost();
 
  private:
   /// The name of the rule for values that obey all of `roots`.

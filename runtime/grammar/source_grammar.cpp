@@ -131,6 +131,8 @@ expected<std::string> from_regex(std::string_view text) {
   };
   auto body = to_ebnf(*regex, text_form::plain, true, add_rule);
   if (!body) return std::move(body).error().within("regex");
+  if (body->size() + rules.size() > most_schema_cost.bytes)
+    return error(errc::unsupported, "regex: its grammar is above 512 KiB");
   return "root ::= " + *body + "\n" + rules;
 }
 

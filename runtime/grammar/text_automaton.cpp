@@ -1,6 +1,7 @@
 #include "runtime/grammar/text_automaton.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -107,12 +108,12 @@ machine machine_of(const text_condition& condition) {
     out.may_go_on = true;
   } else if (condition.texts != nullptr) {
     out.end = out.add();
-    std::map<std::string, std::uint32_t> known{{"", 0}};
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known; // by place and character
     for (const auto& text : *condition.texts) {
       std::uint32_t at = 0;
       for (std::size_t i = 0; i < text.size() && out.places.size() <= max_nodes;) {
         const auto code = next_code_point(text, i).value_or(0);
-        const auto [found, is_new] = known.try_emplace(text.substr(0, i), 0);
+        const auto [found, is_new] = known.try_emplace({at, code}, 0);
         if (is_new) {
           found->second = out.add();
           out.places[at].on.push_back({{{code, code}}, found->second});
@@ -151,11 +152,17 @@ class builder {
                        [](const machine& m) { return m.places.size() <= max_nodes; });
   }
 
-  std::size_t num_places() const {
+  /// What it takes to look at every place, and every range of a set, once.
+  std::size_t size() const {
     std::size_t count = 0;
-    for (const auto& one : machines_) count += one.places.size();
+    for (const auto& one : machines_)
+      for (const auto& where : one.places) {
+        count += 4;
+        for (const auto& [set, target] : where.on) count += set.size();
+      }
     return count;
   }
+  std::size_t num_machines() const noexcept { return machines_.size(); }
 
   std::vector<places_at> start() {
     std::vector<places_at> out;
@@ -192,17 +199,54 @@ class builder {
     return out;
   }
 
-  /// Where sets of the conditions begin or end behind: between two of these all characters are alike.
-  std::vector<std::uint32_t> borders() const {
-    std::set<std::uint32_t> out;
-    const auto put = [&](const code_set& set) {
-      for (const code_range range : set) out.insert({range.first, range.last + 1});
+  /// All characters, in classes of which each set of the conditions has all or none. `spend` tells whether so
+  /// much work may be done: where it may not, there are no classes.
+  template <typename Spend>
+  std::vector<code_set> classes(const Spend& spend) const {
+    const auto by_content = [](const code_set* a, const code_set* b) {
+      return std::lexicographical_compare(
+          a->begin(), a->end(), b->begin(), b->end(),
+          [](code_range x, code_range y) { return std::pair(x.first, x.last) < std::pair(y.first, y.last); });
     };
-    put(every_character());
+    std::set<const code_set*, decltype(by_content)> sets(by_content);
     for (const auto& one : machines_)
       for (const auto& where : one.places)
-        for (const auto& [set, target] : where.on) put(set);
-    return {out.begin(), out.end()};
+        for (const auto& [set, target] : where.on) sets.insert(&set);
+    std::vector<std::uint32_t> borders; // between two of them all characters are alike
+    for (const code_range range : every_character())
+      borders.insert(borders.end(), {range.first, range.last + 1});
+    for (const code_set* set : sets)
+      for (const code_range range : *set) borders.insert(borders.end(), {range.first, range.last + 1});
+    std::sort(borders.begin(), borders.end());
+    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+    // Each set takes its part out of the classes so far.
+    std::vector<std::size_t> class_of(borders.size(), 0);
+    std::size_t num_classes = 1;
+    for (const code_set* set : sets) {
+      std::map<std::size_t, std::size_t> parts;
+      std::size_t num_seen = 0;
+      for (const code_range range : *set) {
+        const auto first = std::lower_bound(borders.begin(), borders.end(), range.first) - borders.begin();
+        for (auto k = static_cast<std::size_t>(first); borders[k] <= range.last; ++k) {
+          const auto [part, is_new] = parts.try_emplace(class_of[k], num_classes);
+          num_classes += is_new ? 1 : 0;
+          class_of[k] = part->second;
+          ++num_seen;
+        }
+      }
+      if (!spend(num_seen)) return {};
+    }
+    std::vector<code_set> out;
+    std::map<std::size_t, std::size_t> numbers; // in the order of their first characters
+    for (std::size_t k = 0; k + 1 < borders.size(); ++k) {
+      const code_set range = to_set({{borders[k], borders[k + 1] - 1}});
+      if (range.empty()) continue; // halves of characters
+      const auto [number, is_new] = numbers.try_emplace(class_of[k], out.size());
+      if (is_new) out.emplace_back();
+      auto& of_class = out[number->second];
+      of_class.insert(of_class.end(), range.begin(), range.end());
+    }
+    return out;
   }
 
   std::size_t work() const noexcept { return work_; }
@@ -239,14 +283,15 @@ std::optional<text_automaton> text_automaton::make(const std::vector<text_condit
                                                    const std::function<bool(std::uint64_t)>& is_wanted,
                                                    std::size_t max_states, std::size_t& work) {
   constexpr std::size_t max_conditions = 64;
-  if (conditions.size() > max_conditions) return std::nullopt;
+  if (conditions.size() > max_conditions || work == 0) return std::nullopt;
   builder from(conditions);
   const auto spend = [&](std::size_t count) {
     work -= std::min(work, count);
     return work > 0;
   };
-  if (!from.is_possible() || !spend(from.num_places())) return std::nullopt;
-  const auto borders = from.borders();
+  if (!spend(from.size()) || !from.is_possible()) return std::nullopt;
+  const auto classes = from.classes(spend);
+  if (classes.empty()) return std::nullopt;
   text_automaton out;
   std::map<std::vector<places_at>, std::uint32_t> numbers;
   std::vector<std::vector<places_at>> open;
@@ -258,17 +303,20 @@ std::optional<text_automaton> text_automaton::make(const std::vector<text_condit
   number_of(from.start());
   for (std::size_t i = 0; i < open.size(); ++i) {
     const auto now = open[i];
-    std::map<std::uint32_t, std::vector<code_range>> ways;
-    for (std::size_t k = 0; k + 1 < borders.size(); ++k) {
-      const code_range range{borders[k], borders[k + 1] - 1};
-      if (to_set({range}).empty()) continue; // halves of characters
+    auto& ways = out.ways_.emplace_back();
+    for (const auto& one : classes) {
       const auto before = from.work();
-      ways[number_of(from.next(now, range.first))].push_back(range);
-      if (!spend(10 + from.work() - before) || numbers.size() > max_states) return std::nullopt;
+      const auto to = number_of(from.next(now, one.front().first));
+      for (const code_range range : one) ways.push_back({range, to});
+      const auto spent = 10 + one.size() + from.num_machines() + from.work() - before;
+      if (!spend(spent) || numbers.size() > max_states) return std::nullopt;
     }
+    std::sort(ways.begin(), ways.end(), [](const way& a, const way& b) { return a.on.first < b.on.first; });
+    std::map<std::uint32_t, std::vector<code_range>> targets;
+    for (const auto& [range, to] : ways) targets[to].push_back(range);
     state made{{}, from.obeyed(now), false, false};
     made.is_wanted = is_wanted(made.obeyed);
-    for (auto& [to, ranges] : ways) made.edges.push_back({to_set(std::move(ranges)), to});
+    for (auto& [to, ranges] : targets) made.edges.push_back({to_set(std::move(ranges)), to});
     out.states_.push_back(std::move(made));
   }
   out.find_alive();
@@ -279,11 +327,12 @@ bool text_automaton::accepts(std::string_view text) const {
   std::uint32_t now = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto code = next_code_point(text, at);
-    const auto& edges = states_[now].edges;
-    const auto way = std::find_if(edges.begin(), edges.end(),
-                                  [&](const edge& e) { return code && contains(e.on, *code); });
-    if (way == edges.end()) return false;
-    now = way->to;
+    if (!code) return false;
+    const auto& ways = ways_[now];
+    const auto behind = std::upper_bound(ways.begin(), ways.end(), *code,
+                                         [](std::uint32_t c, const way& w) { return c < w.on.first; });
+    if (behind == ways.begin() || std::prev(behind)->on.last < *code) return false;
+    now = std::prev(behind)->to;
   }
   return states_[now].is_wanted;
 }

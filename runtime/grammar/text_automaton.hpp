@@ -37,7 +37,7 @@ class text_automaton {
   };
 
   /// For at most 64 conditions, in at most `max_states` states; nullopt if that is not enough. `is_wanted`
-  /// tells by the obeyed conditions whether a text is asked for. `work` is what may be spent, some
+  /// tells by the obeyed conditions whether a text is asked for. `work` is what may be spent, up to 100
   /// nanoseconds each: it becomes less.
   static std::optional<text_automaton> make(const std::vector<text_condition>& conditions,
                                             const std::function<bool(std::uint64_t)>& is_wanted,
@@ -56,7 +56,12 @@ class text_automaton {
   void find_alive();
   std::optional<std::uint32_t> longest_way_to(const std::function<bool(const state&)>& is_end) const;
 
+  struct way {
+    code_range on;
+    std::uint32_t to;
+  };
   std::vector<state> states_;
+  std::vector<std::vector<way>> ways_; ///< of each state, ascending: its edges in the order of characters
 };
 
 } // namespace paceline::grammar

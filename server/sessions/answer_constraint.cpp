@@ -3,6 +3,7 @@
 #include "protocol/wire/output/call_schema.hpp"
 #include "runtime/grammar/after_thoughts.hpp"
 #include "runtime/grammar/alternatives.hpp"
+#include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/token_frames.hpp"
 
 #include <optional>
@@ -98,10 +99,29 @@ struct harmony_message {
 };
 using harmony_messages = std::vector<harmony_message>;
 
+/// Each function has a grammar of its own. All together may cost what one schema may, whether they are
+/// compiled or known already.
+std::optional<api_error> judge_cost(const std::vector<wire::function_schema>& functions,
+                                    const std::string& field) {
+  grammar::schema_cost total;
+  for (const auto& one : functions) {
+    if (functions.size() == 1) break;
+    grammar::schema_cost cost;
+    static_cast<void>(grammar::schema_to_ebnf(one.arguments, &cost)); // an error is found by the compilation
+    total += cost;
+    if (!total.is_within(grammar::most_schema_cost))
+      return wire::unsupported(
+          field, field + ": the schemas of the tools need too large grammars together, from \"" + one.name +
+                     "\" on");
+  }
+  return std::nullopt;
+}
+
 parsed<harmony_messages> compile_harmony_calls(const model_view& model, const asked_call& call) {
   return compile_calls(
       call, [&](const std::vector<wire::function_schema>& functions) -> parsed<harmony_messages> {
         harmony_messages out;
+        if (auto refused = judge_cost(functions, tool_field(call))) return *std::move(refused);
         for (const auto& one : functions) {
           auto arguments = compile(model, {{source::kind::json_schema, one.arguments}, tool_field(call)});
           if (!arguments) return std::move(arguments).failure();
@@ -140,12 +160,17 @@ parsed<constraint> in_harmony(const model_view& model, const harmony_messages& m
   auto direct = frames("");
   if (!direct) return std::move(direct).failure();
   if (const auto close = token_of(model, wire::harmony_markers.close)) {
+    // Whatever ends a message would end the thoughts, and the message that follows would be free.
+    auto ends = limits.eos_ids;
+    for (const auto mark : wire::harmony_ends)
+      if (const auto token = token_of(model, std::string(mark)); token && *token != *close)
+        ends.push_back(*token);
     auto behind = frames("<|start|>assistant");
     const auto open = model.encode(wire::harmony_markers.open, false, true, 1024);
     if (!behind) return std::move(behind).failure();
     if (!open) return wire::from_error(open.error(), "tools");
     auto thinking = grammar::after_thoughts(grammar::any_frame(*std::move(behind), limits.vocab_size),
-                                            {std::nullopt, *close, limits.eos_ids}, limits.vocab_size);
+                                            {std::nullopt, *close, std::move(ends)}, limits.vocab_size);
     if (inside) return thinking;
     direct->push_back({*open, std::move(thinking)});
   }

@@ -15,7 +15,7 @@ wire::output_items choice_reader::read(const token_event& event) {
   const bool may_reason = pipeline_.may_reason();
   auto items = pipeline_.feed(event.text);
   if (event.finish != finish_reason::none) {
-    for (auto& item : pipeline_.finish()) append(items, std::move(item));
+    for (auto& item : pipeline_.finish(event.finish != finish_reason::stop)) append(items, std::move(item));
   }
   if (may_reason) count(event);
   return items;

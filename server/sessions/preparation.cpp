@@ -1,6 +1,7 @@
 #include "server/sessions/preparation.hpp"
 
 #include "protocol/wire/messages_request.hpp"
+#include "protocol/wire/output/call_schema.hpp"
 #include "runtime/base/joined.hpp"
 #include "server/sessions/answer_constraint.hpp"
 
@@ -55,7 +56,16 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
 /// A client that offers its tools would take the text of a call that is not read for an answer. A call that
 /// is asked for is always read.
 std::optional<api_error> judge_tools(const model_view& model, const std::string& tools, bool is_constrained) {
-  if (tools.empty() || is_constrained || model.outputs().calls != call_syntax::none) return std::nullopt;
+  if (tools.empty()) return std::nullopt;
+  if (model.outputs().calls == call_syntax::harmony)
+    for (const auto& one : wire::callable_functions(tools, "", false))
+      if (!wire::is_harmony_name(one.name))
+        return wire::invalid_value("tools",
+                                   "tools: model \"" + model.limits().name +
+                                       "\" writes calls in harmony, where names have letters, digits "
+                                       "and _ . - / : alone, and not \"" +
+                                       one.name + "\"");
+  if (is_constrained || model.outputs().calls != call_syntax::none) return std::nullopt;
   return wire::unsupported("tools",
                            "tools: how model \"" + model.limits().name +
                                "\" writes calls is not known; its option tool_call_parser can name it");

@@ -164,3 +164,27 @@ def test_effort_and_turns_are_rendered_as_the_template_expects_them(client):
     assert counts[0] != counts[1]
     with pytest.raises(openai.BadRequestError, match="knows low, medium and high"):
         prompt_tokens({"reasoning_effort": "minimal"})
+
+
+def test_a_name_that_no_header_can_have_is_refused(client):
+    talk = [{"role": "user", "content": "Hello"}]
+    flat = {"type": "function", "name": "get weather", "parameters": PARAMETERS}
+    with pytest.raises(openai.BadRequestError) as of_chat:
+        client.chat.completions.create(model="smollm2", messages=talk, max_tokens=4, tools=[{"type": "function", "function": {"name": "get weather"}}])
+    with pytest.raises(openai.BadRequestError) as of_response:
+        client.responses.create(model="smollm2", input=talk, max_output_tokens=16, tools=[flat])
+    for refused in (of_chat, of_response):
+        assert refused.value.param == "tools" and "get weather" in refused.value.message
+
+
+def test_a_call_that_is_cut_in_front_of_its_arguments_has_none(client):
+    """The header alone is 20 tokens and more: the first limits end within it, a later one right behind it."""
+    named = {"type": "function", "function": {"name": "now"}}
+    found = []
+    for limit in range(8, 64):
+        reply = client.chat.completions.create(model="smollm2", messages=[{"role": "user", "content": "Hello"}], tools=TOOLS, tool_choice=named, max_tokens=limit, temperature=0)
+        calls = reply.choices[0].message.tool_calls
+        if calls:
+            found.append((calls[0].function.arguments, reply.choices[0].finish_reason))
+            break
+    assert found == [("", "length")]

@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -61,7 +62,8 @@ class byte_decoder final : public text_decoder {
   const model_view& model_;
 };
 
-/// A model whose tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
+/// A model whose tokens are bytes; 256 is BOS, and `marks` are further special tokens. The chat template
+/// writes "role:content\n".
 class byte_model final : public model_view {
  public:
   explicit byte_model(std::string name = "bytes") {
@@ -83,6 +85,7 @@ class byte_model final : public model_view {
   bool takes_tools = false;
   template_reasoning thinks;
   wire::output_format format;
+  std::vector<std::string> marks;      ///< spellings of the tokens from 258 on
   mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -90,13 +93,17 @@ class byte_model final : public model_view {
   std::int64_t created() const noexcept override { return 1'763'718'000; }
   std::size_t num_places = 1000;
   std::size_t max_requests() const noexcept override { return num_places; }
-  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,
+  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                          std::size_t max_tokens) const override {
     std::vector<token_id> tokens;
     if (add_special) tokens.emplace_back(256);
-    for (const char c : text) {
-      if (tokens.size() > max_tokens) break;
-      tokens.emplace_back(static_cast<unsigned char>(c));
+    while (!text.empty() && tokens.size() <= max_tokens) {
+      const auto mark = std::find_if(marks.begin(), marks.end(),
+                                     [&](const auto& m) { return parse_special && text.starts_with(m); });
+      const bool is_mark = mark != marks.end();
+      tokens.emplace_back(is_mark ? 258 + static_cast<int>(mark - marks.begin())
+                                  : static_cast<unsigned char>(text.front()));
+      text.remove_prefix(is_mark ? mark->size() : 1);
     }
     num_encoded += tokens.size();
     return tokens;
@@ -113,7 +120,9 @@ class byte_model final : public model_view {
     return role == special_role::begin ? "<256>" : "<257>";
   }
   std::string token_bytes(token_id token) const override {
-    return token.value < 256 ? std::string(1, static_cast<char>(token.value)) : "<" + to_string(token) + ">";
+    if (token.value < 256) return {static_cast<char>(token.value)};
+    const auto mark = static_cast<std::size_t>(token.value) - 258;
+    return mark < marks.size() ? marks[mark] : "<" + to_string(token) + ">";
   }
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }

@@ -21,12 +21,12 @@ engine: {{threads: 2}}
 MESSAGES = [{"role": "user", "content": "Tell me about a person called Ada, as JSON."}]
 
 
-class Address(pydantic.BaseModel):
+class Address(pydantic.BaseModel, extra="forbid"):
     street: str = pydantic.Field(max_length=24)
     number: int = pydantic.Field(ge=0, le=9999)
 
 
-class Person(pydantic.BaseModel):
+class Person(pydantic.BaseModel, extra="forbid"):
     """Bounded, so that a reply ends by itself whatever so small a model says."""
 
     name: str = pydantic.Field(max_length=16)

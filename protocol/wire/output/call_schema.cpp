@@ -3,9 +3,21 @@
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
 
+#include <cstddef>
 #include <optional>
 
 namespace paceline::wire {
+
+namespace {
+
+/// A schema as a resource of its own: its references lead to places in it, wherever it stands.
+std::string as_resource(const std::string& schema, std::size_t number) {
+  const bool may_refer = schema.find("\"$") != std::string::npos;
+  if (!may_refer || !json_view(schema).is_object() || member_of(json_view(schema), "$id")) return schema;
+  return R"({"$id":"schema:///tools/)" + std::to_string(number) + "\"," + schema.substr(schema.find('{') + 1);
+}
+
+} // namespace
 
 std::vector<function_schema> callable_functions(const std::string& tools, const std::string& name,
                                                 bool exact) {
@@ -25,11 +37,12 @@ std::vector<function_schema> callable_functions(const std::string& tools, const 
 
 std::string call_schema(const std::vector<function_schema>& functions) {
   json_writer out;
+  std::size_t number = 0;
   out.begin_object().key("anyOf").begin_array();
   for (const auto& one : functions) {
     out.begin_object().field("type", "object").key("properties").begin_object();
     out.key("name").begin_object().field("const", one.name).end_object();
-    out.key("arguments").raw(one.arguments).end_object();
+    out.key("arguments").raw(as_resource(one.arguments, number++)).end_object();
     out.key("required").begin_array().value("name").value("arguments").end_array();
     out.field("additionalProperties", false).end_object();
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view start = "<|start|>", channel = "<|channel|>", message = "<|message|>";
 constexpr std::string_view header_begins[] = {start, channel, "<|constrain|>", message, "to="};
-constexpr std::string_view ends[] = {"<|end|>", "<|return|>", "<|call|>", start};
+constexpr auto& ends = harmony_ends;
 constexpr std::size_t longest_header = 512;
 
 /// The mark that `text` begins with; empty if there is none.
@@ -96,6 +96,10 @@ bool is_cut_header(std::string_view text) {
 }
 
 } // namespace
+
+bool is_harmony_name(std::string_view function) noexcept {
+  return !function.empty() && std::all_of(function.begin(), function.end(), is_of_word);
+}
 
 harmony_split::harmony_split(const output_plan& plan, call_writer calls)
     : splits_thoughts_(plan.reasoning), drops_thoughts_(plan.drops_reasoning),
@@ -243,7 +247,7 @@ bool harmony_split::read_end(output_items& out) {
   return true;
 }
 
-void harmony_split::finish(output_items& out) {
+void harmony_split::finish(bool is_cut, output_items& out) {
   const auto rest = without_blanks(held_);
   switch (state_) {
   case state::header:
@@ -271,7 +275,10 @@ void harmony_split::finish(output_items& out) {
     if (!calls_.is_full() && !may_become(rest, ends)) add(rest, out);
     break;
   }
-  calls_.end(out);
+  if (is_cut)
+    calls_.cut(out);
+  else
+    calls_.end(out);
   held_.clear();
 }
 

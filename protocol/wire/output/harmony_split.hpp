@@ -27,8 +27,9 @@ class harmony_split {
   harmony_split(const output_plan& plan, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// The output has ended. A header that is not complete is dropped.
-  void finish(output_items& out);
+  /// The output has ended. A header that is not complete is dropped. `is_cut`: the model did not end it, so a
+  /// call of which no argument has come has none.
+  void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
   /// Bytes at the beginning of the output that are known to be thoughts, their marks, and the marks between

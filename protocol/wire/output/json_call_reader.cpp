@@ -14,11 +14,13 @@ namespace {
 
 using outcome = call_reader::outcome;
 
-/// Drops blanks, and `separator`, from the front.
-void skip(std::string& text, char separator = ' ') {
+/// Takes blanks and commas from the front.
+std::string take_separators(std::string& text) {
   std::size_t count = 0;
-  while (count < text.size() && (is_blank(text[count]) || text[count] == separator)) ++count;
+  while (count < text.size() && (is_blank(text[count]) || text[count] == ',')) ++count;
+  auto taken = text.substr(0, count);
   text.erase(0, count);
+  return taken;
 }
 
 /// {"name": "f", "arguments": {…}}, read character by character. Other members are skipped. Arguments that
@@ -69,6 +71,12 @@ class json_call {
 
   bool begun() const noexcept { return begun_; }
 
+  /// The output has ended within the call: writes what is there of arguments that were not passed on.
+  void cut(call_writer& calls, output_items& out) {
+    if (state_ != state::value || !of_arguments_ || !begun_ || is_object_) return;
+    calls.arguments(end_.in_string() ? beginning_of_text(value_) : written_arguments(value_), out);
+  }
+
  private:
   enum class state : std::uint8_t { before, members, key, colon, value_begins, value };
 
@@ -114,7 +122,7 @@ class json_call {
     }
     if (!of_arguments_ || (is_object_ && begun_)) return progress::going;
     // An object before the name, or the JSON text of one, as a string.
-    auto arguments = is_object_ ? std::exchange(value_, {}) : text_of(value_).value_or("");
+    auto arguments = is_object_ ? std::exchange(value_, {}) : written_arguments(value_);
     if (!begun_)
       waiting_ = std::move(arguments);
     else
@@ -126,6 +134,21 @@ class json_call {
     if (!begun_) return progress::broken;
     calls.end(out);
     return progress::done;
+  }
+
+  /// What a value that is no object says of the arguments: nothing, a text, or what is written.
+  static std::string written_arguments(const std::string& json) {
+    if (auto text = text_of(json)) return *std::move(text);
+    const auto written = json.substr(0, json.find_last_not_of(" \n\r\t") + 1);
+    return written == "null" ? "" : written;
+  }
+
+  /// The text of a JSON string that is cut. Of an escape that is cut, nothing is left.
+  static std::string beginning_of_text(const std::string& json) {
+    constexpr std::size_t longest_escape = 12; // two halves of a character
+    for (std::size_t size = json.size(); size > 0 && size + longest_escape > json.size(); --size)
+      if (auto text = text_of(json.substr(0, size) + '"')) return *std::move(text);
+    return json;
   }
 
   static std::optional<std::string> text_of(const std::string& json) {
@@ -173,6 +196,10 @@ class hermes_reader final : public call_reader {
     }
     return take_closing_tag(text);
   }
+  void finish(std::string& text, call_writer& calls, output_items& out) override {
+    call_.cut(calls, out);
+    text.clear();
+  }
 
  private:
   json_call call_;
@@ -193,6 +220,10 @@ class bare_reader final : public call_reader {
       done_ = true;
     }
     return fenced_ ? take_closing_tag(text, "```") : outcome::ended;
+  }
+  void finish(std::string& text, call_writer& calls, output_items& out) override {
+    call_.cut(calls, out);
+    text.clear();
   }
 
  private:
@@ -216,6 +247,10 @@ class mistral_reader final : public call_reader {
     }
     return form_ == form::list ? read_list(text, calls, out) : read_named(text, calls, out);
   }
+  void finish(std::string& text, call_writer& calls, output_items& out) override {
+    if (call_) call_->cut(calls, out);
+    text.clear();
+  }
 
  private:
   enum class form : std::uint8_t { unknown, list, name, arguments };
@@ -223,7 +258,8 @@ class mistral_reader final : public call_reader {
   outcome read_list(std::string& text, call_writer& calls, output_items& out) {
     for (;;) {
       if (!call_) {
-        skip(text, ',');
+        const auto separators = take_separators(text);
+        if (!any_) before_ += separators;
         if (text.empty()) return outcome::wants_more;
         if (text.front() != '{') {
           const bool closed = text.front() == ']';
@@ -261,7 +297,8 @@ class mistral_reader final : public call_reader {
     };
     const auto name = take_word();
     if (take("[CALL_ID]")) take_word();
-    if (take("[ARGS]")) take_word();
+    take("[ARGS]");
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
     return text.empty() ? std::string(name) : "";
   }
 

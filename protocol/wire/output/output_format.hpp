@@ -28,6 +28,11 @@ struct output_format {
 std::string harmony_call_header(const std::string& function);
 inline constexpr const char* harmony_final_header = "<|channel|>final<|message|>";
 
+/// What ends the text of a message in harmony; the last one begins the next message.
+inline constexpr std::string_view harmony_ends[] = {"<|end|>", "<|return|>", "<|call|>", "<|start|>"};
+/// True if a header in harmony can name the function: letters, digits and _ . - / :
+bool is_harmony_name(std::string_view function) noexcept;
+
 /// The syntax of the call in `rendered`, a conversation with a call of the function `name` as the model's
 /// chat template writes it; none if it is none of those we read.
 call_syntax call_syntax_of(std::string_view rendered, std::string_view name);

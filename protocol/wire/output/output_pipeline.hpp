@@ -26,8 +26,8 @@ class output_pipeline {
   output_pipeline(const output_plan& plan, std::function<std::string()> make_id);
 
   output_items feed(std::string text);
-  /// The output has ended: what waited to be decided.
-  output_items finish();
+  /// The output has ended: what waited to be decided. `is_cut`: the model did not end it.
+  output_items finish(bool is_cut);
 
   /// True if no stage looks at the text.
   bool finds_nothing() const noexcept { return !reasoning_ && !calls_ && !harmony_; }

@@ -71,6 +71,7 @@ TEST(grammar_compiler, errors_name_the_place_and_nothing_of_the_library) {
       {kind::ebnf, "\xFF\xFE ::="},
       {kind::regex, "^+"},
       {kind::regex, std::string(60'000, '(')},
+      {kind::regex, std::string(200'000, '|')},
       {kind::choice, "{}"},
       {kind::choice, "[]"},
       {kind::choice, "[1]"},

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,6 +91,36 @@ TEST(regex, refuses_what_it_cannot_keep) {
     for (int i = 0; i < 60'000; ++i) text += repeated;
     EXPECT_FALSE(parse_regex(text)) << repeated;
   }
+}
+
+/// A set of `count` letters that are no neighbours.
+std::string many_ranges(std::uint32_t count) {
+  std::string out = "[";
+  std::array<char, 8> escape{};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::snprintf(escape.data(), escape.size(), "\\u%04x", 0x100 + 2 * i);
+    out += escape.data();
+  }
+  return out + "]";
+}
+
+TEST(regex, ranges_of_sets_count) {
+  EXPECT_TRUE(parse_regex("^" + many_ranges(1'000) + "{1,20}$"));
+  EXPECT_TRUE(parse_regex("^[^\\s]{1,2000}$"));
+  for (const auto& pattern : {many_ranges(32'000), many_ranges(1'000) + "{1,200}"}) {
+    const auto regex = parse_regex(pattern);
+    ASSERT_FALSE(regex);
+    EXPECT_EQ(regex.error().code(), errc::unsupported);
+  }
+  // Characters that no set tells apart are looked at once.
+  const auto regex = *parse_regex("^" + many_ranges(1'000) + "{1,20}$");
+  std::size_t work = 150'000;
+  const auto automaton = text_automaton::make(
+      {{.regex = &regex}}, [](std::uint64_t obeyed) { return obeyed == 1; }, 100, work);
+  ASSERT_TRUE(automaton);
+  EXPECT_TRUE(automaton->accepts("\u0100\u0102\u08ce"));
+  EXPECT_FALSE(automaton->accepts("\u0100\u0101"));
+  EXPECT_FALSE(automaton->accepts("\u08d0"));
 }
 
 TEST(regex, an_anchor_inside_is_refused_as_a_grammar) {

@@ -1,8 +1,13 @@
 #include "runtime/grammar/schema_grammar.hpp"
 
+#include "runtime/grammar/schema_algebra.hpp"
+#include "runtime/grammar/schema_document.hpp"
+
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace paceline::grammar {
 namespace {
@@ -27,6 +32,12 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
        errc::unsupported, "#/$defs/b/$ref"},
       {R"({"$ref": "other.json"})", errc::unsupported, "#/$ref"},
       {R"({"$ref": "#/$defs/x"})", errc::invalid_argument, "#/$ref"},
+      // What a value is that stands for itself, nobody has checked.
+      {R"({"$ref": "#/const", "const": {"type": "string"}})", errc::invalid_argument, "#/$ref"},
+      {R"({"$ref": "#/enum/0/a", "enum": [{"a": {}}]})", errc::invalid_argument, "#/$ref"},
+      {R"({"items": {"$ref": "#/default"}, "default": {}})", errc::invalid_argument, "#/items/$ref"},
+      {R"({"$ref": "#/examples/0", "examples": [true]})", errc::invalid_argument, "#/$ref"},
+      {R"({"$ref": "#/title", "title": "t"})", errc::invalid_argument, "#/title"},
       {R"({"type": "string", "format": "regex"})", errc::unsupported, "#/format"},
       {R"x({"type": "string", "pattern": "(?=a)"})x", errc::unsupported, "#/pattern"},
       {R"({"type": "string", "pattern": "^(ab)*$", "maxLength": 3000})", errc::unsupported, "#/pattern"},
@@ -35,6 +46,8 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
       {R"({"oneOf": [{"format": "date"}, {"format": "time"}]})", errc::unsupported, "#/oneOf"},
       {R"({"type": "number", "multipleOf": 0.12345678})", errc::unsupported, "#/multipleOf"},
       {R"({"type": "number", "multipleOf": 7919})", errc::unsupported, "#/multipleOf"},
+      {R"({"type": "number", "multipleOf": 0.01, "minimum": 100000000000000, "maximum": 100000000000001})",
+       errc::unsupported, "#/multipleOf"},
       {R"({"items": [{}], "additionalItems": false})", errc::invalid_argument, "#/items"},
       {R"({"dependencies": {}})", errc::unsupported, "#/dependencies"},
       {R"({"properties": {"a~/b": {"type": "text"}}})", errc::invalid_argument, "#/properties/a~0~1b/type"},
@@ -98,11 +111,75 @@ TEST(schema, hostile_ones_end_in_an_error) {
     EXPECT_TRUE(schema_to_ebnf(text)) << text;
 }
 
+/// Arrays within each other, `count` of them, by references.
+std::string nested(std::size_t count) {
+  std::string text = R"({"$ref": "#/$defs/1", "$defs": {)";
+  for (std::size_t i = 1; i <= count; ++i)
+    text += "\"" + std::to_string(i) + R"(": {"type": "array", "items": )" +
+            (i < count ? R"({"$ref": "#/$defs/)" + std::to_string(i + 1) + "\"}" : "true") + "},";
+  return text + R"("end": {}}})";
+}
+
+TEST(schema, levels_above_500_are_refused) {
+  EXPECT_TRUE(schema_to_ebnf(nested(500)));
+  for (const std::size_t count : {501U, 100'000U}) {
+    const auto ebnf = schema_to_ebnf(nested(count));
+    ASSERT_FALSE(ebnf) << count;
+    EXPECT_EQ(ebnf.error().code(), errc::unsupported);
+    EXPECT_TRUE(ebnf.error().message().ends_with("schemas within each other go too deep"))
+        << ebnf.error().message();
+  }
+}
+
+TEST(schema, rewritten_parts_are_made_once) {
+  auto document =
+      *schema_document::parse(R"({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"b": {}},
+    "not": {"required": ["x", "y"]}, "if": {"minimum": 3}, "then": {"maximum": 5},
+    "oneOf": [{"required": ["d"]}, {"required": ["e"]}]})");
+  schema_algebra algebra(document);
+  const auto schemas = [&] {
+    std::vector<schema_ptr> out;
+    for (const auto& alternative : algebra.alternatives({document.root()}))
+      for (const auto& one : alternative) out.push_back(one.schema);
+    return out;
+  };
+  const auto first = schemas();
+  ASSERT_FALSE(algebra.failure()) << algebra.failure()->message();
+  EXPECT_GT(first.size(), 10U);
+  EXPECT_EQ(schemas(), first);
+}
+
+TEST(schema, a_copied_resource_keeps_its_identifiers) {
+  // The list is copied for the scope of the numbers. Within it stands a resource of the same relative name.
+  const auto ebnf = schema_to_ebnf(R"({"$id": "http://x/", "$ref": "numbers", "$defs": {
+    "n": {"$id": "numbers", "$dynamicAnchor": "any", "$ref": "list/"},
+    "l": {"$id": "list/", "type": "object", "required": ["v"], "properties": {"v": {"$ref": "#/$defs/v"}},
+      "$defs": {"v": {"const": "outer"}, "inner": {"$id": "list/", "$defs": {"v": {"const": "inner"}}}}}}})");
+  ASSERT_TRUE(ebnf) << ebnf.error().message();
+  EXPECT_NE(ebnf->find("outer"), std::string::npos);
+  EXPECT_EQ(ebnf->find("inner"), std::string::npos);
+}
+
+TEST(schema, whole_numbers_are_compared_exactly) {
+  const auto ebnf = schema_to_ebnf(
+      R"({"enum": [9007199254740992, 9007199254740993, 18446744073709551615, 18446744073709551614],
+        "minimum": 9007199254740993, "exclusiveMaximum": 18446744073709551615})");
+  ASSERT_TRUE(ebnf) << ebnf.error().message();
+  EXPECT_NE(ebnf->find("9007199254740993"), std::string::npos);
+  EXPECT_NE(ebnf->find("18446744073709551614"), std::string::npos);
+  EXPECT_EQ(ebnf->find("9007199254740992"), std::string::npos);
+  EXPECT_EQ(ebnf->find("18446744073709551615"), std::string::npos);
+  // One number, however it is spelled.
+  EXPECT_TRUE(schema_to_ebnf(R"({"const": 1e19, "enum": [10000000000000000000]})"));
+  EXPECT_TRUE(schema_to_ebnf(R"({"const": -9223372036854775808, "enum": [-9.223372036854775808e18]})"));
+  EXPECT_FALSE(schema_to_ebnf(R"({"const": 10000000000000000001, "enum": [1e19]})"));
+}
+
 /// Steps of the work for a schema, which may be refused.
 std::size_t steps_for(const std::string& schema) {
-  std::size_t steps = 0;
-  static_cast<void>(schema_to_ebnf(schema, &steps));
-  return steps;
+  schema_cost cost;
+  static_cast<void>(schema_to_ebnf(schema, &cost));
+  return cost.steps;
 }
 
 TEST(schema, work_grows_as_the_schema_does) {
@@ -126,6 +203,45 @@ TEST(schema, work_grows_as_the_schema_does) {
   fan_out += R"("a25": {"type": "integer"}}})";
   EXPECT_LE(steps_for(fan_out), 200'200U);
   EXPECT_LE(steps_for(R"({"enum": [1], "not": )" + fan_out + "}"), 200'100U);
+}
+
+TEST(schema, what_a_schema_costs_is_told) {
+  schema_cost one;
+  ASSERT_TRUE(schema_to_ebnf(R"({"type": "string", "pattern": "^[a-z]+$", "maxLength": 20})", &one));
+  EXPECT_GT(one.steps, 0U);
+  EXPECT_GT(one.automaton_work, 0U);
+  EXPECT_GE(one.rules, 20U);
+  EXPECT_GE(one.places, 20U);
+  EXPECT_GT(one.bytes, 200U);
+  EXPECT_TRUE(one.is_within(most_schema_cost));
+  schema_cost many;
+  for (int i = 0; i < 20; ++i) many += one;
+  EXPECT_EQ(many.places, 20 * one.places);
+  EXPECT_FALSE(many.is_within(most_schema_cost));
+}
+
+TEST(schema, what_is_made_from_a_schema_counts) {
+  std::string names;
+  for (int i = 0; i < 10'000; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\"";
+  EXPECT_GT(steps_for(R"({"type": "string", "dependentRequired": {"a": [)" + names + "]}}"), 10'000U);
+  std::string alternatives;
+  for (int i = 0; i < 10'000; ++i) alternatives += std::string(i > 0 ? "," : "") + R"({"type": "array"})";
+  EXPECT_GT(steps_for(R"({"anyOf": [)" + alternatives + R"(], "type": "string"})"), 10'000U);
+  std::string same;
+  for (int i = 0; i < 10'000; ++i) same += i > 0 ? ",true" : "true";
+  EXPECT_GT(steps_for(R"({"allOf": [)" + same + "]}"), 10'000U);
+  // Copies of a resource for each scope, with all its texts.
+  std::string scopes = R"({"$id": "http://x/", "$defs": {"long": {"$id": "long", "description": ")" +
+                       std::string(100'000, 'x') + "\"}";
+  for (int i = 0; i < 40; ++i) {
+    const auto number = std::to_string(i);
+    scopes += R"(,"s)" + number + R"(": {"$id": "s)" + number + R"(", "$dynamicAnchor": "a)" + number +
+              R"(", "$ref": "long"})";
+  }
+  scopes += R"(}, "allOf": [)";
+  for (int i = 0; i < 40; ++i)
+    scopes += (i > 0 ? R"(,{"$ref": "s)" : R"({"$ref": "s)") + std::to_string(i) + "\"}";
+  EXPECT_FALSE(schema_to_ebnf(scopes + "]}"));
 }
 
 } // namespace

@@ -197,8 +197,7 @@ TEST_F(cursors, allow_one_division_of_a_text_that_must_follow) {
 }
 
 TEST_F(cursors, divide_a_long_text_that_must_follow) {
-  const std::string text =
-      "name" + std::string(1500, 'x') + "\u00e4\u00f6" + std::string(300, 'y') + "name";
+  const std::string text = "name" + std::string(1500, 'x') + "\u00e4\u00f6" + std::string(300, 'y') + "name";
   const auto constraint = compile(kind::regex, text);
   const auto cursor = constraint->begin();
   std::vector<token_id> output;

@@ -1,6 +1,7 @@
 // Constraints of requests: what is compiled for them, and when.
 #include "server/sessions/preparation.hpp"
 
+#include "runtime/grammar/schema_grammar.hpp"
 #include "scripted_backend.hpp"
 
 #include <gtest/gtest.h>
@@ -82,6 +83,109 @@ TEST(preparation_of_constraints, a_call_in_harmony_is_asked_for_by_its_header) {
   const auto either = prepared(R"(,"response_format":{"type":"json_object"})");
   EXPECT_EQ(num_allowed(either, "<|channel|>final<|message|>{"), 28U);
   EXPECT_EQ(num_allowed(either, "<|channel|>commentary to=functions.g"), 36U);
+}
+
+TEST(preparation_of_constraints, thoughts_in_harmony_end_by_their_own_mark_alone) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.format.calls = call_syntax::harmony;
+  model.format.reasoning = wire::harmony_markers;
+  model.marks = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"};
+  model.constraint = std::make_shared<const no_constraint>();
+  const auto made = prepare_chat(
+      edge.context, {},
+      R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}})");
+  ASSERT_TRUE(made) << made.failure().message;
+  const auto thought = *model.encode("<|channel|>analysis<|message|>so", false, true, 4096);
+  const auto cursor = made->sequences[0].constraint->begin();
+  ASSERT_EQ(cursor->num_allowed({}, {}, thought), thought.size());
+  const auto allows = [&](const std::string& mark) {
+    const auto next = *model.encode(mark, false, true, 4096);
+    const auto id = static_cast<std::size_t>(next.at(0).value);
+    const bool in_mask = (cursor->allowed(thought, {})[id / 32] >> (id % 32) & 1U) != 0;
+    EXPECT_EQ(cursor->num_allowed(thought, {}, {next.data(), 1}) == 1, in_mask) << mark;
+    return in_mask;
+  };
+  for (const auto* mark : {"<|start|>", "<|return|>", "<|call|>"}) EXPECT_FALSE(allows(mark)) << mark;
+  for (const auto* mark : {"<|end|>", " "}) EXPECT_TRUE(allows(mark)) << mark;
+}
+
+TEST(preparation_of_constraints, a_name_that_harmony_cannot_write_is_refused) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  const auto param = [&](const std::string& name, const std::string& members) {
+    const auto made = prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}},)"
+        R"({"type":"function","function":{"name":")" +
+            name + R"("}}])" + members + "}");
+    if (made) return std::string();
+    EXPECT_NE(made.failure().message.find(name), std::string::npos) << made.failure().message;
+    EXPECT_EQ(made.failure().status, 400);
+    return made.failure().param;
+  };
+  model.format.calls = call_syntax::harmony;
+  for (const std::string members : {"", R"(,"tool_choice":"required")"}) {
+    for (const auto* name : {"get weather", "wetter_für", "f(x)", "a<b"})
+      EXPECT_EQ(param(name, members), "tools") << name;
+    EXPECT_EQ(param("a_b-c.d/e:9", ""), "");
+  }
+  EXPECT_EQ(param("get weather", R"(,"tool_choice":"none")"), "");
+  model.format.calls = call_syntax::hermes;
+  EXPECT_EQ(param("get weather", ""), "");
+}
+
+TEST(preparation_of_constraints, the_grammars_of_all_tools_together_are_bounded) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  model.format.calls = call_syntax::harmony;
+  model.set_context_length(1'000'000);
+  // Each parameter takes 100 of the 384 places that texts of limited length have.
+  const auto prepared = [&](int count, const std::string& strict) {
+    model.compiled.clear();
+    std::string tools;
+    for (int i = 0; i < count; ++i)
+      tools += (i > 0 ? "," : "") + std::string(R"({"type":"function","function":{"name":"f)") +
+               std::to_string(i) + "\"" + strict +
+               R"(,"parameters":{"type":"object","properties":{"a":{"type":"string","maxLength":100}},)"
+               R"("required":["a"],"additionalProperties":false}}})";
+    return prepare_chat(edge.context, {},
+                        R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)" +
+                            tools + "]}");
+  };
+  const std::string strict = R"(,"strict":true)";
+  ASSERT_TRUE(prepared(3, strict));
+  EXPECT_NE(model.compiled.at(2).text, R"({"type":"object"})");
+  const auto refused = prepared(4, strict);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().param, "tool_choice");
+  EXPECT_NE(refused.failure().message.find("\"f3\""), std::string::npos) << refused.failure().message;
+  EXPECT_TRUE(model.compiled.empty());
+  ASSERT_TRUE(prepared(4, ""));
+  ASSERT_EQ(model.compiled.size(), 4U);
+  for (const auto& one : model.compiled) EXPECT_EQ(one.text, R"({"type":"object"})");
+}
+
+TEST(preparation_of_constraints, references_in_the_schema_of_a_tool_are_its_own) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.speak_hermes();
+  const auto tool = [](const std::string& name) {
+    return R"({"type":"function","function":{"name":")" + name +
+           R"(","strict":true,"parameters":{"$defs":{"item":{"const":"of )" + name +
+           R"("}},"type":"object","properties":{"a":{"$ref":"#/$defs/item"}},"required":["a"]}}})";
+  };
+  ASSERT_TRUE(
+      prepare_chat(edge.context, {},
+                   R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)" +
+                       tool("f") + "," + tool("g") + "]}"));
+  ASSERT_EQ(model.compiled.size(), 1U);
+  const auto ebnf = grammar::schema_to_ebnf(model.compiled[0].text);
+  ASSERT_TRUE(ebnf) << ebnf.error().message();
+  for (const auto* text : {"of\\u0020f", "of\\u0020g"})
+    EXPECT_NE(ebnf->find(text), std::string::npos) << *ebnf;
 }
 
 TEST(preparation_of_constraints, nothing_is_compiled_for_a_request_that_is_refused_for_something_else) {

@@ -118,6 +118,14 @@ TEST(harmony_split, drops_what_follows_the_last_call_that_is_allowed) {
   EXPECT_EQ(test::told(test::read(plan, {call + call + "b"})), "call_0 now({})");
 }
 
+TEST(harmony_split, a_call_that_is_cut_before_its_arguments_has_none) {
+  for (const std::string behind : {"", " "}) {
+    const auto text = "<|channel|>commentary to=functions.now<|message|>" + behind;
+    EXPECT_EQ(test::told(test::read(harmony_plan(), {text}, true)), "call_0 now()");
+    EXPECT_EQ(test::told(test::read(harmony_plan(), {text}, false)), "call_0 now({})");
+  }
+}
+
 TEST(harmony_split, passes_text_and_arguments_on_as_they_arrive) {
   output_pipeline pipeline(harmony_plan(), [] { return std::string("id"); });
   EXPECT_EQ(test::told(pipeline.feed("<|channel|>analysis<|message|>a b")), "thinks:a b");

@@ -57,6 +57,28 @@ const spelled_output outputs[] = {
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
      "call_0 weather({\"city\": \"Ul)"}, // cut by the token limit
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"argu", "call_0 weather()"},
+    // Arguments as a text: cut, within an escape, of no JSON, half a character; or something else.
+    {call_syntax::hermes, R"(<tool_call>{"name": "weather", "arguments": "{\"city\": \"Ul)",
+     R"(call_0 weather({"city": "Ul))"},
+    {call_syntax::hermes, R"(<tool_call>{"name": "weather", "arguments": "{\"city\": \"U\u00f)",
+     R"(call_0 weather({"city": "U))"},
+    {call_syntax::hermes, R"(<tool_call>{"name": "weather", "arguments": "{city: Ulm"}</tool_call>)",
+     "call_0 weather({city: Ulm)"},
+    {call_syntax::hermes,
+     R"(<tool_call>{"name": "weather", "arguments": "{\"city\": \"\ud800\"}"}</tool_call>)",
+     R"(call_0 weather("{\"city\": \"\ud800\"}"))"},
+    {call_syntax::hermes, R"(<tool_call>{"name": "weather", "arguments": ["Ulm"]}</tool_call>)",
+     R"(call_0 weather(["Ulm"]))"},
+    {call_syntax::hermes, R"(<tool_call>{"arguments": "x", "name": "weather"}</tool_call>)",
+     "call_0 weather(x)"},
+    {call_syntax::hermes, R"(<tool_call>{"name": "now", "arguments": null}</tool_call>)", "call_0 now({})"},
+    {call_syntax::hermes, R"(<tool_call>{"name": "now", "arguments": nul)", "call_0 now(nul)"},
+    {call_syntax::llama3, R"({"name": "now", "parameters": "{\"a\")", R"(call_0 now({"a"))"},
+    {call_syntax::mistral, R"([TOOL_CALLS][{"name": "now", "arguments": "{\"a\")", R"(call_0 now({"a"))"},
+    {call_syntax::mistral, "[TOOL_CALLS]now[ARGS]and{}", "[TOOL_CALLS]now[ARGS]and{}"},
+    {call_syntax::mistral, "[TOOL_CALLS]now[ARGS] {}", "call_0 now({})"},
+    {call_syntax::mistral, "[TOOL_CALLS] [ \n, 1]", "[TOOL_CALLS] [ \n, 1]"},
+    {call_syntax::mistral, "[TOOL_CALLS][ {\"name\": 1}]", "[TOOL_CALLS][ {\"name\": 1}]"},
     {call_syntax::qwen3_coder,
      "<tool_call><function=weather><parameter=city>\nUlm\n</parameter>\n<parameter=note>\nIt \"r",
      "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r)"},
@@ -193,7 +215,7 @@ TEST(output_pipeline, passes_on_what_nothing_looks_for) {
   output_pipeline pipeline;
   EXPECT_TRUE(pipeline.finds_nothing());
   EXPECT_EQ(pipeline.feed(" <think>x "), as_text(" <think>x "));
-  EXPECT_TRUE(pipeline.finish().empty());
+  EXPECT_TRUE(pipeline.finish(false).empty());
 }
 
 TEST(output_pipeline, passes_arguments_on_as_they_arrive) {

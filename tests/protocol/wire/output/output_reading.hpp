@@ -8,8 +8,10 @@
 
 namespace paceline::wire::test {
 
-/// All items of a text that arrives in `parts`, neighbours of the same kind joined.
-inline output_items read(const output_plan& plan, const std::vector<std::string>& parts) {
+/// All items of a text that arrives in `parts`, neighbours of the same kind joined. `is_cut`: the model has
+/// not ended it.
+inline output_items read(const output_plan& plan, const std::vector<std::string>& parts,
+                         bool is_cut = false) {
   int num_ids = 0;
   output_pipeline pipeline(plan, [&] { return "call_" + std::to_string(num_ids++); });
   output_items all;
@@ -21,7 +23,7 @@ inline output_items read(const output_plan& plan, const std::vector<std::string>
     }
   };
   for (const auto& part : parts) add(pipeline.feed(part));
-  add(pipeline.finish());
+  add(pipeline.finish(is_cut));
   return all;
 }
 
