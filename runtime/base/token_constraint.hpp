@@ -28,15 +28,15 @@ class constraint_cursor {
   virtual std::span<const std::uint32_t> allowed(std::span<const token_id> output,
                                                  std::span<const token_id> path) = 0;
 
-  /// How many of the leading tokens of `next` may follow `output` and `path` in that order.
+  /// How many of the leading tokens of `next` may follow `output` and `path` in that order. `output` and
+  /// `path` are judged by their text, whatever its division into tokens.
   virtual std::size_t num_allowed(std::span<const token_id> output, std::span<const token_id> path,
                                   std::span<const token_id> next) = 0;
 
-  /// Appends at most `max_tokens` tokens of the text that must follow `output`, whatever is chosen. There are
-  /// several ways to divide a text into tokens, so the output may have others. Appends nothing if several
-  /// texts may follow, or only the end. Returns the next token if what must follow is the beginning of its
-  /// text, and longer tokens begin so too: of those that may follow, the one that `output` had last, else the
-  /// shortest.
+  /// Appends at most `max_tokens` tokens of the text that must follow `output`, whatever is chosen. Appends
+  /// nothing if several texts may follow, or only the end. If a token that is longer than the rest of this
+  /// text may stand in place of the next one, that one is not appended but returned: as the one that `output`
+  /// used last, else the shortest.
   virtual std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                                 std::vector<token_id>& out) = 0;
 };

@@ -8,16 +8,6 @@
 
 namespace paceline::grammar {
 
-/// A grammar in EBNF, with first rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
-/// Every text that it allows obeys the schema; it does not allow all texts that do:
-/// - Members come in the order in which the schema names them, and those that it does not name come last.
-/// Members
-///   that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids them.
-/// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
-/// - "format" is enforced. Some forms of dates, times, mail addresses, host names and URIs are left out.
-/// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
-/// - In a text of more than 128 characters an escape counts as the characters that spell it.
-///
 /// What the conversion and compilation of schemas take. One schema may take as much as `most_schema_cost`.
 struct schema_cost {
   std::size_t steps = 0;          ///< of work, at most microseconds each
@@ -31,6 +21,16 @@ struct schema_cost {
 };
 inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 512U << 10U};
 
+/// A grammar in EBNF, with first rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
+/// Every text that it allows obeys the schema; it does not allow all texts that do:
+/// - Members come in the order in which the schema names them, and those that it does not name come last.
+///   Members that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids
+///   them.
+/// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
+/// - "format" is enforced. Some forms of dates, times, mail addresses, host names and URIs are left out.
+/// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
+/// - In a text of more than 128 characters an escape counts as the characters that spell it.
+///
 /// Errors name the place in the schema as a JSON pointer: errc::invalid_argument for what is no schema,
 /// errc::unsupported for a keyword that this code cannot enforce, and for schemas whose grammar is too large.
 /// `cost`, if not null: what it took, also where the schema is refused.

@@ -13,6 +13,22 @@
 
 namespace paceline::grammar {
 
+namespace {
+
+/// Of what must follow the library finds so many bytes at most (deploy/xgrammar.sh), and a token is
+/// determined by the first `window_bytes` of it.
+constexpr std::size_t most_found_bytes = 96, window_bytes = 64;
+
+/// A text that fills the window may end inside a character.
+std::string_view without_cut_character(std::string_view text) {
+  if (text.size() < window_bytes) return text;
+  while (!text.empty() && is_utf8_continuation(text.back())) text.remove_suffix(1);
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0x80) text.remove_suffix(1);
+  return text;
+}
+
+} // namespace
+
 token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts)
     : texts_(std::move(texts)), matcher_(grammar), mask_(num_mask_words(texts_->vocab_size)) {}
 
@@ -24,11 +40,19 @@ void token_cursor::keep(std::size_t num_tokens) {
   if (num_tokens < forced_at_) forced_.clear();
 }
 
+bool token_cursor::is_usable(token_id token) const {
+  return token.value >= 0 && static_cast<std::size_t>(token.value) < texts_->usable.size() &&
+         texts_->usable[static_cast<std::size_t>(token.value)];
+}
+
+bool token_cursor::is_text(token_id token) const {
+  return is_usable(token) &&
+         std::ranges::find(matcher_.GetStopTokenIds(), token.value) == matcher_.GetStopTokenIds().end();
+}
+
 bool token_cursor::accept(token_id token) {
   // The library writes a warning to the standard error stream for each of these.
-  if (token.value < 0 || static_cast<std::size_t>(token.value) >= texts_->usable.size() ||
-      !texts_->usable[static_cast<std::size_t>(token.value)] || matcher_.IsTerminated())
-    return false;
+  if (!is_usable(token) || matcher_.IsTerminated()) return false;
   if (!matcher_.AcceptToken(token.value)) return false;
   taken_.push_back(token);
   mask_state_ = mask_state::stale;
@@ -89,15 +113,17 @@ void token_cursor::fill_grammar_mask() {
 
 std::string_view token_cursor::forced_text() {
   if (matcher_.IsTerminated()) return {};
-  if (!forced_.empty()) { // looking it up costs time by its length, so it is looked up once
+  if (!forced_.empty()) {
     std::size_t used = 0;
     for (std::size_t i = forced_at_; i < taken_.size(); ++i)
       used += texts_->vocabulary.piece(taken_[i]).size();
-    if (used < forced_.size()) return std::string_view(forced_).substr(used);
+    const bool is_whole = forced_.size() < most_found_bytes;
+    if (used < forced_.size() && (is_whole || forced_.size() - used >= window_bytes))
+      return std::string_view(forced_).substr(used, window_bytes);
   }
   forced_ = matcher_.FindJumpForwardString();
   forced_at_ = taken_.size();
-  return forced_;
+  return std::string_view(forced_).substr(0, window_bytes);
 }
 
 std::optional<token_id> token_cursor::token_within_character(std::string_view text) const {
@@ -109,31 +135,31 @@ std::optional<token_id> token_cursor::token_within_character(std::string_view te
     const auto at =
         std::lower_bound(sorted.begin(), sorted.end(), wanted,
                          [](const auto& entry, std::string_view value) { return entry.second < value; });
-    if (at != sorted.end() && at->second == wanted && texts_->usable[static_cast<std::size_t>(at->first)])
+    if (at != sorted.end() && at->second == wanted && is_text(token_id{at->first}))
       return token_id{at->first};
   }
   return std::nullopt;
 }
 
-std::optional<token_id> token_cursor::first_of_forced_text() {
-  // A token depends on what follows it closely, so the beginning is enough. It is divided anew for each
-  // token: a token must not depend on where the cursor was before.
-  constexpr std::size_t most_bytes = 64;
+token_cursor::forced_token token_cursor::find_forced_token() {
+  // The beginning is enough, because a token depends only on what follows it closely. It is divided anew for
+  // each token: what is allowed must not depend on where the cursor was before.
   const auto text = forced_text();
-  if (text.empty()) return std::nullopt;
-  if (is_utf8_continuation(text.front())) return token_within_character(text);
-  std::size_t size = std::min(text.size(), most_bytes);
-  while (size > 0 && size < text.size() && is_utf8_continuation(text[size])) --size;
-  const auto tokens = tokens_of(std::string(text.substr(0, size)));
-  if (tokens.empty() || !texts_->usable[static_cast<std::size_t>(tokens.front().value)]) return std::nullopt;
-  return tokens.front();
+  if (text.empty()) return {};
+  std::optional<token_id> first;
+  if (is_utf8_continuation(text.front())) {
+    first = token_within_character(text);
+  } else {
+    const auto tokens = tokens_of(std::string(without_cut_character(text)));
+    if (!tokens.empty()) first = tokens.front();
+  }
+  if (!first || !is_text(*first)) return {};
+  return {first, text.size() == window_bytes || !has_longer(text)};
 }
 
 std::optional<token_id> token_cursor::only_token() {
-  const auto first = first_of_forced_text();
-  if (!first) return std::nullopt;
-  const bool is_last = texts_->vocabulary.piece(*first).size() == forced_text().size();
-  return is_last && has_longer(*first) ? std::nullopt : first;
+  const auto found = find_forced_token();
+  return found.is_only ? found.first : std::nullopt;
 }
 
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
@@ -194,14 +220,14 @@ std::vector<token_id> token_cursor::tokens_of(const std::string& text) const {
   return tokens;
 }
 
-bool token_cursor::has_longer(token_id token) {
-  const std::string_view text = texts_->vocabulary.piece(token);
+bool token_cursor::has_longer(std::string_view text) {
   const auto& sorted = texts_->info.GetSortedDecodedVocab();
   auto at = std::upper_bound(sorted.begin(), sorted.end(), text,
                              [](std::string_view value, const auto& entry) { return value < entry.second; });
-  fill_grammar_mask();
-  for (; at != sorted.end() && std::string_view(at->second).starts_with(text); ++at)
+  for (; at != sorted.end() && std::string_view(at->second).starts_with(text); ++at) {
+    fill_grammar_mask();
     if (has_bit(mask_, static_cast<std::size_t>(at->first))) return true;
+  }
   return false;
 }
 
@@ -221,13 +247,11 @@ std::optional<token_id> token_cursor::append_forced(std::span<const token_id> ou
   try {
     if (!move_to(output, {})) return std::nullopt;
     for (; max_tokens > 0; --max_tokens) {
-      const auto only = only_token();
-      if (!only) {
-        const auto first = first_of_forced_text();
-        return first ? std::optional(usual_in_place_of(*first, output)) : std::nullopt;
-      }
-      if (!accept(*only)) return std::nullopt;
-      out.push_back(*only);
+      const auto found = find_forced_token();
+      if (!found.first) return std::nullopt;
+      if (!found.is_only) return usual_in_place_of(*found.first, output);
+      if (!accept(*found.first)) return std::nullopt;
+      out.push_back(*found.first);
     }
   } catch (const std::exception&) {
     // No draft is as good as any.

@@ -42,16 +42,21 @@ class token_cursor final : public constraint_cursor {
   /// allows.
   void fill_mask();
   void fill_grammar_mask();
-  /// What must follow, whatever is chosen. Valid until the next token.
+  /// What must follow, whatever is chosen; its beginning, if it is long. Valid until the next token.
   std::string_view forced_text();
-  /// The first token of what must follow; none if several texts may, or if longer tokens than it may.
+  struct forced_token {
+    std::optional<token_id> first; ///< of what must follow
+    bool is_only = false; ///< no token that is longer than all that must follow may stand in its place
+  };
+  forced_token find_forced_token();
+  /// The only token that may follow, if one text must; else none.
   std::optional<token_id> only_token();
-  /// The token that begins what must follow.
-  std::optional<token_id> first_of_forced_text();
   /// The longest token that has the beginning of `text`, which is the rest of a character, and nothing more.
   std::optional<token_id> token_within_character(std::string_view text) const;
-  /// Whether a longer token than `token` may stand in its place.
-  bool has_longer(token_id token);
+  /// Whether a token may follow that begins with `text` and is longer.
+  bool has_longer(std::string_view text);
+  bool is_usable(token_id token) const;
+  bool is_text(token_id token) const; ///< usable, and not one that ends the output
   /// The last token of `output` that begins like `token` and may stand in its place, else `token`.
   token_id usual_in_place_of(token_id token, std::span<const token_id> output);
   std::vector<token_id> tokens_of(const std::string& text) const;

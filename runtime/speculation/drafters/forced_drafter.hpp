@@ -6,8 +6,7 @@ namespace paceline::speculation {
 
 /// Kind "forced": what the request's constraint leaves no choice about, such as the names of a JSON schema
 /// ("jump-forward decoding": Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language Model
-/// Programs", section 4). As draft tokens it is verified like any other draft, so the output keeps the
-/// target's own division of the text into tokens.
+/// Programs", section 4). It is verified, scored and committed like any other draft.
 ///
 /// Between forced texts there is little choice, such as the white space of JSON. There the draft goes on with
 /// up to three guesses in a row: the token that followed the same tokens last time, if the constraint allows

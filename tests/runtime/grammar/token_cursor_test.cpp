@@ -210,6 +210,36 @@ TEST_F(cursors, divide_a_long_text_that_must_follow) {
   EXPECT_EQ(forced, output);
 }
 
+TEST_F(cursors, leave_the_division_open_where_a_token_is_longer_than_what_must_follow) {
+  const auto constraint = compile(kind::choice, R"(["name", "namx"])");
+  const auto next = allowed_tokens(*constraint->begin(), {});
+  EXPECT_NE(std::ranges::find(next, tokens_of("name").front()), next.end())
+      << "\"nam\" must follow, and one token is \"name\"";
+  EXPECT_NE(std::ranges::find(next, token_id{'n'}), next.end());
+  const auto only = compile(kind::choice, R"(["namexyz", "namexzz"])");
+  EXPECT_EQ(allowed_tokens(*only->begin(), {}), tokens_of("name")) << "no token has all of \"namex\"";
+}
+
+TEST_F(cursors, need_no_end_of_what_must_follow) {
+  std::string doubled = "root ::= \"x\" r0\n";
+  for (int i = 0; i < 30; ++i)
+    doubled +=
+        "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " r" + std::to_string(i + 1) + "\n";
+  for (const std::string& text : {std::string("root ::= \"a\" root"), doubled + "r30 ::= \"y\""}) {
+    const auto constraint = compile(kind::ebnf, text);
+    const auto cursor = constraint->begin();
+    std::vector<token_id> output;
+    for (int i = 0; i < 300; ++i) {
+      const auto next = allowed_tokens(*cursor, output);
+      ASSERT_EQ(next.size(), 1U) << i;
+      output.push_back(next.front());
+    }
+    std::vector<token_id> forced;
+    constraint->begin()->append_forced({}, 300, forced);
+    EXPECT_EQ(forced, output);
+  }
+}
+
 TEST_F(cursors, tell_the_usual_token_where_a_longer_one_may_stand) {
   std::vector<token_id> forced;
   const auto ab = tokens_of("ab"), abc = tokens_of("abc");
