@@ -2,7 +2,7 @@
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, ask, logged, needs_page
+from chromium_page import answer_with, ask, logged, needs_page, playwright
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -89,13 +89,26 @@ def repeated(unit, length=200_000):
     return (unit * (length // len(unit) + 1))[:length]
 
 
+OTHERS = {
+    "runs of all lengths": "a".join("`" * count for count in range(1, 630)), "a heading's blanks": "# a" + " " * 200_000 + "x",
+    "a heading's marks": "# a" + " #" * 100_000 + "x", "blanks below a bar": "|\n" + " " * 200_000 + "x", "one run": "~" * 200_000 + "`",
+    "stress that opens and closes": "*a " * 33_000 + "a* " * 33_000, "stress of two kinds": "*a **a " * 14_000 + "a** a* " * 14_000,
+    "a row of cells": "a|b\n-|-\n" + "|a" * 150_000, "empty items": "-\n" * 150_000,
+}
+
+
+TIMED = RENDER.replace("const made", "const began = performance.now();\n  const made") % "console.log(performance.now() - began);"
+
+
 def test_no_text_takes_long(page):
-    """Of 200 kB, or one would hang the tab."""
-    texts = [repeated(unit) for unit in REPEATED] + [
-        "a".join("`" * count for count in range(1, 630)), "# a" + " " * 200_000 + "x", "# a" + " #" * 100_000 + "x", "|\n" + " " * 200_000 + "x",
-        "~" * 200_000 + "`", "*a " * 33_000 + "a* " * 33_000, "*a **a " * 14_000 + "a** a* " * 14_000, "a|b\n-|-\n" + "|a" * 150_000, "-\n" * 150_000,
-    ]
-    assert logged(page, RENDER % "console.log(made.length);", texts) == str(len(texts))
+    """Of 200 kB, or one would hang the tab. The slowest takes half a second where others use the machine, too; the limit is
+    for the best of three, so that only what is slow itself fails."""
+    for name, text in [(repr(unit), repeated(unit)) for unit in REPEATED] + list(OTHERS.items()):
+        try:
+            is_fast = any(float(logged(page, TIMED, [text])) < 3000 for _ in range(3))
+        except playwright.TimeoutError:
+            pytest.fail(f"{name} hangs")
+        assert is_fast, name
 
 
 def test_elements_are_nested_no_deeper_than_a_browser_draws(page):
