@@ -113,13 +113,22 @@ def test_a_conversation_that_is_not_kept_is_told(page):
 def test_a_conversation_that_is_removed_stays_away(page):
     configure(page, max_tokens=1500, temperature=0)
     page.on("dialog", lambda dialog: dialog.accept())
-    for remove in [lambda: page.get_by_role("button", name=f"Remove “{LONG}”").click(), lambda: page.get_by_role("button", name="Clear history").click()]:
+    page.evaluate("""async () => {
+      const { ReplyView } = await import('/page/reply_view.js');
+      const run = ReplyView.prototype.run;
+      window.ended = 0;
+      ReplyView.prototype.run = async function (...all) {
+        await run.apply(this, all);
+        setTimeout(() => ++window.ended);
+      };
+    }""")
+    removals = [lambda: page.get_by_role("button", name=f"Remove “{LONG}”").click(), lambda: page.get_by_role("button", name="Clear history").click()]
+    for number, remove in enumerate(removals):
         send(page, LONG)
         page.locator(".turn.assistant .token").nth(3).wait_for()
         assert len(kept(page)) == 1
-        with page.expect_event("requestfailed"):  # its end has reached the page, too
-            remove()
-        page.wait_for_timeout(200)
+        remove()
+        wait_until(page, f"window.ended === {number + 1}")  # the reply's end has reached the chat, too
         assert kept(page) == [] and page.locator(".turn").count() == 0 and page.locator("#history_box").is_hidden()
 
 
@@ -192,7 +201,9 @@ def test_two_tabs_lose_nothing_of_each_other(page):
     other.locator("#served", has_text="context of").wait_for()
     answer_with(other, canned_reply.one_of_each())
     ask(other, "Beside")
+    wait_until(page, "localStorage.getItem('paceline.history').includes('Beside')")  # tabs of several processes see it later
     ask(page, "The second")
+    wait_until(page, "document.querySelector('#stop').hidden")
     texts = [[message["content"] for message in one["messages"] if message["role"] == "user"] for one in kept(page)]
     assert texts == [["The first", "The second"], ["The first", "Beside"]]
     for tab in (page, other):  # both list both
@@ -212,9 +223,16 @@ def test_the_focus_stays_in_the_history(page):
         page.get_by_role("button", name="New chat").click()
     page.get_by_role("button", name="One", exact=True).click()
     label = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-    send(page, "More")
+    page.unroute("**/v1/chat/completions")
+    held = []
+    page.route("**/v1/chat/completions", lambda route: held.append(route))
+    with page.expect_request("**/v1/chat/completions"):
+        send(page, "More")
     page.get_by_role("button", name="Remove “Two”").focus()
+    page.evaluate("window.line = document.activeElement")
+    held[0].fulfill(body=canned_reply.one_of_each(), content_type="text/event-stream")
     reply(page, 1)
+    wait_until(page, "!window.line.isConnected")  # the list is made again at the end of the reply
     assert page.evaluate(label) == "Remove “Two”"
     page.keyboard.press("Enter")
     assert page.locator("#history li").count() == 2 and page.evaluate(label) in ("Remove “One”", "Remove “Three”")

@@ -100,13 +100,15 @@ def test_a_silent_server_is_asked_again(page, start_daemon):
 def test_it_outlives_its_server(page, tmp_path):
     slow = {"models.0.hash.pass_work": 3_000_000}
     first = Daemon(tmp_path, **slow)
-    page.goto(first.url)
-    page.locator("#served", has_text="hash, context of").wait_for()
-    configure(page, max_tokens=1500)
-    send(page, "Hello")
-    page.locator(".turn.assistant .token").nth(3).wait_for()
-    first.process.send_signal(signal.SIGKILL)
-    first.process.communicate(timeout=30)
+    try:
+        page.goto(first.url)
+        page.locator("#served", has_text="hash, context of").wait_for()
+        configure(page, max_tokens=1500)
+        send(page, "Hello")
+        page.locator(".turn.assistant .token").nth(3).wait_for()
+    finally:
+        first.process.send_signal(signal.SIGKILL)
+        first.process.communicate(timeout=30)
     turn = reply(page)
     assert turn.locator(".ending").inner_text() == "Failed: the connection was lost before the reply was complete."
     assert turn.locator(".token").count() > 3
