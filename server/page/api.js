@@ -28,18 +28,19 @@ async function failureOf(reply) {
   const needsKey = reply.status === 401;
   try {
     const { message, code } = (await reply.json()).error;
-    return Object.assign(new Error(message), { code, needsKey });
+    if (typeof message === 'string') return Object.assign(new Error(message), { code, needsKey });
   } catch {
-    return Object.assign(new Error(`the server answered with status ${reply.status}`), { needsKey });
+    // Not this server's JSON: the status has to do.
   }
+  return Object.assign(new Error(`the server answered with status ${reply.status}`), { needsKey });
 }
 
 /** The models, the default one first. Fails with `needsKey` where a key is missing or wrong, with `code` "loading" too early. */
 export async function listModels(key) {
   const reply = await ask('v1/models', { headers: headersOf(key), signal: AbortSignal.timeout(patience) });
   if (!reply.ok) throw await failureOf(reply);
-  const { data } = await reply.json().catch(() => ({}));
-  if (!(data?.length > 0)) throw new Error('the server lists none');
+  const data = (await reply.json().catch(() => undefined))?.data;
+  if (!Array.isArray(data) || data.length === 0) throw new Error('the server lists none');
   return data;
 }
 

@@ -2,7 +2,7 @@
 import { requestOf } from './api.js';
 import { announce, byId, copyText, el } from './dom.js';
 import { Follower } from './follow.js';
-import { clearHistory, forgetConversation, loadHistory, newId, onHistoryChange, saveConversation } from './history.js';
+import { clearHistory, forgetConversation, isRemoved, loadHistory, newId, onHistoryChange, saveConversation } from './history.js';
 import { Reply } from './reply.js';
 import { ReplyView } from './reply_view.js';
 
@@ -34,7 +34,7 @@ export class Chat {
     byId('new_chat').addEventListener('click', () => this.begin());
     byId('clear_history').addEventListener('click', () => {
       if (!confirm('Remove all conversations from this browser?')) return;
-      clearHistory();
+      clearHistory(this.conversation);
       this.begin();
     });
     addEventListener('pagehide', () => this.leave());
@@ -73,13 +73,14 @@ export class Chat {
     this.follower.toEnd();
   }
 
-  /** Ends the reply that arrives, and keeps what is there of it. */
+  /** Ends the reply that arrives, and keeps what is there of it. Returns whether its conversation still exists. */
   leave() {
     const { running } = this;
     this.running = undefined;
     running?.abort();
-    running?.finish();
+    const exists = running?.finish() ?? true;
     this.showRunning(false);
+    return exists;
   }
 
   welcome() {
@@ -183,37 +184,42 @@ export class Chat {
     announce('The reply begins.');
     this.showKept(saveConversation(conversation));
     this.listHistory();
+    let exists = true;
     try {
       await view.run(running.signal, () => this.follower.grown());
     } finally {
-      if (running === this.running) this.leave(); // else another conversation was opened, which has ended this reply
+      if (running === this.running) exists = this.leave(); // else another conversation was opened, which has ended this reply
       this.listHistory();
     }
     if (conversation !== this.conversation) return;
     if (reply.finish === 'failed') view.addAction('Try again', () => this.send(text));
-    this.next(reply);
+    this.next(exists && reply.finish !== 'failed' && reply.finish !== 'stopped');
   }
 
-  /** A reply that arrives: {signal, abort, finish}; the last one adds what is there to the conversation, once. */
+  /**
+   * A reply that arrives: {signal, abort, finish}. The last one adds what is there to the conversation, once, and
+   * returns false if somebody has removed that.
+   */
   begun(conversation, reply, message) {
     const controller = new AbortController();
     let isFinished = false;
     const finish = () => {
-      if (isFinished) return;
+      if (isFinished) return true;
       isFinished = true;
       reply.end('stopped');
       conversation.messages.push({ ...message, content: reply.answer, reply: reply.toData() });
-      const isKept = saveConversation(conversation, true);
+      const exists = !isRemoved(conversation);
+      const isKept = exists && saveConversation(conversation);
       if (conversation === this.conversation) this.showKept(isKept);
+      return exists;
     };
     return { signal: controller.signal, abort: () => controller.abort(), finish };
   }
 
-  /** After a reply that was cut off, what waits may no longer be meant: it goes back into the box. */
-  next(reply) {
+  /** Sends what waits. After a reply that was cut off or removed it may no longer be meant, and goes back into the box. */
+  next(isMeant) {
     if (this.queue.length === 0) return;
-    const isWhole = reply.finish !== 'failed' && reply.finish !== 'stopped';
-    if (isWhole) {
+    if (isMeant) {
       const text = this.queue.shift();
       this.listQueue();
       this.send(text);

@@ -20,22 +20,33 @@ export function editOf(file, change) {
 }
 
 /**
- * The file in a reply to the edit of `file`: what its first code block contains, or all of it. A block ends at the first
- * line that closes it, if the model took the long fence that it was given. A shorter one may also stand in the file, so
- * then the block ends at the last line that may close it.
+ * The first line that closes a block whose fence has `length` backticks, or -1. A fence with a name opens a block
+ * within it, a bare one closes what is open.
+ */
+function closeOf(lines, length) {
+  let depth = 1;
+  return lines.findIndex((line) => {
+    const [, ticks, name] = /^(`*)([^`]*)$/.exec(line) ?? ['', '', ''];
+    if (ticks.length < length) return false;
+    depth += name.trim() ? 1 : -1;
+    return depth === 0;
+  });
+}
+
+/**
+ * The file in a reply to the edit of `file`: what its first code block contains, or all of it. Blocks within that one
+ * are counted, so that it ends where it is closed, whatever follows. They cannot be counted where the file has bare
+ * ones as long as the reply's fence, or where nothing closes the block: then it ends at the last bare fence.
  */
 export function fileIn(answer, file) {
   const lines = answer.split('\n');
   const begin = lines.findIndex((line) => /^`{3,}[^`]*$/.test(line));
   if (begin < 0) return answer;
   const { length } = /^`+/.exec(lines[begin])[0];
-  const closes = (line) => {
-    const bare = line.trimEnd();
-    return bare.length >= length && /^`+$/.test(bare);
-  };
-  const isOurs = length > 3 && length >= fenceFor(file).length;
   const rest = lines.slice(begin + 1);
-  const end = isOurs ? rest.findIndex(closes) : rest.findLastIndex(closes);
+  const isBare = (line) => /^`+\s*$/.test(line) && line.trimEnd().length >= length;
+  const close = closeOf(file.split('\n'), length) < 0 ? closeOf(rest, length) : -1;
+  const end = close < 0 ? rest.findLastIndex(isBare) : close;
   return end < 0 ? rest.join('\n') : rest.slice(0, end).map((line) => `${line}\n`).join('');
 }
 

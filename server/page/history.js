@@ -1,7 +1,9 @@
 // Conversations kept in this browser: a bounded number of bounded size, the newest first. All tabs share them.
 
 const storeName = 'paceline.history';
+const removedName = 'paceline.removed';
 const maxConversations = 30;
+const maxRemoved = 100;
 const maxLetters = 1_500_000; // of all; browsers allow about 5 million
 
 export function newId() {
@@ -25,31 +27,29 @@ function isConversation(one) {
 
 /**
  * Puts a conversation first. Where room is short, old replies lose their rounds, then old conversations go. One that
- * another tab has changed stays as it is there, and this one becomes another conversation.
- * @param mustBeKept do nothing if it is not kept any more: somebody has removed it
+ * another tab has changed or removed stays as it is there, and this one becomes another conversation.
  * @returns whether it is kept now
  */
-export function saveConversation(conversation, mustBeKept = false) {
+export function saveConversation(conversation) {
   const kept = loadHistory();
   const old = kept.find(({ id }) => id === conversation.id);
-  if (mustBeKept && !old) return false;
-  const isForeign = old && old.version !== conversation.version;
+  const isForeign = old ? old.version !== conversation.version : isRemoved(conversation);
   const change = { id: isForeign ? newId() : conversation.id, version: newId() };
   const others = kept.filter(({ id }) => id !== change.id);
-  const list = [{ ...conversation, ...change }, ...others].slice(0, maxConversations);
-  for (let room = maxLetters; room > 1000; room /= 2) {
-    const text = textOf(list, room);
-    if (text === undefined) return false;
-    if (store(text)) {
+  let list = fitted([{ ...conversation, ...change }, ...others].slice(0, maxConversations), maxLetters);
+  while (list) {
+    const text = JSON.stringify(list);
+    if (store(storeName, text)) {
       Object.assign(conversation, change);
       return true;
     }
+    list = fitted(list, Math.floor(text.length * 0.9)); // other pages of this address have taken the room
   }
   return false;
 }
 
-/** JSON of what there is room for; undefined if there is none even for the first conversation alone. */
-function textOf(list, room) {
+/** What there is room for, as JSON; undefined if there is none even for the first conversation alone. */
+function fitted(list, room) {
   const left = list.map((one) => ({ ...one, messages: [...one.messages] }));
   let length = JSON.stringify(left).length;
   for (const { messages } of left.toReversed()) {
@@ -60,28 +60,51 @@ function textOf(list, room) {
     }
   }
   while (length > room && left.length > 1) length -= JSON.stringify(left.pop()).length + 1;
-  return length > room ? undefined : JSON.stringify(left);
+  return length > room ? undefined : left;
 }
 
-function store(text) {
+function store(name, text) {
   try {
-    localStorage.setItem(storeName, text);
+    localStorage.setItem(name, text);
     return true;
   } catch {
     return false;
   }
 }
 
-export function forgetConversation(id) {
-  store(JSON.stringify(loadHistory().filter((one) => one.id !== id)));
+/** Ids of conversations that were removed, the latest first. Those that had to make room are not among them. */
+function removedIds() {
+  try {
+    const ids = JSON.parse(localStorage.getItem(removedName));
+    return Array.isArray(ids) ? ids : [];
+  } catch {
+    return [];
+  }
 }
 
-export function clearHistory() {
+function addRemoved(ids) {
+  store(removedName, JSON.stringify([...ids, ...removedIds()].slice(0, maxRemoved)));
+}
+
+/** Whether somebody has removed a conversation, here or in another tab. */
+export function isRemoved({ id }) {
+  return removedIds().includes(id);
+}
+
+export function forgetConversation(id) {
+  store(storeName, JSON.stringify(loadHistory().filter((one) => one.id !== id)));
+  addRemoved([id]);
+}
+
+/** Removes all that is kept, and `open`, which may wait for a reply. */
+export function clearHistory(open) {
+  const ids = loadHistory().map(({ id }) => id);
   try {
     localStorage.removeItem(storeName);
   } catch {
     // Storage is switched off: there is nothing to remove.
   }
+  addRemoved([open.id, ...ids]);
 }
 
 /** Calls `act` when another tab has changed what is kept. */

@@ -4,6 +4,7 @@ import { el } from './dom.js';
 
 const maxNested = 16; // elements in each other; marks that are deeper stay as they are written
 const maxAddress = 2000;
+const isWord = /[\p{L}\p{N}_]/u;
 const punctuation = /[!-/:-@[-`{-~]/;
 const begins = /[\\`*_~[\]]|https?:\/\//g;
 const address = /[^\s<>()[\]"'`]{0,2000}/y;
@@ -52,6 +53,7 @@ class Reader {
     this.text = text;
     this.pieces = [];
     this.plain = 0; // from here on, text waits to become a piece
+    this.escaped = undefined; // the last place after a backslash that is no mark
     this.runs = []; // of stress that are not paired yet
     this.brackets = []; // that are open
     this.ticks = undefined; // length of a run of backticks to {places, next}
@@ -96,7 +98,7 @@ class Reader {
   takeEscape(at) {
     if (!punctuation.test(this.text[at + 1] ?? '')) return at + 1;
     this.endText(at);
-    this.plain = at + 1;
+    this.plain = this.escaped = at + 1;
     return at + 2;
   }
 
@@ -128,7 +130,7 @@ class Reader {
   }
 
   takeBracket(at) {
-    const isImage = at > this.plain && this.text[at - 1] === '!';
+    const isImage = at > this.plain && this.text[at - 1] === '!' && this.escaped !== at - 1;
     const from = isImage ? at - 1 : at;
     this.endText(from);
     this.brackets.push({ piece: this.pieces.length, at, numRuns: this.runs.length });
@@ -181,7 +183,7 @@ class Reader {
     const letter = text[at];
     if (letter === '~' && end - at !== 2) return end;
     const [before, after] = [text[at - 1] ?? ' ', text[end] ?? ' '];
-    const isIn = (neighbour) => letter === '_' && /\w/.test(neighbour); // snake_case
+    const isIn = (neighbour) => letter === '_' && isWord.test(neighbour); // snake_case
     const canOpen = !/\s/.test(after) && !isIn(before);
     const canClose = !/\s/.test(before) && !isIn(after);
     if (!canOpen && !canClose) return end;

@@ -25,8 +25,9 @@ export function renderMarkdown(parent, source, start, end, put, known = []) {
   const made = blocks.map((block, index) => {
     const old = known[index];
     const text = source.slice(block.start, block.end);
-    // The last block may be unfinished, and its tokens may still change.
-    const isSame = index < blocks.length - 1 && old?.start === block.start && old.source === text;
+    // The last block, now or in the last call, may be unfinished, and its tokens may still change.
+    const isWhole = index < Math.min(blocks.length, known.length) - 1;
+    const isSame = isWhole && old.start === block.start && old.source === text;
     return { start: block.start, end: block.end, source: text, node: isSame ? old.node : block.render(put) };
   });
   let next = parent.firstChild;
@@ -93,7 +94,7 @@ const fence = {
     const { indent, ticks, language } = fenceOf(lines[from].text);
     const isEnd = ({ text }) => {
       const bare = text.trim();
-      return bare.length >= ticks.length && bare === ticks[0].repeat(bare.length);
+      return bare.length >= ticks.length && bare === ticks[0].repeat(bare.length) && marks.fence.test(text);
     };
     const end = countWhile(lines, from + 1, (line) => !isEnd(line));
     const inner = lines.slice(from + 1, end).map((line) => withoutPrefix(line, leading(line, indent)));

@@ -85,7 +85,7 @@ export class Settings {
     this.form.reset();
     this.control('key').value = key;
     this.control('model').value = model;
-    this.wanted = {};
+    this.wanted = { model: this.wanted.model }; // also where there is no list of models yet
     this.changed(this.control('model'));
   }
 

@@ -65,6 +65,19 @@ SAVE = """async (conversation) => {
 }"""
 
 
+# What other pages of this address keep: all the room that is left.
+FILL = """() => {
+  const text = 'x'.repeat(5_200_000);
+  for (let length = 5_200_000; length > 100; length = Math.floor(length * 0.99)) {
+    try {
+      localStorage.setItem(`other${length}`, text.slice(0, length));
+    } catch {
+      // too long
+    }
+  }
+}"""
+
+
 def of_length(name, length):
     return {"id": name, "title": name, "messages": [{"role": "user", "content": "x" * length}]}
 
@@ -73,19 +86,17 @@ def test_what_has_no_room_leaves_the_others(page):
     assert page.evaluate(SAVE, of_length("small", 1000))
     assert not page.evaluate(SAVE, of_length("large", 1_600_000))
     assert [one["id"] for one in kept(page)] == ["small"]
-    # What other pages of this address keep.
-    page.evaluate("""() => {
-      let text = 'x'.repeat(5_200_000);
-      for (let length = 5_200_000; length > 100; length = Math.floor(length * 0.99)) {
-        try {
-          localStorage.setItem(`other${length}`, text.slice(0, length));
-        } catch {
-          // too long
-        }
-      }
-    }""")
+    page.evaluate(FILL)
     assert not page.evaluate(SAVE, of_length("unlucky", 100_000))
     assert [one["id"] for one in kept(page)] == ["small"]
+
+
+def test_no_more_is_given_up_than_there_is_no_room_for(page):
+    for number in range(10):
+        assert page.evaluate(SAVE, of_length(f"{number}", 100_000))
+    page.evaluate(FILL)
+    assert page.evaluate(SAVE, of_length("new", 100_000))
+    assert [one["id"] for one in kept(page)] == ["new"] + [f"{number}" for number in range(9, 1, -1)]
 
 
 def test_a_conversation_that_is_not_kept_is_told(page):
@@ -102,14 +113,69 @@ def test_a_conversation_that_is_not_kept_is_told(page):
 def test_a_conversation_that_is_removed_stays_away(page):
     configure(page, max_tokens=1500, temperature=0)
     page.on("dialog", lambda dialog: dialog.accept())
-    for remove in [lambda: page.get_by_role("button", name=f"Remove “{LONG}”").click(), lambda: page.get_by_role("button", name="Clear history").click()]:
+    page.evaluate("""async () => {
+      const { ReplyView } = await import('/page/reply_view.js');
+      const run = ReplyView.prototype.run;
+      window.ended = 0;
+      ReplyView.prototype.run = async function (...all) {
+        await run.apply(this, all);
+        setTimeout(() => ++window.ended);
+      };
+    }""")
+    removals = [lambda: page.get_by_role("button", name=f"Remove “{LONG}”").click(), lambda: page.get_by_role("button", name="Clear history").click()]
+    for number, remove in enumerate(removals):
         send(page, LONG)
         page.locator(".turn.assistant .token").nth(3).wait_for()
         assert len(kept(page)) == 1
-        with page.expect_event("requestfailed"):  # its end has reached the page, too
-            remove()
-        page.wait_for_timeout(200)
+        remove()
+        wait_until(page, f"window.ended === {number + 1}")  # the reply's end has reached the chat, too
         assert kept(page) == [] and page.locator(".turn").count() == 0 and page.locator("#history_box").is_hidden()
+
+
+def test_a_reply_of_a_conversation_that_had_to_make_room_is_kept(page):
+    configure(page, max_tokens=1500, temperature=0)
+    send(page, LONG)
+    page.locator(".turn.assistant .token").nth(3).wait_for()
+    for number in range(30):  # as another tab may do
+        page.evaluate(SAVE, of_length(f"{number}", 10))
+    assert LONG not in [one["title"] for one in kept(page)]
+    page.get_by_role("button", name="Stop").click()
+    reply(page)
+    wait_until(page, "document.querySelector('#stop').hidden")
+    assert [one["title"] for one in kept(page)][:2] == [LONG, "29"] and len(kept(page)[0]["messages"]) == 2
+
+
+def test_what_waits_in_a_conversation_that_another_tab_removes_is_not_sent(page):
+    held = []
+    page.route("**/v1/chat/completions", lambda route: held.append(route))
+    send(page, "The first")
+    send(page, "And then?")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name="Remove “The first”").click()
+    held[0].fulfill(body=canned_reply.one_of_each(), content_type="text/event-stream")
+    reply(page, 0)
+    wait_until(page, "document.querySelector('#stop').hidden")
+    assert kept(page) == [] and page.locator(".turn").count() == 2 and page.locator("#queue li").count() == 0
+    assert page.locator("#message").input_value() == "And then?" and page.locator("#not_kept").is_visible()
+    # Who goes on with what is on the screen begins another conversation.
+    page.unroute("**/v1/chat/completions")
+    answer_with(page, canned_reply.one_of_each())
+    page.locator("#message").press("Enter")
+    reply(page, 1)
+    wait_until(page, "document.querySelector('#stop').hidden")
+    assert len(held) == 1 and [len(one["messages"]) for one in kept(page)] == [4] and page.locator("#not_kept").is_hidden()
+
+
+def test_removed_conversations_are_remembered_in_bounded_room(page):
+    known = page.evaluate("""async () => {
+      const { forgetConversation, isRemoved } = await import('/page/history.js');
+      for (let index = 0; index < 150; ++index) forgetConversation(`${index}`);
+      const before = ['49', '50', '149'].map((id) => isRemoved({ id }));
+      localStorage.setItem('paceline.removed', '{"length": 3}');
+      return [...before, isRemoved({ id: '149' })];
+    }""")
+    assert known == [False, True, True, False]
 
 
 def test_opening_the_open_conversation_changes_nothing(page):
@@ -135,7 +201,9 @@ def test_two_tabs_lose_nothing_of_each_other(page):
     other.locator("#served", has_text="context of").wait_for()
     answer_with(other, canned_reply.one_of_each())
     ask(other, "Beside")
+    wait_until(page, "localStorage.getItem('paceline.history').includes('Beside')")  # tabs of several processes see it later
     ask(page, "The second")
+    wait_until(page, "document.querySelector('#stop').hidden")
     texts = [[message["content"] for message in one["messages"] if message["role"] == "user"] for one in kept(page)]
     assert texts == [["The first", "The second"], ["The first", "Beside"]]
     for tab in (page, other):  # both list both
@@ -155,9 +223,16 @@ def test_the_focus_stays_in_the_history(page):
         page.get_by_role("button", name="New chat").click()
     page.get_by_role("button", name="One", exact=True).click()
     label = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-    send(page, "More")
+    page.unroute("**/v1/chat/completions")
+    held = []
+    page.route("**/v1/chat/completions", lambda route: held.append(route))
+    with page.expect_request("**/v1/chat/completions"):
+        send(page, "More")
     page.get_by_role("button", name="Remove “Two”").focus()
+    page.evaluate("window.line = document.activeElement")
+    held[0].fulfill(body=canned_reply.one_of_each(), content_type="text/event-stream")
     reply(page, 1)
+    wait_until(page, "!window.line.isConnected")  # the list is made again at the end of the reply
     assert page.evaluate(label) == "Remove “Two”"
     page.keyboard.press("Enter")
     assert page.locator("#history li").count() == 2 and page.evaluate(label) in ("Remove “One”", "Remove “Three”")

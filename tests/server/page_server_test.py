@@ -1,4 +1,5 @@
 """The page at / while its server loads, is gone, and comes back."""
+import json
 import re
 import signal
 
@@ -60,13 +61,27 @@ def test_a_password_of_a_proxy_stays_in_the_address(page, daemon):
         assert f"{daemon.url}/v1" in page.locator("#snippet").inner_text()
 
 
-@pytest.mark.parametrize("body, words", [("<html>", "the server lists none"), ('{"data": []}', "the server lists none"), ("", "the server lists none")])
-def test_another_server_is_no_reason_to_wait_silently(page, daemon, body, words):
-    page.route("**/v1/models", lambda route: route.fulfill(body=body))
+@pytest.mark.parametrize("status, body, words", [
+    (200, "<html>", "the server lists none"), (200, '{"data": []}', "the server lists none"), (200, '{"data": "none"}', "the server lists none"),
+    (200, "null", "the server lists none"), (200, "", "the server lists none"), (500, '{"error": "Unauthorized"}', "the server answered with status 500"),
+    (500, '{"error": {"message": 3}}', "the server answered with status 500"), (502, "<html>", "the server answered with status 502"),
+])
+def test_another_server_is_no_reason_to_wait_silently(page, daemon, status, body, words):
+    page.route("**/v1/models", lambda route: route.fulfill(status=status, body=body))
     page.goto(daemon.url)
     page.locator("#served", has_text=f"No models: {words}. Asking again …").wait_for()
     page.unroute("**/v1/models")
     page.locator("#served", has_text="hash, context of").wait_for()
+
+
+def test_a_reset_keeps_the_model_while_there_is_no_list(page, daemon):
+    page.route("**/v1/models", lambda route: route.fulfill(body='{"data": []}'))
+    page.goto(daemon.url)
+    page.evaluate("localStorage.setItem('paceline.settings', JSON.stringify({ model: 'second', drafter: 'suffix', seed: '3' }))")
+    page.reload()
+    page.get_by_role("button", name="Reset settings").click()
+    assert json.loads(page.evaluate("localStorage.getItem('paceline.settings')")) == dict.fromkeys(
+        ["draft_length", "rule", "temperature", "seed", "max_tokens", "system"], "") | {"model": "second"}
 
 
 def test_a_silent_server_is_asked_again(page, start_daemon):
@@ -85,13 +100,15 @@ def test_a_silent_server_is_asked_again(page, start_daemon):
 def test_it_outlives_its_server(page, tmp_path):
     slow = {"models.0.hash.pass_work": 3_000_000}
     first = Daemon(tmp_path, **slow)
-    page.goto(first.url)
-    page.locator("#served", has_text="hash, context of").wait_for()
-    configure(page, max_tokens=1500)
-    send(page, "Hello")
-    page.locator(".turn.assistant .token").nth(3).wait_for()
-    first.process.send_signal(signal.SIGKILL)
-    first.process.communicate(timeout=30)
+    try:
+        page.goto(first.url)
+        page.locator("#served", has_text="hash, context of").wait_for()
+        configure(page, max_tokens=1500)
+        send(page, "Hello")
+        page.locator(".turn.assistant .token").nth(3).wait_for()
+    finally:
+        first.process.send_signal(signal.SIGKILL)
+        first.process.communicate(timeout=30)
     turn = reply(page)
     assert turn.locator(".ending").inner_text() == "Failed: the connection was lost before the reply was complete."
     assert turn.locator(".token").count() > 3

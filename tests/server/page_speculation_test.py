@@ -206,6 +206,13 @@ def test_an_edit_predicts_the_old_file(page):
     # The change added a block.
     ("# x\n", "```md\n# x\n```sh\nls\n```\nend\n```", "# x\n```sh\nls\n```\nend\n"),
     ("a ``` b\n", "````\na ``` c\n````", "a ``` c\n"),
+    # The reply has other blocks, too.
+    ("code\n", "Here:\n```py\ncode()\n```\nRun it with:\n```sh\npython a.py\n```\nBye", "code()\n"),
+    ("# x\n```sh\nls\n```\n", "```md\n# y\n```sh\nls\n```\n```\nRun:\n```sh\nls\n```\n", "# y\n```sh\nls\n```\n"),
+    # Bare blocks of the file look like the end of the reply's.
+    ("# x\n```\nls\n```\nend\n", "```md\n# y\n```\nls\n```\nend\n```\n", "# y\n```\nls\n```\nend\n"),
+    # Nothing closes the block: the last line that may do so.
+    ("# x\n", "```md\n# x\n```sh\nls\n```\nend", "# x\n```sh\nls\n"),
 ])
 def test_an_edited_file_is_taken_whole(page, file, answer, found):
     take = """async ([file, answer]) => {

@@ -2,7 +2,7 @@
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, ask, logged, needs_page
+from chromium_page import answer_with, ask, logged, needs_page, playwright
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -60,6 +60,8 @@ RENDER = """async (texts) => {
     ("***both*** **a *b* c** *a **b** c*", "<p><em><strong>both</strong></em> <strong>a <em>b</em> c</strong> <em>a <strong>b</strong> c</em></p>"),
     ("*a**b* **a* 2 * 3 * 4 ** snake_case_name __y__", "<p><em>a**b</em> *<em>a</em> 2 * 3 * 4 ** snake_case_name <strong>y</strong></p>"),
     ("**中文。**后 ~~~a~~~ ~~b~~", "<p><strong>中文。</strong>后 ~~~a~~~ <del>b</del></p>"),
+    ("слово_с_чертой été_là_ _ça_", "<p>слово_с_чертой été_là_ <em>ça</em></p>"),
+    (r"\![a](https://x) ![b](https://y)", '<p>!<a href="https://x/">a</a> <a href="https://y/">b</a></p>'),
     (r"\*a\* \[b](c) `\` \\", "<p>*a* [b](c) <code>\\</code> \\</p>"),
     ("``a`b`` `*c*` `d", "<p><code>a`b</code> <code>*c*</code> `d</p>"),
     ("*a [b*](http://c/) [d *e*](http://f/)", '<p>*a <a href="http://c/">b*</a> <a href="http://f/">d <em>e</em></a></p>'),
@@ -69,11 +71,26 @@ RENDER = """async (texts) => {
     ("# t *x* ##\n#\n# #", "<h4>t <em>x</em></h4><p>#</p><h4></h4>"),
     ("| a | b |\n|:-|-:|\n| | x\\|y |", "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td></td><td>x|y</td></tr></tbody></table></div>"),
     ("~~~js `x`\na\n~~~\n````\n```\n````", "<div><div><span>js</span></div><pre><code>a</code></pre></div><div><div><span>text</span></div><pre><code>```</code></pre></div>"),
+    ("```\na\n    ```\n   ```", "<div><div><span>text</span></div><pre><code>a\n    ```</code></pre></div>"),
     ("``` a`b\nc", "<p>``` a`b\nc</p>"),
     ("- a\n- b\n  - c\n\n    d", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p><p>d</p></li></ul></li></ul>"),
 ])
 def test_marks_within_marks(page, text, html):
     assert page.evaluate(RENDER % "return made[0];", [text]) == html
+
+
+def test_what_may_be_unfinished_is_made_again(page):
+    """The tokens of a reply's last block may still change, also without its text."""
+    kept = page.evaluate("""async () => {
+      const { renderMarkdown } = await import('/page/markdown.js');
+      const box = document.createElement('div');
+      const render = (text, known) => renderMarkdown(box, text, 0, text.length, (parent, start, end) => parent.append(text.slice(start, end)), known);
+      const first = render('one');
+      const second = render('one\\n\\ntwo', first);
+      const third = render('one\\n\\ntwo\\n\\nthree', second);
+      return [second[0].node === first[0].node, third[0].node === second[0].node, box.innerHTML];
+    }""")
+    assert kept == [False, True, "<p>one</p><p>two</p><p>three</p>"]
 
 
 # Each is repeated to 200 kB.
@@ -89,13 +106,26 @@ def repeated(unit, length=200_000):
     return (unit * (length // len(unit) + 1))[:length]
 
 
+OTHERS = {
+    "runs of all lengths": "a".join("`" * count for count in range(1, 630)), "a heading's blanks": "# a" + " " * 200_000 + "x",
+    "a heading's marks": "# a" + " #" * 100_000 + "x", "blanks below a bar": "|\n" + " " * 200_000 + "x", "one run": "~" * 200_000 + "`",
+    "stress that opens and closes": "*a " * 33_000 + "a* " * 33_000, "stress of two kinds": "*a **a " * 14_000 + "a** a* " * 14_000,
+    "a row of cells": "a|b\n-|-\n" + "|a" * 150_000, "empty items": "-\n" * 150_000,
+}
+
+
+TIMED = RENDER.replace("const made", "const began = performance.now();\n  const made") % "console.log(performance.now() - began);"
+
+
 def test_no_text_takes_long(page):
-    """Of 200 kB, or one would hang the tab."""
-    texts = [repeated(unit) for unit in REPEATED] + [
-        "a".join("`" * count for count in range(1, 630)), "# a" + " " * 200_000 + "x", "# a" + " #" * 100_000 + "x", "|\n" + " " * 200_000 + "x",
-        "~" * 200_000 + "`", "*a " * 33_000 + "a* " * 33_000, "*a **a " * 14_000 + "a** a* " * 14_000, "a|b\n-|-\n" + "|a" * 150_000, "-\n" * 150_000,
-    ]
-    assert logged(page, RENDER % "console.log(made.length);", texts) == str(len(texts))
+    """Of 200 kB, or one would hang the tab. The slowest takes half a second where others use the machine, too; the limit is
+    for the best of three, so that only what is slow itself fails."""
+    for name, text in [(repr(unit), repeated(unit)) for unit in REPEATED] + list(OTHERS.items()):
+        try:
+            is_fast = any(float(logged(page, TIMED, [text])) < 3000 for _ in range(3))
+        except playwright.TimeoutError:
+            pytest.fail(f"{name} hangs")
+        assert is_fast, name
 
 
 def test_elements_are_nested_no_deeper_than_a_browser_draws(page):
