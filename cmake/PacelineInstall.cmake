@@ -28,7 +28,8 @@ install(EXPORT PacelineTargets FILE paceline-targets.cmake NAMESPACE paceline:: 
 set(public_headers
   engine/engine.hpp engine/snapshot.hpp engine/served_model.hpp config/engine_options.hpp
   runtime/base/clock.hpp runtime/base/error.hpp runtime/base/expected.hpp runtime/base/ids.hpp runtime/base/kv_type.hpp
-  runtime/base/pass_time.hpp runtime/base/request.hpp runtime/base/shared_list.hpp runtime/base/token_event.hpp)
+  runtime/base/pass_time.hpp runtime/base/request.hpp runtime/base/shared_list.hpp runtime/base/token_event.hpp
+  runtime/tokenizer/tokenizer.hpp runtime/tokenizer/vocabulary.hpp)
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline/${folder})
