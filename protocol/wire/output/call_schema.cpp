@@ -14,7 +14,8 @@ namespace {
 std::string as_resource(const std::string& schema, std::size_t number) {
   const bool may_refer = schema.find("\"$") != std::string::npos;
   if (!may_refer || !json_view(schema).is_object() || member_of(json_view(schema), "$id")) return schema;
-  return R"({"$id":"schema:///tools/)" + std::to_string(number) + "/\"," + schema.substr(schema.find('{') + 1);
+  return R"({"$id":"schema:///tools/)" + std::to_string(number) + "/\"," +
+         schema.substr(schema.find('{') + 1);
 }
 
 } // namespace
