@@ -103,9 +103,9 @@ using harmony_messages = std::vector<harmony_message>;
 /// compiled or known already.
 std::optional<api_error> judge_cost(const std::vector<wire::function_schema>& functions,
                                     const std::string& field) {
+  if (functions.size() == 1) return std::nullopt; // the compilation holds it to the same bound
   grammar::schema_cost total;
   for (const auto& one : functions) {
-    if (functions.size() == 1) break;
     grammar::schema_cost cost;
     static_cast<void>(grammar::schema_to_ebnf(one.arguments, &cost)); // an error is found by the compilation
     total += cost;

@@ -15,6 +15,12 @@ std::shared_ptr<recording_channel> watch(served& s, std::string_view query = "")
   return s.channel;
 }
 
+/// Publishes a snapshot to those who watch.
+void tick(served& s) {
+  s.requests.tick();
+  s.edge.executor->run();
+}
+
 json::object snapshot(const recording_channel& channel, std::size_t index) {
   return json::parse(channel.data().at(index)).as_object();
 }
@@ -42,8 +48,7 @@ TEST(service_events, snapshots_show_what_runs) {
 
   s.edge.engine.end(1, finish_reason::stop);
   s.edge.executor->run();
-  s.requests.tick();
-  s.edge.executor->run();
+  tick(s);
   EXPECT_EQ(snapshot(*watcher, 1).at("num_streams").as_int64(), 0);
 }
 
@@ -71,8 +76,7 @@ TEST(service_events, a_limit_ends_the_stream) {
   const auto watcher = watch(s, "?limit=2");
   const auto watching = s.exchange;
   EXPECT_FALSE(watcher->finished);
-  s.requests.tick();
-  s.edge.executor->run();
+  tick(s);
   EXPECT_TRUE(watcher->finished);
   EXPECT_EQ(watcher->data().size(), 2U);
 }
@@ -90,12 +94,10 @@ TEST(service_events, whoever_does_not_read_misses_snapshots) {
   const auto watcher = watch(s);
   const auto watching = s.exchange;
   watcher->full = true;
-  s.requests.tick();
-  s.edge.executor->run();
+  tick(s);
   EXPECT_EQ(watcher->data().size(), 1U);
   watcher->full = false;
-  s.requests.tick();
-  s.edge.executor->run();
+  tick(s);
   ASSERT_EQ(watcher->data().size(), 2U);
   EXPECT_EQ(snapshot(*watcher, 1).at("number").as_int64(), 2);
 }
@@ -105,10 +107,8 @@ TEST(service_events, a_limit_counts_snapshots_that_were_sent) {
   const auto watcher = watch(s, "?limit=2");
   const auto watching = s.exchange;
   watcher->full = true;
-  s.requests.tick();
-  s.edge.executor->run();
-  s.requests.tick();
-  s.edge.executor->run();
+  tick(s);
+  tick(s);
   EXPECT_FALSE(watcher->finished);
   watcher->full = false;
   watching->on_writable();

@@ -57,12 +57,11 @@ class forced_drafter final : public host_drafter<forced_session> {
     const std::size_t begin_of_output = begin - task.output().size();
     std::vector<token_id> text(task.tokens.begin(), task.tokens.end());
     std::vector<std::uint8_t> signals;
+    const auto output = [&] { return std::span<const token_id>(text).subspan(begin_of_output); };
     std::uint32_t num_guesses = 0;
     while (text.size() < most) {
-      const std::size_t before = text.size();
-      const auto output = [&] { return std::span<const token_id>(text).subspan(begin_of_output); };
       std::vector<token_id> forced;
-      const auto partly = task.constraint->append_forced(output(), most - before, forced);
+      const auto partly = task.constraint->append_forced(output(), most - text.size(), forced);
       text.insert(text.end(), forced.begin(), forced.end());
       signals.resize(text.size() - begin, forced_signal);
       if (!forced.empty()) num_guesses = 0;
