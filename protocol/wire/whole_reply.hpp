@@ -20,10 +20,12 @@ namespace paceline::wire {
 struct whole_choice {
   std::uint32_t index = 0;
   std::uint32_t prompt = 0; ///< index of its prompt in `reply_content::prompts`
-  /// The prompt that precedes `text` if the reply echoes it; choices may share it.
+  /// The prompt's text if the reply echoes the prompt, else null. It precedes `text`. Choices with the same
+  /// prompt share it.
   std::shared_ptr<const std::string> prompt_text;
-  std::string text;             ///< the answer
-  std::string reasoning;        ///< thoughts, where they are told apart
+  std::string text; ///< the answer
+  std::string
+      reasoning; ///< the model's thoughts, if they are separated from the answer (`output_plan::reasoning`)
   std::vector<tool_call> calls; ///< calls of the client's functions
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
@@ -31,6 +33,7 @@ struct whole_choice {
   finish_reason finish = finish_reason::none;
 
   void append(const output_items& items);
+  /// Bytes held for the choice, without `prompt_text`, which is shared.
   std::size_t num_bytes() const noexcept {
     return text.size() + reasoning.size() + call_bytes + tokens.size() * sizeof(token_id) +
            scores.num_bytes() + rounds.num_bytes();
@@ -48,22 +51,26 @@ struct reply_content {
   reply_totals totals;
 };
 
-/// The JSON of a whole reply, generated piece by piece: a reply of hundreds of megabytes never exists as one
-/// text. Memory of a choice is released once it is written. A reply may be started while later choices are
-/// still being generated: `open`, then `add` for each choice, then `complete`.
+/// The JSON of a completion or chat completion that is not streamed as events, generated piece by piece: a
+/// reply of hundreds of megabytes never exists as one text. Memory of a choice is released once it is
+/// written. A reply may be started while later choices are still being generated: `open`, then `add` for each
+/// choice, then `complete`. Not thread-safe.
 class whole_reply {
  public:
   /// A reply whose content is complete.
   whole_reply(reply_content content, token_speller spell);
   /// Starts a reply; `begun` has no choices and no totals yet.
   static std::unique_ptr<whole_reply> open(reply_content begun, token_speller spell);
+  /// Adds the next choice, in the order of the reply. Not after `complete`.
   void add(whole_choice choice);
+  /// Adds the end of the reply. To be called once, after the last `add`.
   void complete(const reply_totals& totals);
   whole_reply(const whole_reply&) = delete;
   whole_reply& operator=(const whole_reply&) = delete;
 
-  /// The next piece: `num_bytes`, plus at most one token's log-probabilities; shorter only at the end. Empty
-  /// when all available content was returned.
+  /// Returns the next piece. It has at least `num_bytes` bytes, and exceeds that by at most one step: 4 KiB
+  /// of text before escaping, 64 token ids, one token's scores, or one round. It is shorter if no more
+  /// content is available yet, and empty if none is.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return completed_ && parts_.empty(); }
   /// Bytes held for the choices that are not written yet, and for the prompts until the end.

@@ -14,12 +14,12 @@ namespace paceline::scheduling {
 
 /// How far ahead a lease should reach: for this round and the next.
 enum class look_ahead : std::uint8_t {
-  plain, ///< without drafts; with less the request cannot run
+  plain, ///< without drafts: one token in each of the two rounds
   chain, ///< for the levels of the draft
   tree,  ///< for all its nodes
 };
 
-/// Positions that a lease has with each look-ahead.
+/// Length, in positions, that a lease should have for each look-ahead.
 struct look_ahead_positions {
   std::uint32_t plain = 0, chain = 0, tree = 0;
 
@@ -36,28 +36,33 @@ struct memory_use {
   std::uint32_t needed = 0;        ///< positions without which it cannot run
   std::uint32_t written = 0;       ///< positions that rounds in flight may write
   bool scattered = false;          ///< its cells may lie anywhere in the lease, so the lease cannot shrink
-  look_ahead_positions target, drafter;
+  look_ahead_positions target, drafter; ///< lease lengths wanted in the target's pool and in the drafter's
 
   bool operator==(const memory_use&) const = default;
 };
 
 /// The memory of a model's requests: what each holds of the target's pool and of its drafter's, what the
-/// pools were asked and answered, and which request gives up its memory for another. Decides who gets blocks
-/// and appends the pool commands. The owner, the scheduler, decides when a request takes part in rounds.
+/// pools were asked and answered, and which request gives up its memory for another. Decides who gets blocks.
+/// Functions append pool commands to `out`; the caller must send them in order. The owner, the scheduler,
+/// decides when a request takes part in rounds. Not thread-safe.
 ///
 ///   open -> acquire -> (granted) holder -> want, roll_back, ... -> preempted -> acquire -> ...
 ///     |                                          |
 ///     +------------------> close <---------------+ ended
 ///
-/// Under memory pressure, in this order: nobody asks for as much as was refused until blocks are returned;
-/// draft trees return what chains do not need (`tight`, until a request ends); a drafter runs without memory;
-/// the youngest holder is preempted for a request that cannot run. The preemption remains in effect until
-/// that request has its blocks or has ended (docs/decisions/0517).
+/// Under memory pressure: (1) A lease that was refused asks only for fewer positions than were refused, until
+/// blocks are returned. (2) After a refusal by the target's pool, leases for draft trees shrink to what
+/// chains need, until a request ends (`tight`). (3) A request whose drafter has no blocks is decoded without
+/// that drafter's drafts. (4) If a request cannot run, the youngest holder is preempted for it. The
+/// preemption remains in effect until that request has its blocks or has ended (docs/decisions/0517).
 ///
-/// Invariants (`check_invariants`): `holders` are the requests with a first lease, oldest first; others hold
-/// no blocks, and have no pending question except for their first lease; a request has at most one pending
-/// question in each pool, and tickets are unique; a request that is being preempted is a holder, and the
-/// request that needs its blocks is known.
+/// A *question* is a command that asks a pool for blocks; its *ticket* identifies the answer. A *holder* is a
+/// request that has its first lease in the target's pool.
+///
+/// Invariants (`check_invariants`): `holders` lists the holders, oldest first. Other requests hold no blocks
+/// and may have one pending question, for their first lease. A request has at most one pending question in
+/// each pool. Tickets are unique. A request that is being preempted is a holder, and the request that needs
+/// its blocks exists.
 class memory_ledger {
  public:
   using commands = std::vector<pool_command>;
@@ -68,58 +73,71 @@ class memory_ledger {
   void open(request_id request);
   /// Sets what its rounds use and need now; to be called whenever it changes.
   void tell(request_id request, const memory_use& use) { at(request).use = use; }
-  /// A round was reported; `submissions[pool]` was the last program on each pool's stream.
+  /// A round was reported. submissions[p] is the number of the round's last program on the stream of pool p;
+  /// 0 = none.
   void note_submissions(request_id request, std::span<const std::uint64_t> submissions);
 
   /// Asks for the first lease; sets the ticket.
   void acquire(acquire_command question, commands& out);
-  /// Asks the target's pool for as much as it may still have, from the positions of trees down to `least`.
+  /// Asks the target's pool to lengthen the request's lease: to the largest look-ahead, at least `least`,
+  /// whose positions were not refused. Asks nothing if the lease is long enough for it or an answer is
+  /// pending.
   void want(request_id request, look_ahead least, commands& out);
   /// The same in the pool of its drafter. `text_begin`: as in `acquire_for_drafter_command`.
   void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
                         look_ahead least, commands& out);
-  /// The first `num_cells` cells of the drafter's lease are final. Tells the pool if it can share them.
+  /// The first `num_cells` cells of the drafter's lease are final. If the pool shares cells between requests,
+  /// appends a commit command when a further block is full or the copies have been made.
   void note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out);
 
-  /// The request's drafter does not draft for it any more: its lease is returned, and an answer that is due
-  /// will be stale. No round in flight may use the lease.
+  /// Returns the lease in the drafter's pool, because the drafter drafts for this request no more. A pending
+  /// answer will be stale. Precondition: no round in flight uses the lease.
   void return_drafter_lease(request_id request, commands& out);
 
+  /// `stale`: the ledger does not wait for this answer any more, and nothing of the request has changed.
   enum class answer : std::uint8_t { stale, granted, refused };
   /// Processes an answer of a pool. Blocks granted to a request that has gone are returned.
   answer take(const lease_event& event, commands& out);
-  /// Blocks were returned, or a message about it may be lost: everybody may ask again.
+  /// Blocks were returned, or a message that says so may have been lost: every request may ask again for what
+  /// it was refused.
   void on_blocks_freed();
-  /// A round was reported: a request that still lacks blocks may have another one preempted.
+  /// To be called when a round was reported: a request that still lacks blocks may then cause a further
+  /// preemption.
   void forget_ways();
   /// Commands may be lost: pending questions count as not asked, and the pool is told which leases are held.
   void on_pool_restarted(commands& out);
 
-  /// Returns what neither rounds in flight nor the largest look-ahead need.
+  /// Gives back to the target's pool the blocks that neither rounds in flight nor the largest look-ahead
+  /// need. Does nothing while an answer is pending, or if the request is closing or `scattered`.
   void roll_back(request_id request, commands& out);
-  /// Preempts a request if this one cannot take part in a round without blocks that the pool has refused.
-  /// Returns the request that is preempted.
+  /// If `request` cannot run because the target's pool refused blocks that it needs, marks the youngest
+  /// holder to be preempted for it; this may be `request` itself. Returns the marked holder, or nullopt if
+  /// none was marked.
   std::optional<request_id> make_way_for(request_id request);
 
   /// True if the request has no round in flight and no pending question, so its memory can be returned.
   bool idle(request_id request) const;
-  /// A holder waits again: its blocks are returned, and the request for which it was preempted is told.
+  /// A holder was preempted or gave up its place: its blocks are returned and it waits again. If it was
+  /// preempted for another request, that request causes no further preemption until the target's pool has
+  /// answered it or a round was reported.
   void preempted(request_id request, commands& out);
   /// A holder has ended: its blocks are returned, and nobody is preempted for it any more.
   void ended(request_id request, commands& out);
-  /// A request without blocks has ended. If a pending question is granted, the blocks are returned.
+  /// A request without blocks has ended. If a pending question is granted later, `take` returns the blocks.
   void close(request_id request);
 
+  /// True if the request is being preempted.
   bool gives_way(request_id request) const { return at(request).gives_way_to.has_value(); }
+  /// True if its lease in the target's pool is too short to take part in a round (`memory_use::needed`).
   bool stands_still(request_id request) const;
-  /// True if the pool has refused a new request since blocks were returned, or if a holder waits for blocks,
-  /// which a new request would take.
+  /// True if no new request may ask for blocks for now (`admission_blocked`), or if a holder was refused the
+  /// positions of look-ahead `chain`. A new request would take blocks that this holder waits for.
   bool short_of_blocks() const;
   /// True if a new request may ask: nobody waits for blocks, and no holder waits for an answer.
   bool admits() const;
   bool admission_blocked() const noexcept { return admission_blocked_; }
-  /// True if the pool refused something since a request last ended: draft trees then use only what chains
-  /// need.
+  /// True from a refusal by the target's pool until a request ends. Meanwhile draft trees use only the
+  /// positions that chains need.
   bool tight() const noexcept { return tight_; }
   look_ahead largest_look_ahead() const noexcept { return tight_ ? look_ahead::chain : look_ahead::tree; }
   const std::vector<request_id>& holders() const noexcept { return holders_; }
@@ -127,11 +145,13 @@ class memory_ledger {
 
   const std::vector<block_id>& blocks(request_id request) const { return at(request).target.blocks; }
   const std::vector<block_id>& drafter_blocks(request_id request) const { return at(request).drafter.blocks; }
-  /// Number of the drafter's lease, 0 before there is one. A later lease of the same request has another one.
+  /// Number of the drafter's lease, 0 before there is one. A later lease of the same request has a different
+  /// number.
   std::uint64_t drafter_lease(request_id request) const { return at(request).drafter.number; }
-  /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass;
-  /// nothing once a pass in it is known to have been made.
+  /// Number of leading cells of the drafter's lease that are final.
   std::uint32_t num_drafter_cells(request_id request) const { return at(request).drafter.num_cells; }
+  /// Cells to copy before the first pass in the drafter's lease. Empty once `note_drafter_cells` has reported
+  /// new cells.
   const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
     return at(request).drafter.copies;
   }
@@ -151,8 +171,8 @@ class memory_ledger {
     std::vector<block_id> blocks;
     std::uint64_t asked = 0;     ///< ticket of the pending question; 0 = none
     std::uint32_t asked_for = 0; ///< positions of that question
-    /// The fewest positions refused since blocks were last returned, 0 if none. Fewer may be requested at
-    /// once, as many again when blocks are returned.
+    /// The fewest positions refused since blocks were last returned, 0 if none. Fewer positions may be
+    /// requested immediately; this many, or more, only after blocks were returned.
     std::uint32_t refused_at = 0;
     std::uint64_t last_use = 0; ///< number, on the pool's stream, of the last program that may touch it
   };
@@ -170,10 +190,12 @@ class memory_ledger {
     lease_for_drafter drafter;
     bool holds = false; ///< it has its first lease
     memory_use use;     ///< of a holder
-    /// It takes part in no more rounds and returns its blocks, until this request, which lacks blocks, has
-    /// got them or has ended.
+    /// Set if the request is being preempted: the request that needs its blocks. The preempted request joins
+    /// no new round and returns its blocks. The preemption is cancelled if the needy request gets its blocks
+    /// or ends first.
     std::optional<request_id> gives_way_to;
-    /// A request was preempted for it since it last asked; it is not known yet whether that is enough.
+    /// Another request was preempted for this one, and the target's pool has not answered since. No further
+    /// request is preempted meanwhile.
     bool way_made = false;
   };
 
@@ -202,7 +224,8 @@ class memory_ledger {
   std::vector<request_id> holders_; ///< oldest first
   std::uint64_t next_ticket_ = 1;
   bool tight_ = false;
-  bool admission_blocked_ = false; ///< the pool refused a first lease
+  bool admission_blocked_ = false; ///< no first lease may be requested: one was refused, or a request was
+                                   ///< preempted while a holder still lacked blocks
 };
 
 } // namespace paceline::scheduling

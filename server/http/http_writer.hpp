@@ -8,15 +8,18 @@
 
 namespace paceline::server {
 
-/// A reply as bytes: status line, headers, body. `head_only` (HEAD) omits the body but states its length. A
-/// shared body is omitted, too.
+/// A reply as bytes: status line, headers, body. With `head_only` (for HEAD) the body is omitted.
+/// `shared_body` is never copied here: the caller sends it after these bytes. Content-Length counts the body
+/// in either case; statuses 204 and 304 have no Content-Length.
 std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only);
 
-/// The head of an event stream. With `chunked` a client can tell the end of the stream from a lost
-/// connection, and the connection stays open; an HTTP/1.0 client gets plain bytes until the connection
-/// closes. Its headers tell proxies neither to keep nor to collect events.
+/// The head of an event stream. `chunked` adds Transfer-Encoding: chunked, so that a client can tell the end
+/// of the stream from a lost connection. For an HTTP/1.0 client pass false for both flags: closing the
+/// connection then ends the body. The head tells proxies not to cache the stream (Cache-Control: no-store)
+/// and not to buffer it (X-Accel-Buffering: no).
 std::string write_stream_head(const header_list& headers, bool chunked, bool keep_alive);
-/// The same for a JSON body in pieces.
+/// The head of a JSON body sent in pieces. `chunked` and `keep_alive` are as in `write_stream_head`; the
+/// headers against caching and buffering are absent.
 std::string write_pieces_head(const header_list& headers, bool chunked, bool keep_alive);
 
 /// The end of a body in chunks; for a chunk see write_chunk.
@@ -29,8 +32,8 @@ std::string write_sse(std::string_view type, std::string_view json);
 std::string sse_prefix(std::string_view type);
 inline constexpr std::string_view sse_suffix = "\n\n";
 
-/// `text` as a header value. Anything outside printable ASCII becomes '?', so that client text cannot add a
-/// header.
+/// The first `max_bytes` bytes of `text` as a header value. Anything outside printable ASCII becomes '?', so
+/// that client text cannot add a header.
 std::string header_safe(std::string_view text, std::size_t max_bytes);
 
 } // namespace paceline::server

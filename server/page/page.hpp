@@ -6,7 +6,8 @@
 
 namespace paceline::server {
 
-/// One file of the page, as the build put it into the program (cmake/EmbedFiles.cmake).
+/// One file of the web page that the daemon serves at "/" (docs/page.md). The build embeds the files in the
+/// program (cmake/EmbedFiles.cmake).
 struct page_file {
   std::string_view name;   ///< without a folder
   std::string_view text;   ///< UTF-8
@@ -16,9 +17,10 @@ struct page_file {
 /// Name of the file that "/" answers with.
 inline constexpr std::string_view page_index = "index.html";
 
-/// The file, with headers that let the browser run nothing but these files and connect nowhere but to this
-/// server. 304 without a body if `if_none_match`, the request's header, names this version; 404 if there is
-/// no such file.
+/// Returns the page file `name`. Its Content-Security-Policy lets the browser load scripts and styles from
+/// this server only and connect only to it. `if_none_match` is the request's header, empty if absent. If it
+/// contains the file's ETag (the SHA-256) or is "*", the reply is 304 without a body. If there is no such
+/// file, it is an error reply with status 404.
 http_reply page_reply(std::string_view name, std::string_view if_none_match);
 
 } // namespace paceline::server

@@ -10,41 +10,47 @@
 
 namespace paceline::wire {
 
-/// Reads an output in harmony, the format of gpt-oss, in place of the other stages. It is a list of messages:
+/// Splits the output of gpt-oss models into output items. The output is in OpenAI's harmony response format.
+/// `output_pipeline` uses this class instead of reasoning_split and call_split. Text may arrive in any
+/// pieces. Not thread-safe. An output is a list of messages:
 ///
 ///   <|start|>assistant<|channel|>analysis<|message|>…<|end|>                                    thoughts
 ///   <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>  a call
 ///   <|start|>assistant<|channel|>commentary<|message|>…<|end|>            answer: what comes before calls
 ///   <|start|>assistant<|channel|>final<|message|>…<|return|>              answer
 ///
-/// The prompt ends with <|start|>assistant, and the recipient ("to=") may stand before the channel, too. Two
-/// messages of thoughts, and two of the answer, are divided by an empty line. A message that is not asked for
-/// (a call without tools, thoughts that are not told apart) or is none, such as a call whose arguments are no
-/// object, is text of the answer with all its marks.
+/// The prompt ends with <|start|>assistant, so the output begins after it. The recipient ("to=") may also
+/// come before <|channel|>. If several messages contain thoughts, an empty line is inserted between their
+/// texts; likewise for the answer. These messages become answer text, markers included: a message whose role
+/// is not assistant; a call if `plan.calls` is none; thoughts if `plan.reasoning` is empty; a call whose
+/// arguments are neither empty nor begin with '{'.
 class harmony_split {
  public:
-  /// `plan`: with `reasoning`, thoughts are told apart; with `calls`, calls are.
+  /// If `plan.reasoning` is set, thoughts become reasoning items; with `plan.drops_reasoning` they are
+  /// discarded. If `plan.calls` is not none, calls become call items.
   harmony_split(const output_plan& plan, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// The output has ended. A header that is not complete is dropped. `is_cut`: the model did not end it, so a
-  /// call of which no argument has come has none.
+  /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the output stopped for another
+  /// reason than `finish_reason::stop`. An open call without arguments then keeps empty arguments; otherwise
+  /// it gets "{}".
   void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
   /// Bytes at the beginning of the output that are known to be thoughts, their marks, and the marks between
   /// thoughts and what follows.
   std::size_t reasoning_bytes() const noexcept { return reasoning_bytes_; }
-  /// True while the output may still go on with thoughts.
+  /// True until a message other than thoughts, or text outside a message, has begun: until then
+  /// `reasoning_bytes` may grow. False if the plan does not separate thoughts.
   bool may_reason() const noexcept { return in_front_; }
 
  private:
   enum class state : std::uint8_t {
-    header,   ///< up to <|message|>
-    text,     ///< of thoughts or of the answer, up to the mark of the end
-    call,     ///< behind the header of a call: what comes first shows whether it is one
+    header, ///< up to <|message|>
+    text,   ///< of thoughts or of the answer, up to the mark of the end
+    call, ///< after the header of a call: the next character decides whether it is read as a call or as text
     argument, ///< in the JSON object of a call
-    end,      ///< of a message: up to the mark
+    end,      ///< after the arguments of a call, up to the marker that ends the message
   };
 
   /// Reads as much of `held_` as possible; true if something was read and more may follow.
@@ -56,7 +62,8 @@ class harmony_split {
   bool read_argument(output_items& out);
   bool read_end(output_items& out);
 
-  /// Bytes of `held_` in front of the first mark that ends a message, or that cannot be part of one.
+  /// Number of bytes of `held_` before the first marker that ends a message. If there is none: the number of
+  /// leading bytes that cannot belong to such a marker.
   std::size_t bytes_before_end() const;
   bool take_end(output_items& out);
   void add(std::string_view text, output_items& out);
@@ -68,9 +75,9 @@ class harmony_split {
   call_writer calls_;
   state state_ = state::header;
   std::string held_;
-  std::string header_;   ///< of a call that may be none, with its marks
+  std::string header_;   ///< header, with its markers, of a message that may turn out not to be a call
   std::string function_; ///< of the call
-  std::string mark_;     ///< of the last end; text, if no header follows it
+  std::string mark_;     ///< marker that ended the last message; it becomes text if no header follows
   value_end arguments_;
   bool in_thoughts_ = false;
   bool raw_ = false;        ///< the marks are text, too

@@ -1,11 +1,15 @@
 #pragma once
 
-// Attention over vectors of 16 positions (scores) and 16 dimensions (values); V is a simd_* of this folder.
+// The definition, with shapes and the order of operations, is device::attention_args
+// (runtime/device/op_attention.hpp). Scores are computed in vectors of 16 positions, weighted sums of values
+// in vectors of 16 dimensions. V is simd_avx2 or simd_avx512. A split is a run of 128 positions
+// (device::attention_split): it has its own maximum, sum and weighted values, and splits are merged by
+// rescaling.
 //
 // A unit is up to attention_unit_queries queries of one sequence and key-value head, processed together so
-// that a key or value is loaded and widened once for several queries. This changes no result: the score of a
-// (query, position) is a separate chain over d, and the output of a (query, dimension) a separate chain over
-// positions.
+// that a key or value is loaded and widened once for several queries. Sharing changes no result. Each score
+// is its own sequence of fused multiply-adds over the head dimension. Each value sum of a split is its own
+// sequence over the positions.
 #include "runtime/cpu/kernels/attention_tiles.hpp"
 #include "runtime/cpu/kernels/kv_element.hpp"
 #include "runtime/cpu/kernels/math.hpp"
@@ -13,6 +17,8 @@
 namespace paceline::cpu {
 namespace {
 
+/// Computes one unit. T is the stored element type. `args` and `unit` must outlive the object. Its arrays
+/// have fixed maximum sizes.
 template <class V, class T>
 class unit_attention {
  public:
@@ -41,7 +47,8 @@ class unit_attention {
     for (std::uint32_t q = 0; q < num_queries_; ++q) total_[q].write(output(q), layer_.head_dim);
   }
 
-  /// Computes only the splits with these numbers, separately.
+  /// Computes the splits numbered [splits.begin, splits.end) and writes the result of each to `parts`,
+  /// unmerged.
   void run_splits(row_range splits, const attention_parts& parts) {
     pack_queries();
     for (std::uint32_t s = splits.begin; s < splits.end; ++s) {
@@ -64,10 +71,12 @@ class unit_attention {
     return device::first_visible(args_, entry(row).position);
   }
   std::uint32_t end_position(std::uint32_t row) const { return entry(row).position.value + 1; }
-  /// Positions below it are in the slot of the same number, later ones in the slots of the row's path.
+  /// Returns the first position that is on the row's path. An earlier position p is in slot p; the others are
+  /// in the slots of the path (`batch_entry`).
   std::uint32_t linear_end(std::uint32_t row) const { return end_position(row) - entry(row).path_length; }
 
-  /// Stores the queries by dimension, with the queries adjacent, so that one pointer serves a tile.
+  /// Copies the queries to queries_ as [head_dim][num_queries_], so that the queries of a tile (queries
+  /// processed together in registers) are adjacent.
   void pack_queries() {
     for (std::uint32_t q = 0; q < num_queries_; ++q) {
       const float* from =
@@ -84,7 +93,8 @@ class unit_attention {
   /// True if the query's row sees a position of the current split.
   bool is_seen(std::uint32_t q) const { return begin_[q / num_heads_] < end_[q / num_heads_]; }
 
-  /// Computes, for each row that sees some of it, the part of split [split, split + split_positions).
+  /// `split` is the first position of the split. For each row that sees any of its positions, computes the
+  /// row's part_max_, part_sum_ and part_.
   void compute(std::uint32_t split) {
     std::uint32_t shared_begin = 0;
     std::uint32_t shared_end = split_positions;
@@ -104,7 +114,7 @@ class unit_attention {
     for (std::uint32_t r = 0; r < num_rows_; ++r) {
       if (begin_[r] >= end_[r]) continue;
       if constexpr (is_code<T>) gather_scales(r, split);
-      // Two passes over the queries, so that some are scaled while another one waits for its maximum.
+      // Two loops, so that the CPU can overlap the scaling of one query with the maximum of another.
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) scale(q, begin_[r], end_[r]);
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) weigh(q, begin_[r], end_[r]);
     }
@@ -115,7 +125,9 @@ class unit_attention {
     return position < split ? 0 : lower(position - split, split_positions);
   }
 
-  /// Scores of all queries at positions begin .. end of the split, rounded out to groups of 16.
+  /// Writes to weights_ the dot products of queries and keys, not yet scaled, for offsets [begin, end) of the
+  /// split, rounded out to groups of 16. A group that is not linear is computed only for rows that see
+  /// positions of it.
   void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t g = begin / V::lanes * V::lanes; g < end;) {
       if (const std::uint32_t count = locate_keys(split, g, end); count > 0) {
@@ -135,8 +147,8 @@ class unit_attention {
     }
   }
 
-  /// Sets groups_ to the locations of the groups from `group` on, as far as they are linear; returns their
-  /// number.
+  /// Locates consecutive groups from offset `group` of the split up to `end`, and stops at the first that is
+  /// not linear (`group_is_linear`). Stores them in groups_ and returns their number.
   std::uint32_t locate_keys(std::uint32_t split, std::uint32_t group, std::uint32_t end) {
     std::uint32_t count = 0;
     for (; group + count * V::lanes < end && group_is_linear(split + group + count * V::lanes); ++count) {
@@ -149,7 +161,8 @@ class unit_attention {
     return count;
   }
 
-  /// True if every row sees the positions of the group in their own slots, contiguous in one block.
+  /// True if the 16 cells of the group that begins at position `first` can be read directly: block_size is a
+  /// multiple of 16, and every position of the group that a row sees is in the slot with the same number.
   bool group_is_linear(std::uint32_t first) const {
     if (layer_.block_size % V::lanes != 0) return false;
     for (std::uint32_t r = 0; r < num_rows_; ++r)
@@ -199,7 +212,8 @@ class unit_attention {
              });
   }
 
-  /// Scales and caps the scores of one query, and returns the maximum.
+  /// Scales and soft-caps the scores of query `q`, and sets part_max_[q] to their maximum. Scores outside
+  /// [begin, end), up to whole groups of 16, become -infinity.
   void scale(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
     float* scores = weights_[q];
     const std::uint32_t group_begin = begin / V::lanes * V::lanes;
@@ -246,7 +260,8 @@ class unit_attention {
     part_sum_[q] = V::reduce_add(sum);
   }
 
-  /// Adds positions that all rows see in their own slots for all queries at once, the others row by row.
+  /// Sets part_[q] to the weighted sum of the values. Offsets [shared_begin, shared_end), which all rows read
+  /// from the same cells, are added for all queries at once; the others are added row by row.
   void add_values(std::uint32_t split, std::uint32_t shared_begin, std::uint32_t shared_end) {
     for (std::uint32_t q = 0; q < num_queries_; ++q)
       for (std::uint32_t d = 0; d < whole_dim_; ++d) part_[q][d] = 0;
@@ -335,6 +350,8 @@ class unit_attention {
   alignas(64) float part_[max_queries][max_head_dim];
   merged_splits<V> total_[max_queries];
 };
+
+// The functions of these names in row_kernels (runtime/cpu/row_kernels.hpp), which has their contracts.
 
 template <class V>
 void attention(const device::attention_args& args, const attention_unit& unit) {

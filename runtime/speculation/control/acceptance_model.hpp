@@ -5,30 +5,33 @@
 
 namespace paceline::speculation {
 
-/// What is known about a draft token before verification. `signal` is its drafter's confidence (0 = none, to
-/// 7 = highest; its meaning is the drafter's, and it is calibrated here), `depth` its level in the tree,
-/// `rank` the number of siblings before it.
+/// What is known about a draft token before verification. `signal`: the drafter's confidence, 0 (lowest, or
+/// not reported) to 7 (highest). Each drafter defines its own scale; `acceptance_table` learns what a value
+/// means. `depth`: level in the tree, 0 for children of the root. `rank`: number of siblings before it.
 struct node_place {
   std::uint8_t signal = 0;
   std::uint32_t depth = 0;
   std::uint32_t rank = 0;
 };
 
-/// A level of a chain of which nothing else is known.
+/// The place of a chain's token at depth `level`, with signal 0.
 constexpr node_place place_of_level(std::uint32_t level) { return {.signal = 0, .depth = level, .rank = 0}; }
 
-/// How often draft tokens of one drafter turned out right, given that their parent did, over all requests.
-/// Decayed counts by place.
+/// Estimates, for one drafter over all requests, how often a draft token is right, that is, equals the token
+/// committed at its position. The condition is that its parent is right and its earlier siblings are wrong.
+/// There is one pair of counts for each (signal, depth group, rank group); each observation multiplies the
+/// earlier counts of its pair by 0.998. Not thread-safe. See docs/auto.md.
 class acceptance_table {
  public:
   static constexpr std::uint32_t num_signals = 8;
-  /// By signal: what is thought of first draft tokens before any was counted; 0 = nothing is known.
+  /// [signal]: prior probability that a draft token with depth 0 and rank 0 is right; 0 = not known. It
+  /// weighs as much as 8 observations. The priors of other depths and ranks are derived from it.
   using prior = std::array<float, num_signals>;
 
   explicit acceptance_table(const prior& first = {}) noexcept;
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
-  /// The same, where `guess` is used until there are observations.
+  /// Estimates the same probability without the prior: `guess` counts as two observations.
   double probability(node_place at, double guess) const noexcept;
 
  private:
@@ -44,16 +47,18 @@ class acceptance_table {
   std::array<cell, num_signals * num_depths * num_ranks> cells_{};
 };
 
-/// How much one request's drafts are better or worse than the table says: the intercept of a logistic model
-/// whose offset is the table's log-odds, updated by one Newton step for each observation. The information of
-/// earlier observations decays. The prior, a normal distribution, is always added: it bounds the step and
-/// slowly pulls the intercept back.
+/// How much better or worse one drafter's drafts are for one request than its table says. This is a logistic
+/// regression with one intercept (`shift_`); the table's log-odds are the offset. Each observation makes one
+/// Newton step. The Fisher information of earlier observations decays by the factor 0.99 for each
+/// observation. A normal prior with mean 0 is added in each step. It bounds the step and slowly pulls the
+/// intercept towards 0. Not thread-safe.
 class request_bias {
  public:
+  /// Adds an observation: the table gave probability `expected` (uncorrected), and the token was `right`.
   void count(double expected, bool right) noexcept;
   /// The table's probability, corrected for this request.
   double apply(double probability) const noexcept;
-  /// The same, as low as it may well be by what is known of this request.
+  /// A cautious estimate: `apply` with the intercept lowered by half its standard deviation.
   double at_least(double probability) const noexcept;
 
  private:

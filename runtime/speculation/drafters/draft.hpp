@@ -19,16 +19,18 @@ namespace paceline::speculation {
 struct draft_distribution {
   static constexpr std::size_t max_entries = 64;
   std::vector<token_id> tokens;
-  std::vector<float> probs; ///< same length; the draft_probs of the literature
+  std::vector<float> probs; ///< as long as `tokens`; vLLM's draft_probs, q(x) in Leviathan et al. 2023
 };
 
 /// The distribution over the `max_entries` likeliest tokens of processed scores (sampling::pipeline).
 draft_distribution truncated_distribution(std::span<const float> scores);
 
-/// `noise_stream::place` of the draw of the `sibling`-th child of a node `depth` levels below the last
-/// committed token. A position that is drafted again in a later round has a smaller depth there, so its noise
-/// is new. This is required: a rule may have read draft tokens behind the last one it kept (rule `block`
-/// reads all of them), and these must not carry information about the next round's draft.
+/// The `noise_stream::place` for drawing a node. `depth` is the drawn node's depth in the tree (0 for
+/// children of the root), below 2^16. `sibling` is its number among independently drawn siblings, below 256;
+/// siblings drawn without replacement share one draw, with `sibling` 0. If a later round drafts the same
+/// position again, the depth is smaller, so the noise is new. The noise must be new: a rule may have read
+/// draft tokens after the last accepted one (rule `block` reads all of them), and the next draft must be
+/// independent of those tokens.
 constexpr std::uint32_t draft_place(std::uint32_t depth, std::uint32_t sibling) noexcept {
   return depth << 8 | sibling;
 }
@@ -37,19 +39,22 @@ constexpr std::uint32_t draft_place(std::uint32_t depth, std::uint32_t sibling) 
 /// id.
 token_id draw(const draft_distribution& from, const noise_stream& noise);
 
-/// The size that a drafter planned before it drew the first token. For drawn tokens, a choice among drafts
-/// may use this size only, because the actual end of a chain may depend on the drawn tokens.
+/// The size that a drafter planned before it drew the first token. If tokens were drawn, code that chooses
+/// among drafts must use only this planned size. The actual size may depend on the drawn tokens, and a choice
+/// that depends on them changes the output distribution (docs/decisions/0575).
 struct draft_plan {
-  std::uint32_t levels = 0; ///< 0: not reported, and then equal to what was requested
+  std::uint32_t levels = 0; ///< 0: not reported; drafter `auto` then assumes the requested levels and nodes
   std::uint32_t nodes = 0;
 };
 
-/// A row of the target's pass whose best tokens a drafter wants to see. It is computed but neither verified
-/// nor committed (the window of lookahead decoding), and it is not a node of the draft tree.
+/// A row that a drafter adds to the target's pass in order to read the target's likeliest next tokens there.
+/// It is computed but neither verified nor committed, and is not a node of the draft tree. Example: the
+/// window of lookahead decoding (Fu et al. 2024, section 3.1).
 struct probe {
-  token_id token; ///< from the vocabulary's size on: one of the drafters' inputs (`drafter::inputs`)
+  token_id token; ///< an id of the vocabulary; vocab_size + j selects trained input vector j of the model's
+                  ///< drafters (`drafter::inputs`)
   std::int32_t parent = token_tree::root; ///< a row of the draft: nodes are numbered first, then probes
-  std::uint32_t depth = 0;                ///< 0 below the root
+  std::uint32_t depth = 0;                ///< 0 for a child of the root
 };
 
 /// A drafter's proposal for one request.
@@ -58,17 +63,21 @@ struct draft {
 
   std::uint32_t base_length = 0; ///< committed tokens (prompt included) that it continues
   token_tree tree = {};
-  /// For each node that is to be verified: the distribution from which its token was drawn, given its earlier
-  /// siblings. Empty: all tokens were certain (one-hot).
+  /// One entry for each node, in node order: the distribution from which its token was drawn, given its
+  /// earlier siblings. Empty if no token was drawn: each was chosen deterministically, and its distribution
+  /// is one-hot.
   std::vector<draft_distribution> probs = {};
   draft_plan plan = {};
   /// The drafter's confidence in each node, 0 to 7, or empty; calibrated by outcomes
-  /// (control/acceptance_model.hpp). Under rule `rejection` it must not be used for sampled tokens.
+  /// (control/acceptance_model.hpp). Signals of drawn tokens (`probs` is not empty) must not influence which
+  /// draft is chosen or how much of it is kept.
   std::vector<std::uint8_t> signals = {};
-  bool catching_up = false; ///< it is empty because the drafter is still reading the text
+  bool catching_up =
+      false; ///< the draft is empty because the drafter has not yet processed the whole committed text
   std::vector<probe> probes = {};
-  /// For a chain, if requested: the other likeliest tokens at each node's position, best first. They are
-  /// guesses of what the target chooses instead.
+  /// [node][up to draft_task::num_alternates], for chains only: the likeliest tokens at each node's position
+  /// except the node's own, best first. They guess which token the target chooses if it rejects the node.
+  /// Empty if not requested.
   std::vector<std::vector<token_id>> alternates = {};
   std::optional<time_span> drafted =
       {}; ///< when the drafter was asked and when it answered; set by its caller
@@ -82,31 +91,34 @@ struct draft {
   void truncate(std::uint32_t count);
 };
 
-/// The nodes with `keep` set, in their order; the set must be closed under ancestors. Probes are kept if
-/// their parents are, and if any node is.
+/// The nodes with `keep` set, in their order; the set must be closed under ancestors. A probe is kept if its
+/// parent is kept or is the root, and at least one node is kept. The result has no plan, no alternates and no
+/// catching_up flag.
 draft part_of(draft whole, const std::vector<bool>& keep);
 
 /// The outcome of a request's last round. A drafter learns from it in the request's next task.
 struct round_feedback {
   draft verified;                          ///< as the target verified it; possibly another drafter's
-  std::vector<std::int32_t> accepted_path; ///< accepted nodes, root first
-  /// At least the drafter's `top_tokens`, more if another drafter needs them; 0: not collected.
+  std::vector<std::int32_t> accepted_path; ///< accepted nodes, from the root's child down
+  /// Number of top tokens stored for each row: at least the drafter's `drafter_traits::top_tokens`, more if
+  /// another drafter needs more; 0 = not collected.
   std::uint32_t num_top = 0;
   std::vector<token_id> top_tokens =
       {}; ///< [1 + nodes + probes][num_top], largest raw logit first; see `top_at`
 
-  /// The target's best tokens after `node`: `token_tree::root` is the last token committed before that round;
-  /// numbers from the number of nodes on are probes. Empty if not collected; negative if the row had fewer
-  /// finite logits.
+  /// The target's `num_top` best tokens after row `node`. `token_tree::root` is the last token committed
+  /// before that round. Rows 0 to tree.size() - 1 are nodes, later rows are probes. The span is empty if
+  /// tokens were not collected. Its last ids are negative if the row had fewer finite logits.
   std::span<const token_id> top_at(std::int32_t node) const noexcept {
     return std::span(top_tokens).subspan(static_cast<std::size_t>(node + 1) * num_top, num_top);
   }
 };
 
-/// Checks that `proposal` can be verified: a valid tree of at most `max_depth` levels (probes: at most
-/// `max_probe_depth` levels, if that is more), at most `max_rows` rows, and tokens of the vocabulary; probes
-/// may also have the `num_inputs` ids behind it. If it has distributions, there must be one for each node,
-/// valid and containing the node's token. For drafts from outside the process.
+/// Checks that `proposal` can be verified. The tree is valid and has at most `max_depth` levels. Probes have
+/// at most max(max_depth, max_probe_depth) levels. There are at most `max_rows` rows. Token ids are below
+/// `vocab_size`, those of probes below vocab_size + num_inputs. Error: errc::invalid_argument, with the node
+/// or row and the rule. If it has distributions, there must be one for each node, valid and containing the
+/// node's token. For drafts from outside the process.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth = 0, std::uint32_t num_inputs = 0);
 

@@ -12,27 +12,34 @@
 
 namespace paceline::tokenizer {
 
-// Readers of the components of a tokenizer.json. Errors are recorded in the node.
+// Readers of the components of a Hugging Face tokenizer.json. The first error is recorded for the whole
+// document (`json_node::failed`): errc::unsupported for an unknown component, errc::invalid_file for a
+// malformed one. The results must then not be used.
 
-/// Reads member "normalizer"; if absent, there is none.
+/// Reads the value of member "normalizer" and appends its steps to `out`. If `node` is absent, `out` is
+/// unchanged.
 void read_normalizer(const json_node& node, normalizer& out);
 
-/// Reads member "pre_tokenizer"; if absent, a text is one word.
+/// Reads the value of member "pre_tokenizer" and appends its steps to `out`. If `node` is absent, the whole
+/// text is one word.
 void read_pre_tokenizer(const json_node& node, pre_tokenizer& out);
 
 /// How a token's spelling is converted to bytes.
 struct decoder_rules {
-  bool byte_level = false;
-  bool spaces_between = false;      ///< tokens are words
+  bool byte_level = false;          ///< spellings are in the alphabet of byte-level BPE
+  bool spaces_between = false;      ///< a space is put before every token
   bool byte_fallback = false;       ///< "<0xHH>" is a byte
   bool strip_leading_space = false; ///< at the start of the text
-  std::vector<std::pair<std::string, std::string>> replacements;
+  std::vector<std::pair<std::string, std::string>> replacements; ///< (from, to), applied in order
 
-  /// The bytes of a token spelt `spelling`.
+  /// The bytes of a token spelt `spelling`, by the first rule that is set of spaces_between, byte_level and
+  /// byte_fallback (for "<0xHH>" only); otherwise by the replacements. A spelling that is not in the
+  /// byte-level alphabet stays as it is.
   std::string piece(std::string_view spelling) const;
 };
 
-/// Reads member "decoder"; if absent, tokens are written as spelled, with spaces between them.
+/// Reads the value of member "decoder". If `node` is absent, tokens are written as spelt, with spaces between
+/// them and none at the start of the text.
 decoder_rules read_decoder(const json_node& node);
 
 /// The tokens that a post-processor adds around a text.
@@ -40,7 +47,8 @@ struct surroundings {
   std::vector<token_id> before, after;
 };
 
-/// Reads member "post_processor"; if absent, nothing is added. Ids must be below `num_tokens`.
+/// Reads the value of member "post_processor" (of a template, the form for a single text). If `node` is
+/// absent, nothing is added. An id that is not below `num_tokens` is an error.
 surroundings read_post_processor(const json_node& node, std::uint32_t num_tokens);
 
 } // namespace paceline::tokenizer
