@@ -5,14 +5,24 @@
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_expert_mixture.hpp"
 
 namespace paceline::cpu {
 
 cpu_ops::cpu_ops(thread_team& team, kernel_level level)
     : team_(team), name_("cpu/" + std::string(to_string(level))), matmul_(team, matmul_kernels_of(level)),
-      rows_(team, level) {}
+      rows_(team, level), experts_(team, matmul_, rows_) {}
 
 void cpu_ops::matmul(const device::matmul_args& args) { matmul_.run(args); }
+
+void cpu_ops::expert_mixture(const device::expert_mixture_args& args) {
+  const input_rows x = normed(args.norm, args.x, args.x_stride, args.num_rows, args.num_cols);
+  device::expert_mixture_args of_normed = args;
+  of_normed.x = x.at;
+  of_normed.x_stride = x.stride;
+  of_normed.norm = {};
+  experts_.run(of_normed);
+}
 
 void cpu_ops::embed(const device::embed_args& args) {
   const auto* const table = dynamic_cast<const packed_matrix*>(args.table);

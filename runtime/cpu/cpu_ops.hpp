@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/cpu/expert_runner.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/matmul.hpp"
 #include "runtime/cpu/row_runner.hpp"
@@ -26,6 +27,7 @@ class cpu_ops final : public device::ops {
   void add_time_aside(std::chrono::nanoseconds time) noexcept { time_aside_ += time; }
 
   void matmul(const device::matmul_args& args) override;
+  void expert_mixture(const device::expert_mixture_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override { rows_.rms_norm(args); }
   void rope_table(const device::rope_table_args& args) override { rows_.rope_table(args); }
@@ -44,6 +46,7 @@ class cpu_ops final : public device::ops {
   const std::string name_;
   matmul_runner matmul_;
   row_runner rows_;
+  expert_runner experts_;
   std::unique_ptr<device::buffer> scratch_;
   std::chrono::nanoseconds time_aside_{};
 };

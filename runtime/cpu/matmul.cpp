@@ -64,6 +64,9 @@ struct matmul_runner::product {
   bool quantised = false;
   matmul_kernels::by_rows kernels{};
   matmul_kernels::float_by_rows float_kernels{};
+  std::uint32_t group_begin = 0, group_end = 0; ///< the groups of its segment
+
+  std::uint32_t num_groups() const noexcept { return group_end - group_begin; }
 };
 
 /// Tiles of one product times groups of rows: what a member claims at a time.
@@ -74,7 +77,7 @@ struct matmul_runner::chunk {
 };
 
 struct matmul_runner::row_group {
-  std::uint32_t begin = 0;
+  std::uint32_t begin = 0;    ///< position
   std::uint32_t num_rows = 0; ///< times planes_: 1..max_kernel_rows
 };
 
@@ -84,6 +87,11 @@ matmul_runner::~matmul_runner() = default;
 
 void matmul_runner::run(const device::matmul_args& args) {
   if (args.num_rows == 0 || args.outputs.empty()) return;
+  const row_segment all{0, args.num_rows, args.outputs};
+  run(segmented_matmul{args.x, args.x_stride, args.num_cols, args.two_planes, {}, {&all, 1}});
+}
+
+void matmul_runner::run(const segmented_matmul& args) {
   prepare(args);
   const auto is_quantised = [](const product& part) { return part.quantised; };
   if (std::any_of(products_.begin(), products_.end(), is_quantised)) quantise_rows(args);
@@ -102,19 +110,19 @@ void matmul_runner::run(const device::matmul_args& args) {
 /// Flynn 1992). If there are too few tiles, the rows of x are divided, too.
 void matmul_runner::cut_chunks() {
   chunks_.clear();
-  const auto num_groups = static_cast<std::uint32_t>(groups_.size());
   std::size_t remaining = 0;
   std::uint32_t num_tiles = 0;
   for (const product& part : products_) {
     num_tiles += part.weights->num_tiles();
-    remaining += part.weights->num_tiles() * part.weights->tile_bytes() * num_groups;
+    remaining += part.weights->num_tiles() * part.weights->tile_bytes() * part.num_groups();
   }
   const std::uint32_t least = team_.size() * min_chunks_per_member;
-  const std::uint32_t num_spans = team_.size() == 1 ? 1 : std::clamp(least / num_tiles, 1U, num_groups);
   std::size_t share = 0;
   std::uint32_t num_pieces = 0;
   for (std::uint32_t p = 0; p < products_.size(); ++p) {
     const packed_matrix& weights = *products_[p].weights;
+    const std::uint32_t first = products_[p].group_begin, num_groups = products_[p].num_groups();
+    const std::uint32_t num_spans = team_.size() == 1 ? 1 : std::clamp(least / num_tiles, 1U, num_groups);
     const std::size_t tile_cost = weights.tile_bytes() * num_groups;
     for (std::uint32_t tile = 0; tile < weights.num_tiles(); ++num_pieces) {
       if (num_pieces % team_.size() == 0)
@@ -122,60 +130,83 @@ void matmul_runner::cut_chunks() {
       const auto fitting = static_cast<std::uint32_t>(std::min<std::size_t>(share / tile_cost, num_tiles));
       const std::uint32_t end = std::min(tile + std::max(fitting, 1U), weights.num_tiles());
       for (std::uint32_t s = 0; s < num_spans; ++s)
-        chunks_.push_back({p, tile, end, num_groups * s / num_spans, num_groups * (s + 1) / num_spans});
+        chunks_.push_back(
+            {p, tile, end, first + num_groups * s / num_spans, first + num_groups * (s + 1) / num_spans});
       remaining -= (end - tile) * tile_cost;
       tile = end;
     }
   }
 }
 
-/// Checks the arguments, looks up the kernels and divides the rows of x into groups of nearly equal size.
-void matmul_runner::prepare(const device::matmul_args& args) {
+/// Checks the arguments, looks up the kernels and divides the rows into groups.
+void matmul_runner::prepare(const segmented_matmul& args) {
   num_cols_ = args.num_cols;
   planes_ = args.two_planes ? 2 : 1;
   products_.clear();
-  for (const device::matmul_output& output : args.outputs) {
-    const auto* const weights = dynamic_cast<const packed_matrix*>(output.weights);
-    PACELINE_CHECK(weights != nullptr, "matmul: weights are not of this device");
-    PACELINE_CHECK(weights->num_cols() == args.num_cols,
-                   "matmul: weights have " + std::to_string(weights->num_cols()) + " columns, rows have " +
-                       std::to_string(args.num_cols));
-    product part;
-    part.output = &output;
-    part.weights = weights;
-    part.quantised = !device::is_floating(weights->type());
-    if (part.quantised)
-      part.kernels = kernels_.quantised(weights->type());
-    else
-      part.float_kernels = kernels_.floats(weights->type());
-    products_.push_back(part);
-  }
   groups_.clear();
-  const std::uint32_t num_kernel_rows = args.num_rows * planes_;
+  for (const row_segment& segment : args.segments) {
+    const auto first_group = static_cast<std::uint32_t>(groups_.size());
+    add_groups(segment);
+    for (const device::matmul_output& output : segment.outputs) {
+      products_.push_back(product_of(output));
+      products_.back().group_begin = first_group;
+      products_.back().group_end = static_cast<std::uint32_t>(groups_.size());
+    }
+  }
+}
+
+matmul_runner::product matmul_runner::product_of(const device::matmul_output& output) const {
+  const auto* const weights = dynamic_cast<const packed_matrix*>(output.weights);
+  PACELINE_CHECK(weights != nullptr, "matmul: weights are not of this device");
+  PACELINE_CHECK(weights->num_cols() == num_cols_, "matmul: weights have " +
+                                                       std::to_string(weights->num_cols()) +
+                                                       " columns, rows have " + std::to_string(num_cols_));
+  product part;
+  part.output = &output;
+  part.weights = weights;
+  part.quantised = !device::is_floating(weights->type());
+  if (part.quantised)
+    part.kernels = kernels_.quantised(weights->type());
+  else
+    part.float_kernels = kernels_.floats(weights->type());
+  return part;
+}
+
+/// Divides a segment's rows into groups of nearly equal size.
+void matmul_runner::add_groups(const row_segment& segment) {
+  const std::uint32_t all_rows = segment.end - segment.begin;
   const std::uint32_t most =
-      (num_kernel_rows <= max_kernel_rows ? max_kernel_rows : kernels_.preferred_rows) / planes_;
-  const std::uint32_t num_groups = (args.num_rows + most - 1) / most;
+      (all_rows * planes_ <= max_kernel_rows ? max_kernel_rows : kernels_.preferred_rows) / planes_;
+  const std::uint32_t num_groups = (all_rows + most - 1) / most;
   for (std::uint32_t g = 0, begin = 0; g < num_groups; ++g) {
-    const std::uint32_t num_rows = (args.num_rows - begin + num_groups - g - 1) / (num_groups - g);
-    groups_.push_back({begin, num_rows});
+    const std::uint32_t num_rows = (all_rows - begin + num_groups - g - 1) / (num_groups - g);
+    groups_.push_back({segment.begin + begin, num_rows});
     begin += num_rows;
   }
 }
 
-void matmul_runner::quantise_rows(const device::matmul_args& args) {
-  const std::size_t num_blocks = args.num_cols / block_cols * planes_;
-  if (blocks_.size() < args.num_rows * num_blocks) blocks_.resize(args.num_rows * num_blocks);
-  for_each_row(std::size_t{args.num_rows} * args.num_cols * planes_,
+void matmul_runner::quantise_rows(const segmented_matmul& args) {
+  const std::size_t num_blocks = args.num_cols / block_cols * planes_, num_rows = args.segments.back().end;
+  if (blocks_.size() < num_rows * num_blocks) blocks_.resize(num_rows * num_blocks);
+  for_each_row(num_rows * args.num_cols * planes_,
                [&](const row_group& group, std::uint32_t row) { quantise_row(args, group, row); });
 }
 
+namespace {
+
+const float* row_at(const segmented_matmul& args, std::uint32_t position) {
+  return args.x + (args.rows.empty() ? position : args.rows[position]) * args.x_stride;
+}
+
+} // namespace
+
 /// Writes row `row` of a group to the group's panel; its second plane follows the first.
-void matmul_runner::quantise_row(const device::matmul_args& args, const row_group& group, std::uint32_t row) {
+void matmul_runner::quantise_row(const segmented_matmul& args, const row_group& group, std::uint32_t row) {
   const std::uint32_t num_blocks = args.num_cols / block_cols;
   const std::size_t stride = group.num_rows * planes_;
   activation_block* const first =
       blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks + row * planes_;
-  const float* const x = args.x + (group.begin + row) * args.x_stride;
+  const float* const x = row_at(args, group.begin + row);
   kernels_.quantise(x, num_blocks, first, stride);
   if (planes_ == 1) return;
   for (std::uint32_t b = 0; b < num_blocks; ++b) {
@@ -189,8 +220,8 @@ void matmul_runner::quantise_row(const device::matmul_args& args, const row_grou
 template <class Fn>
 void matmul_runner::for_each_row(std::size_t num_values, Fn&& fn) {
   const auto run = [&](std::uint32_t r) {
-    auto group = std::prev(groups_.end());
-    while (group->begin > r) --group;
+    const auto group = std::prev(std::upper_bound(
+        groups_.begin(), groups_.end(), r, [](std::uint32_t p, const row_group& g) { return p < g.begin; }));
     fn(*group, r - group->begin);
   };
   const std::uint32_t num_rows = groups_.back().begin + groups_.back().num_rows;
@@ -200,11 +231,11 @@ void matmul_runner::for_each_row(std::size_t num_values, Fn&& fn) {
     for (std::uint32_t r = 0; r < num_rows; ++r) run(r);
 }
 
-void matmul_runner::interleave_rows(const device::matmul_args& args) {
-  const std::size_t size = std::size_t{args.num_rows} * args.num_cols;
+void matmul_runner::interleave_rows(const segmented_matmul& args) {
+  const std::size_t size = std::size_t{args.segments.back().end} * args.num_cols;
   if (floats_.size() < size) floats_.resize(size);
   for_each_row(size, [&](const row_group& group, std::uint32_t row) {
-    const float* const x = args.x + (group.begin + row) * args.x_stride;
+    const float* const x = row_at(args, group.begin + row);
     float* const to = floats_.data() + std::size_t{group.begin} * args.num_cols + row;
     for (std::size_t k = 0; k < args.num_cols; ++k) to[k * group.num_rows] = x[k];
   });
@@ -221,7 +252,7 @@ void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uin
     std::size_t count = 0;
     for (std::size_t bytes = 0; count < groups.size() && (count == 0 || bytes < max_panel_bytes); ++count)
       bytes += groups[count].num_rows * row_bytes;
-    const std::size_t together = groups_.size() <= most_groups_together ? count : 1;
+    const std::size_t together = part.num_groups() <= most_groups_together ? count : 1;
     for (std::uint32_t tile = begin; tile < end; ++tile)
       for (std::size_t g = 0; g < count; g += together) run_tile(part, tile, groups.subspan(g, together));
     groups = groups.subspan(count);

@@ -13,6 +13,23 @@ namespace paceline::cpu {
 class thread_team;
 class packed_matrix;
 
+/// Positions [begin, end) of rows that are multiplied with the same matrices.
+struct row_segment {
+  std::uint32_t begin = 0, end = 0;
+  std::span<const device::matmul_output> outputs; ///< y: [position][N], counted from position 0
+};
+
+/// Products of segments of rows, each with its own matrices: the experts of a mixture. Otherwise as
+/// device::matmul_args.
+struct segmented_matmul {
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  std::uint32_t num_cols = 0;
+  bool two_planes = false;
+  std::span<const std::uint32_t> rows;   ///< the row of x at each position; empty: row p at position p
+  std::span<const row_segment> segments; ///< none empty, ascending, adjacent, from position 0
+};
+
 /// Executes device::matmul_args on a team: quantises the rows of x once, then distributes tiles of weights.
 /// Keeps its scratch memory between calls; one call at a time.
 class matmul_runner {
@@ -21,16 +38,19 @@ class matmul_runner {
   ~matmul_runner();
 
   void run(const device::matmul_args& args);
+  void run(const segmented_matmul& args);
 
  private:
   struct product;
   struct chunk;
   struct row_group;
 
-  void prepare(const device::matmul_args& args);
-  void quantise_rows(const device::matmul_args& args);
-  void quantise_row(const device::matmul_args& args, const row_group& group, std::uint32_t row);
-  void interleave_rows(const device::matmul_args& args);
+  void prepare(const segmented_matmul& args);
+  void quantise_rows(const segmented_matmul& args);
+  void quantise_row(const segmented_matmul& args, const row_group& group, std::uint32_t row);
+  void add_groups(const row_segment& segment);
+  product product_of(const device::matmul_output& output) const;
+  void interleave_rows(const segmented_matmul& args);
   template <class Fn>
   void for_each_row(std::size_t num_values, Fn&& fn);
   void cut_chunks();

@@ -32,6 +32,16 @@ class matrix {
   virtual std::uint64_t size_bytes() const noexcept = 0;
 };
 
+/// Matrices of one type and shape: those of a layer's experts. Opaque and immutable, like a matrix.
+class matrix_set {
+ public:
+  virtual ~matrix_set() = default;
+  virtual std::uint32_t size() const noexcept = 0;
+  /// The matrix of expert `index` < size().
+  virtual const matrix& at(std::uint32_t index) const = 0;
+  std::uint64_t size_bytes() const noexcept { return size() * at(0).size_bytes(); }
+};
+
 /// Called with bytes that have been copied.
 using bytes_done = std::function<void(std::span<const std::byte>)>;
 
@@ -53,6 +63,12 @@ class weight_memory {
   virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor,
                                                        const bytes_done& done = {},
                                                        const bytes_needed& needed = {}) = 0;
+
+  /// The same for at least one tensor, all of one type and shape. Default: a matrix from each `pack`.
+  virtual expected<std::unique_ptr<const matrix_set>> pack_set(std::string_view name,
+                                                               std::span<const tensor_view> tensors,
+                                                               const bytes_done& done = {},
+                                                               const bytes_needed& needed = {});
 };
 
 } // namespace paceline::device

@@ -35,6 +35,7 @@ void ops::gated_matmul(const gated_matmul_args& args) {
   matmul({x.at, x.stride, args.num_rows, args.num_cols, args.two_planes, outputs});
   glu({args.products, up, stride, args.out, args.out_stride, args.num_rows, width, args.act});
 }
+void ops::expert_mixture(const expert_mixture_args&) { not_offered("expert_mixture"); }
 void ops::embed(const embed_args&) { not_offered("embed"); }
 void ops::rms_norm(const rms_norm_args&) { not_offered("rms_norm"); }
 void ops::add_normed(const add_normed_args& args) {

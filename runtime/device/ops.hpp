@@ -16,6 +16,7 @@ struct chain_args;
 struct choose_args;
 struct chosen_run;
 struct embed_args;
+struct expert_mixture_args;
 struct gated_matmul_args;
 struct gather_args;
 struct glu_args;
@@ -47,6 +48,7 @@ class ops {
   virtual void matmul(const matmul_args& args);
   /// Default: `rms_norm`, if there is a norm, `matmul` and `glu`.
   virtual void gated_matmul(const gated_matmul_args& args);
+  virtual void expert_mixture(const expert_mixture_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
   /// Default: `rms_norm` and `add`.
