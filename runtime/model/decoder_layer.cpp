@@ -2,6 +2,7 @@
 
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_expert_mixture.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -14,10 +15,16 @@ namespace paceline::model {
 
 std::uint64_t layer_weights::matrix_bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const auto* matrix : {&q, &k, &v, &attention_output, &ffn_gate, &ffn_up, &ffn_down})
-    bytes += (*matrix)->size_bytes();
-  if (attention_gate) bytes += attention_gate->size_bytes();
+  for (const auto* matrix : {&q, &k, &v, &attention_output, &attention_gate, &ffn_gate, &ffn_up, &ffn_down})
+    if (*matrix) bytes += (*matrix)->size_bytes();
+  if (experts) bytes += experts->size_bytes();
   return bytes;
+}
+
+std::uint64_t layer_weights::bytes_per_row(std::uint32_t num_used) const noexcept {
+  if (!experts) return matrix_bytes();
+  const std::uint64_t of_experts = experts->size_bytes() - experts->router->size_bytes();
+  return matrix_bytes() - of_experts + of_experts / experts->gate->size() * num_used;
 }
 
 void decoder_layers::norm(const float* x, float* y, const float* weight, std::uint32_t num_rows) {
@@ -90,6 +97,7 @@ void decoder_layers::add_attended(const layer_weights& weights) {
 }
 
 void decoder_layers::feed_forward(const layer_weights& weights) {
+  if (weights.experts) return mix_experts(weights);
   const std::size_t stride = 2 * std::size_t{config_.ffn_size};
   ops_.gated_matmul({memory_.hidden,
                      config_.hidden_size,
@@ -104,6 +112,28 @@ void decoder_layers::feed_forward(const layer_weights& weights) {
                      stride,
                      config_.activation});
   add_to_hidden(memory_.gate_up, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
+}
+
+void decoder_layers::mix_experts(const layer_weights& weights) {
+  const std::uint32_t width = config_.hidden_size;
+  device::expert_mixture_args mixture;
+  mixture.x = memory_.hidden;
+  mixture.x_stride = width;
+  mixture.num_rows = num_rows();
+  mixture.num_cols = width;
+  mixture.norm = {weights.ffn_norm, config_.norm_epsilon, memory_.normed};
+  mixture.two_planes = weights.precise_ffn_inputs;
+  mixture.router = weights.experts->router.get();
+  mixture.routing = config_.experts.routing;
+  mixture.gate = weights.experts->gate.get();
+  mixture.up = weights.experts->up.get();
+  mixture.down = weights.experts->down.get();
+  mixture.act = config_.activation;
+  mixture.workspace = memory_.experts;
+  mixture.out = memory_.hidden;
+  mixture.out_stride = width;
+  mixture.add = true;
+  ops_.expert_mixture(mixture);
 }
 
 } // namespace paceline::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/device/expert_routing.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/ops.hpp"
@@ -12,9 +13,21 @@
 
 namespace paceline::model {
 
+/// Weights of a layer's mixture of experts.
+struct expert_weights {
+  std::unique_ptr<const device::matrix> router;             ///< [num_experts][hidden_size]
+  std::unique_ptr<const device::matrix_set> gate, up, down; ///< of each expert
+
+  std::uint64_t size_bytes() const noexcept {
+    return router->size_bytes() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
+  }
+};
+
 /// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
 struct layer_weights {
-  std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
+  std::unique_ptr<const device::matrix> q, k, v, attention_output;
+  std::unique_ptr<const device::matrix> ffn_gate, ffn_up, ffn_down; ///< null in a layer with experts
+  std::unique_ptr<expert_weights> experts;
   /// [q_size][hidden]: the attention's output is multiplied by sigmoid(gate * normed input); null: it is not.
   std::unique_ptr<const device::matrix> attention_gate;
   const float* attention_norm = nullptr;
@@ -32,6 +45,8 @@ struct layer_weights {
   bool precise_ffn_inputs = false;
 
   std::uint64_t matrix_bytes() const noexcept;
+  /// Bytes that a pass over one row reads, if `num_used` experts are used.
+  std::uint64_t bytes_per_row(std::uint32_t num_used) const noexcept;
 };
 
 /// Intermediate values of the rows of a pass, in the stream's scratch memory.
@@ -42,6 +57,7 @@ struct layer_memory {
   float* attended = nullptr; ///< [num_rows][q_size]
   float* gates = nullptr;    ///< likewise; for layers with `attention_gate`
   float* gate_up = nullptr;  ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
+  float* experts = nullptr;  ///< workspace of device::expert_mixture_args, for layers with experts
 };
 
 /// What the queries, keys and values of a layer are computed from.
@@ -72,12 +88,13 @@ class decoder_layers {
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
   void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);
-  /// hidden += feed_forward(norm(hidden)).
+  /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts.
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.
   void norm(const float* x, float* y, const float* weight, std::uint32_t num_rows);
 
  private:
+  void mix_experts(const layer_weights& weights);
   void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
                      const float* post_norm);
   std::uint32_t num_rows() const noexcept { return static_cast<std::uint32_t>(batch_.rows.size()); }

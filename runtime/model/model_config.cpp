@@ -88,6 +88,26 @@ expected<void> validate_rope(const rope_config& rope, std::uint32_t head_dim, co
   return {};
 }
 
+expected<void> validate_experts(const model_config& config) {
+  const expert_config& experts = config.experts;
+  const device::expert_routing& routing = experts.routing;
+  if (routing.num_experts == 0) return {};
+  if (routing.num_experts > device::most_experts)
+    return broken("num_experts", "must be at most " + std::to_string(device::most_experts) + ", is " +
+                                     std::to_string(routing.num_experts));
+  if (routing.num_used == 0 || routing.num_used > std::min(routing.num_experts, device::most_used_experts))
+    return broken("num_used_experts",
+                  "must be 1 to " + std::to_string(std::min(routing.num_experts, device::most_used_experts)) +
+                      ", is " + std::to_string(routing.num_used));
+  if (experts.ffn_size == 0 || experts.ffn_size > 1U << 22)
+    return broken("expert ffn_size", "must be 1 to 4194304, is " + std::to_string(experts.ffn_size));
+  if (experts.layers.size() != config.num_layers)
+    return broken("expert layers", "must be one flag for each layer");
+  if (!(routing.scale > 0 && routing.scale <= 1e3F))
+    return broken("expert scale", "must be above 0 and at most 1000");
+  return {};
+}
+
 } // namespace
 
 std::string_view to_string(architecture arch) noexcept {
@@ -98,10 +118,22 @@ std::string_view to_string(architecture arch) noexcept {
     return "qwen2";
   case architecture::qwen3:
     return "qwen3";
+  case architecture::qwen3moe:
+    return "qwen3moe";
   case architecture::gemma3:
     return "gemma3";
   }
   return "unknown";
+}
+
+double expected_experts(const expert_config& experts, std::uint32_t num_rows) noexcept {
+  const double all = experts.routing.num_experts;
+  return all == 0 ? 0 : all * (1 - std::pow(1 - experts.routing.num_used / all, num_rows));
+}
+
+std::uint32_t model_config::num_expert_layers() const noexcept {
+  if (experts.routing.num_experts == 0) return 0;
+  return static_cast<std::uint32_t>(std::count(experts.layers.begin(), experts.layers.end(), true));
 }
 
 double yarn_magnitude(double factor, double weight) noexcept {
@@ -139,7 +171,7 @@ expected<void> validate(const model_config& config) {
       {"num_heads", config.num_heads, 1, 4096},
       {"num_kv_heads", config.num_kv_heads, 1, 4096},
       {"head_dim", config.head_dim, 2, 4096},
-      {"ffn_size", config.ffn_size, 1, 1U << 22},
+      {"ffn_size", config.ffn_size, config.num_dense_layers() != 0 ? 1U : 0U, 1U << 22},
       {"sliding_window", config.sliding_window, 0, 1U << 30},
       {"local_layers", config.local_layers.size(), config.num_layers, config.num_layers},
   };
@@ -158,6 +190,7 @@ expected<void> validate(const model_config& config) {
     return broken("attention_scale", "must be above 0 and at most 1000");
   if (!(config.embedding_scale > 0 && config.embedding_scale <= 1e6F))
     return broken("embedding_scale", "must be above 0 and at most 1e6");
+  if (auto ok = validate_experts(config); !ok) return ok;
   if (auto ok = validate_rope(config.rope, config.head_dim, "rope"); !ok) return ok;
   return validate_rope(config.local_rope, config.head_dim, "local rope");
 }

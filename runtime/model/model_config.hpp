@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/device/expert_routing.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_rope.hpp"
 
@@ -14,10 +15,11 @@ namespace paceline::model {
 /// Decoder families that the forward pass supports. Their differences are fields of model_config; code should
 /// not need to ask for the family.
 enum class architecture : std::uint8_t {
-  llama,  ///< Llama 1-3, SmolLM2, Mistral
-  qwen2,  ///< Qwen 2, 2.5: biases on Q, K and V
-  qwen3,  ///< Qwen 3: a norm on each head of Q and K
-  gemma3, ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
+  llama,    ///< Llama 1-3, SmolLM2, Mistral
+  qwen2,    ///< Qwen 2, 2.5: biases on Q, K and V
+  qwen3,    ///< Qwen 3: a norm on each head of Q and K
+  qwen3moe, ///< Qwen 3 with a mixture of experts
+  gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
 std::string_view to_string(architecture arch) noexcept;
@@ -64,6 +66,19 @@ std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head
 /// YaRN's magnitude for a scaling factor: 0.1 * weight * ln(factor) + 1.
 double yarn_magnitude(double factor, double weight = 1) noexcept;
 
+/// Layers whose feed-forward block is a mixture of experts: each row uses a few of many blocks
+/// (runtime/device/op_expert_mixture.hpp).
+struct expert_config {
+  device::expert_routing routing; ///< without device memory; num_experts 0: no layer has experts
+  std::uint32_t ffn_size = 0;     ///< values between gate/up and down of one expert
+  std::vector<bool> layers;       ///< [num_layers] with experts: which layers have them
+};
+
+/// Expected number of experts of a layer that a pass over `num_rows` rows reads, if each row uses experts
+/// uniformly and independently: E * (1 - (1 - k / E)^rows). Neighbouring tokens of real texts share experts,
+/// so they read fewer (MoESD, arXiv:2505.19645, section 3).
+double expected_experts(const expert_config& experts, std::uint32_t num_rows) noexcept;
+
 /// Hyper-parameters of a decoder, independent of the file format. Values returned by loaders satisfy
 /// `validate`.
 struct model_config {
@@ -77,7 +92,7 @@ struct model_config {
   std::uint32_t num_kv_heads = 0;
   std::uint32_t head_dim = 0;   ///< values of one head of Q, K and V; even
   std::uint32_t rotary_dim = 0; ///< leading ones that are rotated; even; 0: all
-  std::uint32_t ffn_size = 0;   ///< values between gate/up and down
+  std::uint32_t ffn_size = 0;   ///< values between gate/up and down of layers without experts
   float norm_epsilon = 0;       ///< of every RMS norm
   gate_activation activation = gate_activation::silu;
   rope_layout layout = rope_layout::half_split;
@@ -93,11 +108,18 @@ struct model_config {
   bool attention_output_bias = false;
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
   bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
+  expert_config experts;
 
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }
+  bool has_experts(std::uint32_t layer) const noexcept {
+    return experts.routing.num_experts != 0 && layer < experts.layers.size() && experts.layers[layer];
+  }
+  /// Numbers of layers with and without experts.
+  std::uint32_t num_expert_layers() const noexcept;
+  std::uint32_t num_dense_layers() const noexcept { return num_layers - num_expert_layers(); }
   const rope_config& rope_of(std::uint32_t layer) const noexcept {
     return is_local(layer) ? local_rope : rope;
   }

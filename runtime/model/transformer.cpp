@@ -3,6 +3,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_expert_mixture.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
@@ -26,12 +27,16 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   info.context_length = config.context_length;
   info.num_layers = static_cast<std::uint32_t>(layers.size());
   info.hidden_size = config.hidden_size;
-  std::uint64_t layer_bytes = weights.vectors->size_bytes() / config.num_layers * layers.size();
-  for (const std::uint32_t number : layers) layer_bytes += weights.layers[number].matrix_bytes();
+  const std::uint64_t vector_bytes = weights.vectors->size_bytes() / config.num_layers * layers.size();
+  std::uint64_t layer_bytes = vector_bytes, bytes_per_row = vector_bytes;
+  for (const std::uint32_t number : layers) {
+    layer_bytes += weights.layers[number].matrix_bytes();
+    bytes_per_row += weights.layers[number].bytes_per_row(config.experts.routing.num_used);
+  }
   info.weights_bytes = layer_bytes + weights.token_embedding->size_bytes();
   if (weights.output) info.weights_bytes += weights.output->size_bytes();
   const std::uint64_t embedding_row = weights.token_embedding->size_bytes() / config.vocab_size;
-  info.bytes_per_token = layer_bytes + weights.head().size_bytes() + embedding_row;
+  info.bytes_per_token = bytes_per_row + weights.head().size_bytes() + embedding_row;
   info.kv_bytes_per_token = kv.bytes_per_token();
   info.logits_by_ops = true;
   return info;
@@ -73,12 +78,18 @@ class transformer::pass {
  private:
   void take_memory() {
     const bool local = !model_.local_frequencies_.empty();
-    const std::array<row_array, 7> arrays{{
+    const expert_config& experts = config_.experts;
+    const std::size_t mixture =
+        config_.num_expert_layers() == 0
+            ? 0
+            : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
+    const std::array<row_array, 8> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
         {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
         {&memory_.attended, q_size_},
-        {&memory_.gate_up, 2 * std::size_t{config_.ffn_size}},
+        {&memory_.gate_up, config_.num_dense_layers() == 0 ? 0 : 2 * std::size_t{config_.ffn_size}},
+        {&memory_.experts, mixture},
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
     }};

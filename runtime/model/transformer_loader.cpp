@@ -17,11 +17,13 @@ namespace paceline::model {
 namespace {
 
 using matrix_ptr = std::unique_ptr<const device::matrix>;
+using matrix_set_ptr = std::unique_ptr<const device::matrix_set>;
 
-/// A matrix to pack, and where it goes.
+/// A matrix to pack, or those of a layer's experts, and where it goes.
 struct packing_job {
-  const weight_view* from;
-  matrix_ptr* to;
+  std::span<const weight_view> from;
+  matrix_ptr* to = nullptr;
+  matrix_set_ptr* set = nullptr; ///< for experts
 };
 
 /// A vector to upload, and the pointer to be set to it.
@@ -35,12 +37,23 @@ struct load_plan {
   std::vector<vector_job> vectors;
 };
 
+void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& layer, load_plan& plan) {
+  layer.experts = std::make_unique<expert_weights>();
+  plan.matrices.push_back({{&source.at(tensor_role::ffn_router, l), 1}, &layer.experts->router});
+  const std::pair<tensor_role, matrix_set_ptr*> sets[] = {
+      {tensor_role::ffn_gate_experts, &layer.experts->gate},
+      {tensor_role::ffn_up_experts, &layer.experts->up},
+      {tensor_role::ffn_down_experts, &layer.experts->down},
+  };
+  for (const auto& [role, to] : sets) plan.matrices.push_back({source.experts(role, l), nullptr, to});
+}
+
 load_plan plan_load(const weights_source& source, transformer_weights& weights) {
   load_plan plan;
-  plan.matrices.push_back({&source.at(tensor_role::token_embedding), &weights.token_embedding});
+  plan.matrices.push_back({{&source.at(tensor_role::token_embedding), 1}, &weights.token_embedding});
   const weight_view& output = source.at(tensor_role::output);
   if (output.tensor.bytes.data() != source.at(tensor_role::token_embedding).tensor.bytes.data())
-    plan.matrices.push_back({&output, &weights.output});
+    plan.matrices.push_back({{&output, 1}, &weights.output});
   plan.vectors.push_back({&source.at(tensor_role::output_norm), &weights.output_norm});
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
     layer_weights& layer = weights.layers[l];
@@ -65,7 +78,9 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
         {tensor_role::ffn_norm, &layer.ffn_norm},
         {tensor_role::post_ffn_norm, &layer.post_ffn_norm},
     };
-    for (const auto& [role, to] : matrices) plan.matrices.push_back({&source.at(role, l), to});
+    for (const auto& [role, to] : matrices)
+      if (!source.at(role, l).empty()) plan.matrices.push_back({{&source.at(role, l), 1}, to});
+    if (!source.experts(tensor_role::ffn_gate_experts, l).empty()) plan_experts(source, l, layer, plan);
     for (const auto& [role, to] : vectors)
       if (!source.at(role, l).empty()) plan.vectors.push_back({&source.at(role, l), to});
   }
@@ -131,14 +146,7 @@ class parallel_packing {
   /// Codes and scales of FP8 are combined in memory of the job; other tensors are packed directly from the
   /// file.
   expected<matrix_ptr> pack(const weight_view& from) {
-    if (from.scales == nullptr)
-      return memory_.pack(
-          from.name, from.tensor,
-          [this](std::span<const std::byte> bytes) {
-            source_.release(bytes);
-            meter_.add(bytes.size());
-          },
-          [this](std::span<const std::byte> bytes) { return source_.read(bytes); });
+    if (from.scales == nullptr) return memory_.pack(from.name, from.tensor, done(), needed());
     if (auto read = source_.read(from.tensor.bytes); !read) return std::move(read).error();
     const std::vector<std::byte> blocks = f8_blocks(from);
     source_.release(from.tensor.bytes);
@@ -148,19 +156,55 @@ class parallel_packing {
                         [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
   }
 
+  expected<matrix_set_ptr> pack_set(std::span<const weight_view> from) {
+    std::vector<device::tensor_view> tensors;
+    for (const weight_view& view : from) tensors.push_back(view.tensor);
+    if (from[0].scales == nullptr) return memory_.pack_set(from[0].name, tensors, done(), needed());
+    std::vector<std::vector<std::byte>> blocks;
+    for (std::size_t e = 0; e < from.size(); ++e) {
+      if (auto read = source_.read(from[e].tensor.bytes); !read) return std::move(read).error();
+      tensors[e].bytes = blocks.emplace_back(f8_blocks(from[e]));
+      source_.release(from[e].tensor.bytes);
+    }
+    return memory_.pack_set(from[0].name, tensors,
+                            [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
+  }
+
+  /// Packs the tensors of a job.
+  expected<void> run(const packing_job& job) {
+    if (job.set == nullptr) {
+      auto packed = pack(job.from[0]);
+      if (!packed) return std::move(packed).error();
+      *job.to = std::move(*packed);
+      return {};
+    }
+    auto packed = pack_set(job.from);
+    if (!packed) return std::move(packed).error();
+    *job.set = std::move(*packed);
+    return {};
+  }
+
+  device::bytes_done done() {
+    return [this](std::span<const std::byte> bytes) {
+      source_.release(bytes);
+      meter_.add(bytes.size());
+    };
+  }
+  device::bytes_needed needed() {
+    return [this](std::span<const std::byte> bytes) { return source_.read(bytes); };
+  }
+
   void work() noexcept {
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
       if (i >= jobs_.size() || i > first_failed_.load()) return;
       try {
-        auto packed = pack(*jobs_[i].from);
-        if (!packed) {
+        if (auto packed = run(jobs_[i]); !packed) {
           fail(i, packed.error());
           return;
         }
-        *jobs_[i].to = std::move(*packed);
       } catch (const std::bad_alloc&) {
-        fail(i, error(errc::resource_exhausted, std::string(jobs_[i].from->name) + ": not enough memory"));
+        fail(i, error(errc::resource_exhausted, std::string(jobs_[i].from[0].name) + ": not enough memory"));
         return;
       }
     }

@@ -1,6 +1,7 @@
 #include "tests/support/cpu_model.hpp"
 
 #include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/model_source.hpp"
 
 #include <stdexcept>
 #include <utility>
@@ -17,22 +18,27 @@ T value_or_throw(expected<T> result) {
 } // namespace
 
 cpu_model::cpu_model(const model::gguf_file& file, const cpu_model_options& options) {
+  const auto config = value_or_throw(model::read_gguf_config(file));
+  *this = cpu_model(config, value_or_throw(model::read_gguf_weights(file, config)), options);
+}
+
+cpu_model::cpu_model(const model::model_config& config, const model::weights_source& weights,
+                     const cpu_model_options& options) {
   cpu::cpu_device_options device_options;
   device_options.level = options.level;
   device_options.partitions.resize(1);
   device_options.partitions[0].num_threads = options.num_threads;
   device_ = value_or_throw(cpu::cpu_device::make(device_options));
   stream_ = device_->make_stream("test", 0);
-  const auto config = value_or_throw(model::read_gguf_config(file));
-  const auto source = value_or_throw(model::read_gguf_weights(file, config));
   model::transformer_load_options load;
   load.kv_type = options.kv_type;
   load.num_threads = options.num_threads;
-  model_ = value_or_throw(model::load_transformer(config, source, *device_, *device_, load));
+  model_ = value_or_throw(model::load_transformer(config, weights, *device_, *device_, load));
 }
 
 cpu_model cpu_model::open(const std::filesystem::path& path, const cpu_model_options& options) {
-  return {value_or_throw(model::gguf_file::open(path)), options};
+  const auto source = value_or_throw(model::open_model(path));
+  return {source.config, source.weights, options};
 }
 
 void cpu_model::forward(const device::row_batch& batch, model::kv_storage& kv,

@@ -21,6 +21,9 @@ struct cpu_model_options {
 class cpu_model {
  public:
   cpu_model(const model::gguf_file& file, const cpu_model_options& options);
+  cpu_model(const model::model_config& config, const model::weights_source& weights,
+            const cpu_model_options& options);
+  /// A GGUF file or a Hugging Face directory.
   static cpu_model open(const std::filesystem::path& path, const cpu_model_options& options);
 
   const model::transformer& get() const noexcept { return *model_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace paceline::test {
 namespace {
@@ -92,7 +93,7 @@ class decoder {
     for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
                   all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
-      const bool normed = config_.arch == architecture::qwen3 || config_.arch == architecture::gemma3;
+      const bool normed = config_.arch != architecture::llama && config_.arch != architecture::qwen2;
       if (turned && normed) head = norm(head, weights_.at(head_norm, l));
       if (turned) rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
       out.push_back(std::move(head));
@@ -131,10 +132,41 @@ class decoder {
   }
 
   vector feed_forward(std::uint32_t l, const vector& x) const {
-    vector gate = product(weights_.at(tensor_role::ffn_gate, l), x);
-    const vector up = product(weights_.at(tensor_role::ffn_up, l), x);
+    if (config_.has_experts(l)) return mixture(l, x);
+    return block(x, weights_.at(tensor_role::ffn_gate, l), weights_.at(tensor_role::ffn_up, l),
+                 weights_.at(tensor_role::ffn_down, l));
+  }
+
+  vector block(const vector& x, const model::weight_view& gate_weights, const model::weight_view& up_weights,
+               const model::weight_view& down_weights) const {
+    vector gate = product(gate_weights, x);
+    const vector up = product(up_weights, x);
     for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(gate[i]) * up[i];
-    return product(weights_.at(tensor_role::ffn_down, l), gate);
+    return product(down_weights, gate);
+  }
+
+  /// The experts with the largest probabilities, weighted by these, as qwen3moe does.
+  vector mixture(std::uint32_t l, const vector& x) const {
+    vector p = product(weights_.at(tensor_role::ffn_router, l), x);
+    const double largest = *std::max_element(p.begin(), p.end());
+    double sum = 0;
+    for (double& score : p) sum += score = std::exp(score - largest);
+    std::vector<std::size_t> order(p.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+    order.resize(config_.experts.routing.num_used);
+    if (config_.experts.routing.normalised) {
+      sum = 0;
+      for (const std::size_t e : order) sum += p[e];
+    }
+    vector mixed(x.size());
+    for (const std::size_t e : order) {
+      vector y = block(x, weights_.experts(tensor_role::ffn_gate_experts, l)[e],
+                       weights_.experts(tensor_role::ffn_up_experts, l)[e],
+                       weights_.experts(tensor_role::ffn_down_experts, l)[e]);
+      for (std::size_t i = 0; i < y.size(); ++i) mixed[i] += p[e] / sum * y[i];
+    }
+    return mixed;
   }
 
   double activate(double x) const {

@@ -38,7 +38,12 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
       {"ffn_gate.weight", "mlp.gate_proj.weight"},
       {"ffn_up.weight", "mlp.up_proj.weight"},
       {"ffn_down.weight", "mlp.down_proj.weight"},
-      {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"}};
+      {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+      {"ffn_gate_inp.weight", "mlp.gate.weight"},
+      {"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
+      {"ffn_gate_exps.weight", "mlp.experts.*.gate_proj.weight"},
+      {"ffn_up_exps.weight", "mlp.experts.*.up_proj.weight"},
+      {"ffn_down_exps.weight", "mlp.experts.*.down_proj.weight"}};
   if (const auto found = of_model.find(gguf_name); found != of_model.end()) return found->second;
   const auto dot = gguf_name.find('.', 4);
   const auto prefix = "model.layers." + gguf_name.substr(4, dot - 4) + ".";
@@ -144,6 +149,22 @@ void add_fp8(safetensors_builder& shard, const std::string& name, const std::vec
               bytes_of(made.scales));
 }
 
+/// The experts of a tensor as tensors of their own: '*' in `name` is the expert.
+void add_each_expert(safetensors_builder& shard, const std::string& name, const gguf_builder::tensor& tensor,
+                     const tiny_fp8& fp8) {
+  const std::size_t count = tensor.shape[2], bytes = tensor.data.size() / count;
+  const std::size_t at = name.find('*');
+  for (std::size_t e = 0; e < count; ++e) {
+    const auto first = tensor.data.begin() + static_cast<std::ptrdiff_t>(e * bytes);
+    const std::vector<std::byte> data(first, first + static_cast<std::ptrdiff_t>(bytes));
+    const std::string own = std::string(name).replace(at, 1, std::to_string(e));
+    if (fp8.scales != fp8_scales::none)
+      add_fp8(shard, own, {tensor.shape[1], tensor.shape[0]}, data, fp8);
+    else
+      shard.add(own, device::traits_of(tensor.type)->name, {tensor.shape[1], tensor.shape[0]}, data);
+  }
+}
+
 std::string shard_name(std::size_t shard, std::size_t num_shards) {
   if (num_shards == 1) return "model.safetensors";
   return "model-0000" + std::to_string(shard + 1) + "-of-0000" + std::to_string(num_shards) + ".safetensors";
@@ -193,7 +214,9 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
   const bool is_gemma = options.arch == architecture::gemma3;
   std::ostringstream out;
-  out << R"({"model_type":")" << to_string(options.arch) << (is_gemma ? "_text\"" : "\"");
+  const bool is_mixture = options.arch == architecture::qwen3moe;
+  out << R"({"model_type":")"
+      << (is_mixture ? "qwen3_moe" : std::string(to_string(options.arch)) + (is_gemma ? "_text" : "")) << '"';
   const auto number = [&](const char* key, std::uint64_t value) { out << ",\"" << key << "\":" << value; };
   number("vocab_size", options.vocab_size);
   number("max_position_embeddings", options.context_length);
@@ -211,6 +234,13 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
     number("query_pre_attn_scalar", options.head_dim);
     number("rope_local_base_freq", 1000);
   }
+  if (is_mixture) {
+    number("num_experts", options.num_experts);
+    number("num_experts_per_tok", options.num_used_experts);
+    number("moe_intermediate_size", options.expert_ffn_size);
+    out << R"(,"norm_topk_prob":)" << (options.normalised_experts ? "true" : "false");
+    if (options.dense_layer >= 0) out << R"(,"mlp_only_layers":[)" << options.dense_layer << ']';
+  }
   if (!fp8.decoded) out << quantisation_member(fp8.scales);
   out << R"(,"rms_norm_eps":1e-5,"tie_word_embeddings":)" << (options.tied_embeddings ? "true}" : "false}");
   return out.str();
@@ -226,8 +256,12 @@ void write_tiny_hf(const tiny_model& options, const std::filesystem::path& direc
   for (const auto& tensor : gguf.tensors()) {
     auto& shard = shards[next++ * num_shards / gguf.tensors().size()];
     const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-    const auto name = hf_name(tensor.name, options.arch);
-    if (fp8.scales != fp8_scales::none && name.ends_with("_proj.weight"))
+    auto name = hf_name(tensor.name, options.arch);
+    if (options.fused_experts && name.find('*') != std::string::npos)
+      name = name.substr(0, name.find('*')) + "down_proj";
+    if (name.find('*') != std::string::npos)
+      add_each_expert(shard, name, tensor, fp8);
+    else if (fp8.scales != fp8_scales::none && name.ends_with("_proj.weight"))
       add_fp8(shard, name, shape, hf_data(tensor, options), fp8);
     else if (fp8.scales != fp8_scales::none && shape.size() == 2)
       add_brief(shard, name, shape, hf_data(tensor, options), fp8.decoded);

@@ -42,9 +42,10 @@ struct tiny_fp8 {
   bool decoded = false;
 };
 
-/// Writes the model of `make_tiny_gguf(options)` as a Hugging Face directory: the same weights with this
-/// format's names, row order and norms. `options.type` is F32, F16 or BF16, or F32 with FP8 scales. Two or
-/// more shards get an index. Norms are F32.
+/// Writes the model of `make_tiny_gguf(options)` as a Hugging Face directory, experts in a tensor each or,
+/// with `options.fused_experts`, all in one: the same weights with this format's names, row order and norms.
+/// `options.type` is F32, F16 or BF16, or F32 with FP8 scales. Two or more shards get an index. Norms are
+/// F32.
 void write_tiny_hf(const tiny_model& options, const std::filesystem::path& directory,
                    std::size_t num_shards = 1, const tiny_fp8& fp8 = {});
 

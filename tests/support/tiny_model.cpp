@@ -160,6 +160,12 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("attention.sliding_window_pattern", options.sliding_pattern);
     file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
   }
+  if (options.arch == architecture::qwen3moe) {
+    set("expert_count", options.num_experts);
+    set("expert_used_count", options.num_used_experts);
+    set("expert_feed_forward_length", options.expert_ffn_size);
+    file.set_bool(arch + ".expert_weights_norm", options.normalised_experts);
+  }
 }
 
 /// Adds random tensors to a file.
@@ -170,10 +176,19 @@ class tensor_writer {
 
   /// Rows with inputs of about unit length and outputs of about unit size.
   void matrix(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
-    const bool whole = cols % device::traits_of(type_)->block_values == 0;
-    const auto type = whole ? type_ : tensor_type::f32;
-    const float scale = std::sqrt(3.0F / static_cast<float>(cols));
-    file_.add_tensor(name, type, {cols, rows}, random_tensor(type, rows * cols, scale, random_));
+    file_.add_tensor(name, type_of(cols), {cols, rows}, values(rows, cols));
+  }
+
+  /// Matrices of a layer's experts, one after another.
+  void experts(const std::string& name, std::uint64_t count, std::uint64_t rows, std::uint64_t cols) {
+    file_.add_tensor(name, type_of(cols), {cols, rows, count}, values(count * rows, cols));
+  }
+
+  /// Scores that differ clearly between experts.
+  void router(const std::string& name, std::uint64_t count, std::uint64_t cols) {
+    const float scale = 2 * std::sqrt(3.0F / static_cast<float>(cols));
+    file_.add_tensor(name, tensor_type::f32, {cols, count},
+                     random_tensor(tensor_type::f32, count * cols, scale, random_));
   }
 
   /// With `outliers`, one value of twenty is far larger, as in trained models of the gemma3 family.
@@ -190,10 +205,29 @@ class tensor_writer {
   }
 
  private:
+  tensor_type type_of(std::uint64_t cols) const {
+    return cols % device::traits_of(type_)->block_values == 0 ? type_ : tensor_type::f32;
+  }
+  std::vector<std::byte> values(std::uint64_t rows, std::uint64_t cols) {
+    return random_tensor(type_of(cols), rows * cols, std::sqrt(3.0F / static_cast<float>(cols)), random_);
+  }
+
   gguf_builder& file_;
   tensor_type type_;
   std::mt19937_64 random_;
 };
+
+void add_experts(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
+  const std::uint64_t hidden = options.hidden_size, inner = options.expert_ffn_size;
+  tensors.router(prefix + "ffn_gate_inp.weight", options.num_experts, hidden);
+  if (options.fused_experts) {
+    tensors.experts(prefix + "ffn_gate_up_exps.weight", options.num_experts, 2 * inner, hidden);
+  } else {
+    tensors.experts(prefix + "ffn_gate_exps.weight", options.num_experts, inner, hidden);
+    tensors.experts(prefix + "ffn_up_exps.weight", options.num_experts, inner, hidden);
+  }
+  tensors.experts(prefix + "ffn_down_exps.weight", options.num_experts, hidden, inner);
+}
 
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
@@ -212,19 +246,27 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     tensors.bias(prefix + "attn_k.bias", kv_size);
     tensors.bias(prefix + "attn_v.bias", kv_size);
   }
-  if (is_gemma || options.arch == architecture::qwen3) {
+  if (is_gemma || options.arch == architecture::qwen3 || options.arch == architecture::qwen3moe) {
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
   tensors.norm(prefix + "ffn_norm.weight", hidden, outliers);
-  tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
-  tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
-  tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
+  if (has_experts(options, layer)) {
+    add_experts(tensors, options, prefix);
+  } else {
+    tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
+    tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
+    tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
+  }
   if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
 }
 
 } // namespace
+
+bool has_experts(const tiny_model& options, std::uint32_t layer) {
+  return options.arch == architecture::qwen3moe && static_cast<std::int32_t>(layer) != options.dense_layer;
+}
 
 std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, float scale,
                                      std::mt19937_64& random) {

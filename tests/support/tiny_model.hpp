@@ -23,12 +23,21 @@ struct tiny_model {
   std::uint32_t head_dim = 8;
   std::uint32_t ffn_size = 64;
   std::uint32_t context_length = 64;
-  std::uint32_t vocab_size = 288;    ///< at least 272, as the vocabulary needs; further entries are unused
-  std::uint32_t sliding_window = 4;  ///< gemma3
-  std::uint32_t sliding_pattern = 2; ///< gemma3: distance of the layers that see all positions
+  std::uint32_t vocab_size = 288;     ///< at least 272, as the vocabulary needs; further entries are unused
+  std::uint32_t sliding_window = 4;   ///< gemma3
+  std::uint32_t sliding_pattern = 2;  ///< gemma3: distance of the layers that see all positions
+  std::uint32_t num_experts = 8;      ///< qwen3moe
+  std::uint32_t num_used_experts = 3; ///< qwen3moe
+  std::uint32_t expert_ffn_size = 32; ///< qwen3moe
+  bool normalised_experts = true;     ///< qwen3moe
+  std::int32_t dense_layer = 1;       ///< qwen3moe: the layer without experts; -1: none
+  bool fused_experts = false;         ///< qwen3moe: gate and up of the experts in one tensor
   bool tied_embeddings = true;
   std::uint64_t seed = 1;
 };
+
+/// True if the layer has a mixture of experts.
+bool has_experts(const tiny_model& options, std::uint32_t layer);
 
 /// Metadata, a vocabulary (byte-level BPE; SPM with byte fallback for gemma3) and random weights.
 gguf_builder make_tiny_gguf(const tiny_model& options);

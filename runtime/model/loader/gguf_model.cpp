@@ -37,19 +37,20 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
-  for (const auto arch :
-       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::gemma3})
+  for (const auto arch : {architecture::llama, architecture::qwen2, architecture::qwen3,
+                          architecture::qwen3moe, architecture::gemma3})
     if (*name == to_string(arch)) return arch;
   return metadata.key_error("general.architecture",
                             "is " + quote(*name) + std::string(kind_of_refused(*name)) +
-                                "; supported are llama, qwen2, qwen3 and gemma3",
+                                "; supported are llama, qwen2, qwen3, qwen3moe and gemma3",
                             errc::unsupported);
 }
 
 /// Refuses features of some files of a supported architecture that the forward pass does not have.
 void refuse_unsupported(gguf_keys& keys, const model_config& config) {
-  if (keys.uint_or("expert_count", 0) != 0)
-    keys.refuse("expert_count", "says this is a mixture of experts, which is not supported",
+  if (config.arch != architecture::qwen3moe && keys.uint_or("expert_count", 0) != 0)
+    keys.refuse("expert_count",
+                "says this is a mixture of experts, which is supported for architecture qwen3moe only",
                 errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
@@ -135,6 +136,27 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
   read_local_layers(keys, metadata, config);
 }
 
+/// Layers have experts if the file has a router for them.
+void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) {
+  device::expert_routing& routing = config.experts.routing;
+  routing.num_experts = keys.uint("expert_count");
+  routing.num_used = keys.uint("expert_used_count");
+  if (routing.num_experts == 0) keys.refuse("expert_count", "must be at least 1");
+  config.experts.ffn_size = keys.uint_or("expert_feed_forward_length", config.ffn_size);
+  routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
+  routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
+  if (routing.scale == 0) routing.scale = 1; // converters write 0 for "none"
+  if (keys.uint_or("expert_gating_func", 1) != 1)
+    keys.refuse("expert_gating_func", "must be 1: the router of this architecture is a softmax",
+                errc::unsupported);
+  if (keys.uint_or("expert_shared_count", 0) != 0)
+    keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
+  config.experts.layers.assign(config.num_layers, false);
+  for (std::uint32_t l = 0; l < config.num_layers; ++l)
+    config.experts.layers[l] =
+        file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight") != nullptr;
+}
+
 std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   const auto* tokens = file.metadata().find("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array) return static_cast<std::uint32_t>(std::min(tokens->count, max_uint32));
@@ -183,7 +205,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
 
   const bool is_gemma = *arch == architecture::gemma3;
   config.layout = *arch == architecture::llama ? rope_layout::interleaved : rope_layout::half_split;
-  config.qk_norm = is_gemma || *arch == architecture::qwen3;
+  config.qk_norm = is_gemma || *arch == architecture::qwen3 || *arch == architecture::qwen3moe;
   config.qkv_bias = *arch == architecture::qwen2 || file.find_tensor("blk.0.attn_q.bias") != nullptr;
   config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
@@ -192,6 +214,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
+  if (*arch == architecture::qwen3moe) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
   if (keys.failure()) return *keys.failure();
 
@@ -231,11 +254,14 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
   for (const auto& tensor : file.tensors()) {
     if (tensor.integer_bytes != 0)
       return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) + " holds no weights");
-    if (tensor.num_dims > 2)
+    if (tensor.num_dims > 3)
       return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) +
-                                          " must have 1 or 2 dimensions, has " +
+                                          " must have 1 to 3 dimensions, has " +
                                           std::to_string(tensor.num_dims));
-    tensors.push_back({tensor.name, {tensor.type, tensor.shape[1], tensor.shape[0], tensor.data}});
+    tensors.push_back({tensor.name,
+                       {tensor.type, tensor.shape[1] * tensor.shape[2], tensor.shape[0], tensor.data},
+                       nullptr,
+                       tensor.shape[2]});
   }
   return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files());
 }

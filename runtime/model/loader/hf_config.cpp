@@ -28,11 +28,12 @@ struct family {
   bool tied_by_default;
 };
 
-constexpr std::array<family, 5> families = {{
+constexpr std::array<family, 6> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false},
     {"mistral", architecture::llama, 8, 0, 1e4, false},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false},
     {"qwen3", architecture::qwen3, 32, 128, 1e4, false},
+    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true},
 }};
 
@@ -49,7 +50,7 @@ const family* read_family(const json_node& fields) {
   for (const auto& known : families)
     if (type == known.model_type) return &known;
   fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-                                  "; supported are llama, mistral, qwen2, qwen3 and gemma3_text",
+                                  "; supported are llama, mistral, qwen2, qwen3, qwen3_moe and gemma3_text",
                               errc::unsupported);
   return nullptr;
 }
@@ -180,7 +181,8 @@ void read_layer_types(const json_node& types, model_config& config) {
 
 void read_local_layers(const json_node& fields, const family& type, model_config& config) {
   config.local_layers.assign(config.num_layers, false);
-  const bool is_qwen = type.arch == architecture::qwen2 || type.arch == architecture::qwen3;
+  const bool is_mixture = type.arch == architecture::qwen3moe;
+  const bool is_qwen = type.arch == architecture::qwen2 || type.arch == architecture::qwen3 || is_mixture;
   const bool is_gemma = type.arch == architecture::gemma3;
   const bool is_mistral = type.model_type == "mistral";
   const bool has_window = is_gemma || is_mistral || (is_qwen && fields["use_sliding_window"].flag_or(false));
@@ -192,9 +194,31 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
   const auto period = fields["sliding_window_pattern"].uint_or(fields["_sliding_window_pattern"].uint_or(6));
   if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
-  const auto first = is_qwen ? fields["max_window_layers"].uint_or(28) : 0;
+  const auto first = is_qwen && !is_mixture ? fields["max_window_layers"].uint_or(28) : 0;
   for (std::uint32_t i = 0; i < config.num_layers; ++i)
     config.local_layers[i] = is_gemma ? (i + 1) % period != 0 : i >= first;
+}
+
+/// Layers have experts unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
+void read_experts(const json_node& fields, model_config& config) {
+  device::expert_routing& routing = config.experts.routing;
+  routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(128));
+  routing.num_used = fields["num_experts_per_tok"].uint_or(8);
+  routing.normalised = fields["norm_topk_prob"].flag_or(false);
+  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(768);
+  const auto step = fields["decoder_sparse_step"].uint_or(1);
+  if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
+  config.experts.layers.assign(config.num_layers, false);
+  for (std::uint32_t l = 0; l < config.num_layers; ++l)
+    config.experts.layers[l] = routing.num_experts != 0 && (l + 1) % step == 0;
+  const json_node dense = fields["mlp_only_layers"];
+  if (!dense || dense.is_null()) return;
+  dense.require_array();
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    const std::uint32_t layer = dense[i].uint();
+    if (layer >= config.num_layers) return dense.refuse("must hold numbers of layers");
+    config.experts.layers[layer] = false;
+  }
 }
 
 void read_sizes(const json_node& fields, const family& type, model_config& config) {
@@ -239,8 +263,9 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.tied_embeddings = fields["tie_word_embeddings"].flag_or(type->tied_by_default);
   config.qkv_bias = type->arch == architecture::qwen2 || attention_bias;
   config.attention_output_bias = type->arch != architecture::qwen2 && attention_bias;
-  config.qk_norm = is_gemma || type->arch == architecture::qwen3;
+  config.qk_norm = is_gemma || type->arch == architecture::qwen3 || type->arch == architecture::qwen3moe;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
+  if (type->arch == architecture::qwen3moe) read_experts(fields, config);
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
   if (is_gemma) {

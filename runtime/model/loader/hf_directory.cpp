@@ -237,6 +237,21 @@ claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& 
   return grids;
 }
 
+/// A vector is one row; three dimensions are matrices, one after another.
+expected<weight_view> view_of(const safetensors_tensor& tensor, const scale_grid* scales) {
+  const std::uint32_t most_dims = scales == nullptr ? 3 : 2;
+  if (tensor.num_dims < 1 || tensor.num_dims > most_dims)
+    return error(errc::unsupported, "tensor " + quote(tensor.name) + " must have 1 to " +
+                                        std::to_string(most_dims) + " dimensions, has " +
+                                        std::to_string(tensor.num_dims));
+  const std::uint64_t count = tensor.num_dims == 3 ? tensor.shape[0] : 1;
+  const std::uint64_t num_rows = tensor.num_dims == 1 ? 1 : tensor.shape[tensor.num_dims - 2];
+  return weight_view{tensor.name,
+                     {tensor.type, count * num_rows, tensor.shape[tensor.num_dims - 1], tensor.data},
+                     scales,
+                     count};
+}
+
 } // namespace
 
 expected<weights_source> read_hf_weights(const hf_directory& directory) {
@@ -253,16 +268,10 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
       if (tensor.integer_bytes != 0)
         return error(errc::unsupported,
                      shard.name() + ": tensor " + quote(tensor.name) + " holds no weights");
-      if (tensor.num_dims < 1 || tensor.num_dims > 2)
-        return error(errc::unsupported, shard.name() + ": tensor " + quote(tensor.name) +
-                                            " must have 1 or 2 dimensions, has " +
-                                            std::to_string(tensor.num_dims));
-      const bool is_matrix = tensor.num_dims == 2;
       const auto grid = grids->find(tensor.name);
-      tensors.push_back({tensor.name,
-                         {tensor.type, is_matrix ? tensor.shape[0] : 1,
-                          is_matrix ? tensor.shape[1] : tensor.shape[0], tensor.data},
-                         grid != grids->end() ? grid->second : nullptr});
+      auto view = view_of(tensor, grid != grids->end() ? grid->second : nullptr);
+      if (!view) return std::move(view).error().within(shard.name());
+      tensors.push_back(*view);
     }
   }
   return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, owner, directory.name,

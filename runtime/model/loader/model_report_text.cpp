@@ -2,6 +2,8 @@
 #include "runtime/model/loader/report_text.hpp"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <string_view>
 
 namespace paceline::model {
@@ -105,6 +107,39 @@ std::string tensor_json(const tensor_report& tensor) {
   return out.finish();
 }
 
+/// Numbers of rows for which the expected number of experts is told.
+constexpr std::uint32_t told_rows[] = {1, 2, 3, 4, 5, 8, 16, 32};
+
+std::string expected_text(const expert_config& experts, std::uint32_t num_rows) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1) << expected_experts(experts, num_rows);
+  return out.str();
+}
+
+std::string experts_text(const model_config& config) {
+  const device::expert_routing& routing = config.experts.routing;
+  std::string text = "experts\n  " + std::to_string(routing.num_experts) + " in each of " +
+                     std::to_string(config.num_expert_layers()) + " layers, " +
+                     std::to_string(routing.num_used) +
+                     " used by a row\n  expected to be read by a pass over";
+  for (const std::uint32_t rows : told_rows)
+    text += " " + std::to_string(rows) + ": " + expected_text(config.experts, rows) + (rows == 32 ? "" : ",");
+  return text + " rows, if rows are independent and use experts uniformly\n";
+}
+
+std::string experts_json(const model_config& config) {
+  json_object_writer expected;
+  for (const std::uint32_t rows : told_rows)
+    expected.raw(std::to_string(rows), expected_text(config.experts, rows));
+  json_object_writer out;
+  out.number("num_experts", config.experts.routing.num_experts);
+  out.number("num_used", config.experts.routing.num_used);
+  out.number("ffn_size", config.experts.ffn_size);
+  out.number("num_layers", config.num_expert_layers());
+  out.raw("expected_by_rows", expected.finish());
+  return out.finish();
+}
+
 std::string config_json(const model_config& config) {
   json_object_writer out;
   out.string("architecture", to_string(config.arch));
@@ -118,6 +153,7 @@ std::string config_json(const model_config& config) {
   out.number("ffn_size", config.ffn_size);
   out.number("sliding_window", config.sliding_window);
   out.raw("tied_embeddings", config.tied_embeddings ? "true" : "false");
+  out.raw("experts", config.num_expert_layers() == 0 ? "null" : experts_json(config));
   return out.finish();
 }
 
@@ -159,6 +195,7 @@ std::string to_text(const model_report& report) {
   for (const auto& tensor : report.tensors)
     out += "  " + padded(tensor.name, std::min<std::size_t>(name_width, 64)) + "  " + padded(tensor.type, 6) +
            "  " + padded(shape_text(tensor.shape), 16) + "  " + size_text(tensor.num_bytes) + "\n";
+  if (report.config && report.config->num_expert_layers() != 0) out += "\n" + experts_text(*report.config);
   if (report.memory) out += "\n" + memory_text(*report.memory);
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -48,6 +49,10 @@ constexpr std::array<role_names, num_tensor_roles> all_roles = {{
     {tensor_role::ffn_down, "ffn_down", "ffn_down.weight", "mlp.down_proj.weight"},
     {tensor_role::post_ffn_norm, "post_ffn_norm", "post_ffw_norm.weight",
      "post_feedforward_layernorm.weight"},
+    {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
+    {tensor_role::ffn_up_experts, "ffn_up_experts", "ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
+    {tensor_role::ffn_down_experts, "ffn_down_experts", "ffn_down_exps.weight", "mlp.experts.down_proj"},
 }};
 
 struct shape {
@@ -55,8 +60,10 @@ struct shape {
   std::uint64_t cols = 0;
 };
 
-shape expected_shape(const model_config& config, tensor_role role) noexcept {
+/// Of a role of experts, the shape of one expert's matrix.
+shape expected_shape(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
   const shape none;
+  const bool has_experts = is_layer_role(role) && config.has_experts(layer);
   const shape hidden{1, config.hidden_size};
   switch (role) {
   case tensor_role::token_embedding:
@@ -89,11 +96,22 @@ shape expected_shape(const model_config& config, tensor_role role) noexcept {
     return config.post_norms ? hidden : none;
   case tensor_role::ffn_gate:
   case tensor_role::ffn_up:
-    return {config.ffn_size, config.hidden_size};
+    return has_experts ? none : shape{config.ffn_size, config.hidden_size};
   case tensor_role::ffn_down:
-    return {config.hidden_size, config.ffn_size};
+    return has_experts ? none : shape{config.hidden_size, config.ffn_size};
+  case tensor_role::ffn_router:
+    return has_experts ? shape{config.experts.routing.num_experts, config.hidden_size} : none;
+  case tensor_role::ffn_gate_experts:
+  case tensor_role::ffn_up_experts:
+    return has_experts ? shape{config.experts.ffn_size, config.hidden_size} : none;
+  case tensor_role::ffn_down_experts:
+    return has_experts ? shape{config.hidden_size, config.experts.ffn_size} : none;
   }
   return none;
+}
+
+std::size_t expert_index(tensor_role role) noexcept {
+  return static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts);
 }
 
 bool is_norm_role(tensor_role role) noexcept {
@@ -115,6 +133,7 @@ bool is_norm_role(tensor_role role) noexcept {
 struct parsed_name {
   tensor_role role;
   std::uint32_t layer = 0;
+  std::optional<expert_part> experts = std::nullopt; ///< for roles of experts
 };
 
 std::string_view name_of(const role_names& names, tensor_naming naming, const model_config& config) noexcept {
@@ -141,9 +160,17 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
     name = std::string_view(end + 1, static_cast<std::size_t>(last - end - 1));
   }
+  if (const auto part = parse_expert_part(name, naming);
+      in_layer && part && config.has_experts(parsed.layer)) {
+    parsed.role = part->role;
+    parsed.experts = part;
+    return parsed;
+  }
   for (const auto& names : all_roles) {
     parsed.role = names.role;
-    if (is_layer_role(names.role) != in_layer || expected_shape(config, names.role).rows == 0) continue;
+    if (is_layer_role(names.role) != in_layer || is_expert_role(names.role) ||
+        expected_shape(config, names.role, parsed.layer).rows == 0)
+      continue;
     if (name_of(names, naming, config) == name) return parsed;
   }
   return std::nullopt;
@@ -190,6 +217,8 @@ class weights_builder {
       : config_(config), naming_(naming), file_(file) {
     source_.files_ = std::move(files);
     source_.layers_.resize(config.num_layers);
+    source_.experts_.resize(config.num_layers);
+    experts_.resize(config.num_layers);
   }
 
   expected<void> add(const weight_view& tensor) {
@@ -203,7 +232,10 @@ class weights_builder {
     if (is_layer_role(parsed->role) && parsed->layer >= config_.num_layers)
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
-    const auto [rows, cols] = expected_shape(config_, parsed->role);
+    if (parsed->experts) return add_experts(*parsed, tensor);
+    if (tensor.num_matrices != 1)
+      return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
+    const auto [rows, cols] = expected_shape(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
       return failure(tensor.name, "must have the shape " + shape_text(rows, cols) + ", has " +
                                       shape_text(tensor.tensor.num_rows, tensor.tensor.num_cols));
@@ -211,20 +243,28 @@ class weights_builder {
     if (!place.empty()) return failure(tensor.name, "occurs twice");
     place = tensor;
     source_.total_bytes_ += tensor.stored_bytes();
+    if (parsed->role == tensor_role::ffn_router && !device::is_floating(tensor.tensor.type))
+      return failure(tensor.name, "must be of a floating-point type: it selects the experts",
+                     errc::unsupported);
     return is_matrix_role(parsed->role) ? expected<void>() : convert_vector(parsed->role, place);
   }
 
   expected<weights_source> finish(std::shared_ptr<const void> owner) {
     for (const auto& names : all_roles) {
-      if (expected_shape(config_, names.role).rows == 0) continue;
       const std::string name(name_of(names, naming_, config_));
       const std::uint32_t count = is_layer_role(names.role) ? config_.num_layers : 1;
-      for (std::uint32_t layer = 0; layer < count; ++layer)
-        if (slot(names.role, layer).empty())
-          return failure(is_layer_role(names.role)
-                             ? std::string(layer_prefix(naming_)) + std::to_string(layer) + "." + name
-                             : name,
-                         "is missing");
+      for (std::uint32_t layer = 0; layer < count; ++layer) {
+        if (expected_shape(config_, names.role, layer).rows == 0) continue;
+        const std::string full = is_layer_role(names.role)
+                                     ? std::string(layer_prefix(naming_)) + std::to_string(layer) + "." + name
+                                     : name;
+        if (is_expert_role(names.role)) {
+          if (auto complete = finish_experts(names.role, layer, full); !complete)
+            return std::move(complete).error();
+        } else if (slot(names.role, layer).empty()) {
+          return failure(full, "is missing");
+        }
+      }
     }
     if (config_.tied_embeddings) slot(tensor_role::output, 0) = slot(tensor_role::token_embedding, 0);
     source_.owner_ = std::move(owner);
@@ -234,6 +274,32 @@ class weights_builder {
  private:
   error failure(std::string_view tensor, const std::string& rule, errc code = errc::invalid_file) const {
     return error(code, std::string(file_) + ": tensor " + quote(tensor) + " " + rule);
+  }
+
+  /// A tensor with gate and up of each expert gives two roles their matrices.
+  expected<void> add_experts(const parsed_name& parsed, const weight_view& tensor) {
+    const auto add_role = [&](tensor_role role) {
+      const auto [rows, cols] = expected_shape(config_, role, parsed.layer);
+      return experts_[parsed.layer][expert_index(role)].add(*parsed.experts, role, tensor,
+                                                            config_.experts.routing.num_experts, rows, cols);
+    };
+    auto broken = add_role(parsed.role);
+    if (!broken && parsed.experts->gate_and_up) broken = add_role(tensor_role::ffn_up_experts);
+    if (broken) return failure(tensor.name, *broken);
+    source_.total_bytes_ += tensor.stored_bytes();
+    return {};
+  }
+
+  expected<void> finish_experts(tensor_role role, std::uint32_t layer, const std::string& name) {
+    std::optional<std::uint32_t> missing;
+    auto all = experts_[layer][expert_index(role)].take(config_.experts.routing.num_experts, missing);
+    if (missing)
+      return failure(name, all.empty() ? "is missing" : "lacks expert " + std::to_string(*missing));
+    for (const weight_view& view : all)
+      if (view.tensor.type != all[0].tensor.type || (view.scales == nullptr) != (all[0].scales == nullptr))
+        return failure(view.name, "must have the type of the other experts", errc::unsupported);
+    source_.experts_[layer][expert_index(role)] = std::move(all);
+    return {};
   }
 
   weight_view& slot(tensor_role role, std::uint32_t layer) {
@@ -265,6 +331,8 @@ class weights_builder {
   tensor_naming naming_;
   std::string_view file_;
   weights_source source_;
+  std::vector<std::array<expert_tensors, num_expert_roles>>
+      experts_; ///< [layer][role], while tensors are added
 };
 
 std::string_view to_string(tensor_role role) noexcept {
@@ -284,6 +352,10 @@ bool is_matrix_role(tensor_role role) noexcept {
   case tensor_role::ffn_gate:
   case tensor_role::ffn_up:
   case tensor_role::ffn_down:
+  case tensor_role::ffn_router:
+  case tensor_role::ffn_gate_experts:
+  case tensor_role::ffn_up_experts:
+  case tensor_role::ffn_down_experts:
     return true;
   default:
     return false;
@@ -294,10 +366,11 @@ expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
                                               std::vector<std::shared_ptr<const partial_file>> files) {
-  // The tables below have as many layers as the file lists tensors for.
+  // The tables below have as many layers as the file lists tensors for. Experts may share a tensor.
   std::size_t per_layer = 0;
   for (const auto& names : all_roles)
-    if (is_layer_role(names.role) && expected_shape(config, names.role).rows != 0) ++per_layer;
+    if (is_layer_role(names.role) && expected_shape(config, names.role, 0).rows != 0) ++per_layer;
+  if (config.has_experts(0)) --per_layer; // one tensor may have gate and up
   if (tensors.size() / per_layer < config.num_layers)
     return error(errc::invalid_file, std::string(file) + ": a model of " + std::to_string(config.num_layers) +
                                          " layers needs " + std::to_string(config.num_layers * per_layer) +
@@ -323,8 +396,14 @@ const weight_view& weights_source::at(tensor_role role) const {
   return model_[static_cast<std::size_t>(role)];
 }
 
+std::span<const weight_view> weights_source::experts(tensor_role role, std::uint32_t layer) const {
+  PACELINE_CHECK(is_expert_role(role) && layer < experts_.size(), std::string(to_string(role)));
+  return experts_[layer][expert_index(role)];
+}
+
 const weight_view& weights_source::at(tensor_role role, std::uint32_t layer) const {
-  PACELINE_CHECK(is_layer_role(role) && layer < layers_.size(), std::string(to_string(role)));
+  PACELINE_CHECK(is_layer_role(role) && !is_expert_role(role) && layer < layers_.size(),
+                 std::string(to_string(role)));
   return layers_[layer][static_cast<std::size_t>(role)];
 }
 

@@ -109,8 +109,12 @@ TEST_F(transformer_loader_test, codes_and_scales_of_fp8_come_together_and_count_
 /// Logits of ten positions of the model in `directory`, with this number of rows per pass.
 std::vector<float> logits_of(const std::filesystem::path& directory, cpu::cpu_device& device,
                              std::uint32_t at_a_time) {
-  const auto opened = *open_model(directory);
-  const auto model = *load_transformer(opened.config, opened.weights, device, device, {});
+  const auto found = open_model(directory);
+  if (!found) throw std::runtime_error(found.error().message());
+  const auto& opened = *found;
+  const auto loaded = load_transformer(opened.config, opened.weights, device, device, {});
+  if (!loaded) throw std::runtime_error(loaded.error().message());
+  const auto& model = *loaded;
   test::paged_sequences paged(4, 5, 1);
   paged.add_sequence(10);
   const auto kv = model->make_kv_storage(5, 4);
@@ -133,18 +137,24 @@ std::vector<float> logits_of(const std::filesystem::path& directory, cpu::cpu_de
 }
 
 TEST_F(transformer_loader_test, a_model_in_fp8_is_to_the_bit_what_its_values_are_in_f32) {
-  const test::tiny_model shape{
-      .arch = architecture::qwen3, .hidden_size = 192, .head_dim = 64, .ffn_size = 320, .vocab_size = 272};
   const test::scratch_folder folder;
   const std::filesystem::path& directory = folder.path();
-  for (const auto scales : {test::fp8_scales::blocks, test::fp8_scales::rows, test::fp8_scales::one}) {
-    test::write_tiny_hf(shape, directory, 1, {scales, true});
-    const auto expected = logits_of(directory, *device_, 10);
-    test::write_tiny_hf(shape, directory, 1, {scales});
-    EXPECT_EQ(logits_of(directory, *device_, 10), expected);
-    EXPECT_EQ(logits_of(directory, *device_, 1), expected) << "a row at a time";
-    EXPECT_EQ(logits_of(directory, *device_, 5), expected);
-    EXPECT_NE(expected[0], 0);
+  for (const auto arch : {architecture::qwen3, architecture::qwen3moe}) {
+    const test::tiny_model shape{.arch = arch,
+                                 .hidden_size = 192,
+                                 .head_dim = 64,
+                                 .ffn_size = 320,
+                                 .vocab_size = 272,
+                                 .expert_ffn_size = 192};
+    for (const auto scales : {test::fp8_scales::blocks, test::fp8_scales::rows, test::fp8_scales::one}) {
+      test::write_tiny_hf(shape, directory, 1, {scales, true});
+      const auto expected = logits_of(directory, *device_, 10);
+      test::write_tiny_hf(shape, directory, 1, {scales});
+      EXPECT_EQ(logits_of(directory, *device_, 10), expected);
+      EXPECT_EQ(logits_of(directory, *device_, 1), expected) << "a row at a time";
+      EXPECT_EQ(logits_of(directory, *device_, 5), expected);
+      EXPECT_NE(expected[0], 0);
+    }
   }
 }
 

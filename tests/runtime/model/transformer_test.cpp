@@ -382,7 +382,8 @@ TEST_P(transformer_test, a_row_outside_its_blocks_fails_the_pass_and_nothing_els
 
 INSTANTIATE_TEST_SUITE_P(architectures, transformer_test,
                          testing::Combine(testing::Values(architecture::llama, architecture::qwen2,
-                                                          architecture::qwen3, architecture::gemma3),
+                                                          architecture::qwen3, architecture::qwen3moe,
+                                                          architecture::gemma3),
                                           testing::Values(kv_type::f16, kv_type::bf16, kv_type::q8)),
                          [](const auto& test) {
                            return std::string(model::to_string(std::get<0>(test.param))) + '_' +

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 #include "runtime/model/loader/safetensors_file.hpp"
+#include "tests/support/all_tensors.hpp"
 #include "tests/support/largest_allocation.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
@@ -39,13 +40,8 @@ class exact_copy {
 /// Sum over all bytes of `weights`, to read every one of them.
 unsigned touch(const weights_source& weights) {
   unsigned sum = 0;
-  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
-    const auto role = static_cast<tensor_role>(i);
-    const std::uint32_t count = is_layer_role(role) ? weights.num_layers() : 1;
-    for (std::uint32_t layer = 0; layer < count; ++layer)
-      for (const auto byte : (is_layer_role(role) ? weights.at(role, layer) : weights.at(role)).tensor.bytes)
-        sum += std::to_integer<unsigned>(byte);
-  }
+  for (const auto& [role, view] : test::all_tensors(weights))
+    for (const auto byte : view.tensor.bytes) sum += std::to_integer<unsigned>(byte);
   return sum;
 }
 
@@ -139,7 +135,7 @@ TEST_P(corrupted_gguf, no_size_field_can_break_the_process) {
 
 INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                          testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
-                                         architecture::gemma3),
+                                         architecture::qwen3moe, architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 bool open_safetensors(std::span<const std::byte> bytes) {

@@ -3,6 +3,7 @@
 #include "runtime/device/stored_block.hpp"
 #include "runtime/model/loader/hf_directory.hpp"
 #include "runtime/model/loader/json_text.hpp"
+#include "tests/support/all_tensors.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
@@ -226,13 +227,13 @@ TEST_P(fp8_directories, hold_the_values_that_their_codes_and_scales_stand_for) {
     test::write_tiny_hf(options, directory_, 1, {GetParam(), true});
     const auto expected = weights();
     ASSERT_TRUE(expected) << expected.error().message();
-    for (std::size_t i = 0; i < num_tensor_roles; ++i) {
-      const auto role = static_cast<tensor_role>(i);
-      const auto& ours = is_layer_role(role) ? stored->at(role, 1) : stored->at(role);
-      const auto& theirs = is_layer_role(role) ? expected->at(role, 1) : expected->at(role);
-      ASSERT_TRUE(stored->read(ours.tensor.bytes));
-      ASSERT_TRUE(expected->read(theirs.tensor.bytes));
-      EXPECT_EQ(values_of(ours), values_of(theirs)) << to_string(role);
+    const auto ours = test::all_tensors(*stored), theirs = test::all_tensors(*expected);
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto& [role, view] = ours[i];
+      ASSERT_TRUE(stored->read(view.tensor.bytes));
+      ASSERT_TRUE(expected->read(theirs[i].second.tensor.bytes));
+      EXPECT_EQ(values_of(view), values_of(theirs[i].second)) << role;
     }
     std::filesystem::remove_all(directory_);
   }

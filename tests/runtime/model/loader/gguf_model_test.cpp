@@ -37,7 +37,7 @@ error problem(const gguf_builder& builder) {
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
 const architecture all_architectures[] = {architecture::llama, architecture::qwen2, architecture::qwen3,
-                                          architecture::gemma3};
+                                          architecture::qwen3moe, architecture::gemma3};
 
 TEST(gguf_model, every_architecture_opens) {
   for (const auto arch : all_architectures) {
@@ -53,7 +53,8 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_TRUE(config->tied_embeddings);
     EXPECT_EQ(config->layout == rope_layout::interleaved, arch == architecture::llama);
     EXPECT_EQ(config->qkv_bias, arch == architecture::qwen2);
-    EXPECT_EQ(config->qk_norm, arch == architecture::qwen3 || arch == architecture::gemma3);
+    EXPECT_EQ(config->qk_norm, arch != architecture::llama && arch != architecture::qwen2);
+    EXPECT_EQ(config->num_expert_layers(), arch == architecture::qwen3moe ? 1U : 0U);
     EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
     EXPECT_FLOAT_EQ(config->attention_scale, 1 / std::sqrt(8.0F));
   }
@@ -68,6 +69,76 @@ TEST(gguf_model, every_tensor_type_opens) {
         open(make_tiny_gguf({.type = type, .hidden_size = 256, .head_dim = 64, .ffn_size = 256}));
     EXPECT_TRUE(config) << config.error().message();
   }
+}
+
+TEST(gguf_model, experts_come_from_one_tensor_or_two) {
+  const test::tiny_model options{.arch = architecture::qwen3moe, .dense_layer = -1};
+  for (const bool fused : {false, true}) {
+    test::tiny_model tiny = options;
+    tiny.fused_experts = fused;
+    const auto bytes = make_tiny_gguf(tiny).remove("qwen3moe.expert_weights_norm").build();
+    const auto file = gguf_file::parse(bytes, "x.gguf");
+    const auto config = read_gguf_config(*file);
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->num_dense_layers(), 0U);
+    EXPECT_EQ(config->experts.routing.num_experts, 8U);
+    EXPECT_EQ(config->experts.routing.num_used, 3U);
+    EXPECT_TRUE(config->experts.routing.normalised);
+    const auto weights = read_gguf_weights(*file, *config);
+    ASSERT_TRUE(weights) << weights.error().message();
+    std::uint64_t stored = 0;
+    for (const auto& tensor : file->tensors()) stored += tensor.data.size();
+    EXPECT_EQ(weights->total_bytes(), stored);
+    const auto& whole =
+        *file->find_tensor(fused ? "blk.1.ffn_gate_up_exps.weight" : "blk.1.ffn_up_exps.weight");
+    const auto up = weights->experts(tensor_role::ffn_up_experts, 1);
+    ASSERT_EQ(up.size(), 8U);
+    const std::size_t size = std::size_t{32} * 32 * sizeof(float); // of one matrix
+    EXPECT_EQ(up[5].tensor.bytes.data(), whole.data.data() + (fused ? 11 : 5) * size);
+    EXPECT_EQ(up[5].tensor.bytes.size(), size);
+  }
+}
+
+TEST(gguf_model, refuses_experts_that_do_not_fit) {
+  const auto with = [](const std::function<void(gguf_builder&)>& change) {
+    auto file = make_tiny_gguf({.arch = architecture::qwen3moe, .dense_layer = -1});
+    change(file);
+    return problem(file).message();
+  };
+  const std::vector<std::byte> some(std::size_t{32} * 32 * 8 * sizeof(float));
+  EXPECT_THAT(with([](auto& f) { f.remove_tensor("blk.0.ffn_up_exps.weight"); }),
+              HasSubstr("blk.0.ffn_up_exps.weight' is missing"));
+  EXPECT_THAT(with([&](auto& f) {
+                f.remove_tensor("blk.0.ffn_up_exps.weight");
+                f.add_tensor("blk.0.ffn_up_exps.weight", tensor_type::f32, {32, 32, 7},
+                             {some.begin(), some.begin() + 32 * 32 * 7 * 4});
+              }),
+              HasSubstr("must have the shape [8][32][32], has [7][32][32]"));
+  EXPECT_THAT(with([&](auto& f) {
+                f.add_tensor("blk.0.ffn_gate_up_exps.weight", tensor_type::f32, {32, 64, 8},
+                             std::vector<std::byte>(2 * some.size()));
+              }),
+              HasSubstr("occurs twice"));
+  EXPECT_THAT(with([](auto& f) {
+                f.remove_tensor("blk.1.ffn_gate_inp.weight"); // so layer 1 is a dense one
+              }),
+              HasSubstr("has no meaning"));
+  EXPECT_THAT(
+      with([](auto& f) {
+        f.remove_tensor("blk.0.ffn_gate_inp.weight");
+        f.add_tensor("blk.0.ffn_gate_inp.weight", tensor_type::q8_0, {32, 8}, std::vector<std::byte>(8 * 34));
+      }),
+      HasSubstr("must be of a floating-point type"));
+  EXPECT_THAT(with([](auto& f) {
+                f.remove("qwen3moe.expert_used_count").set_uint32("qwen3moe.expert_used_count", 9);
+              }),
+              HasSubstr("num_used_experts must be 1 to 8"));
+  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_gating_func", 2); }),
+              HasSubstr("expert_gating_func' must be 1"));
+  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_shared_count", 1); }),
+              HasSubstr("expert_shared_count' must be 0"));
+  EXPECT_THAT(problem(make_tiny_gguf({}).set_uint32("llama.expert_count", 8)).message(),
+              HasSubstr("mixture of experts"));
 }
 
 TEST(gguf_model, weights_keep_the_file_open_and_know_their_size) {

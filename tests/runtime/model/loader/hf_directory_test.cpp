@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_directory.hpp"
 
 #include "runtime/model/loader/gguf_model.hpp"
+#include "tests/support/all_tensors.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
@@ -39,8 +40,8 @@ std::vector<float> row_of(const weight_view& view, std::size_t row) {
 }
 
 TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
-  for (const auto arch :
-       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::gemma3}) {
+  for (const auto arch : {architecture::llama, architecture::qwen2, architecture::qwen3,
+                          architecture::qwen3moe, architecture::gemma3}) {
     const test::tiny_model options{.arch = arch, .tied_embeddings = false};
     test::write_tiny_hf(options, directory_);
     const auto directory = hf_directory::open(directory_);
@@ -53,24 +54,81 @@ TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
     ASSERT_TRUE(gguf_config) << gguf_config.error().message();
     const auto gguf_weights = read_gguf_weights(*gguf, *gguf_config);
 
-    for (std::size_t i = 0; i < num_tensor_roles; ++i) {
-      const auto role = static_cast<tensor_role>(i);
-      const auto& ours = is_layer_role(role) ? weights->at(role, 1) : weights->at(role);
-      const auto& theirs = is_layer_role(role) ? gguf_weights->at(role, 1) : gguf_weights->at(role);
-      ASSERT_EQ(ours.empty(), theirs.empty()) << to_string(role);
-      if (ours.empty() || (arch == architecture::llama && (role == tensor_role::q || role == tensor_role::k)))
-        continue;
-      ASSERT_TRUE(weights->read(ours.tensor.bytes));
-      ASSERT_EQ(ours.tensor.num_rows, theirs.tensor.num_rows) << to_string(role);
-      for (std::size_t row = 0; row < ours.tensor.num_rows; ++row)
-        EXPECT_THAT(row_of(ours, row), testing::Pointwise(testing::FloatNear(1e-6F), row_of(theirs, row)))
-            << to_string(role);
+    const auto ours = test::all_tensors(*weights), theirs = test::all_tensors(*gguf_weights);
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto& [role, view] = ours[i];
+      const weight_view& other = theirs[i].second;
+      ASSERT_EQ(role, theirs[i].first);
+      ASSERT_EQ(view.empty(), other.empty()) << role;
+      if (view.empty() || (arch == architecture::llama && (role == "q" || role == "k"))) continue;
+      ASSERT_TRUE(weights->read(view.tensor.bytes));
+      ASSERT_EQ(view.tensor.num_rows, other.tensor.num_rows) << role;
+      for (std::size_t row = 0; row < view.tensor.num_rows; ++row)
+        EXPECT_THAT(row_of(view, row), testing::Pointwise(testing::FloatNear(1e-6F), row_of(other, row)))
+            << role;
     }
     auto config = directory->config;
     EXPECT_EQ(config.local_layers, gguf_config->local_layers);
     EXPECT_EQ(config.local_rope.theta, arch == architecture::gemma3 ? 1000 : 10000);
     EXPECT_EQ(config.attention_scale, gguf_config->attention_scale);
     EXPECT_EQ(config.embedding_scale, gguf_config->embedding_scale);
+  }
+}
+
+TEST_F(hf_directories, experts_in_one_tensor_equal_experts_in_a_tensor_each) {
+  test::tiny_model options{.arch = architecture::qwen3moe};
+  test::write_tiny_hf(options, folder_ / "each");
+  options.fused_experts = true;
+  test::write_tiny_hf(options, directory_);
+  const auto fused = hf_directory::open(directory_);
+  ASSERT_TRUE(fused) << fused.error().message();
+  const auto weights = read_hf_weights(*fused);
+  ASSERT_TRUE(weights) << weights.error().message();
+  for (const tensor_role role :
+       {tensor_role::ffn_gate_experts, tensor_role::ffn_up_experts, tensor_role::ffn_down_experts}) {
+    EXPECT_TRUE(weights->experts(role, 1).empty()) << "a dense layer";
+    const auto experts = weights->experts(role, 0);
+    ASSERT_EQ(experts.size(), 8U) << to_string(role);
+    for (const weight_view& view : experts) {
+      EXPECT_EQ(view.tensor.num_rows, 32U);
+      EXPECT_EQ(view.tensor.num_cols, 32U);
+    }
+  }
+  // The rows of a fused tensor: of each expert first those of gate, then those of up.
+  const auto gate = weights->experts(tensor_role::ffn_gate_experts, 0)[3];
+  const auto up = weights->experts(tensor_role::ffn_up_experts, 0)[3];
+  EXPECT_EQ(gate.tensor.bytes.data() + gate.tensor.bytes.size(), up.tensor.bytes.data());
+  EXPECT_EQ(weights->experts(tensor_role::ffn_gate_experts, 0)[4].tensor.bytes.data(),
+            up.tensor.bytes.data() + up.tensor.bytes.size());
+}
+
+TEST_F(hf_directories, layers_have_experts_by_step_and_list) {
+  test::tiny_model options{.arch = architecture::qwen3moe, .num_layers = 4, .dense_layer = 2};
+  test::write_tiny_hf(options, directory_);
+  EXPECT_EQ(hf_directory::open(directory_)->config.experts.layers,
+            (std::vector<bool>{true, true, false, true}));
+  EXPECT_TRUE(hf_directory::open(directory_)->config.experts.routing.normalised);
+  auto text = test::tiny_hf_config(options);
+  text.insert(1, R"("decoder_sparse_step":2,)");
+  write_text(directory_ / "config.json", text);
+  text.replace(text.find(R"(,"norm_topk_prob":true)"), 22, "");
+  write_text(directory_ / "config.json", text);
+  const auto opened = hf_directory::open(directory_);
+  EXPECT_EQ(opened->config.experts.layers, (std::vector<bool>{false, true, false, true}));
+  EXPECT_FALSE(opened->config.experts.routing.normalised) << "the default of transformers' class";
+  for (const auto& [from, to, rule] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {R"("mlp_only_layers":[2])", R"("mlp_only_layers":[4])",
+            "'mlp_only_layers' must hold numbers of layers"},
+           {R"("num_experts_per_tok":3)", R"("num_experts_per_tok":9)",
+            "num_used_experts must be 1 to 8, is 9"},
+           {R"("num_experts":8)", R"("num_experts":2000)", "num_experts must be at most 1024, is 2000"},
+           {R"("moe_intermediate_size":32)", R"("moe_intermediate_size":0)", "expert ffn_size must be 1"}}) {
+    auto broken = test::tiny_hf_config(options);
+    ASSERT_NE(broken.find(from), std::string::npos) << from;
+    broken.replace(broken.find(from), from.size(), to);
+    write_text(directory_ / "config.json", broken);
+    EXPECT_THAT(problem(), HasSubstr(rule));
   }
 }
 

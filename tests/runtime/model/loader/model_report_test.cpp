@@ -83,6 +83,18 @@ TEST_F(model_reports, a_model_that_cannot_run_is_reported_with_the_reason) {
   EXPECT_THAT(to_json(*report), HasSubstr(R"("memory":null)"));
 }
 
+TEST_F(model_reports, a_mixture_tells_how_many_experts_a_pass_reads) {
+  test::make_tiny_gguf({.arch = architecture::qwen3moe, .num_experts = 128, .num_used_experts = 8})
+      .write(path_);
+  const auto report = inspect_model(path_);
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_THAT(to_text(*report), HasSubstr("128 in each of 1 layers, 8 used by a row"));
+  EXPECT_THAT(to_text(*report), HasSubstr(" 1: 8.0, 2: 15.5, 3: 22.5, 4: 29.1, 5: 35.3, 8: 51.6, 16: 82.4,"));
+  EXPECT_THAT(to_json(*report), HasSubstr(R"("expected_by_rows":{"1":8.0,"2":15.5)"));
+  test::make_tiny_gguf({}).write(path_);
+  EXPECT_THAT(to_json(*inspect_model(path_)), HasSubstr(R"("experts":null)"));
+}
+
 TEST_F(model_reports, a_hugging_face_directory_is_reported) {
   test::write_tiny_hf({}, path_, 2);
   const auto report = inspect_model(path_);

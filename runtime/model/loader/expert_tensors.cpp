@@ -1,0 +1,109 @@
+#include "runtime/model/loader/expert_tensors.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace paceline::model {
+
+namespace {
+
+/// Expert roles by their names in a file.
+struct expert_name {
+  std::string_view name;
+  tensor_role role;
+  bool gate_and_up = false;
+};
+
+constexpr expert_name gguf_names[] = {
+    {"ffn_gate_exps.weight", tensor_role::ffn_gate_experts},
+    {"ffn_up_exps.weight", tensor_role::ffn_up_experts},
+    {"ffn_down_exps.weight", tensor_role::ffn_down_experts},
+    {"ffn_gate_up_exps.weight", tensor_role::ffn_gate_experts, true},
+};
+constexpr std::string_view hf_prefix = "mlp.experts.";
+constexpr expert_name hf_names_of_all[] = {
+    {"gate_up_proj", tensor_role::ffn_gate_experts, true},
+    {"down_proj", tensor_role::ffn_down_experts},
+};
+constexpr expert_name hf_names_of_one[] = {
+    {"gate_proj.weight", tensor_role::ffn_gate_experts},
+    {"up_proj.weight", tensor_role::ffn_up_experts},
+    {"down_proj.weight", tensor_role::ffn_down_experts},
+};
+
+std::optional<expert_part> find_name(std::string_view name, std::span<const expert_name> names) noexcept {
+  for (const expert_name& known : names)
+    if (name == known.name) return expert_part{known.role, std::nullopt, known.gate_and_up};
+  return std::nullopt;
+}
+
+std::string shape_text(std::uint64_t num_experts, std::uint64_t rows, std::uint64_t cols) {
+  std::string text;
+  for (const std::uint64_t size : {num_experts, rows, cols}) text += "[" + std::to_string(size) + "]";
+  return text;
+}
+
+/// Rows [first, first + num_rows) of a view.
+weight_view rows_of(const weight_view& all, std::uint64_t first, std::uint64_t num_rows) {
+  weight_view view = all;
+  const std::uint64_t row_bytes = all.tensor.bytes.size() / all.tensor.num_rows;
+  view.tensor.num_rows = num_rows;
+  view.tensor.bytes = all.tensor.bytes.subspan(first * row_bytes, num_rows * row_bytes);
+  view.num_matrices = 1;
+  return view;
+}
+
+} // namespace
+
+std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept {
+  if (naming == tensor_naming::gguf) return find_name(name, gguf_names);
+  if (!name.starts_with(hf_prefix)) return std::nullopt;
+  name.remove_prefix(hf_prefix.size());
+  std::uint32_t expert = 0;
+  const char* const last = name.data() + name.size();
+  const auto [end, problem] = std::from_chars(name.data(), last, expert);
+  if (end == name.data()) return find_name(name, hf_names_of_all);
+  const bool leading_zero = end - name.data() > 1 && name[0] == '0';
+  if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
+  auto part = find_name({end + 1, static_cast<std::size_t>(last - end - 1)}, hf_names_of_one);
+  if (part) part->expert = expert;
+  return part;
+}
+
+std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_role role,
+                                               const weight_view& tensor, std::uint32_t num_experts,
+                                               std::uint64_t role_rows, std::uint64_t role_cols) {
+  const std::uint64_t count = part.expert ? 1 : num_experts;
+  const std::uint64_t rows = part.gate_and_up ? 2 * role_rows : role_rows;
+  if (part.expert && *part.expert >= num_experts)
+    return "belongs to expert " + std::to_string(*part.expert) + " of a layer with " +
+           std::to_string(num_experts) + " experts";
+  if (tensor.num_matrices != count || tensor.tensor.num_rows != count * rows ||
+      tensor.tensor.num_cols != role_cols)
+    return "must have the shape " + shape_text(count, rows, role_cols) + ", has " +
+           shape_text(tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
+                      tensor.tensor.num_cols);
+  const std::uint64_t offset = role == tensor_role::ffn_up_experts && part.gate_and_up ? role_rows : 0;
+  for (std::uint32_t e = 0; e < count; ++e) {
+    const std::uint32_t expert = part.expert.value_or(e);
+    const auto same = [&](const auto& other) { return other.first == expert; };
+    if (std::any_of(found_.begin(), found_.end(), same)) return "occurs twice";
+    found_.emplace_back(expert, rows_of(tensor, e * rows + offset, role_rows));
+  }
+  return std::nullopt;
+}
+
+std::vector<weight_view> expert_tensors::take(std::uint32_t num_experts,
+                                              std::optional<std::uint32_t>& missing) {
+  std::sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<weight_view> all;
+  for (const auto& [expert, view] : found_) {
+    if (expert != all.size()) break;
+    all.push_back(view);
+  }
+  if (all.size() < num_experts) missing = static_cast<std::uint32_t>(all.size());
+  found_.clear();
+  return all;
+}
+
+} // namespace paceline::model

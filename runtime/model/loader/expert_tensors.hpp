@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/model/loader/weight_view.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace paceline::model {
+
+/// The matrices of a layer's experts that one tensor of a file holds.
+struct expert_part {
+  tensor_role role = tensor_role::ffn_gate_experts;
+  std::optional<std::uint32_t> expert; ///< nullopt: those of all experts, one after another
+  bool gate_and_up = false;            ///< of each expert first gate, then up; `role` is that of gate
+};
+
+/// What a tensor with this name, without the layer's prefix, holds of the layer's experts; nullopt: nothing.
+/// Files have one tensor for all experts ("ffn_gate_exps.weight", "mlp.experts.gate_up_proj") or, in Hugging
+/// Face's older form, one for each ("mlp.experts.5.gate_proj.weight").
+std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept;
+
+/// The matrices of one role of a layer's experts, from tensors in any order.
+class expert_tensors {
+ public:
+  /// Adds the matrices in `tensor`; `role_rows` and `role_cols` are those of one expert's matrix of `role`,
+  /// which is gate or up if the tensor has both. The error is the rule that the tensor breaks.
+  std::optional<std::string> add(const expert_part& part, tensor_role role, const weight_view& tensor,
+                                 std::uint32_t num_experts, std::uint64_t role_rows, std::uint64_t role_cols);
+
+  /// The matrices in the order of experts. Sets `missing` to the first expert below `num_experts` without
+  /// one.
+  std::vector<weight_view> take(std::uint32_t num_experts, std::optional<std::uint32_t>& missing);
+
+ private:
+  std::vector<std::pair<std::uint32_t, weight_view>> found_;
+};
+
+} // namespace paceline::model
