@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from training.reference.layers import attend, causal, rms_norm, rotate
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
-                 "gemma3_text": "Gemma3ForCausalLM"}
+                 "qwen3_moe": "Qwen3MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +35,24 @@ class TargetShape:
     sliding_window: int = 24               # gemma3
     sliding_window_pattern: int = 3        # gemma3: every so many layers one without a window
     query_pre_attn_scalar: int = 20         # gemma3
+    num_experts: int = 8                    # qwen3_moe
+    num_experts_per_tok: int = 2            # qwen3_moe
+    moe_intermediate_size: int = 48         # qwen3_moe
+    norm_topk_prob: bool = True             # qwen3_moe
+    mlp_only_layers: tuple = (1,)           # qwen3_moe: layers without experts
     max_position_embeddings: int = 2048
     tie_word_embeddings: bool = False
 
     @property
     def is_gemma(self):
         return self.model_type == "gemma3_text"
+
+    @property
+    def is_mixture(self):
+        return self.model_type == "qwen3_moe"
+
+    def has_experts(self, layer):
+        return self.is_mixture and layer not in self.mlp_only_layers
 
     def is_local(self, layer):
         return self.is_gemma and (layer + 1) % self.sliding_window_pattern != 0
@@ -108,10 +120,26 @@ class Target:
             attended = self._norm(name + "post_attention_layernorm", attended)
         hidden = hidden + attended
         x = self._norm(name + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"), hidden)
-        gate = self._linear(name + "mlp.gate_proj", x)
-        gate = torch.nn.functional.gelu(gate, approximate="tanh") if gemma else torch.nn.functional.silu(gate)
-        x = self._linear(name + "mlp.down_proj", gate * self._linear(name + "mlp.up_proj", x))
+        x = self._mixture(name + "mlp.", x) if self.shape.has_experts(layer) else self._feed_forward(name + "mlp.", x)
         return hidden + (self._norm(name + "post_feedforward_layernorm", x) if gemma else x)
+
+    def _feed_forward(self, name, x):
+        gate = self._linear(name + "gate_proj", x)
+        gate = torch.nn.functional.gelu(gate, approximate="tanh") if self.shape.is_gemma else torch.nn.functional.silu(gate)
+        return self._linear(name + "down_proj", gate * self._linear(name + "up_proj", x))
+
+    def _mixture(self, name, x):
+        """Of each row the experts with the largest probabilities, weighted by these."""
+        shape = self.shape
+        weights, chosen = self._linear(name + "gate", x).softmax(-1).topk(shape.num_experts_per_tok, dim=-1)
+        if shape.norm_topk_prob:
+            weights = weights / weights.sum(-1, keepdim=True)
+        out = torch.zeros_like(x)
+        for expert in range(shape.num_experts):
+            rows, slots = (chosen == expert).nonzero(as_tuple=True)
+            if len(rows):
+                out[rows] += weights[rows, slots, None] * self._feed_forward(f"{name}experts.{expert}.", x[rows])
+        return out
 
     def _attention(self, layer, x, positions, visible):
         shape, name = self.shape, f"model.layers.{layer}.self_attn."
@@ -126,12 +154,23 @@ class Target:
         attended = attend(rotate(query, positions, theta), rotate(key, positions, theta), value, visible, scale)
         return self._linear(name + "o_proj", attended)
 
-    def save(self, directory):
+    def packed(self):
+        """The weights with the experts of a layer in two tensors, as newer files have them."""
+        shape, weights = self.shape, dict(self.weights)
+        for layer in filter(shape.has_experts, range(shape.num_hidden_layers)):
+            name = f"model.layers.{layer}.mlp.experts."
+            of = {part: torch.stack([weights.pop(f"{name}{expert}.{part}_proj.weight") for expert in range(shape.num_experts)])
+                  for part in ("gate", "up", "down")}
+            weights[name + "gate_up_proj"] = torch.cat([of["gate"], of["up"]], dim=1)
+            weights[name + "down_proj"] = of["down"]
+        return weights
+
+    def save(self, directory, packs_experts=False):
         """config.json, model.safetensors and a tokenizer.json in which token i is the word `t<i> `."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "config.json").write_text(json.dumps(config_of(self.shape), indent=1))
-        save_file(self.weights, directory / "model.safetensors", {"format": "pt"})
+        save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
         vocabulary = {f"t{token}\u0120": token for token in range(self.shape.vocab_size)}
         (directory / "tokenizer.json").write_text(json.dumps({
             "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
@@ -149,6 +188,9 @@ def config_of(shape):
         fields["hidden_act"] = "silu"
         for only_gemma in ("rope_local_base_freq", "sliding_window", "sliding_window_pattern", "query_pre_attn_scalar"):
             del fields[only_gemma]
+    if not shape.is_mixture:
+        for only_mixture in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "mlp_only_layers"):
+            del fields[only_mixture]
     return fields | {"architectures": [ARCHITECTURES[shape.model_type]], "torch_dtype": "float32",
                      "bos_token_id": 0, "eos_token_id": 1}
 
@@ -157,6 +199,7 @@ def load(directory):
     """A target of this module's making."""
     fields = json.loads((Path(directory) / "config.json").read_text())
     known = {field.name for field in dataclasses.fields(TargetShape)}
+    fields["mlp_only_layers"] = tuple(fields.get("mlp_only_layers", ()))
     return Target(TargetShape(**{name: value for name, value in fields.items() if name in known}),
                   load_file(Path(directory) / "model.safetensors"))
 
@@ -188,15 +231,20 @@ def random_target(shape, seed):
             norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
         weights |= {f"{name}{one}.weight": norm(width) for one in norms}
         attention = name + "self_attn."
-        if shape.model_type in ("qwen3", "gemma3_text"):
+        if shape.model_type in ("qwen3", "qwen3_moe", "gemma3_text"):
             weights |= {f"{attention}{one}_norm.weight": norm(shape.head_dim) for one in "qk"}
         for part, rows in (("q", queries), ("k", keys), ("v", keys)):
             weights[f"{attention}{part}_proj.weight"] = matrix(rows, width)
             if shape.model_type == "qwen2":
                 weights[f"{attention}{part}_proj.bias"] = normal(0.2, rows)
         weights[attention + "o_proj.weight"] = matrix(width, queries)
-        weights |= {f"{name}mlp.{part}_proj.weight": matrix(shape.intermediate_size, width) for part in ("gate", "up")}
-        weights[name + "mlp.down_proj.weight"] = matrix(width, shape.intermediate_size)
+        inner, blocks = shape.intermediate_size, [name + "mlp."]
+        if shape.has_experts(layer):
+            weights[name + "mlp.gate.weight"] = matrix(shape.num_experts, width)
+            inner, blocks = shape.moe_intermediate_size, [f"{name}mlp.experts.{expert}." for expert in range(shape.num_experts)]
+        for block in blocks:
+            weights |= {f"{block}{part}_proj.weight": matrix(inner, width) for part in ("gate", "up")}
+            weights[block + "down_proj.weight"] = matrix(width, inner)
     return Target(shape, weights)
 
 

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Log-probabilities of small random models of every architecture against a reference in PyTorch.
+
+    tests/e2e/architecture_parity.py --dump build/release/bin/logit_dump [--transformers] [--seed N]
+
+The models have float32 weights and KV cells. A text of 240 tokens is computed in passes of 24 rows and of one row. Its length exceeds
+every window. The reference is training/reference/targets.py, or with --transformers the model class of that library, which also saves
+the files that are read. Exit code 1 if the mean difference exceeds 1e-4, or if the rows of a pass change a bit.
+"""
+import argparse
+import dataclasses
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from training.reference import targets  # noqa: E402
+
+BOUND = 1e-4
+NUM_TOKENS = 240
+# Of each case the model type and what differs from the default shape.
+CASES = {
+    "llama": ("llama", {}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {}),
+    "gemma3": ("gemma3_text", {"tie_word_embeddings": True}),
+    "qwen3-moe": ("qwen3_moe", {}),
+    "qwen3-moe-all-layers": ("qwen3_moe", {"mlp_only_layers": (), "num_experts": 20, "num_experts_per_tok": 5, "moe_intermediate_size": 20}),
+    "qwen3-moe-not-normalised": ("qwen3_moe", {"norm_topk_prob": False}),
+    "qwen3-moe-one-expert": ("qwen3_moe", {"num_experts_per_tok": 1}),
+    "qwen3-moe-packed": ("qwen3_moe", {}),
+}
+
+
+def dumped(dump, model, tokens, rows, folder):
+    """Logits [n, V] of a pass of so many rows after the other."""
+    (folder / "tokens").write_bytes(struct.pack(f"<{len(tokens)}i", *tokens))
+    subprocess.run([dump, model, folder / "tokens", str(rows), folder / "out"], check=True)
+    return torch.frombuffer(bytearray((folder / "out").read_bytes()), dtype=torch.float32).view(len(tokens), -1)
+
+
+def saved_by_transformers(target, folder, packs):
+    """The target's weights as that library saves them, and its logits."""
+    import transformers
+
+    target.save(folder / "ours")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "ours", dtype=torch.float32, attn_implementation="eager").eval()
+    model.save_pretrained(folder / "theirs", **({"save_original_format": False} if packs else {}))
+    return folder / "theirs", model
+
+
+def difference(name, arguments, folder):
+    """The mean difference of log-probability, and whether one row at a time gives the same bits."""
+    model_type, changes = CASES[name]
+    shape = dataclasses.replace(targets.TargetShape(model_type), **changes)
+    target = targets.random_target(shape, arguments.seed)
+    tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()
+    packs = name.endswith("packed")
+    if arguments.transformers:
+        model, reference = saved_by_transformers(target, folder, packs)
+        with torch.no_grad():
+            expected = reference(torch.tensor([tokens])).logits[0]
+    else:
+        model = folder / "model"
+        target.save(model, packs)
+        expected = target.forward(tokens).logits
+    found = dumped(arguments.dump, model, tokens, 24, folder)
+    same = torch.equal(found, dumped(arguments.dump, model, tokens, 1, folder))
+    return (found.log_softmax(-1) - expected.float().log_softmax(-1)).abs().mean().item(), same
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--transformers", action="store_true")
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--case", action="append", choices=CASES)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = False
+    for name in arguments.case or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            mean, same = difference(name, arguments, Path(folder))
+        good = mean <= BOUND and same
+        failed |= not good
+        print(f"{name}: mean difference {mean:.2e}{'' if same else ', rows of a pass change bits'}{'' if good else '  FAILED'}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+// Logits of all positions of a text, for architecture_parity.py.
+//
+//   logit_dump MODEL TOKENS.bin ROWS_OF_A_PASS OUT.bin
+//
+// TOKENS.bin: int32 ids, n of them. OUT.bin: float32 [n][vocabulary]. KV cells are float32.
+#include "tests/support/cpu_model.hpp"
+#include "tests/support/paged_sequences.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <vector>
+
+namespace paceline::test {
+namespace {
+
+constexpr std::uint32_t block_size = 16;
+
+std::vector<token_id> read_tokens(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<token_id> tokens;
+  for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+    std::int32_t id;
+    std::memcpy(&id, bytes.data() + at, 4);
+    tokens.emplace_back(id);
+  }
+  return tokens;
+}
+
+std::vector<float> logits_of(cpu_model& model, const std::vector<token_id>& tokens, std::uint32_t at_a_time) {
+  const auto end = static_cast<std::uint32_t>(tokens.size());
+  const std::uint32_t num_blocks = (end + block_size - 1) / block_size;
+  paged_sequences paged(block_size, num_blocks, 1);
+  paged.add_sequence(num_blocks * block_size);
+  const auto kv = model.make_kv(num_blocks, block_size);
+  const std::size_t vocabulary = model.get().info().vocab_size;
+  std::vector<float> all(tokens.size() * vocabulary);
+  for (std::uint32_t begin = 0; begin < end; begin += at_a_time) {
+    auto rows = paged.chain_rows(0, begin, std::min(end, begin + at_a_time));
+    for (auto& row : rows) row.token = tokens[row.position.value];
+    std::vector<std::uint32_t> wanted(rows.size());
+    std::iota(wanted.begin(), wanted.end(), 0U);
+    const auto out = std::span(all).subspan(begin * vocabulary, rows.size() * vocabulary);
+    model.forward(paged.batch(rows), *kv, {wanted, out, {}});
+  }
+  return all;
+}
+
+} // namespace
+} // namespace paceline::test
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::fputs("logit_dump MODEL TOKENS.bin ROWS_OF_A_PASS OUT.bin\n", stderr);
+    return 2;
+  }
+  try {
+    paceline::test::cpu_model_options options;
+    options.kv_type = paceline::kv_type::f32;
+    auto model = paceline::test::cpu_model::open(argv[1], options);
+    const auto tokens = paceline::test::read_tokens(argv[2]);
+    const auto at_a_time = static_cast<std::uint32_t>(std::max(1, std::atoi(argv[3])));
+    const auto logits = paceline::test::logits_of(model, tokens, at_a_time);
+    std::ofstream(argv[4], std::ios::binary)
+        .write(reinterpret_cast<const char*>(logits.data()),
+               static_cast<std::streamsize>(logits.size() * sizeof(float)));
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "logit_dump: %s\n", failure.what());
+    return 1;
+  }
+  return 0;
+}
