@@ -4,6 +4,7 @@
   make_synthetic_model.py 8b.gguf --shape 8b --type bf16          Llama 3 8B, 16 GB, written in pieces of a few megabytes
   make_synthetic_model.py 8b.gguf --shape 8b --type q4_k          the head in Q6_K, as real files have it
   make_synthetic_model.py small.gguf --shape 1b --type bf16 --layers 2
+  make_synthetic_model.py moe.gguf --shape 30b-a3b --type q4_k --layers 8   Qwen3-30B-A3B, a mixture of experts
 
 Every tensor's noise depends on the seed, its name and its type alone, so a file of fewer --layers holds the first ones of
 the whole. With --loud N the layers from number N on add so little that the first N alone choose the same token more often than
@@ -39,13 +40,18 @@ class Shape:
     tied: bool  # the embedding is the head too
     biased: bool  # queries, keys and values
     tokenizer: str
+    experts: int = 0  # of each layer; 0: no mixture
+    used_experts: int = 0  # of a token
+    expert_ffn: int = 0
 
 
 SHAPES = {
     "8b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 128256, 5e5, False, False, "llama-bpe"),  # Llama 3 8B
     "1b": Shape("llama", 16, 2048, 8192, 32, 8, 64, 128256, 5e5, True, False, "llama-bpe"),  # Llama 3.2 1B
     "0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 1e6, True, True, "qwen2"),  # Qwen2.5 0.5B
+    "30b-a3b": Shape("qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 1e6, False, False, "qwen2", 128, 8, 768),  # Qwen3 30B-A3B
     "tiny": Shape("llama", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe"),
+    "tiny-moe": Shape("qwen3moe", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe", 8, 2, 256),
 }
 
 
@@ -136,6 +142,9 @@ def tensors_of(shape, wanted, loud, quiet):
     def matrix(name, columns, rows, format=wanted, gain=1.0):
         return Tensor(name, (columns, rows), format_for(format, columns), gain / math.sqrt(columns))
 
+    def experts(name, columns, rows, gain=1.0):
+        return Tensor(name, (columns, rows, shape.experts), format_for(wanted, columns), gain / math.sqrt(columns))
+
     def vector(name, size, deviation=0.0):
         return Tensor(name, (size,), "f32", deviation)
 
@@ -151,7 +160,17 @@ def tensors_of(shape, wanted, loud, quiet):
             if shape.biased:
                 out.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
         out.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
+        if shape.family.startswith("qwen3"):
+            out += [vector(f"{block}attn_{part}_norm.weight", shape.head_size) for part in ("q", "k")]
         out.append(vector(block + "ffn_norm.weight", shape.hidden))
+        if shape.experts:
+            # The weights of a token's experts sum to 1, so what they add together is smaller by the root of their number.
+            inner, all_gain = shape.expert_ffn, gain * math.sqrt(shape.used_experts)
+            out.append(Tensor(block + "ffn_gate_inp.weight", (shape.hidden, shape.experts), "f32", 1 / math.sqrt(shape.hidden)))
+            out.append(experts(block + "ffn_gate_exps.weight", shape.hidden, inner))
+            out.append(experts(block + "ffn_up_exps.weight", shape.hidden, inner))
+            out.append(experts(block + "ffn_down_exps.weight", inner, shape.hidden, all_gain))
+            continue
         out.append(matrix(block + "ffn_gate.weight", shape.hidden, shape.ffn))
         out.append(matrix(block + "ffn_up.weight", shape.hidden, shape.ffn))
         out.append(matrix(block + "ffn_down.weight", shape.ffn, shape.hidden, gain=gain))
@@ -197,7 +216,12 @@ def metadata(name, shape, wanted):
     words += [f"w{i}" for i in range(len(words), shape.vocabulary - 1)] + ["<|end_of_text|>"]
     normal, control = 1, 3
     family = shape.family
-    return {
+    mixture = {
+        f"{family}.expert_count": shape.experts,
+        f"{family}.expert_used_count": shape.used_experts,
+        f"{family}.expert_feed_forward_length": shape.expert_ffn,
+    }
+    return (mixture if shape.experts else {}) | {
         "general.architecture": family,
         "general.name": name,
         "general.file_type": FORMATS[wanted].file_type,

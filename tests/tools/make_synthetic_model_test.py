@@ -21,8 +21,8 @@ sys.modules["make_synthetic_model"] = tool
 spec.loader.exec_module(tool)
 
 
-def made(path, *flags):
-    subprocess.run([sys.executable, TOOL, path, "--shape", "tiny", *map(str, flags)], check=True, capture_output=True)
+def made(path, *flags, shape="tiny"):
+    subprocess.run([sys.executable, TOOL, path, "--shape", shape, *map(str, flags)], check=True, capture_output=True)
     return path
 
 
@@ -35,7 +35,7 @@ def values(path):
 
 
 # What the publishers of the models count.
-@pytest.mark.parametrize("shape, parameters", [("8b", 8030261248), ("1b", 1235814400), ("0.5b", 494032768)])
+@pytest.mark.parametrize("shape, parameters", [("8b", 8030261248), ("1b", 1235814400), ("0.5b", 494032768), ("30b-a3b", 30532122624)])
 def test_shapes_have_the_parameters_of_the_models_they_are_named_for(shape, parameters):
     tensors = tool.tensors_of(tool.SHAPES[shape], "bf16", 99, 1)
     assert sum(math.prod(t.shape) for t in tensors) == parameters
@@ -47,6 +47,16 @@ def test_an_8b_in_q4_k_has_the_bytes_of_its_blocks():
     assert {t.format for t in tensors} == {"f32", "q4_k", "q6_k"}
     blocks = (8030261248 - head - 65 * 4096) // 256
     assert sum(t.num_bytes for t in tensors) == blocks * 144 + head // 256 * 210 + 65 * 4096 * 4
+
+
+@pytest.mark.parametrize("kind", ["bf16", "q4_k"])
+def test_the_loader_opens_and_decodes_a_mixture(kind, tmp_path):
+    path = made(tmp_path / "model.gguf", "--type", kind, shape="tiny-moe")
+    shapes = {t["name"]: t["shape"] for t in opened(path)["tensors"]}
+    assert shapes["blk.1.ffn_up_exps.weight"] == [8, 256, 256]
+    done = subprocess.run([PACELINE, "run", "--model", path, "--prompt", "some words", "--max-tokens", "24", "--ignore-eos", "--json",
+                           "--threads", "1"], capture_output=True, text=True, check=True)
+    assert len(set(json.loads(done.stdout)["tokens"])) > 3
 
 
 @pytest.mark.parametrize("kind", ["bf16", "q8_0", "q4_0", "q4_k"])
