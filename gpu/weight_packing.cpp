@@ -50,8 +50,7 @@ expected<std::unique_ptr<const device::matrix>> cuda_device::pack(std::string_vi
 }
 
 expected<std::unique_ptr<const device::matrix_set>>
-cuda_device::pack_set(std::string_view name, std::span<const device::tensor_view>, const device::bytes_done&,
-                      const device::bytes_needed&) {
+cuda_device::make_set(std::string_view name, std::vector<std::unique_ptr<const device::matrix>>) {
   return error(errc::unsupported,
                "tensor " + std::string(name) +
                    ": a mixture of experts does not run on a CUDA device; run it on the CPU");

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "runtime/device/op_expert_mixture.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/device/tensor_type.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -34,6 +36,19 @@ class timed_ops final : public device::ops {
     for (const device::matmul_output& o : a.outputs) {
       s.weight_bytes += o.weights->size_bytes();
       s.multiply_adds += std::uint64_t{a.num_rows} * o.weights->num_rows() * a.num_cols;
+    }
+  }
+  /// Counts the experts that rows use if none share one: at most all.
+  void expert_mixture(const device::expert_mixture_args& a) override {
+    share& s = time("experts", [&] { inner_.expert_mixture(a); });
+    const std::uint64_t used = std::uint64_t{a.num_rows} * a.routing.num_used;
+    const std::uint64_t read = std::min<std::uint64_t>(used, a.gate->size());
+    s.weight_bytes += a.router->size_bytes();
+    s.multiply_adds += std::uint64_t{a.num_rows} * a.router->num_rows() * a.num_cols;
+    for (const device::matrix_set* set : {a.gate, a.up, a.down}) {
+      const device::matrix& one = set->at(0);
+      s.weight_bytes += read * one.size_bytes();
+      s.multiply_adds += used * one.num_rows() * one.num_cols();
     }
   }
   void embed(const device::embed_args& a) override {

@@ -3,9 +3,9 @@
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/thread_team.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 namespace paceline::cpu {
 namespace {
@@ -56,6 +56,8 @@ void expert_runner::check(const device::expert_mixture_args& args) const {
                      args.up->size() == by.num_experts && args.down->size() == by.num_experts,
                  "expert_mixture: the weights are not those of " + std::to_string(by.num_experts) +
                      " experts");
+  PACELINE_CHECK(args.up->at(0).num_rows() == args.gate->at(0).num_rows(),
+                 "expert_mixture: gate and up have different shapes");
 }
 
 void expert_runner::route_rows(const device::expert_mixture_args& args, const places& at) {

@@ -46,7 +46,7 @@ class expert_runner {
   std::vector<std::uint32_t> position_of_; ///< [row][slot]: its place in the order by expert
   std::vector<std::uint32_t> row_at_;      ///< of each position
   std::vector<float> weight_at_;           ///< likewise
-  /// The experts that are used, ascending, and the first position of each.
+  /// The experts that are used, ascending, with their positions.
   struct group {
     std::uint32_t expert = 0;
     std::uint32_t begin = 0, end = 0;

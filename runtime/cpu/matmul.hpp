@@ -30,7 +30,7 @@ struct segmented_matmul {
   std::span<const row_segment> segments; ///< none empty, ascending, adjacent, from position 0
 };
 
-/// Executes device::matmul_args on a team: quantises the rows of x once, then distributes tiles of weights.
+/// Executes products on a team: quantises the row of each position, then distributes tiles of weights.
 /// Keeps its scratch memory between calls; one call at a time.
 class matmul_runner {
  public:

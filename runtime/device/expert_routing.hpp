@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 namespace paceline::device {
@@ -26,8 +25,9 @@ enum class expert_gating : std::uint8_t {
 ///
 /// 1. Scores s. `sigmoid`: as above, with `exp_reference`. `softmax`: s[e] = exp_reference(l[e] - largest) /
 ///    sum, where the sum has 16 parts (expert e in part e % 16, ascending) that are added in halves, as in
-///    op_rms_norm.hpp. `softmax_of_selected`: as `softmax` over the selected logits, after step 2.
-/// 2. Selection, by key: s[e] + selection_bias[e] for `sigmoid`, else the logit. Experts are divided into
+///    op_rms_norm.hpp. `softmax_of_selected`: as `softmax` over the logits of the slots, after step 2.
+/// 2. Selection, by key: s[e] + selection_bias[e] if there is a bias, else the logit, because scores can tie
+///    where logits do not. Experts are divided into
 ///    `num_groups` groups of consecutive ones; only those of the `num_used_groups` best groups can be
 ///    selected. The value of a group is the sum of its two best keys, or its best key with
 ///    `groups_by_best`. The `num_used` experts with the largest keys are selected, the best first; this is
@@ -122,12 +122,11 @@ constexpr void exclude_groups(const expert_routing& by, const float* keys,
 /// The experts of one row, by its logits: the definition, and the CPU's code.
 constexpr void route(const expert_routing& by, std::span<const float> logits, std::span<used_expert> slots) {
   std::array<float, most_experts> scores{}, keys{};
-  const bool by_score = by.gating == expert_gating::sigmoid;
+  const bool by_score = by.gating == expert_gating::sigmoid && by.selection_bias != nullptr;
   if (by.gating != expert_gating::softmax_of_selected)
     routing::score(by, logits, std::span(scores).first(by.num_experts));
   for (std::uint32_t e = 0; e < by.num_experts; ++e) {
-    keys[e] = by_score ? scores[e] : logits[e];
-    if (by_score && by.selection_bias != nullptr) keys[e] += by.selection_bias[e];
+    keys[e] = by_score ? scores[e] + by.selection_bias[e] : logits[e];
   }
   std::array<bool, most_experts> taken{};
   if (by.num_used_groups < by.num_groups) routing::exclude_groups(by, keys.data(), taken);

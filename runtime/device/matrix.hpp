@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace paceline::device {
 
@@ -64,11 +65,10 @@ class weight_memory {
                                                        const bytes_done& done = {},
                                                        const bytes_needed& needed = {}) = 0;
 
-  /// The same for at least one tensor, all of one type and shape. Default: a matrix from each `pack`.
-  virtual expected<std::unique_ptr<const matrix_set>> pack_set(std::string_view name,
-                                                               std::span<const tensor_view> tensors,
-                                                               const bytes_done& done = {},
-                                                               const bytes_needed& needed = {});
+  /// A set of at least one matrix that `pack` has made, all of one type and shape. Error: `unsupported`, if
+  /// the device has no use for one.
+  virtual expected<std::unique_ptr<const matrix_set>>
+  make_set(std::string_view name, std::vector<std::unique_ptr<const matrix>> matrices);
 };
 
 } // namespace paceline::device

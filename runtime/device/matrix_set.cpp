@@ -24,22 +24,14 @@ class separate_matrices final : public matrix_set {
 
 } // namespace
 
-expected<std::unique_ptr<const matrix_set>> weight_memory::pack_set(std::string_view name,
-                                                                    std::span<const tensor_view> tensors,
-                                                                    const bytes_done& done,
-                                                                    const bytes_needed& needed) {
-  PACELINE_CHECK(!tensors.empty(), "a set has a matrix");
-  std::vector<std::unique_ptr<const matrix>> all;
-  all.reserve(tensors.size());
-  for (const tensor_view& tensor : tensors) {
-    PACELINE_CHECK(tensor.type == tensors[0].type && tensor.num_rows == tensors[0].num_rows &&
-                       tensor.num_cols == tensors[0].num_cols,
-                   "matrices of a set have one type and shape");
-    auto packed = pack(name, tensor, done, needed);
-    if (!packed) return std::move(packed).error();
-    all.push_back(std::move(*packed));
-  }
-  return std::unique_ptr<const matrix_set>(std::make_unique<separate_matrices>(std::move(all)));
+expected<std::unique_ptr<const matrix_set>>
+weight_memory::make_set(std::string_view name, std::vector<std::unique_ptr<const matrix>> matrices) {
+  PACELINE_CHECK(!matrices.empty(), std::string(name) + ": a set has a matrix");
+  for (const auto& one : matrices)
+    PACELINE_CHECK(one->type() == matrices[0]->type() && one->num_rows() == matrices[0]->num_rows() &&
+                       one->num_cols() == matrices[0]->num_cols(),
+                   std::string(name) + ": matrices of a set have one type and shape");
+  return std::unique_ptr<const matrix_set>(std::make_unique<separate_matrices>(std::move(matrices)));
 }
 
 } // namespace paceline::device

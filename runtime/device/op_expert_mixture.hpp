@@ -19,8 +19,8 @@ namespace paceline::device {
 ///     y = w_0 * y_0, then y = y + w_s * y_s in the order of slots, each operation rounded
 ///
 /// and out = y, or out + y with `add`. With `weigh_inputs` (Llama 4) the experts get x * w_s, and the outputs
-/// are added with weight 1. So a row's result has the same bits whatever the other rows are. Each expert that
-/// some row uses is read from memory once in a call.
+/// are added with weight 1. So a row's result has the same bits whatever the other rows are. A device should
+/// read each expert that some row uses once. `out` may be `x`.
 ///
 /// Sources: Shazeer et al., "Outrageously Large Neural Networks" (arXiv:1701.06538), section 2.
 struct expert_mixture_args {

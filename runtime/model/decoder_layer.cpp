@@ -1,5 +1,6 @@
 #include "runtime/model/decoder_layer.hpp"
 
+#include "runtime/base/check.hpp"
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_expert_mixture.hpp"
@@ -115,6 +116,7 @@ void decoder_layers::feed_forward(const layer_weights& weights) {
 }
 
 void decoder_layers::mix_experts(const layer_weights& weights) {
+  PACELINE_CHECK(weights.post_ffn_norm == nullptr, "a mixture of experts is not normed before it is added");
   const std::uint32_t width = config_.hidden_size;
   device::expert_mixture_args mixture;
   mixture.x = memory_.hidden;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "runtime/device/expert_routing.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/ops.hpp"

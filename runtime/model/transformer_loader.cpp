@@ -156,22 +156,20 @@ class parallel_packing {
                         [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
   }
 
+  /// One matrix after another, so that no more than one is unpacked at a time.
   expected<matrix_set_ptr> pack_set(std::span<const weight_view> from) {
-    std::vector<device::tensor_view> tensors;
-    for (const weight_view& view : from) tensors.push_back(view.tensor);
-    if (from[0].scales == nullptr) return memory_.pack_set(from[0].name, tensors, done(), needed());
-    std::vector<std::vector<std::byte>> blocks;
-    for (std::size_t e = 0; e < from.size(); ++e) {
-      if (auto read = source_.read(from[e].tensor.bytes); !read) return std::move(read).error();
-      tensors[e].bytes = blocks.emplace_back(f8_blocks(from[e]));
-      source_.release(from[e].tensor.bytes);
+    std::vector<matrix_ptr> matrices;
+    matrices.reserve(from.size());
+    for (const weight_view& view : from) {
+      auto packed = pack(view);
+      if (!packed) return std::move(packed).error();
+      matrices.push_back(std::move(*packed));
     }
-    return memory_.pack_set(from[0].name, tensors,
-                            [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
+    return memory_.make_set(from[0].name, std::move(matrices));
   }
 
   /// Packs the tensors of a job.
-  expected<void> run(const packing_job& job) {
+  expected<void> do_job(const packing_job& job) {
     if (job.set == nullptr) {
       auto packed = pack(job.from[0]);
       if (!packed) return std::move(packed).error();
@@ -199,7 +197,7 @@ class parallel_packing {
       const std::size_t i = next_.fetch_add(1);
       if (i >= jobs_.size() || i > first_failed_.load()) return;
       try {
-        if (auto packed = run(jobs_[i]); !packed) {
+        if (auto packed = do_job(jobs_[i]); !packed) {
           fail(i, packed.error());
           return;
         }

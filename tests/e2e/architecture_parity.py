@@ -5,7 +5,7 @@
 
 The models have float32 weights and KV cells. A text of 240 tokens is computed in passes of 24 rows and of one row. Its length exceeds
 every window. The reference is training/reference/targets.py, or with --transformers the model class of that library, which also saves
-the files that are read. Exit code 1 if the mean difference exceeds 1e-4, or if the rows of a pass change a bit.
+the files that are read. Exit code 1 if the mean difference exceeds 1e-4, or that of a row 1e-3, or if the rows of a pass change a bit.
 """
 import argparse
 import dataclasses
@@ -55,7 +55,7 @@ def saved_by_transformers(target, folder, packs):
 
 
 def difference(name, arguments, folder):
-    """The mean difference of log-probability, and whether one row at a time gives the same bits."""
+    """The mean difference of log-probability, that of the worst row, and whether one row at a time gives the same bits."""
     model_type, changes = CASES[name]
     shape = dataclasses.replace(targets.TargetShape(model_type), **changes)
     target = targets.random_target(shape, arguments.seed)
@@ -71,7 +71,8 @@ def difference(name, arguments, folder):
         expected = target.forward(tokens).logits
     found = dumped(arguments.dump, model, tokens, 24, folder)
     same = torch.equal(found, dumped(arguments.dump, model, tokens, 1, folder))
-    return (found.log_softmax(-1) - expected.float().log_softmax(-1)).abs().mean().item(), same
+    by_row = (found.log_softmax(-1) - expected.float().log_softmax(-1)).abs().mean(-1)
+    return by_row.mean().item(), by_row.max().item(), same
 
 
 def main():
@@ -85,10 +86,10 @@ def main():
     failed = False
     for name in arguments.case or CASES:
         with tempfile.TemporaryDirectory() as folder:
-            mean, same = difference(name, arguments, Path(folder))
-        good = mean <= BOUND and same
+            mean, worst, same = difference(name, arguments, Path(folder))
+        good = mean <= BOUND and worst <= 10 * BOUND and same
         failed |= not good
-        print(f"{name}: mean difference {mean:.2e}{'' if same else ', rows of a pass change bits'}{'' if good else '  FAILED'}", flush=True)
+        print(f"{name}: mean difference {mean:.2e}, of the worst row {worst:.2e}{'' if same else ', rows of a pass change bits'}{'' if good else '  FAILED'}", flush=True)
     return 1 if failed else 0
 
 

@@ -184,6 +184,18 @@ class tensor_writer {
     file_.add_tensor(name, type_of(cols), {cols, rows, count}, values(count * rows, cols));
   }
 
+  /// The values of two calls of `experts`, of each expert first the first call's.
+  void fused_experts(const std::string& name, std::uint64_t count, std::uint64_t rows, std::uint64_t cols) {
+    const auto gate = values(count * rows, cols), up = values(count * rows, cols);
+    const auto size = static_cast<std::ptrdiff_t>(gate.size() / count);
+    std::vector<std::byte> both;
+    for (auto g = gate.begin(), u = up.begin(); g != gate.end(); g += size, u += size) {
+      both.insert(both.end(), g, g + size);
+      both.insert(both.end(), u, u + size);
+    }
+    file_.add_tensor(name, type_of(cols), {cols, 2 * rows, count}, std::move(both));
+  }
+
   /// Scores that differ clearly between experts.
   void router(const std::string& name, std::uint64_t count, std::uint64_t cols) {
     const float scale = 2 * std::sqrt(3.0F / static_cast<float>(cols));
@@ -221,7 +233,7 @@ void add_experts(tensor_writer& tensors, const tiny_model& options, const std::s
   const std::uint64_t hidden = options.hidden_size, inner = options.expert_ffn_size;
   tensors.router(prefix + "ffn_gate_inp.weight", options.num_experts, hidden);
   if (options.fused_experts) {
-    tensors.experts(prefix + "ffn_gate_up_exps.weight", options.num_experts, 2 * inner, hidden);
+    tensors.fused_experts(prefix + "ffn_gate_up_exps.weight", options.num_experts, inner, hidden);
   } else {
     tensors.experts(prefix + "ffn_gate_exps.weight", options.num_experts, inner, hidden);
     tensors.experts(prefix + "ffn_up_exps.weight", options.num_experts, inner, hidden);

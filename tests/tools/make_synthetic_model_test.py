@@ -57,6 +57,9 @@ def test_the_loader_opens_and_decodes_a_mixture(kind, tmp_path):
     done = subprocess.run([PACELINE, "run", "--model", path, "--prompt", "some words", "--max-tokens", "24", "--ignore-eos", "--json",
                            "--threads", "1"], capture_output=True, text=True, check=True)
     assert len(set(json.loads(done.stdout)["tokens"])) > 3
+    cost = subprocess.run([PACELINE, "bench", "cost", "--model", path, "--threads", "1", "--repeats", "1", "--json"],
+                          capture_output=True, text=True, check=True)
+    assert "experts" in cost.stdout
 
 
 @pytest.mark.parametrize("kind", ["bf16", "q8_0", "q4_0", "q4_k"])

@@ -97,8 +97,12 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   const std::string prefix = prefix_layer;
   if (!tensors.has_any(prefix, "")) return;
   config.layer = target.config();
+  config.layer.experts = {};
   config.layer.layout =
       rope_layout::half_split; // rows in the order of such files, whatever the target's have
+  if (config.layer.ffn_size == 0)
+    return tensors.refuse(prefix + "norm.weight",
+                          "belongs to a prefix layer, which a target of experts alone cannot have");
   if (config.layer.post_norms || config.layer.sliding_window != 0)
     return tensors.refuse(
         prefix + "norm.weight",

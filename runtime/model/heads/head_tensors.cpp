@@ -255,6 +255,7 @@ void head_tensors::stacked(const std::string& name, std::uint64_t cols,
                            std::initializer_list<stacked_part> parts) {
   std::uint64_t rows = 0;
   for (const stacked_part& part : parts) rows += part.rows;
+  if (rows == 0) return refuse(name, "must have rows");
   const auto taken = take_weights(name, true, rows, cols, true);
   if (!taken) return;
   const head_tensor& tensor = *taken;

@@ -83,26 +83,29 @@ std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_r
     return "must have the shape " + shape_text(count, rows, role_cols) + ", has " +
            shape_text(tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
                       tensor.tensor.num_cols);
+  if (tensor.scales != nullptr && count * rows != role_rows)
+    return "holds several matrices in F8_E4M3, which is not supported";
   const std::uint64_t offset = role == tensor_role::ffn_up_experts && part.gate_and_up ? role_rows : 0;
   for (std::uint32_t e = 0; e < count; ++e) {
-    const std::uint32_t expert = part.expert.value_or(e);
-    const auto same = [&](const auto& other) { return other.first == expert; };
-    if (std::any_of(found_.begin(), found_.end(), same)) return "occurs twice";
-    found_.emplace_back(expert, rows_of(tensor, e * rows + offset, role_rows));
+    found_.emplace_back(part.expert.value_or(e), rows_of(tensor, e * rows + offset, role_rows));
   }
   return std::nullopt;
 }
 
-std::vector<weight_view> expert_tensors::take(std::uint32_t num_experts,
-                                              std::optional<std::uint32_t>& missing) {
-  std::sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+std::vector<weight_view> expert_tensors::take(std::uint32_t num_experts, expert_problem& problem) {
+  std::stable_sort(found_.begin(), found_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<weight_view> all;
+  all.reserve(std::min<std::size_t>(found_.size(), num_experts));
   for (const auto& [expert, view] : found_) {
+    if (expert < all.size()) problem.twice = view.name;
     if (expert != all.size()) break;
     all.push_back(view);
   }
-  if (all.size() < num_experts) missing = static_cast<std::uint32_t>(all.size());
-  found_.clear();
+  if (problem.twice.empty() && all.size() < num_experts)
+    problem.missing = static_cast<std::uint32_t>(all.size());
+  problem.none = found_.empty();
+  found_ = {};
   return all;
 }
 

@@ -23,6 +23,15 @@ struct expert_part {
 /// Face's older form, one for each ("mlp.experts.5.gate_proj.weight").
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept;
 
+/// What is wrong with the matrices of a role.
+struct expert_problem {
+  std::string_view twice;               ///< name of a tensor whose matrix was there already
+  std::optional<std::uint32_t> missing; ///< the first expert without a matrix
+  bool none = false;                    ///< no expert has one
+
+  explicit operator bool() const noexcept { return !twice.empty() || missing.has_value(); }
+};
+
 /// The matrices of one role of a layer's experts, from tensors in any order.
 class expert_tensors {
  public:
@@ -31,9 +40,8 @@ class expert_tensors {
   std::optional<std::string> add(const expert_part& part, tensor_role role, const weight_view& tensor,
                                  std::uint32_t num_experts, std::uint64_t role_rows, std::uint64_t role_cols);
 
-  /// The matrices in the order of experts. Sets `missing` to the first expert below `num_experts` without
-  /// one.
-  std::vector<weight_view> take(std::uint32_t num_experts, std::optional<std::uint32_t>& missing);
+  /// The matrices in the order of experts, one for each, unless there is a problem.
+  std::vector<weight_view> take(std::uint32_t num_experts, expert_problem& problem);
 
  private:
   std::vector<std::pair<std::uint32_t, weight_view>> found_;

@@ -149,6 +149,9 @@ void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) 
   if (keys.uint_or("expert_gating_func", 1) != 1)
     keys.refuse("expert_gating_func", "must be 1: the router of this architecture is a softmax",
                 errc::unsupported);
+  if (keys.uint_or("expert_group_count", 0) > 1)
+    keys.refuse("expert_group_count", "must be at most 1: groups of experts are not of this architecture",
+                errc::unsupported);
   if (keys.uint_or("expert_shared_count", 0) != 0)
     keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
   config.experts.layers.assign(config.num_layers, false);

@@ -194,6 +194,7 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
   const auto period = fields["sliding_window_pattern"].uint_or(fields["_sliding_window_pattern"].uint_or(6));
   if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
+  // transformers' class of qwen3_moe has the window in all layers, whatever "max_window_layers" says.
   const auto first = is_qwen && !is_mixture ? fields["max_window_layers"].uint_or(28) : 0;
   for (std::uint32_t i = 0; i < config.num_layers; ++i)
     config.local_layers[i] = is_gemma ? (i + 1) % period != 0 : i >= first;
@@ -212,7 +213,7 @@ void read_experts(const json_node& fields, model_config& config) {
   for (std::uint32_t l = 0; l < config.num_layers; ++l)
     config.experts.layers[l] = routing.num_experts != 0 && (l + 1) % step == 0;
   const json_node dense = fields["mlp_only_layers"];
-  if (!dense || dense.is_null()) return;
+  if (!dense) return;
   dense.require_array();
   for (std::size_t i = 0; i < dense.size(); ++i) {
     const std::uint32_t layer = dense[i].uint();

@@ -239,11 +239,12 @@ claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& 
 
 /// A vector is one row; three dimensions are matrices, one after another.
 expected<weight_view> view_of(const safetensors_tensor& tensor, const scale_grid* scales) {
-  const std::uint32_t most_dims = scales == nullptr ? 3 : 2;
-  if (tensor.num_dims < 1 || tensor.num_dims > most_dims)
-    return error(errc::unsupported, "tensor " + quote(tensor.name) + " must have 1 to " +
-                                        std::to_string(most_dims) + " dimensions, has " +
+  if (tensor.num_dims < 1 || tensor.num_dims > 3)
+    return error(errc::unsupported, "tensor " + quote(tensor.name) + " must have 1 to 3 dimensions, has " +
                                         std::to_string(tensor.num_dims));
+  for (std::uint32_t d = 0; d < tensor.num_dims; ++d)
+    if (tensor.shape[d] == 0)
+      return error(errc::invalid_file, "tensor " + quote(tensor.name) + " must not be empty");
   const std::uint64_t count = tensor.num_dims == 3 ? tensor.shape[0] : 1;
   const std::uint64_t num_rows = tensor.num_dims == 1 ? 1 : tensor.shape[tensor.num_dims - 2];
   return weight_view{tensor.name,

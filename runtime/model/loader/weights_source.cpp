@@ -291,10 +291,14 @@ class weights_builder {
   }
 
   expected<void> finish_experts(tensor_role role, std::uint32_t layer, const std::string& name) {
-    std::optional<std::uint32_t> missing;
-    auto all = experts_[layer][expert_index(role)].take(config_.experts.routing.num_experts, missing);
-    if (missing)
-      return failure(name, all.empty() ? "is missing" : "lacks expert " + std::to_string(*missing));
+    expert_problem problem;
+    auto all = experts_[layer][expert_index(role)].take(config_.experts.routing.num_experts, problem);
+    if (!problem.twice.empty())
+      return failure(problem.twice, "occurs twice, or another one has its matrices");
+    if (problem.none) return failure(name, "is missing");
+    if (problem.missing)
+      return failure(name, "has no " + std::string(to_string(role)) + " of expert " +
+                               std::to_string(*problem.missing));
     for (const weight_view& view : all)
       if (view.tensor.type != all[0].tensor.type || (view.scales == nullptr) != (all[0].scales == nullptr))
         return failure(view.name, "must have the type of the other experts", errc::unsupported);

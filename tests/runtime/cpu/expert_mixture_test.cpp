@@ -88,9 +88,9 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
     device::weight_memory& memory = arena;
     const auto router = *memory.pack("router", m.router.view());
     const auto set = [&](const std::vector<stored_tensor>& tensors) {
-      std::vector<device::tensor_view> views;
-      for (const stored_tensor& tensor : tensors) views.push_back(tensor.view());
-      return *memory.pack_set("experts", views);
+      std::vector<std::unique_ptr<const device::matrix>> matrices;
+      for (const stored_tensor& tensor : tensors) matrices.push_back(*memory.pack("expert", tensor.view()));
+      return *memory.make_set("experts", std::move(matrices));
     };
     const auto gate = set(m.gate), up = set(m.up), down = set(m.down);
     thread_team::options opts;
@@ -112,10 +112,20 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
                                                                            m.weigh_inputs ? m.num_cols : 0));
     guarded_floats out(std::size_t{args.num_rows} * m.num_outputs, args.num_rows % 5);
     args.workspace = workspace.data();
+    std::vector<float> normed(x.size()), in_place;
+    if (!norm_.empty()) {
+      args.norm = {norm_.data(), 1e-6F, normed.data()};
+      in_place.assign(x.begin(), x.end());
+    }
     args.out = out.data();
     args.out_stride = m.num_outputs;
     args.add = added_to != nullptr;
     if (args.add) std::copy_n(added_to, out.values().size(), out.data());
+    if (!in_place.empty()) {
+      args.x = args.out = in_place.data();
+      ops.expert_mixture(args);
+      return in_place;
+    }
     ops.expert_mixture(args);
     EXPECT_TRUE(workspace.intact());
     EXPECT_TRUE(out.intact());
@@ -156,6 +166,7 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
   }
 
   std::mt19937 random_;
+  std::vector<float> norm_; ///< if it has values, rows are normed, and the output is added to them
 
  private:
   unsigned seed_ = 0;
@@ -200,6 +211,29 @@ TEST_P(expert_mixture, weighs_inputs_adds_and_takes_two_planes) {
   auto sum = definition(m, x);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = before[i] + sum[i];
   EXPECT_TRUE(same_bits(sum, run(m, x, 2, before.data())));
+}
+
+TEST_P(expert_mixture, norms_its_rows_and_adds_to_them_in_place) {
+  mixture m = make(tensor_type::q8_0, 8, 3);
+  m.num_outputs = m.num_cols;
+  for (std::uint32_t e = 0; e < 8; ++e)
+    m.down[e] = testing_support::random_tensor(tensor_type::q8_0, m.num_outputs, m.inner, random_);
+  for (const std::uint32_t num_rows : {1U, 40U}) { // on the caller, and on the team
+    const auto x = rows(num_rows, m.num_cols), weight = rows(1, m.num_cols);
+    std::vector<float> normed(x.size());
+    thread_team team({});
+    cpu_ops ops(team, GetParam());
+    ops.rms_norm(
+        {x.data(), m.num_cols, normed.data(), m.num_cols, weight.data(), num_rows, 1, m.num_cols, 1e-6F});
+    auto expected = definition(m, normed);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = x[i] + expected[i];
+    norm_ = weight;
+    EXPECT_TRUE(same_bits(expected, run(m, x, 2, x.data())));
+    norm_.clear();
+    m.weigh_inputs = true;
+    EXPECT_TRUE(same_bits(definition(m, x), run(m, x, 2)));
+    m.weigh_inputs = false;
+  }
 }
 
 TEST_P(expert_mixture, refuses_weights_of_another_number_of_experts) {

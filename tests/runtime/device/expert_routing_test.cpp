@@ -61,6 +61,12 @@ TEST(expert_routing_test, a_bias_selects_but_does_not_weigh) {
   expect(routed(by, {-1, 1, 0, 0.5F}), {{0, sigmoid(-1) / sum}, {1, sigmoid(1) / sum}});
 }
 
+TEST(expert_routing_test, scores_that_are_equal_do_not_make_experts_equal) {
+  for (const auto gating :
+       {expert_gating::sigmoid, expert_gating::softmax, expert_gating::softmax_of_selected})
+    EXPECT_EQ(routed(routing_of(3, 1, gating), {20, 25, 21})[0].index, 1); // sigmoids of 1 in float32
+}
+
 TEST(expert_routing_test, only_the_best_groups_are_used) {
   auto by = routing_of(6, 2, expert_gating::sigmoid);
   by.num_groups = by.num_used_groups = 3;

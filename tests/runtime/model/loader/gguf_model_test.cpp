@@ -135,6 +135,8 @@ TEST(gguf_model, refuses_experts_that_do_not_fit) {
               HasSubstr("num_used_experts must be 1 to 8"));
   EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_gating_func", 2); }),
               HasSubstr("expert_gating_func' must be 1"));
+  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_group_count", 4); }),
+              HasSubstr("expert_group_count' must be at most 1"));
   EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_shared_count", 1); }),
               HasSubstr("expert_shared_count' must be 0"));
   EXPECT_THAT(problem(make_tiny_gguf({}).set_uint32("llama.expert_count", 8)).message(),

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace paceline::model {
@@ -81,26 +82,59 @@ TEST_F(hf_directories, experts_in_one_tensor_equal_experts_in_a_tensor_each) {
   test::write_tiny_hf(options, folder_ / "each");
   options.fused_experts = true;
   test::write_tiny_hf(options, directory_);
-  const auto fused = hf_directory::open(directory_);
+  const auto each = read_hf_weights(*hf_directory::open(folder_ / "each"));
+  const auto fused = read_hf_weights(*hf_directory::open(directory_));
+  ASSERT_TRUE(each) << each.error().message();
   ASSERT_TRUE(fused) << fused.error().message();
-  const auto weights = read_hf_weights(*fused);
-  ASSERT_TRUE(weights) << weights.error().message();
-  for (const tensor_role role :
-       {tensor_role::ffn_gate_experts, tensor_role::ffn_up_experts, tensor_role::ffn_down_experts}) {
-    EXPECT_TRUE(weights->experts(role, 1).empty()) << "a dense layer";
-    const auto experts = weights->experts(role, 0);
-    ASSERT_EQ(experts.size(), 8U) << to_string(role);
-    for (const weight_view& view : experts) {
-      EXPECT_EQ(view.tensor.num_rows, 32U);
-      EXPECT_EQ(view.tensor.num_cols, 32U);
-    }
+  const auto ours = test::all_tensors(*fused), theirs = test::all_tensors(*each);
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const auto& [role, view] = ours[i];
+    const weight_view& other = theirs[i].second;
+    ASSERT_TRUE(fused->read(view.tensor.bytes));
+    ASSERT_TRUE(each->read(other.tensor.bytes));
+    ASSERT_EQ(view.tensor.num_rows, other.tensor.num_rows) << role;
+    EXPECT_TRUE(std::ranges::equal(view.tensor.bytes, other.tensor.bytes)) << role;
   }
-  // The rows of a fused tensor: of each expert first those of gate, then those of up.
-  const auto gate = weights->experts(tensor_role::ffn_gate_experts, 0)[3];
-  const auto up = weights->experts(tensor_role::ffn_up_experts, 0)[3];
-  EXPECT_EQ(gate.tensor.bytes.data() + gate.tensor.bytes.size(), up.tensor.bytes.data());
-  EXPECT_EQ(weights->experts(tensor_role::ffn_gate_experts, 0)[4].tensor.bytes.data(),
-            up.tensor.bytes.data() + up.tensor.bytes.size());
+  EXPECT_EQ(fused->experts(tensor_role::ffn_down_experts, 0).size(), 8U);
+  EXPECT_TRUE(fused->experts(tensor_role::ffn_down_experts, 1).empty()) << "a layer without experts";
+  EXPECT_EQ(fused->total_bytes(), each->total_bytes());
+}
+
+TEST_F(hf_directories, refuses_experts_that_do_not_fit) {
+  const test::tiny_model options{.arch = architecture::qwen3moe, .num_layers = 1, .dense_layer = -1};
+  const std::string up5 = "model.layers.0.mlp.experts.5.up_proj.weight";
+  const auto with = [&](const std::string& removed, const std::string& added, const std::string& type,
+                        const std::vector<std::uint64_t>& shape) {
+    test::write_tiny_hf(options, folder_ / "whole");
+    const auto whole = safetensors_file::open(folder_ / "whole" / "model.safetensors");
+    test::safetensors_builder builder;
+    for (const auto& tensor : whole->tensors()) {
+      if (tensor.name == removed) continue;
+      const std::vector<std::uint64_t> dims(tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims);
+      builder.add(tensor.name, "F32", dims, std::vector<std::byte>(tensor.data.size()));
+    }
+    std::uint64_t num_values = 1;
+    for (const std::uint64_t size : shape) num_values *= size;
+    if (!added.empty())
+      builder.add(added, type, shape, std::vector<std::byte>(num_values * (type == "F32" ? 4 : 2)));
+    std::filesystem::create_directories(directory_);
+    write_text(directory_ / "config.json", test::tiny_hf_config(options));
+    test::write_bytes(directory_ / "model.safetensors", builder.build());
+    return problem();
+  };
+  EXPECT_EQ(with("", "", "", {}), "was accepted");
+  EXPECT_THAT(with(up5, "", "", {}), HasSubstr("has no ffn_up_experts of expert 5"));
+  EXPECT_THAT(with(up5, up5, "BF16", {32, 32}), HasSubstr("must have the type of the other experts"));
+  EXPECT_THAT(with(up5, up5, "F32", {0, 32}), HasSubstr("up_proj.weight' must not be empty"));
+  EXPECT_THAT(with("", "model.layers.0.mlp.experts.8.up_proj.weight", "F32", {32, 32}),
+              HasSubstr("belongs to expert 8 of a layer with 8 experts"));
+  EXPECT_THAT(with("", "model.layers.0.mlp.experts.down_proj", "F32", {0, 32, 32}),
+              HasSubstr("down_proj' must not be empty"));
+  EXPECT_THAT(with("", "model.layers.0.mlp.experts.down_proj", "F32", {8, 32, 32}),
+              HasSubstr("occurs twice"));
+  EXPECT_THAT(with("model.norm.weight", "model.norm.weight", "F32", {2, 1, 32}),
+              HasSubstr("must have 1 or 2 dimensions"));
 }
 
 TEST_F(hf_directories, layers_have_experts_by_step_and_list) {
