@@ -392,7 +392,6 @@ def main():
         run_stage(name, args)
     rows = collected(args.out)
     (args.out / "figures.json").write_text(json.dumps(rows, indent=1))
-    print("-- all of it")
     show(rows)
     return int(any(r["verdict"] == "short" for r in rows))
 

@@ -118,13 +118,15 @@ std::string expected_text(const expert_config& experts, std::uint32_t num_rows) 
 
 std::string experts_text(const model_config& config) {
   const device::expert_routing& routing = config.experts.routing;
-  std::string text = "experts\n  " + std::to_string(routing.num_experts) + " in each of " +
-                     std::to_string(config.num_expert_layers()) + " layers, " +
-                     std::to_string(routing.num_used) +
-                     " used by a row\n  expected to be read by a pass over";
-  for (const std::uint32_t rows : told_rows)
-    text += " " + std::to_string(rows) + ": " + expected_text(config.experts, rows) + (rows == 32 ? "" : ",");
-  return text + " rows, if rows are independent and use experts uniformly\n";
+  std::string rows = "  rows of a pass         ", experts = "  experts that it reads  ";
+  for (const std::uint32_t num_rows : told_rows) {
+    rows += padded(std::to_string(num_rows), 7);
+    experts += padded(expected_text(config.experts, num_rows), 7);
+  }
+  return "experts\n  " + std::to_string(routing.num_experts) + " in each of " +
+         std::to_string(config.num_expert_layers()) + " layers; a row uses " +
+         std::to_string(routing.num_used) + "\n" + rows + "\n" + experts +
+         "(expected, if rows choose independently and evenly)\n";
 }
 
 std::string experts_json(const model_config& config) {

@@ -17,116 +17,8 @@ namespace {
 
 using device::tensor_type;
 
-/// The properties of a role that do not depend on the model: its name in each kind of file.
-struct role_names {
-  tensor_role role;
-  std::string_view text;
-  std::string_view gguf;         ///< after "blk.N." for roles of a layer
-  std::string_view hugging_face; ///< after "model.layers.N." for roles of a layer
-};
-
-constexpr std::array<role_names, num_tensor_roles> all_roles = {{
-    {tensor_role::token_embedding, "token_embedding", "token_embd.weight", "model.embed_tokens.weight"},
-    {tensor_role::output_norm, "output_norm", "output_norm.weight", "model.norm.weight"},
-    {tensor_role::output, "output", "output.weight", "lm_head.weight"},
-    {tensor_role::attention_norm, "attention_norm", "attn_norm.weight", "input_layernorm.weight"},
-    {tensor_role::q, "q", "attn_q.weight", "self_attn.q_proj.weight"},
-    {tensor_role::k, "k", "attn_k.weight", "self_attn.k_proj.weight"},
-    {tensor_role::v, "v", "attn_v.weight", "self_attn.v_proj.weight"},
-    {tensor_role::q_bias, "q_bias", "attn_q.bias", "self_attn.q_proj.bias"},
-    {tensor_role::k_bias, "k_bias", "attn_k.bias", "self_attn.k_proj.bias"},
-    {tensor_role::v_bias, "v_bias", "attn_v.bias", "self_attn.v_proj.bias"},
-    {tensor_role::q_norm, "q_norm", "attn_q_norm.weight", "self_attn.q_norm.weight"},
-    {tensor_role::k_norm, "k_norm", "attn_k_norm.weight", "self_attn.k_norm.weight"},
-    {tensor_role::attention_output, "attention_output", "attn_output.weight", "self_attn.o_proj.weight"},
-    {tensor_role::attention_output_bias, "attention_output_bias", "attn_output.bias",
-     "self_attn.o_proj.bias"},
-    {tensor_role::post_attention_norm, "post_attention_norm", "post_attention_norm.weight",
-     "post_attention_layernorm.weight"},
-    {tensor_role::ffn_norm, "ffn_norm", "ffn_norm.weight", "pre_feedforward_layernorm.weight"},
-    {tensor_role::ffn_gate, "ffn_gate", "ffn_gate.weight", "mlp.gate_proj.weight"},
-    {tensor_role::ffn_up, "ffn_up", "ffn_up.weight", "mlp.up_proj.weight"},
-    {tensor_role::ffn_down, "ffn_down", "ffn_down.weight", "mlp.down_proj.weight"},
-    {tensor_role::post_ffn_norm, "post_ffn_norm", "post_ffw_norm.weight",
-     "post_feedforward_layernorm.weight"},
-    {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
-    {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
-    {tensor_role::ffn_up_experts, "ffn_up_experts", "ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
-    {tensor_role::ffn_down_experts, "ffn_down_experts", "ffn_down_exps.weight", "mlp.experts.down_proj"},
-}};
-
-struct shape {
-  std::uint64_t rows = 0; ///< 0: the config excludes the role
-  std::uint64_t cols = 0;
-};
-
-/// Of a role of experts, the shape of one expert's matrix.
-shape expected_shape(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
-  const shape none;
-  const bool has_experts = is_layer_role(role) && config.has_experts(layer);
-  const shape hidden{1, config.hidden_size};
-  switch (role) {
-  case tensor_role::token_embedding:
-    return {config.vocab_size, config.hidden_size};
-  case tensor_role::output:
-    return config.tied_embeddings ? none : shape{config.vocab_size, config.hidden_size};
-  case tensor_role::output_norm:
-  case tensor_role::attention_norm:
-  case tensor_role::ffn_norm:
-    return hidden;
-  case tensor_role::q:
-    return {config.q_size(), config.hidden_size};
-  case tensor_role::k:
-  case tensor_role::v:
-    return {config.kv_size(), config.hidden_size};
-  case tensor_role::q_bias:
-    return config.qkv_bias ? shape{1, config.q_size()} : none;
-  case tensor_role::k_bias:
-  case tensor_role::v_bias:
-    return config.qkv_bias ? shape{1, config.kv_size()} : none;
-  case tensor_role::q_norm:
-  case tensor_role::k_norm:
-    return config.qk_norm ? shape{1, config.head_dim} : none;
-  case tensor_role::attention_output:
-    return {config.hidden_size, config.q_size()};
-  case tensor_role::attention_output_bias:
-    return config.attention_output_bias ? hidden : none;
-  case tensor_role::post_attention_norm:
-  case tensor_role::post_ffn_norm:
-    return config.post_norms ? hidden : none;
-  case tensor_role::ffn_gate:
-  case tensor_role::ffn_up:
-    return has_experts ? none : shape{config.ffn_size, config.hidden_size};
-  case tensor_role::ffn_down:
-    return has_experts ? none : shape{config.hidden_size, config.ffn_size};
-  case tensor_role::ffn_router:
-    return has_experts ? shape{config.experts.routing.num_experts, config.hidden_size} : none;
-  case tensor_role::ffn_gate_experts:
-  case tensor_role::ffn_up_experts:
-    return has_experts ? shape{config.experts.ffn_size, config.hidden_size} : none;
-  case tensor_role::ffn_down_experts:
-    return has_experts ? shape{config.hidden_size, config.experts.ffn_size} : none;
-  }
-  return none;
-}
-
 std::size_t expert_index(tensor_role role) noexcept {
   return static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts);
-}
-
-bool is_norm_role(tensor_role role) noexcept {
-  switch (role) {
-  case tensor_role::output_norm:
-  case tensor_role::attention_norm:
-  case tensor_role::q_norm:
-  case tensor_role::k_norm:
-  case tensor_role::post_attention_norm:
-  case tensor_role::ffn_norm:
-  case tensor_role::post_ffn_norm:
-    return true;
-  default:
-    return false;
-  }
 }
 
 /// The parts of a tensor's name: "blk.12.attn_q.weight" is role q of layer 12.
@@ -135,17 +27,6 @@ struct parsed_name {
   std::uint32_t layer = 0;
   std::optional<expert_part> experts = std::nullopt; ///< for roles of experts
 };
-
-std::string_view name_of(const role_names& names, tensor_naming naming, const model_config& config) noexcept {
-  if (naming == tensor_naming::gguf) return names.gguf;
-  // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
-  if (names.role == tensor_role::ffn_norm && !config.post_norms) return "post_attention_layernorm.weight";
-  return names.hugging_face;
-}
-
-std::string_view layer_prefix(tensor_naming naming) noexcept {
-  return naming == tensor_naming::gguf ? "blk." : "model.layers.";
-}
 
 std::optional<parsed_name> parse_name(std::string_view name, tensor_naming naming,
                                       const model_config& config) {
@@ -166,12 +47,12 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     parsed.experts = part;
     return parsed;
   }
-  for (const auto& names : all_roles) {
-    parsed.role = names.role;
-    if (is_layer_role(names.role) != in_layer || is_expert_role(names.role) ||
-        expected_shape(config, names.role, parsed.layer).rows == 0)
+  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+    parsed.role = static_cast<tensor_role>(i);
+    if (is_layer_role(parsed.role) != in_layer || is_expert_role(parsed.role) ||
+        shape_of(config, parsed.role, parsed.layer).rows == 0)
       continue;
-    if (name_of(names, naming, config) == name) return parsed;
+    if (tensor_name(parsed.role, naming, config) == name) return parsed;
   }
   return std::nullopt;
 }
@@ -235,7 +116,7 @@ class weights_builder {
     if (parsed->experts) return add_experts(*parsed, tensor);
     if (tensor.num_matrices != 1)
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
-    const auto [rows, cols] = expected_shape(config_, parsed->role, parsed->layer);
+    const auto [rows, cols] = shape_of(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
       return failure(tensor.name, "must have the shape " + shape_text(rows, cols) + ", has " +
                                       shape_text(tensor.tensor.num_rows, tensor.tensor.num_cols));
@@ -250,18 +131,19 @@ class weights_builder {
   }
 
   expected<weights_source> finish(std::shared_ptr<const void> owner) {
-    for (const auto& names : all_roles) {
-      const std::string name(name_of(names, naming_, config_));
-      const std::uint32_t count = is_layer_role(names.role) ? config_.num_layers : 1;
+    for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+      const auto role = static_cast<tensor_role>(i);
+      const std::string name(tensor_name(role, naming_, config_));
+      const std::uint32_t count = is_layer_role(role) ? config_.num_layers : 1;
       for (std::uint32_t layer = 0; layer < count; ++layer) {
-        if (expected_shape(config_, names.role, layer).rows == 0) continue;
-        const std::string full = is_layer_role(names.role)
+        if (shape_of(config_, role, layer).rows == 0) continue;
+        const std::string full = is_layer_role(role)
                                      ? std::string(layer_prefix(naming_)) + std::to_string(layer) + "." + name
                                      : name;
-        if (is_expert_role(names.role)) {
-          if (auto complete = finish_experts(names.role, layer, full); !complete)
+        if (is_expert_role(role)) {
+          if (auto complete = finish_experts(role, layer, full); !complete)
             return std::move(complete).error();
-        } else if (slot(names.role, layer).empty()) {
+        } else if (slot(role, layer).empty()) {
           return failure(full, "is missing");
         }
       }
@@ -279,7 +161,7 @@ class weights_builder {
   /// A tensor with gate and up of each expert gives two roles their matrices.
   expected<void> add_experts(const parsed_name& parsed, const weight_view& tensor) {
     const auto add_role = [&](tensor_role role) {
-      const auto [rows, cols] = expected_shape(config_, role, parsed.layer);
+      const auto [rows, cols] = shape_of(config_, role, parsed.layer);
       return experts_[parsed.layer][expert_index(role)].add(*parsed.experts, role, tensor,
                                                             config_.experts.routing.num_experts, rows, cols);
     };
@@ -339,41 +221,16 @@ class weights_builder {
       experts_; ///< [layer][role], while tensors are added
 };
 
-std::string_view to_string(tensor_role role) noexcept {
-  return all_roles[static_cast<std::size_t>(role)].text;
-}
-
-bool is_layer_role(tensor_role role) noexcept { return role >= tensor_role::attention_norm; }
-
-bool is_matrix_role(tensor_role role) noexcept {
-  switch (role) {
-  case tensor_role::token_embedding:
-  case tensor_role::output:
-  case tensor_role::q:
-  case tensor_role::k:
-  case tensor_role::v:
-  case tensor_role::attention_output:
-  case tensor_role::ffn_gate:
-  case tensor_role::ffn_up:
-  case tensor_role::ffn_down:
-  case tensor_role::ffn_router:
-  case tensor_role::ffn_gate_experts:
-  case tensor_role::ffn_up_experts:
-  case tensor_role::ffn_down_experts:
-    return true;
-  default:
-    return false;
-  }
-}
-
 expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
                                               std::vector<std::shared_ptr<const partial_file>> files) {
   // The tables below have as many layers as the file lists tensors for. Experts may share a tensor.
   std::size_t per_layer = 0;
-  for (const auto& names : all_roles)
-    if (is_layer_role(names.role) && expected_shape(config, names.role, 0).rows != 0) ++per_layer;
+  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+    const auto role = static_cast<tensor_role>(i);
+    if (is_layer_role(role) && shape_of(config, role, 0).rows != 0) ++per_layer;
+  }
   if (config.has_experts(0)) --per_layer; // one tensor may have gate and up
   if (tensors.size() / per_layer < config.num_layers)
     return error(errc::invalid_file, std::string(file) + ": a model of " + std::to_string(config.num_layers) +

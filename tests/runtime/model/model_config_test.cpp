@@ -28,6 +28,16 @@ model_config valid_config() {
   return config;
 }
 
+/// Experts in all layers of `valid_config`.
+expert_config experts(std::uint32_t num_experts, std::uint32_t num_used, std::uint32_t ffn_size) {
+  expert_config out;
+  out.routing.num_experts = num_experts;
+  out.routing.num_used = num_used;
+  out.ffn_size = ffn_size;
+  out.layers.assign(valid_config().num_layers, true);
+  return out;
+}
+
 TEST(model_config, sizes_of_projections_follow_the_heads) {
   const auto config = valid_config();
   EXPECT_TRUE(validate(config));
@@ -62,6 +72,13 @@ TEST(model_config, every_field_has_a_range) {
       {"head_dim", [](auto& c) { c.head_dim = 1U << 20; }},
       {"ffn_size", [](auto& c) { c.ffn_size = 0; }},
       {"local_layers", [](auto& c) { c.local_layers.pop_back(); }},
+      {"num_experts", [=](auto& c) { c.experts = experts(4000, 2, 32); }},
+      {"num_used_experts", [=](auto& c) { c.experts = experts(8, 0, 32); }},
+      {"num_used_experts", [=](auto& c) { c.experts = experts(8, 9, 32); }},
+      {"num_used_experts", [=](auto& c) { c.experts = experts(100, 33, 32); }},
+      {"expert ffn_size", [=](auto& c) { c.experts = experts(8, 2, 0); }},
+      {"expert layers", [=](auto& c) { c.experts = experts(8, 2, 32), c.experts.layers.clear(); }},
+      {"expert scale", [=](auto& c) { c.experts = experts(8, 2, 32), c.experts.routing.scale = nan; }},
       {"norm_epsilon", [=](auto& c) { c.norm_epsilon = nan; }},
       {"attention_scale", [](auto& c) { c.attention_scale = 0; }},
       {"embedding_scale", [=](auto& c) { c.embedding_scale = nan; }},
@@ -91,6 +108,10 @@ TEST(model_config, every_field_has_a_range) {
     ASSERT_FALSE(result) << field;
     EXPECT_THAT(result.error().message(), HasSubstr(field));
   }
+  auto config = valid_config();
+  config.experts = experts(8, 2, 32);
+  config.ffn_size = 0; // of no layer
+  EXPECT_TRUE(validate(config)) << validate(config).error().message();
 }
 
 void expect_frequencies(const std::vector<double>& frequencies,

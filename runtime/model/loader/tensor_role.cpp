@@ -1,0 +1,152 @@
+#include "runtime/model/loader/tensor_role.hpp"
+
+#include <array>
+
+namespace paceline::model {
+
+namespace {
+
+/// The properties of a role that do not depend on the model: its name in each kind of file.
+struct role_names {
+  tensor_role role;
+  std::string_view text;
+  std::string_view gguf;         ///< after "blk.N." for roles of a layer
+  std::string_view hugging_face; ///< after "model.layers.N." for roles of a layer
+};
+
+constexpr std::array<role_names, num_tensor_roles> all_roles = {{
+    {tensor_role::token_embedding, "token_embedding", "token_embd.weight", "model.embed_tokens.weight"},
+    {tensor_role::output_norm, "output_norm", "output_norm.weight", "model.norm.weight"},
+    {tensor_role::output, "output", "output.weight", "lm_head.weight"},
+    {tensor_role::attention_norm, "attention_norm", "attn_norm.weight", "input_layernorm.weight"},
+    {tensor_role::q, "q", "attn_q.weight", "self_attn.q_proj.weight"},
+    {tensor_role::k, "k", "attn_k.weight", "self_attn.k_proj.weight"},
+    {tensor_role::v, "v", "attn_v.weight", "self_attn.v_proj.weight"},
+    {tensor_role::q_bias, "q_bias", "attn_q.bias", "self_attn.q_proj.bias"},
+    {tensor_role::k_bias, "k_bias", "attn_k.bias", "self_attn.k_proj.bias"},
+    {tensor_role::v_bias, "v_bias", "attn_v.bias", "self_attn.v_proj.bias"},
+    {tensor_role::q_norm, "q_norm", "attn_q_norm.weight", "self_attn.q_norm.weight"},
+    {tensor_role::k_norm, "k_norm", "attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {tensor_role::attention_output, "attention_output", "attn_output.weight", "self_attn.o_proj.weight"},
+    {tensor_role::attention_output_bias, "attention_output_bias", "attn_output.bias",
+     "self_attn.o_proj.bias"},
+    {tensor_role::post_attention_norm, "post_attention_norm", "post_attention_norm.weight",
+     "post_attention_layernorm.weight"},
+    {tensor_role::ffn_norm, "ffn_norm", "ffn_norm.weight", "pre_feedforward_layernorm.weight"},
+    {tensor_role::ffn_gate, "ffn_gate", "ffn_gate.weight", "mlp.gate_proj.weight"},
+    {tensor_role::ffn_up, "ffn_up", "ffn_up.weight", "mlp.up_proj.weight"},
+    {tensor_role::ffn_down, "ffn_down", "ffn_down.weight", "mlp.down_proj.weight"},
+    {tensor_role::post_ffn_norm, "post_ffn_norm", "post_ffw_norm.weight",
+     "post_feedforward_layernorm.weight"},
+    {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
+    {tensor_role::ffn_up_experts, "ffn_up_experts", "ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
+    {tensor_role::ffn_down_experts, "ffn_down_experts", "ffn_down_exps.weight", "mlp.experts.down_proj"},
+}};
+
+} // namespace
+
+std::string_view to_string(tensor_role role) noexcept {
+  return all_roles[static_cast<std::size_t>(role)].text;
+}
+
+bool is_layer_role(tensor_role role) noexcept { return role >= tensor_role::attention_norm; }
+
+bool is_matrix_role(tensor_role role) noexcept {
+  switch (role) {
+  case tensor_role::token_embedding:
+  case tensor_role::output:
+  case tensor_role::q:
+  case tensor_role::k:
+  case tensor_role::v:
+  case tensor_role::attention_output:
+  case tensor_role::ffn_gate:
+  case tensor_role::ffn_up:
+  case tensor_role::ffn_down:
+  case tensor_role::ffn_router:
+  case tensor_role::ffn_gate_experts:
+  case tensor_role::ffn_up_experts:
+  case tensor_role::ffn_down_experts:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool is_norm_role(tensor_role role) noexcept {
+  switch (role) {
+  case tensor_role::output_norm:
+  case tensor_role::attention_norm:
+  case tensor_role::q_norm:
+  case tensor_role::k_norm:
+  case tensor_role::post_attention_norm:
+  case tensor_role::ffn_norm:
+  case tensor_role::post_ffn_norm:
+    return true;
+  default:
+    return false;
+  }
+}
+
+tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
+  const tensor_shape none;
+  const bool has_experts = is_layer_role(role) && config.has_experts(layer);
+  const tensor_shape hidden{1, config.hidden_size};
+  switch (role) {
+  case tensor_role::token_embedding:
+    return {config.vocab_size, config.hidden_size};
+  case tensor_role::output:
+    return config.tied_embeddings ? none : tensor_shape{config.vocab_size, config.hidden_size};
+  case tensor_role::output_norm:
+  case tensor_role::attention_norm:
+  case tensor_role::ffn_norm:
+    return hidden;
+  case tensor_role::q:
+    return {config.q_size(), config.hidden_size};
+  case tensor_role::k:
+  case tensor_role::v:
+    return {config.kv_size(), config.hidden_size};
+  case tensor_role::q_bias:
+    return config.qkv_bias ? tensor_shape{1, config.q_size()} : none;
+  case tensor_role::k_bias:
+  case tensor_role::v_bias:
+    return config.qkv_bias ? tensor_shape{1, config.kv_size()} : none;
+  case tensor_role::q_norm:
+  case tensor_role::k_norm:
+    return config.qk_norm ? tensor_shape{1, config.head_dim} : none;
+  case tensor_role::attention_output:
+    return {config.hidden_size, config.q_size()};
+  case tensor_role::attention_output_bias:
+    return config.attention_output_bias ? hidden : none;
+  case tensor_role::post_attention_norm:
+  case tensor_role::post_ffn_norm:
+    return config.post_norms ? hidden : none;
+  case tensor_role::ffn_gate:
+  case tensor_role::ffn_up:
+    return has_experts ? none : tensor_shape{config.ffn_size, config.hidden_size};
+  case tensor_role::ffn_down:
+    return has_experts ? none : tensor_shape{config.hidden_size, config.ffn_size};
+  case tensor_role::ffn_router:
+    return has_experts ? tensor_shape{config.experts.routing.num_experts, config.hidden_size} : none;
+  case tensor_role::ffn_gate_experts:
+  case tensor_role::ffn_up_experts:
+    return has_experts ? tensor_shape{config.experts.ffn_size, config.hidden_size} : none;
+  case tensor_role::ffn_down_experts:
+    return has_experts ? tensor_shape{config.hidden_size, config.experts.ffn_size} : none;
+  }
+  return none;
+}
+
+std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept {
+  const role_names& names = all_roles[static_cast<std::size_t>(role)];
+  if (naming == tensor_naming::gguf) return names.gguf;
+  // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
+  if (role == tensor_role::ffn_norm && !config.post_norms) return "post_attention_layernorm.weight";
+  return names.hugging_face;
+}
+
+std::string_view layer_prefix(tensor_naming naming) noexcept {
+  return naming == tensor_naming::gguf ? "blk." : "model.layers.";
+}
+
+} // namespace paceline::model

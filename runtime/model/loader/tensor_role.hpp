@@ -1,0 +1,76 @@
+#pragma once
+
+#include "runtime/model/model_config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace paceline::model {
+
+/// The role of a tensor, independent of its name in a file. Matrices are [rows][cols] = [outputs][inputs];
+/// the others have 1 row.
+enum class tensor_role : std::uint8_t {
+  // One for each model:
+  token_embedding, ///< [vocab_size][hidden_size]
+  output_norm,     ///< [hidden_size]
+  output,          ///< [vocab_size][hidden_size]; the embedding itself where the head is tied
+  // One for each layer:
+  attention_norm,        ///< [hidden_size]
+  q,                     ///< [q_size][hidden_size], rows as config.layout says
+  k,                     ///< [kv_size][hidden_size], likewise
+  v,                     ///< [kv_size][hidden_size]
+  q_bias,                ///< [q_size], with config.qkv_bias
+  k_bias,                ///< [kv_size], likewise
+  v_bias,                ///< [kv_size], likewise
+  q_norm,                ///< [head_dim], with config.qk_norm
+  k_norm,                ///< [head_dim], likewise
+  attention_output,      ///< [hidden_size][q_size]
+  attention_output_bias, ///< [hidden_size], with config.attention_output_bias
+  post_attention_norm,   ///< [hidden_size], with config.post_norms
+  ffn_norm,              ///< [hidden_size]
+  ffn_gate,              ///< [ffn_size][hidden_size]
+  ffn_up,                ///< [ffn_size][hidden_size]
+  ffn_down,              ///< [hidden_size][ffn_size]
+  post_ffn_norm,         ///< [hidden_size], with config.post_norms
+  // In place of ffn_gate, ffn_up and ffn_down in layers with experts:
+  ffn_router,       ///< [num_experts][hidden_size], of a floating-point type
+  ffn_gate_experts, ///< num_experts times [experts.ffn_size][hidden_size]
+  ffn_up_experts,   ///< likewise
+  ffn_down_experts, ///< num_experts times [hidden_size][experts.ffn_size]
+};
+inline constexpr std::size_t num_tensor_roles = 24;
+inline constexpr std::size_t num_expert_roles = 3;
+
+std::string_view to_string(tensor_role role) noexcept;
+/// True for roles that each layer has; the others occur once in a model.
+bool is_layer_role(tensor_role role) noexcept;
+/// True for the roles of which each expert of a layer has one.
+constexpr bool is_expert_role(tensor_role role) noexcept { return role >= tensor_role::ffn_gate_experts; }
+/// True for roles with rows and columns; the others are vectors (norms and biases).
+bool is_matrix_role(tensor_role role) noexcept;
+/// True for norms, whose factors some files store less one.
+bool is_norm_role(tensor_role role) noexcept;
+
+struct tensor_shape {
+  std::uint64_t rows = 0; ///< 0: the config excludes the role
+  std::uint64_t cols = 0;
+};
+
+/// The shape of a role's tensor; of a role of experts, that of one expert's matrix. `layer` counts only for
+/// roles of layers.
+tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept;
+
+/// The names of tensors, and the convention of norms.
+enum class tensor_naming : std::uint8_t {
+  gguf,         ///< "blk.0.attn_q.weight"; norms of gemma hold the factor
+  hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of gemma hold the factor minus one
+};
+
+/// The name of a role's tensor, after `layer_prefix` and the layer's number for roles of layers. Of a role of
+/// experts, that of a tensor with the matrices of all.
+std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept;
+/// "blk." or "model.layers.".
+std::string_view layer_prefix(tensor_naming naming) noexcept;
+
+} // namespace paceline::model
