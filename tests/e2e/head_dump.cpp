@@ -12,12 +12,12 @@
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"
+#include "tests/support/token_file.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,18 +25,6 @@ namespace paceline::test {
 namespace {
 
 constexpr std::uint32_t block_size = 16, chunk = 24; // several passes, as of a long prompt
-
-std::vector<token_id> read_tokens(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<token_id> tokens;
-  for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
-    std::int32_t id;
-    std::copy_n(bytes.data() + at, 4, reinterpret_cast<char*>(&id));
-    tokens.emplace_back(id);
-  }
-  return tokens;
-}
 
 class dump {
  public:

@@ -5,14 +5,13 @@
 // TOKENS.bin: int32 ids, n of them. OUT.bin: float32 [n][vocabulary]. KV cells are float32.
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"
+#include "tests/support/token_file.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -20,18 +19,6 @@ namespace paceline::test {
 namespace {
 
 constexpr std::uint32_t block_size = 16;
-
-std::vector<token_id> read_tokens(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<token_id> tokens;
-  for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
-    std::int32_t id;
-    std::memcpy(&id, bytes.data() + at, 4);
-    tokens.emplace_back(id);
-  }
-  return tokens;
-}
 
 std::vector<float> logits_of(cpu_model& model, const std::vector<token_id>& tokens, std::uint32_t at_a_time) {
   const auto end = static_cast<std::uint32_t>(tokens.size());

@@ -28,8 +28,6 @@ struct expert_problem {
   std::string_view twice;               ///< name of a tensor whose matrix was there already
   std::optional<std::uint32_t> missing; ///< the first expert without a matrix
   bool none = false;                    ///< no expert has one
-
-  explicit operator bool() const noexcept { return !twice.empty() || missing.has_value(); }
 };
 
 /// The matrices of one role of a layer's experts, from tensors in any order.
