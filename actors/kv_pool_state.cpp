@@ -33,6 +33,7 @@ std::uint64_t kv_pool_state::num_held() const {
   for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) {
     const auto usage = manager_->usage(kv::pool_id{p});
     num += std::uint64_t{usage.num_active} + usage.num_deferred;
+    if (const auto* states = manager_->states(kv::pool_id{p})) num += states->num_held();
   }
   return num;
 }
@@ -81,6 +82,8 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
   options.salt = command.salt;
   options.reserve_length = command.num_positions;
   options.use_cache = command.use_cache;
+  options.least_states = command.least_states;
+  options.most_states = command.most_states;
   auto made = manager_->acquire(pools_[model.value].at(command.pool.value), command.request, options);
   if (!made) {
     note_refusal(model);
@@ -92,6 +95,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
   answer.blocks = made->lease.blocks;
   answer.num_cached = made->lease.length;
   answer.copies = made->copies;
+  answer.states = std::move(made->states);
   return answer;
 }
 
@@ -134,7 +138,7 @@ void kv_pool_state::commit(model_number model, const commit_command& command) {
   auto* t = find(model, command.pool, command.request);
   // A gap means that an earlier commit was lost with a pool manager. Nothing after it may be published.
   if (!t || (!command.tokens.empty() && t->num_committed != command.first_position)) return;
-  if (manager_->commit(t->key, command.tokens, command.num_final))
+  if (manager_->commit(t->key, command.tokens, command.num_final, command.snapshots))
     t->num_committed += static_cast<std::uint32_t>(command.tokens.size());
 }
 

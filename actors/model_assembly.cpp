@@ -45,7 +45,8 @@ model_assembly::model_assembly(model_materials materials) {
   auto& limits = materials.limits;
   rounds::round_resources resources{materials.target,      materials.kv,     {},
                                     limits.context_length, materials.time,   {},
-                                    limits.pass_times,     materials.inputs, materials.num_inputs};
+                                    limits.pass_times,     materials.inputs, materials.num_inputs,
+                                    limits.state_interval};
   auto seats = std::make_shared<std::vector<drafter_seat>>();
   workers_.resize(materials.drafters.size());
   for (std::uint32_t i = 0; i < materials.drafters.size(); ++i) {

@@ -8,8 +8,10 @@ namespace {
 
 /// The total that the pools of one space ask for, in bytes.
 struct demand {
-  std::uint64_t wanted = 0;
+  std::uint64_t wanted = 0; ///< of blocks, as the next
   std::uint64_t least = 0;
+  std::uint64_t wanted_states = 0;
+  std::uint64_t least_states = 0;
 };
 
 demand demand_in(std::uint32_t space, const memory_plan& plan) {
@@ -19,6 +21,8 @@ demand demand_in(std::uint32_t space, const memory_plan& plan) {
       if (pool.space != space) continue;
       sum.wanted += pool.num_blocks * pool.block_bytes;
       sum.least += pool.min_blocks * pool.block_bytes;
+      sum.wanted_states += pool.num_states * pool.state_bytes;
+      sum.least_states += pool.min_states * pool.state_bytes;
     }
   return sum;
 }
@@ -31,6 +35,23 @@ std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(pool.num_blocks, budget / pool.block_bytes));
   const auto share = static_cast<double>(budget - all.least) / static_cast<double>(all.wanted - all.least);
   return pool.min_blocks + static_cast<std::uint32_t>(share * (pool.num_blocks - pool.min_blocks));
+}
+
+/// Reduces the states of a space's pools to those that fit beside the least blocks, in half of what these
+/// leave; returns their bytes.
+std::uint64_t fit_states(memory_plan& plan, std::uint32_t space, const demand& all, std::uint64_t total) {
+  const auto room = std::max(all.least_states, (total - all.least) / 2);
+  const auto more = static_cast<double>(all.wanted_states - all.least_states);
+  const double share = all.wanted_states <= room ? 1 : static_cast<double>(room - all.least_states) / more;
+  std::uint64_t bytes = 0;
+  for (auto& of_model : plan.pools)
+    for (auto& pool : of_model) {
+      if (pool.space != space) continue;
+      pool.num_states =
+          pool.min_states + static_cast<std::uint32_t>(share * (pool.num_states - pool.min_states));
+      bytes += pool.num_states * pool.state_bytes;
+    }
+  return bytes;
 }
 
 /// Number of the device's memory space in `spaces`; adds the space if it is new.
@@ -62,6 +83,9 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
       config.min_blocks = need.least_blocks;
       config.space = *space;
       config.prefix_cache = prefix_cache && need.shares_prefixes;
+      config.num_states = need.wanted_states;
+      config.min_states = need.least_states;
+      config.state_bytes = need.state_bytes;
       plan.pools.back().push_back(std::move(config));
     }
   }
@@ -73,13 +97,16 @@ expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes)
   for (std::uint32_t s = 0; s < plan.spaces.size(); ++s) {
     const auto& space = plan.spaces[s];
     const auto all = demand_in(s, plan);
-    const auto budget =
-        budget_bytes != 0 ? budget_bytes : std::min(all.wanted, std::max(space.bytes_for_cells, all.least));
-    if (budget < all.least)
+    const auto least = all.least + all.least_states;
+    const auto total = budget_bytes != 0
+                           ? budget_bytes
+                           : std::min(all.wanted + all.wanted_states, std::max(space.bytes_for_cells, least));
+    if (total < least)
       return error{errc::resource_exhausted,
-                   "engine.memory_budget: " + std::to_string(budget) + " bytes in memory of " + space.name +
-                       " do not hold one request of full length a model; it takes " +
-                       std::to_string(all.least) + " bytes, or a smaller context_length"};
+                   "engine.memory_budget: " + std::to_string(total) + " bytes in memory of " + space.name +
+                       " do not hold one request of full length a model; it takes " + std::to_string(least) +
+                       " bytes, or a smaller context_length"};
+    const auto budget = total - fit_states(plan, s, all, total);
     for (auto& of_model : plan.pools)
       for (auto& pool : of_model)
         if (pool.space == s) pool.num_blocks = fitting_blocks(pool, all, budget, space.taken_whole);

@@ -171,6 +171,30 @@ std::vector<layer_index> model_unit::taps() const {
   return all;
 }
 
+/// As far apart that a text's snapshots take no more memory than its cells, and at least 128.
+std::uint32_t model_unit::state_interval() const {
+  const auto& info = target->info();
+  if (info.state_bytes == 0) return 0;
+  const std::uint64_t apart =
+      std::max<std::uint64_t>(128, (info.state_bytes + info.kv_bytes_per_token - 1) /
+                                       std::max<std::uint64_t>(info.kv_bytes_per_token, 1));
+  return static_cast<std::uint32_t>((apart + options.block_size - 1) / options.block_size *
+                                    options.block_size);
+}
+
+/// States for the longest drafts of all requests that may run together, and for the snapshots of one context.
+void model_unit::add_states(pool_need& need) const {
+  need.state_bytes = target->info().state_bytes;
+  if (need.state_bytes == 0) return;
+  std::uint32_t nodes = 0;
+  for (const auto& d : drafters)
+    if (d.drafter) nodes = std::max(nodes, d.drafter->max_nodes(std::max(d.options.draft_length, 1U)));
+  nodes = std::min(nodes, speculation::token_tree::max_nodes);
+  need.least_states = 3; // before a round, after it, and one snapshot
+  need.wanted_states =
+      (3 + nodes) * std::max(options.max_running, 1U) + context_length / state_interval() + 1;
+}
+
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
   const auto add = [&](const std::string& name, const model::kv_model& model, std::size_t num_taps,
@@ -184,6 +208,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
     needs.push_back(std::move(need));
   };
   add(options.name, *target->runs(), taps().size(), device, context_length);
+  add_states(needs.back());
   for (const auto& d : drafters) {
     if (!d.drafter || !d.drafter->own_model()) continue;
     add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device,
@@ -200,6 +225,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
                           const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
   kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size, taps());
+  kv->make_states(pools.at(target_pool.value).num_states);
   actors::model_materials materials;
   materials.target = target->runs().get();
   materials.kv = kv.get();
@@ -241,6 +267,7 @@ scheduling::scheduler_options model_unit::limits_of(const config::engine_options
   limits.context_length = context_length;
   limits.num_blocks = num_blocks;
   limits.prefix_cache = engine.prefix_cache;
+  limits.state_interval = state_interval();
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
   limits.num_guesses = std::max(num_guesses, 1U);

@@ -22,7 +22,10 @@ struct pool_need {
   std::uint64_t cell_bytes = 0;             ///< of one position over all layers
   std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
-  bool shares_prefixes = true; ///< its cells are a function of the text, so requests can share them
+  std::uint64_t state_bytes = 0;            ///< of one slot of a recurrent state; 0: the model has none
+  std::uint32_t wanted_states = 0; ///< slots for all requests that may run together, and for snapshots
+  std::uint32_t least_states = 0;  ///< for one request without drafts
+  bool shares_prefixes = true;     ///< its cells are a function of the text, so requests can share them
 };
 
 /// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in
@@ -84,6 +87,9 @@ struct model_unit {
   expected<drafter_unit> load_drafter(const config::drafter_options& wanted, device_set& devices,
                                       const speculation::drafter_registry& registry,
                                       const std::function<void(const load_progress&)>& progress) const;
+  /// Positions from one snapshot of the target's recurrent state to the next; 0: it has none.
+  std::uint32_t state_interval() const;
+  void add_states(pool_need& need) const;
   /// Look-ahead rows of the drafters so far.
   std::uint32_t num_inputs() const;
   void upload_inputs();

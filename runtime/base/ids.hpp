@@ -55,6 +55,9 @@ using token_id = strong_id<struct token_id_tag, std::int32_t>;
 /// equal; tree rows of the same position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
+/// A place for the recurrent state of one sequence in the memory of a model that has one.
+using state_slot = strong_id<struct state_slot_tag, std::uint32_t>;
+
 /// Absolute index of a token in its sequence, prompt included, from 0. The only id with arithmetic.
 struct token_position : strong_id<struct token_position_tag, std::uint32_t> {
   using strong_id::strong_id;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/cpu/conv_runner.hpp"
 #include "runtime/cpu/expert_runner.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/matmul.hpp"
@@ -39,6 +40,7 @@ class cpu_ops final : public device::ops {
   void add(const device::add_args& args) override { rows_.add(args); }
   void gather(const device::gather_args& args) override { rows_.gather(args); }
   void scatter(const device::scatter_args& args) override { rows_.scatter(args); }
+  void short_conv(const device::short_conv_args& args) override { convolutions_.run(args); }
   std::span<float> scratch(std::size_t num_values) override;
 
  private:
@@ -47,6 +49,7 @@ class cpu_ops final : public device::ops {
   matmul_runner matmul_;
   row_runner rows_;
   expert_runner experts_;
+  conv_runner convolutions_;
   std::unique_ptr<device::buffer> scratch_;
   std::chrono::nanoseconds time_aside_{};
 };

@@ -30,6 +30,7 @@ struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
 struct scatter_args;
+struct short_conv_args;
 
 /// The operations of a device, one virtual function for each op. Shapes, roundings and the reference of an op
 /// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). The default
@@ -64,6 +65,7 @@ class ops {
   virtual void add(const add_args& args);
   virtual void gather(const gather_args& args);
   virtual void scatter(const scatter_args& args);
+  virtual void short_conv(const short_conv_args& args);
 
   /// True if `choose` is supported. Devices support it if the host cannot read logits cheaply.
   virtual bool can_choose() const noexcept { return false; }

@@ -3,6 +3,7 @@
 #include "runtime/base/ids.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace paceline::device {
@@ -27,6 +28,15 @@ struct batch_entry {
   token_position rotary_position() const noexcept { return token_position{position.value - positions_back}; }
 };
 
+/// The recurrent state of one row: what layers without attention know of the tokens up to this row. A row
+/// continues the state of the row before it in its text (its parent in the draft tree).
+struct row_state {
+  std::int32_t parent = -1; ///< the row before it, if it is in this pass: an earlier row; else -1
+  /// Without a parent: the slot of the state that the row continues; nullopt: it is the first of its text.
+  std::optional<state_slot> read;
+  std::optional<state_slot> write; ///< where its own state is kept for later passes; nullopt: nowhere
+};
+
 /// A sequence's memory in one pass.
 struct sequence_kv {
   std::span<const block_id> blocks; ///< block table: slot s lies in blocks[s / block_size] at s % block_size
@@ -44,7 +54,14 @@ struct row_batch {
   /// input of rows with token vocab_size + j. Of the target's passes; null: there are none.
   const float* inputs = nullptr;
   std::uint32_t num_inputs = 0;
+  /// [num_rows], for models with a recurrent state, else empty. No slot is written by two rows, or written by
+  /// one and read by another.
+  std::span<const row_state> states = {};
 };
+
+/// Throws check_failure unless there is a state for each of `num_rows` rows, parents precede their children,
+/// slots exist, and no slot is written by two rows, or written by one and read by another.
+void check_states(std::span<const row_state> states, std::size_t num_rows, std::uint32_t num_slots);
 
 /// Slot of `position` as `row` sees it; position <= row.position.
 inline kv_slot slot_of(const row_batch& batch, const batch_entry& row, token_position position) {

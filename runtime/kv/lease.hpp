@@ -4,6 +4,7 @@
 #include "runtime/device/row_batch.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace paceline::kv {
@@ -40,11 +41,24 @@ struct lease {
   std::uint32_t length = 0;     ///< leading slots with final keys and values
 };
 
+/// The state slots of a request. A value, valid as long as its lease.
+struct state_lease {
+  std::vector<state_slot> slots;     ///< that it may write
+  std::optional<state_slot> initial; ///< the state behind the lease's first `length` slots; nullopt: length 0
+};
+
+/// A state to be kept for other requests.
+struct state_snapshot {
+  std::uint32_t length = 0; ///< committed tokens of which it is the state: a multiple of the block size
+  state_slot slot;          ///< of the request's lease; nobody writes it from now on
+};
+
 /// A new lease, and the copies to be made before its first pass: in order, on the stream that will use the
 /// lease.
 struct new_lease {
   kv::lease lease;
   std::vector<device::kv_copy> copies;
+  state_lease states; ///< of a pool with states
 };
 
 } // namespace paceline::kv

@@ -45,7 +45,36 @@ std::optional<std::string> check_owners(const pool_state& pool, const named_owne
   return std::nullopt;
 }
 
+/// `num_releases`: of each slot.
+std::optional<std::string> check_states(const pool_state& pool,
+                                        const std::vector<std::uint32_t>& num_releases) {
+  std::vector<std::uint32_t> num_tables(pool.states->num_slots());
+  for (const auto& [request, table] : pool.tables) {
+    for (const auto slot : table.states) ++num_tables[slot.value];
+    if (table.initial_state) ++num_tables[table.initial_state->value];
+  }
+  for (std::uint32_t s = 0; s < num_tables.size(); ++s) {
+    const state_slot slot{s};
+    if (pool.states->num_owners(slot, block_owner::table) != num_tables[s])
+      return "state slot " + std::to_string(s) + " miscounts its tables";
+    if (pool.states->num_owners(slot, block_owner::release) != num_releases[s])
+      return "state slot " + std::to_string(s) + " miscounts releases";
+  }
+  for (std::uint32_t i = 0; i < pool.config.num_blocks; ++i)
+    if (pool.states->snapshot_behind(block_id{i}) && !(pool.index && pool.index->contains(block_id{i})))
+      return "block " + std::to_string(i) + " has a snapshot and is not indexed";
+  return std::nullopt;
+}
+
 } // namespace
+
+std::vector<std::uint32_t> pool_manager::deferred_states(const pool_state& pool) const {
+  std::vector<std::uint32_t> num_releases(pool.states->num_slots());
+  for (const auto& r : deferred_)
+    if (pools_[r.pool].get() == &pool)
+      for (const auto slot : r.states) ++num_releases[slot.value];
+  return num_releases;
+}
 
 expected<void> pool_manager::check_invariants() const {
   for (const auto& b : budgets_)
@@ -55,6 +84,10 @@ expected<void> pool_manager::check_invariants() const {
       return error(errc::internal, "pool " + p->config.name + ": " + what);
     };
     if (auto ok = p->blocks.check_invariants(); !ok) return broken(ok.error().message());
+    if (p->states) {
+      if (auto ok = p->states->check_invariants(); !ok) return broken(ok.error().message());
+      if (const auto what = check_states(*p, deferred_states(*p))) return broken(*what);
+    }
     if (p->index)
       if (auto ok = p->index->check_invariants(); !ok) return broken(ok.error().message());
     named_owners named{std::vector<std::uint32_t>(p->config.num_blocks),

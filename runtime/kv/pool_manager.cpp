@@ -112,6 +112,11 @@ error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
                                     std::to_string(pool.blocks.count(block_state::deferred)) + " deferred");
 }
 
+const state_pool* pool_manager::states(pool_id pool) const {
+  const auto& p = state(pool);
+  return p.states ? &*p.states : nullptr;
+}
+
 expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks) const {
   const auto reach = reach_blocks(pool);
   if (num_blocks <= reach) return {};
@@ -126,6 +131,10 @@ expected<void> pool_manager::check_unshared(pool_id pool, const acquire_options&
   auto& p = state(pool);
   const auto num_blocks = p.blocks_for(options.reserve_length);
   if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
+  if (p.states && options.least_states > p.states->num_slots())
+    return error(errc::resource_exhausted, "pool " + p.config.name + ": a request of " +
+                                               std::to_string(options.least_states) +
+                                               " states can never fit");
   const std::uint64_t most_shared = options.use_cache ? (options.tokens.size() - 1) / p.config.block_size : 0;
   const auto unshared = num_blocks - std::min(num_blocks, most_shared);
   if (unshared > available_blocks(pool)) return pool_full(p, unshared);
@@ -145,8 +154,10 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   if (options.use_cache) path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
   // The last token is always computed. If the cached prefix includes it, its block is shared as a copy
   // without its last cell.
-  const auto num_shared =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(path.size(), (num_tokens - 1) / size));
+  const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
+  // With states, only whole blocks are shared: behind part of a block no state is known.
+  const auto initial = p.states ? p.end_at_snapshot(path, most_shared) : std::nullopt;
+  const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
   const auto num_blocks =
       std::max<std::uint64_t>(p.blocks_for(options.reserve_length), num_shared + copies_last);
@@ -158,9 +169,11 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   fresh.blocks.reserve(num_blocks);
   fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
   fresh.salt = std::make_shared<const std::string>(options.salt);
+  fresh.states.reserve(std::size_t{options.most_states} + 1); // with the initial one at the release
   new_lease answer;
   answer.lease.blocks.reserve(num_blocks);
   if (copies_last) answer.copies.reserve(1);
+  answer.states.slots.reserve(options.most_states);
   const auto entry = p.tables.emplace(request, std::move(fresh)).first;
   auto& table = entry->second;
 
@@ -169,8 +182,11 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
     table.blocks.push_back(path[i].block);
   }
   if (copies_last) p.hold(*(table.copy_source = path[num_shared].block));
-  if (!make_room_for(p, table, num_new)) {
+  if (initial) p.states->add_owner(*(table.initial_state = *initial), block_owner::table);
+  if (!take_states(p, table, options) || !make_room_for(p, table, num_new)) {
     for (auto i = num_shared; i-- > 0;) drop(p, table.blocks[i], block_owner::table);
+    if (initial) table.states.push_back(*initial);
+    for (const auto slot : table.states) p.states->remove_owner(slot, block_owner::table, ++last_use_);
     p.tables.erase(entry);
     return pool_full(p, num_new);
   }
@@ -186,6 +202,8 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   if (num_shared > 0) table.published = path[num_shared - 1];
   p.counters.num_queried_tokens += num_tokens;
   p.counters.num_hit_tokens += length;
+  answer.states.slots.assign(table.states.begin(), table.states.end());
+  answer.states.initial = table.initial_state;
   answer.lease.key = {pool, request, table.epoch};
   answer.lease.blocks = table.blocks;
   answer.lease.capacity = p.capacity_of(table);
@@ -215,7 +233,7 @@ expected<lease> pool_manager::reserve(const lease_key& key, std::uint32_t length
 }
 
 expected<void> pool_manager::commit(const lease_key& key, std::span<const token_id> tokens,
-                                    std::uint32_t length) {
+                                    std::uint32_t length, std::span<const state_snapshot> snapshots) {
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
@@ -224,6 +242,10 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   if (length > p.capacity_of(table)) return invalid(p, key.request, "final slots lie beyond the lease");
   if (length > table.tokens.size() + tokens.size())
     return invalid(p, key.request, "final slots lie beyond the committed tokens");
+  for (const auto& [final, slot] : snapshots)
+    if (!p.states || final == 0 || final > length || final % p.config.block_size != 0 ||
+        std::ranges::find(table.states, slot) == table.states.end())
+      return invalid(p, key.request, "a snapshot is of final slots that fill blocks, in a slot of the lease");
   table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
   // The source of a copy stays in the index, because the table has the blocks before it: no block becomes
   // free here.
@@ -231,6 +253,7 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
     drop(p, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   table.length = length;
   p.publish(table);
+  for (const auto& snapshot : snapshots) p.keep_snapshot(table, snapshot);
   return {};
 }
 
@@ -261,6 +284,8 @@ expected<void> pool_manager::release(const lease_key& key, stream_point after) {
   entry.push_back({key.pool.value, after, {}});
   if (table.copy_source) table.blocks.push_back(*table.copy_source);
   entry.front().blocks = std::move(table.blocks);
+  if (table.initial_state) table.states.push_back(*table.initial_state);
+  entry.front().states = std::move(table.states);
   state(key.pool).tables.erase(key.request);
   take_off(entry);
   return {};

@@ -7,6 +7,7 @@
 #include "runtime/kv/kv_budget.hpp"
 #include "runtime/kv/lease.hpp"
 #include "runtime/kv/pool_figures.hpp"
+#include "runtime/kv/state_pool.hpp"
 
 #include <cstdint>
 #include <list>
@@ -37,6 +38,11 @@ struct pool_config {
   /// True if cells computed as prompt and as output differ in their bits (GPU strict mode): prefixes then
   /// match only if both were computed in the same way.
   bool separate_origins = false;
+  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once and is not part
+  /// of the budget.
+  std::uint32_t num_states = 0;
+  std::uint32_t min_states = 0;  ///< for one request; used when a memory plan is made
+  std::uint64_t state_bytes = 0; ///< of one slot; likewise
 };
 
 /// A request that enters a pool.
@@ -47,6 +53,10 @@ struct acquire_options {
   std::string_view salt;               ///< prefixes are shared within one salt only
   std::uint32_t reserve_length = 0;    ///< slots to reserve
   bool use_cache = true;               ///< false: compute everything, do not use blocks of others
+  /// State slots, in a pool that has them: as many as there are, at least `least_states`, at most
+  /// `most_states`.
+  std::uint32_t least_states = 0;
+  std::uint32_t most_states = 0;
 };
 
 /// What a pool knows of a request's text. Views: valid until the next command.
@@ -71,6 +81,7 @@ struct committed_text {
 /// - Only full blocks of committed tokens are in an index.
 /// - A block leaves a table only into a deferred release. It is free only after the stream point of that
 /// release.
+/// - The owners of a state slot are the tables and deferred releases that name it, and the index.
 /// - The pools hold exactly what the budget has lent them.
 class pool_manager {
  public:
@@ -95,8 +106,9 @@ class pool_manager {
   expected<lease> reserve(const lease_key& key, std::uint32_t length);
   /// Appends `tokens` to the committed tokens, and declares the first `length` slots final. Their passes must
   /// have completed, and `length` must not exceed the committed tokens. Adds blocks that became full to the
-  /// prefix index.
-  expected<void> commit(const lease_key& key, std::span<const token_id> tokens, std::uint32_t length);
+  /// prefix index. `snapshots`, of final slots, are kept with these blocks where there is none yet.
+  expected<void> commit(const lease_key& key, std::span<const token_id> tokens, std::uint32_t length,
+                        std::span<const state_snapshot> snapshots = {});
   /// Returns the blocks entirely beyond slot `length`, which must not be less than the final slots. `after`
   /// is a point after all work that was enqueued with the longer lease.
   expected<void> rollback(const lease_key& key, std::uint32_t length, stream_point after);
@@ -117,6 +129,8 @@ class pool_manager {
   std::uint32_t reach_blocks(pool_id pool) const;
   /// Upper bound of the blocks that `reserve` and `acquire` could get now without a release.
   std::uint32_t available_blocks(pool_id pool) const;
+  /// The state slots of a pool; null if it has none.
+  const state_pool* states(pool_id pool) const;
 
   expected<void> check_invariants() const;
 
@@ -126,6 +140,7 @@ class pool_manager {
     std::size_t pool;
     stream_point after;
     std::vector<block_id> blocks; ///< in table order
+    std::vector<state_slot> states = {};
   };
 
   pool_state& state(pool_id pool) const;
@@ -155,6 +170,10 @@ class pool_manager {
   void return_slabs(pool_state& pool);
   void drop(pool_state& pool, block_id block, block_owner owner);
   bool evict_one(pool_state& pool);
+  /// Number of deferred releases that name each state slot.
+  std::vector<std::uint32_t> deferred_states(const pool_state& pool) const;
+  /// Takes state slots for a new table; false if there are fewer than the least.
+  bool take_states(pool_state& pool, block_table& table, const acquire_options& options);
   /// Moves the blocks of `entry`, a list with one element, from their table to the deferred releases.
   void take_off(std::list<deferred_release>& entry);
   void carry_out(const deferred_release& r);

@@ -1,6 +1,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/kv/pool_state.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::kv {
@@ -50,6 +51,33 @@ void pool_state::publish(block_table& table) {
     table.published = index->insert(table.published, table.salt, cells, content, table.blocks[i]);
     blocks.add_owner(table.blocks[i], block_owner::index);
   }
+}
+
+std::optional<state_slot> pool_state::end_at_snapshot(std::vector<prefix_index::node_ref>& path,
+                                                      std::size_t most) const {
+  path.resize(std::min(path.size(), most));
+  for (; !path.empty(); path.pop_back())
+    if (const auto snapshot = states->snapshot_behind(path.back().block)) return snapshot;
+  return std::nullopt;
+}
+
+void pool_state::keep_snapshot(const block_table& table, const state_snapshot& snapshot) {
+  if (!index) return;
+  const std::span<const token_id> tokens(table.tokens);
+  prefix_index::node_ref last;
+  for (std::uint32_t i = 0; i < snapshot.length / config.block_size; ++i) {
+    const auto node = index->find(last, *table.salt, prompt_cells(i, table.num_prompt_tokens),
+                                  tokens.subspan(std::size_t{i} * config.block_size, config.block_size));
+    if (!node) return; // evicted since it was published
+    last = *node;
+  }
+  if (!states->snapshot_behind(last.block)) states->keep(last.block, snapshot.slot);
+}
+
+bool pool_manager::take_states(pool_state& pool, block_table& table, const acquire_options& options) {
+  if (!pool.states) return true;
+  const auto num = std::min(options.most_states, pool.states->num_free() + pool.states->num_idle());
+  return num >= options.least_states && pool.states->allocate(num, table.states);
 }
 
 void pool_manager::drop(pool_state& pool, block_id block, block_owner owner) {
@@ -121,6 +149,7 @@ void pool_manager::return_slabs(pool_state& pool) {
 bool pool_manager::evict_one(pool_state& pool) {
   while (const auto block = pool.index ? pool.index->evict() : std::nullopt) {
     // A block in use only leaves the index; its request publishes it again, after its own copy of the parent.
+    if (pool.states) pool.states->forget(*block);
     if (pool.blocks.remove_owner(*block, block_owner::index) != block_state::free) continue;
     ++pool.counters.num_evicted_blocks;
     return true;
@@ -172,6 +201,10 @@ void pool_manager::take_off(std::list<deferred_release>& entry) {
     p.blocks.add_owner(block, block_owner::release);
     drop(p, block, block_owner::table);
   }
+  for (const auto slot : r.states) {
+    p.states->add_owner(slot, block_owner::release);
+    p.states->remove_owner(slot, block_owner::table, ++last_use_);
+  }
   if (passed(r.after)) return carry_out(r);
   deferred_.splice(deferred_.end(), entry);
 }
@@ -180,6 +213,7 @@ void pool_manager::carry_out(const deferred_release& r) {
   auto& p = *pools_[r.pool];
   // Last block first, so that the tail of a cached prefix is evicted before its head.
   for (auto i = r.blocks.size(); i-- > 0;) drop(p, r.blocks[i], block_owner::release);
+  for (const auto slot : r.states) p.states->remove_owner(slot, block_owner::release, ++last_use_);
   return_slabs(p);
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/kv/pool_manager.hpp"
 #include "runtime/kv/prefix_index.hpp"
+#include "runtime/kv/state_pool.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -23,6 +24,8 @@ struct block_table {
   /// that the copy was made.
   std::optional<block_id> copy_source;
   std::uint32_t num_published = 0; ///< leading blocks whose content is in the index, in these or other blocks
+  std::vector<state_slot> states;  ///< that its request may write or has given to the index
+  std::optional<state_slot> initial_state;
   prefix_index::node_ref published; ///< node of the last published block
 };
 
@@ -30,6 +33,7 @@ struct block_table {
 struct pool_state {
   pool_state(pool_config c, pool_id i, const block_hasher& hasher)
       : config(std::move(c)), id(i), blocks(config.num_blocks, config.slab_blocks) {
+    if (config.num_states != 0) states.emplace(config.num_states, config.num_blocks);
     if (config.prefix_cache) index.emplace(config.num_blocks, config.block_size, hasher);
   }
 
@@ -49,14 +53,20 @@ struct pool_state {
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
+  /// Shortens `path` to at most `most` blocks, of which the last one has a snapshot; returns the snapshot.
+  std::optional<state_slot> end_at_snapshot(std::vector<prefix_index::node_ref>& path,
+                                            std::size_t most) const;
   /// Adds the table's full final blocks to the index.
   void publish(block_table& table);
+  /// Keeps a snapshot with a published block, unless that has one.
+  void keep_snapshot(const block_table& table, const state_snapshot& snapshot);
 
   pool_config config;
   pool_id id;
   std::size_t account = 0; ///< index in the budget of its space
   block_pool blocks;
   std::optional<prefix_index> index;
+  std::optional<state_pool> states; ///< of a model with a recurrent state
   std::unordered_map<request_id, block_table> tables;
   pool_counters counters;
 

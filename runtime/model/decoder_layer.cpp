@@ -16,7 +16,8 @@ namespace paceline::model {
 
 std::uint64_t layer_weights::matrix_bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const auto* matrix : {&q, &k, &v, &attention_output, &attention_gate, &ffn_gate, &ffn_up, &ffn_down})
+  for (const auto* matrix :
+       {&q, &k, &v, &attention_output, &attention_gate, &conv.in, &conv.out, &ffn_gate, &ffn_up, &ffn_down})
     if (*matrix) bytes += (*matrix)->size_bytes();
   if (experts) bytes += experts->size_bytes();
   return bytes;
@@ -97,6 +98,18 @@ void decoder_layers::add_attended(const layer_weights& weights) {
                 weights.post_attention_norm);
 }
 
+void decoder_layers::convolve(const layer_weights& weights, const device::conv_states& states) {
+  const std::uint32_t width = config_.hidden_size;
+  const std::size_t stride = 3 * std::size_t{width};
+  norm(memory_.hidden, memory_.normed, weights.attention_norm, num_rows());
+  const std::array products{
+      device::matmul_output{weights.conv.in.get(), memory_.conv, stride, weights.conv.in_bias, false}};
+  ops_.matmul({memory_.normed, width, num_rows(), width, weights.precise_attention_inputs, products});
+  ops_.short_conv({batch_.states, memory_.conv, stride, width, config_.conv.num_taps, weights.conv.taps,
+                   weights.conv.bias, states});
+  add_to_hidden(memory_.conv, stride, *weights.conv.out, weights.conv.out_bias, weights.post_attention_norm);
+}
+
 void decoder_layers::feed_forward(const layer_weights& weights) {
   if (weights.experts) return mix_experts(weights);
   const std::size_t stride = 2 * std::size_t{config_.ffn_size};
@@ -127,6 +140,7 @@ void decoder_layers::mix_experts(const layer_weights& weights) {
   mixture.two_planes = weights.precise_ffn_inputs;
   mixture.router = weights.experts->router.get();
   mixture.routing = config_.experts.routing;
+  mixture.routing.selection_bias = weights.experts->selection_bias;
   mixture.gate = weights.experts->gate.get();
   mixture.up = weights.experts->up.get();
   mixture.down = weights.experts->down.get();

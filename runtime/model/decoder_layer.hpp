@@ -2,6 +2,7 @@
 
 #include "runtime/device/matrix.hpp"
 #include "runtime/device/op_kv.hpp"
+#include "runtime/device/op_short_conv.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/device/row_batch.hpp"
 #include "runtime/model/model_config.hpp"
@@ -16,10 +17,21 @@ namespace paceline::model {
 struct expert_weights {
   std::unique_ptr<const device::matrix> router;             ///< [num_experts][hidden_size]
   std::unique_ptr<const device::matrix_set> gate, up, down; ///< of each expert
+  const float* selection_bias = nullptr;                    ///< [num_experts]; null: none
 
   std::uint64_t size_bytes() const noexcept {
     return router->size_bytes() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
   }
+};
+
+/// Weights of a gated short convolution.
+struct conv_weights {
+  std::unique_ptr<const device::matrix> in;  ///< [3 * hidden_size][hidden_size]: rows of B, C and u
+  std::unique_ptr<const device::matrix> out; ///< [hidden_size][hidden_size]
+  const float* taps = nullptr;               ///< [num_taps][hidden_size]
+  const float* in_bias = nullptr;            ///< null: none, as are the others
+  const float* bias = nullptr;
+  const float* out_bias = nullptr;
 };
 
 /// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
@@ -27,6 +39,7 @@ struct layer_weights {
   std::unique_ptr<const device::matrix> q, k, v, attention_output;
   std::unique_ptr<const device::matrix> ffn_gate, ffn_up, ffn_down; ///< null in a layer with experts
   std::unique_ptr<expert_weights> experts;
+  conv_weights conv; ///< of a layer with a short convolution, which has no weights of attention
   /// [q_size][hidden]: the attention's output is multiplied by sigmoid(gate * normed input); null: it is not.
   std::unique_ptr<const device::matrix> attention_gate;
   const float* attention_norm = nullptr;
@@ -54,6 +67,7 @@ struct layer_memory {
   float* normed = nullptr;   ///< likewise: input of a product after a norm, or its output before one
   float* qkv = nullptr;      ///< [num_rows][q_size + 2 * kv_size]: queries, keys and values, adjacent
   float* attended = nullptr; ///< [num_rows][q_size]
+  float* conv = nullptr;     ///< [num_rows][3 * hidden_size], for layers with a short convolution
   float* gates = nullptr;    ///< likewise; for layers with `attention_gate`
   float* gate_up = nullptr;  ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
   float* experts = nullptr;  ///< workspace of device::expert_mixture_args, for layers with experts
@@ -87,6 +101,8 @@ class decoder_layers {
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
   void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);
+  /// hidden += short_convolution(norm(hidden)). `states`: of this layer.
+  void convolve(const layer_weights& weights, const device::conv_states& states);
   /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts.
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.

@@ -37,6 +37,15 @@ class hash_kv final : public kv_storage {
     features_ = {feature_values_.data(), {taps.begin(), taps.end()}, hidden_values, num_blocks, block_size};
   }
 
+  void make_states(std::uint32_t num_slots) override { states_.assign(num_slots, 0); }
+  std::uint32_t num_state_slots() const noexcept override {
+    return static_cast<std::uint32_t>(states_.size());
+  }
+  void poison_states(std::span<const state_slot> slots) override {
+    for (const auto slot : slots) states_.at(slot.value) = poison_pattern;
+  }
+  std::uint64_t& state_at(state_slot slot) { return states_.at(slot.value); }
+
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
 
@@ -91,6 +100,7 @@ class hash_kv final : public kv_storage {
   std::uint32_t block_size_;
   std::vector<cell> cells_;
   std::vector<float> feature_values_;
+  std::vector<std::uint64_t> states_; ///< by slot: the hash of a text
   feature_cells features_;
 };
 
@@ -152,6 +162,7 @@ hash_model::hash_model(const hash_model_config& config) : config_(config), num_r
   info_.num_layers = config.num_layers;
   info_.hidden_size = hidden_values;
   info_.kv_bytes_per_token = sizeof(cell);
+  info_.state_bytes = config.recurrent ? sizeof(std::uint64_t) : 0;
 }
 
 std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
@@ -161,6 +172,7 @@ std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks
 
 std::unique_ptr<const language_model> hash_model::part_of(std::span<const std::uint32_t> layers) const {
   PACELINE_CHECK(!layers.empty() && layers.size() <= config_.num_layers, "a part has 1 to all layers");
+  if (config_.recurrent) return nullptr;
   auto part = std::make_unique<hash_model>(*this);
   part->num_running_ = part->info_.num_layers = static_cast<std::uint32_t>(layers.size());
   return part;
@@ -188,6 +200,8 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
                          const forward_outputs& outputs) const {
   PACELINE_CHECK(outputs.choices == nullptr, "no op makes the hash model's logits");
   auto& cells = dynamic_cast<hash_kv&>(kv);
+  if (config_.recurrent) device::check_states(batch.states, batch.rows.size(), kv.num_state_slots());
+  std::vector<std::uint64_t> text_hashes(config_.recurrent ? batch.rows.size() : 0);
   std::size_t next_output = 0;
   std::atomic<std::uint64_t> burnt{0};
   for (std::uint32_t i = 0; i < config_.pass_work; ++i)
@@ -205,7 +219,17 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
     if (is_given) own.num_given = reader.num_given() + 1;
     reader.visit(row.position.value, own);
 
-    const std::uint64_t state = reader.state();
+    std::uint64_t state = reader.state();
+    if (config_.recurrent) {
+      const device::row_state& own_state = batch.states[r];
+      const std::uint64_t before = own_state.parent >= 0
+                                       ? text_hashes[static_cast<std::size_t>(own_state.parent)]
+                                   : own_state.read ? cells.state_at(*own_state.read)
+                                                    : 0;
+      text_hashes[r] = next_cell(before, token, row.position.value).prefix;
+      if (own_state.write) cells.state_at(*own_state.write) = text_hashes[r];
+      if (text_hashes[r] != reader.prefix()) state = mix(state, text_hashes[r]);
+    }
     if (cells.features() != nullptr) {
       const auto kept = cells.features_at(cell_of(sequence, row.slot, kv.block_size()));
       for (std::size_t at = 0; at < kept.size(); at += hidden_values)

@@ -16,7 +16,10 @@ struct hash_model_config {
   float sharpness = 8.0F;       ///< logits lie in [0, sharpness)
   std::uint32_t pass_work = 0;  ///< hash steps computed in each pass, so that a pass takes time
   std::uint32_t num_layers = 1; ///< of which a part can be run: see `part_of`
-  std::uint64_t salt = 0;       ///< two models with different salts are different models
+  /// Its logits depend on a recurrent state, too: the hash of the context, which every row takes from the
+  /// state that it continues (`device::row_state`). A wrong slot gives different logits.
+  bool recurrent = false;
+  std::uint64_t salt = 0; ///< two models with different salts are different models
 };
 
 /// A model without weights that makes bookkeeping errors visible.

@@ -20,7 +20,7 @@ std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
 
 kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
                    device::buffer_memory& memory, const feature_shape& features)
-    : num_blocks_(num_blocks), block_size_(block_size) {
+    : num_blocks_(num_blocks), block_size_(block_size), memory_(memory), state_shape_(shape.states) {
   PACELINE_CHECK(num_blocks > 0 && block_size > 0, "a KV pool has at least one block of one cell");
   const kv_type_traits traits = traits_of(shape.type);
   const std::uint64_t all_heads = size_product(size_product(2, shape.num_layers), shape.num_heads);
@@ -70,6 +70,28 @@ void kv_cells::copy_from(device::ops& ops, const kv_storage& from, std::span<con
                  "the pool copied from is of another model");
   if (copies.empty()) return;
   for (std::uint32_t l = 0; l < num_layers(); ++l) ops.kv_copy({layer(l), copies, &other->layer(l)});
+}
+
+void kv_cells::make_states(std::uint32_t num_slots) {
+  PACELINE_CHECK(!states_, "a pool gets its states once");
+  if (state_shape_.num_values() == 0) return;
+  const std::uint64_t bytes = size_product(state_shape_.bytes(), num_slots);
+  states_ = memory_.allocate(bytes);
+  states_->fill(0, bytes, std::byte{0});
+  num_state_slots_ = num_slots;
+}
+
+device::conv_states kv_cells::conv_states(std::uint32_t index) const {
+  PACELINE_CHECK(states_ && index < state_shape_.num_conv_layers, "the pool has no such states");
+  return {reinterpret_cast<float*>(states_->data()) + std::size_t{index} * state_shape_.conv_inputs,
+          state_shape_.num_values(), num_state_slots_};
+}
+
+void kv_cells::poison_states(std::span<const state_slot> slots) {
+  for (const state_slot slot : slots) {
+    PACELINE_CHECK(slot.value < num_state_slots_, "state slot " + to_string(slot) + " is not of this pool");
+    states_->fill(slot.value * state_shape_.bytes(), state_shape_.bytes(), std::byte{0xff});
+  }
 }
 
 void kv_cells::poison(std::span<const block_id> blocks) {

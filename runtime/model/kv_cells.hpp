@@ -2,6 +2,7 @@
 
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/op_kv.hpp"
+#include "runtime/device/op_short_conv.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <memory>
@@ -10,12 +11,22 @@
 
 namespace paceline::model {
 
-/// Shape of the keys and values of all layers.
+/// Shape of a sequence's recurrent state: the inputs of the convolutions of all layers that have one.
+struct state_shape {
+  std::uint32_t num_conv_layers = 0;
+  std::uint32_t conv_inputs = 0; ///< values of one of these layers: num_taps - 1 times hidden_size
+
+  std::uint64_t num_values() const noexcept { return std::uint64_t{num_conv_layers} * conv_inputs; }
+  std::uint64_t bytes() const noexcept { return num_values() * sizeof(float); }
+};
+
+/// Shape of the keys and values of all layers with attention, and of a sequence's state.
 struct kv_shape {
-  std::uint32_t num_layers = 0;
-  std::uint32_t num_heads = 0; ///< key-value heads
+  std::uint32_t num_layers = 0; ///< with attention
+  std::uint32_t num_heads = 0;  ///< key-value heads
   std::uint32_t head_dim = 0;
   kv_type type = kv_type::f16;
+  state_shape states = {};
 
   std::uint64_t bytes_per_token() const noexcept {
     return 2 * kv_head_bytes(type, head_dim) * num_layers * num_heads;
@@ -44,6 +55,11 @@ class kv_cells final : public kv_storage {
   void copy(device::ops& ops, std::span<const device::kv_copy> copies) override;
   void copy_from(device::ops& ops, const kv_storage& from, std::span<const device::kv_copy> copies) override;
   void poison(std::span<const block_id> blocks) override;
+  void make_states(std::uint32_t num_slots) override;
+  std::uint32_t num_state_slots() const noexcept override { return num_state_slots_; }
+  void poison_states(std::span<const state_slot> slots) override;
+  /// The states of convolution number `index`.
+  device::conv_states conv_states(std::uint32_t index) const;
   const feature_cells* features() const noexcept override {
     return feature_values_.buffer ? &features_ : nullptr;
   }
@@ -65,6 +81,10 @@ class kv_cells final : public kv_storage {
   block_array feature_values_; ///< likewise; empty without taps
   std::vector<device::kv_layer> layers_;
   feature_cells features_;
+  device::buffer_memory& memory_;
+  state_shape state_shape_;
+  std::uint32_t num_state_slots_ = 0;
+  std::unique_ptr<device::buffer> states_; ///< [num_state_slots][conv layer][conv_inputs]; null: none
 };
 
 } // namespace paceline::model

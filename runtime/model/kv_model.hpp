@@ -25,6 +25,9 @@ struct model_info {
   std::uint64_t weights_bytes = 0;      ///< in memory
   std::uint64_t bytes_per_token = 0;    ///< bytes of weights that a pass over one row reads
   std::uint64_t kv_bytes_per_token = 0; ///< bytes of one token's KV cell over all layers, without features
+  /// Bytes of one sequence's recurrent state, which its passes read and write beside its cells; 0: there is
+  /// none, and the cells are all that a sequence needs.
+  std::uint64_t state_bytes = 0;
   /// Whether the device's ops compute the logits. The device may then choose tokens from them
   /// (`forward_outputs::choices`).
   bool logits_by_ops = false;
@@ -47,6 +50,12 @@ class kv_storage {
   /// Fills blocks with values that no pass writes (NaN where the layout has floats). Tests call it on freed
   /// blocks, so that reads of these show.
   virtual void poison(std::span<const block_id> blocks) = 0;
+  /// Allocates the slots of recurrent states, zeroed; once, before the first pass. Does nothing for a model
+  /// without such a state. Throws std::bad_alloc.
+  virtual void make_states(std::uint32_t /*num_slots*/) {}
+  virtual std::uint32_t num_state_slots() const noexcept { return 0; }
+  /// As `poison`, for slots of states.
+  virtual void poison_states(std::span<const state_slot> /*slots*/) {}
   /// The hidden states that passes write beside their cells; null if the pool was made without taps.
   virtual const feature_cells* features() const noexcept { return nullptr; }
 };

@@ -22,6 +22,16 @@ device::batch_entry made_up_passes::row_at(std::uint32_t position) const {
   return {token_id{id}, token_position{position}, kv_slot{position}, 0, 0, 0};
 }
 
+/// Every row leaves a state, as in a verification, as far as there are slots.
+std::vector<device::row_state> made_up_passes::states_of(std::uint32_t num_rows) const {
+  std::vector<device::row_state> states(num_rows);
+  for (std::uint32_t r = 0; r < num_rows; ++r) {
+    states[r].parent = static_cast<std::int32_t>(r) - 1;
+    if (r < kv_->num_state_slots()) states[r].write = state_slot{r};
+  }
+  return states;
+}
+
 void made_up_passes::run(device::ops& ops, std::uint32_t begin, std::uint32_t end) {
   std::vector<device::batch_entry> rows;
   for (std::uint32_t position = begin; position < end; ++position) rows.push_back(row_at(position));
@@ -32,7 +42,9 @@ void made_up_passes::run(device::ops& ops, std::uint32_t begin, std::uint32_t en
     std::iota(wanted.begin(), wanted.end(), 0U);
   }
   const device::sequence_kv sequence{blocks_};
-  const device::row_batch batch{rows, {&sequence, 1}, {}};
+  std::vector<device::row_state> states;
+  if (model_->info().state_bytes != 0) states = states_of(num_rows);
+  const device::row_batch batch{rows, {&sequence, 1}, {}, nullptr, 0, states};
   if (model_->info().logits_by_ops && ops.can_choose()) return run_chosen(ops, batch, wanted);
   const std::size_t vocabulary = model_->info().vocab_size;
   if (logits_.empty()) logits_.resize(device::max_draft_nodes * vocabulary); // no time of later passes

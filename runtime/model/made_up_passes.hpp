@@ -26,6 +26,7 @@ class made_up_passes {
   std::span<const block_id> blocks() const noexcept { return blocks_; }
 
  private:
+  std::vector<device::row_state> states_of(std::uint32_t num_rows) const;
   void run_chosen(device::ops& ops, const device::row_batch& batch, std::span<const std::uint32_t> wanted);
 
   const language_model* model_;

@@ -1,5 +1,7 @@
 #include "runtime/model/model_config.hpp"
 
+#include "runtime/device/op_short_conv.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -88,6 +90,19 @@ expected<void> validate_rope(const rope_config& rope, std::uint32_t head_dim, co
   return {};
 }
 
+expected<void> validate_kinds(const model_config& config) {
+  const auto& kinds = config.layer_kinds;
+  if (kinds.empty()) return {};
+  if (kinds.size() != config.num_layers) return broken("layer_kinds", "must be one for each layer");
+  if (std::ranges::count(kinds, layer_kind::attention) == 0)
+    return broken("layer_kinds", "must have a layer with attention: without one there is no KV cache");
+  if (std::ranges::count(kinds, layer_kind::short_conv) == 0) return {};
+  if (config.conv.num_taps < 2 || config.conv.num_taps > device::most_conv_taps)
+    return broken("conv num_taps", "must be 2 to " + std::to_string(device::most_conv_taps) + ", is " +
+                                       std::to_string(config.conv.num_taps));
+  return {};
+}
+
 expected<void> validate_experts(const model_config& config) {
   const expert_config& experts = config.experts;
   const device::expert_routing& routing = experts.routing;
@@ -120,6 +135,10 @@ std::string_view to_string(architecture arch) noexcept {
     return "qwen3";
   case architecture::qwen3moe:
     return "qwen3moe";
+  case architecture::lfm2:
+    return "lfm2";
+  case architecture::lfm2moe:
+    return "lfm2moe";
   case architecture::gemma3:
     return "gemma3";
   }
@@ -179,6 +198,7 @@ expected<void> validate(const model_config& config) {
     if (value < min || value > max)
       return broken(field, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " +
                                std::to_string(value));
+  if (auto ok = validate_kinds(config); !ok) return ok;
   if (config.num_heads % config.num_kv_heads != 0)
     return broken("num_heads", std::to_string(config.num_heads) + " must be a multiple of num_kv_heads " +
                                    std::to_string(config.num_kv_heads));

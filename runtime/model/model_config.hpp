@@ -19,10 +19,25 @@ enum class architecture : std::uint8_t {
   qwen2,    ///< Qwen 2, 2.5: biases on Q, K and V
   qwen3,    ///< Qwen 3: a norm on each head of Q and K
   qwen3moe, ///< Qwen 3 with a mixture of experts
+  lfm2,     ///< LFM2: short convolutions and attention
+  lfm2moe,  ///< LFM2 with a mixture of experts
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
 std::string_view to_string(architecture arch) noexcept;
+
+/// What a layer has before its feed-forward block.
+enum class layer_kind : std::uint8_t {
+  attention,
+  short_conv, ///< a gated short convolution (runtime/device/op_short_conv.hpp)
+};
+
+/// Layers with a gated short convolution.
+struct conv_config {
+  std::uint32_t num_taps =
+      0;             ///< rows that a convolution reads, its own included; 0: there are no such layers
+  bool bias = false; ///< on both products and on the convolution
+};
 
 /// Order of the rows of Q and K in a file: interleaved in GGUF files of llama, whose converter permutes them,
 /// half-split in all others.
@@ -70,6 +85,7 @@ double yarn_magnitude(double factor, double weight = 1) noexcept;
 /// (runtime/device/op_expert_mixture.hpp).
 struct expert_config {
   device::expert_routing routing; ///< without device memory; num_experts 0: no layer has experts
+  bool selection_bias = false;    ///< a layer's router has a bias for the selection of experts
   std::uint32_t ffn_size = 0;     ///< values between gate/up and down of one expert
   std::vector<bool> layers;       ///< [num_layers] with experts: which layers have them
 };
@@ -106,6 +122,9 @@ struct model_config {
   bool tied_embeddings = false;   ///< the head is the embedding
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  /// [num_layers]; empty: all layers have attention.
+  std::vector<layer_kind> layer_kinds;
+  conv_config conv;
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
   bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
   expert_config experts;
@@ -113,6 +132,10 @@ struct model_config {
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
+  layer_kind kind_of(std::uint32_t layer) const noexcept {
+    return layer_kinds.empty() ? layer_kind::attention : layer_kinds[layer];
+  }
+  bool has_attention(std::uint32_t layer) const noexcept { return kind_of(layer) == layer_kind::attention; }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }
   bool has_experts(std::uint32_t layer) const noexcept {
     return experts.routing.num_experts != 0 && layer < experts.layers.size() && experts.layers[layer];

@@ -38,6 +38,7 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   const std::uint64_t embedding_row = weights.token_embedding->size_bytes() / config.vocab_size;
   info.bytes_per_token = bytes_per_row + weights.head().size_bytes() + embedding_row;
   info.kv_bytes_per_token = kv.bytes_per_token();
+  info.state_bytes = kv.states.bytes();
   info.logits_by_ops = true;
   return info;
 }
@@ -61,12 +62,8 @@ class transformer::pass {
     make_rope_tables();
     decoder_layers layer_ops(ops_, batch_, config_, memory_);
     for (std::uint32_t l = 0; l < layers_.size(); ++l) {
-      const layer_weights& weights = model_.weights_.layers[layers_[l]];
-      const bool local = config_.is_local(layers_[l]);
-      layer_ops.attend(
-          weights, {memory_.hidden, hidden_size_, weights.attention_norm},
-          {kv_.layer(l), local ? local_rope_table_ : rope_table_, local ? config_.sliding_window : 0});
-      layer_ops.feed_forward(weights);
+      mix_tokens(layer_ops, layers_[l]);
+      layer_ops.feed_forward(model_.weights_.layers[layers_[l]]);
       for (const tap& t : outputs_.taps)
         if (t.layer.value == l) copy_hidden(ops_.place_for(t.out));
       keep_features(l, memory_.hidden);
@@ -83,11 +80,12 @@ class transformer::pass {
         config_.num_expert_layers() == 0
             ? 0
             : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
-    const std::array<row_array, 8> arrays{{
+    const std::array<row_array, 9> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
         {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
         {&memory_.attended, q_size_},
+        {&memory_.conv, config_.conv.num_taps == 0 ? 0 : 3 * std::size_t{hidden_size_}},
         {&memory_.gate_up, config_.num_dense_layers() == 0 ? 0 : 2 * std::size_t{config_.ffn_size}},
         {&memory_.experts, mixture},
         {&rope_table_, config_.head_dim},
@@ -108,6 +106,17 @@ class transformer::pass {
     if (model_.local_frequencies_.empty()) return;
     ops_.rope_table(
         {batch_.rows, model_.local_frequencies_, config_.local_rope.scaling.magnitude, local_rope_table_});
+  }
+
+  /// What a layer has before its feed-forward block.
+  void mix_tokens(decoder_layers& layer_ops, std::uint32_t layer) {
+    const layer_weights& weights = model_.weights_.layers[layer];
+    if (config_.kind_of(layer) == layer_kind::short_conv)
+      return layer_ops.convolve(weights, kv_.conv_states(num_convolutions_++));
+    const bool local = config_.is_local(layer);
+    layer_ops.attend(weights, {memory_.hidden, hidden_size_, weights.attention_norm},
+                     {kv_.layer(num_attentions_++), local ? local_rope_table_ : rope_table_,
+                      local ? config_.sliding_window : 0});
   }
 
   void copy_hidden(float* out) {
@@ -189,6 +198,8 @@ class transformer::pass {
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
+  std::uint32_t num_attentions_ = 0; ///< layers so far, as are the next: the pool counts each kind by itself
+  std::uint32_t num_convolutions_ = 0;
   std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
   layer_memory memory_;
   float* rope_table_ = nullptr;
@@ -214,7 +225,12 @@ std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_block
 }
 
 kv_shape transformer::shape_of(std::span<const std::uint32_t> layers) const {
-  return {static_cast<std::uint32_t>(layers.size()), config_.num_kv_heads, config_.head_dim, kv_type_};
+  const auto num_attentions = static_cast<std::uint32_t>(
+      std::ranges::count_if(layers, [&](std::uint32_t l) { return config_.has_attention(l); }));
+  state_shape states;
+  states.num_conv_layers = static_cast<std::uint32_t>(layers.size()) - num_attentions;
+  if (states.num_conv_layers != 0) states.conv_inputs = (config_.conv.num_taps - 1) * config_.hidden_size;
+  return {num_attentions, config_.num_kv_heads, config_.head_dim, kv_type_, states};
 }
 
 void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
@@ -224,7 +240,8 @@ void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_s
 
 kv_cells& transformer::cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
-  PACELINE_CHECK(cells != nullptr && cells->num_layers() == layers.size(), "the KV pool is of another model");
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == shape_of(layers).num_layers,
+                 "the KV pool is of another model");
   return *cells;
 }
 
@@ -232,6 +249,7 @@ void transformer::run(device::ops& ops, const device::row_batch& batch, kv_stora
                       const forward_outputs& outputs, std::span<const std::uint32_t> layers) const {
   kv_cells& cells = cells_of(kv, layers);
   check_batch(batch, kv);
+  if (info_.state_bytes != 0) device::check_states(batch.states, batch.rows.size(), cells.num_state_slots());
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
                  "room for " + std::to_string(outputs.logits.size()) + " logits");
   for (const std::uint32_t row : outputs.logit_rows)
@@ -260,7 +278,7 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
 /// The device receives the pass of the first step, followed by a choice for every row.
 bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
                             std::span<const std::uint32_t> layers) const {
-  if (!ops.can_chain()) return false;
+  if (!ops.can_chain() || info_.state_bytes != 0) return false; // the steps of a chain keep no states
   kv_cells& cells = cells_of(kv, layers);
   std::vector<device::batch_entry> entries;
   for (const device::chain_row& row : chain.rows) {
@@ -312,6 +330,7 @@ std::unique_ptr<const language_model> transformer::part_of(std::span<const std::
   PACELINE_CHECK(!layers.empty() && std::is_sorted(layers.begin(), layers.end()) &&
                      layers.back() < config_.num_layers,
                  "layers of a part");
+  if (info_.state_bytes != 0) return nullptr; // a part would need states of its own
   return std::make_unique<part>(*this, layers);
 }
 

@@ -39,6 +39,8 @@ struct load_plan {
 
 void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& layer, load_plan& plan) {
   layer.experts = std::make_unique<expert_weights>();
+  if (const auto& bias = source.at(tensor_role::ffn_selection_bias, l); !bias.empty())
+    plan.vectors.push_back({&bias, &layer.experts->selection_bias});
   plan.matrices.push_back({{&source.at(tensor_role::ffn_router, l), 1}, &layer.experts->router});
   const std::pair<tensor_role, matrix_set_ptr*> sets[] = {
       {tensor_role::ffn_gate_experts, &layer.experts->gate},
@@ -62,6 +64,8 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
         {tensor_role::k, &layer.k},
         {tensor_role::v, &layer.v},
         {tensor_role::attention_output, &layer.attention_output},
+        {tensor_role::conv_in, &layer.conv.in},
+        {tensor_role::conv_out, &layer.conv.out},
         {tensor_role::ffn_gate, &layer.ffn_gate},
         {tensor_role::ffn_up, &layer.ffn_up},
         {tensor_role::ffn_down, &layer.ffn_down},
@@ -77,6 +81,10 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
         {tensor_role::post_attention_norm, &layer.post_attention_norm},
         {tensor_role::ffn_norm, &layer.ffn_norm},
         {tensor_role::post_ffn_norm, &layer.post_ffn_norm},
+        {tensor_role::conv_taps, &layer.conv.taps},
+        {tensor_role::conv_in_bias, &layer.conv.in_bias},
+        {tensor_role::conv_bias, &layer.conv.bias},
+        {tensor_role::conv_out_bias, &layer.conv.out_bias},
     };
     for (const auto& [role, to] : matrices)
       if (!source.at(role, l).empty()) plan.matrices.push_back({{&source.at(role, l), 1}, to});

@@ -13,8 +13,11 @@ draft_bounds limit_below_hypotheses(const plan_item& item, const beam_search& be
                                     std::uint32_t block_size) {
   const std::size_t cells = item.blocks.size() * block_size;
   const std::size_t free = cells > beams.num_cells() ? cells - beams.num_cells() : 0;
-  const auto nodes =
-      std::min<std::size_t>({item.max_nodes, beam_search::max_draft_nodes, free}) / beams.num_hypotheses();
+  // Beside drafts, each hypothesis has a state before the round and one after it, and the prompt has one.
+  const std::size_t held = 1 + 2 * std::size_t{beams.num_hypotheses()};
+  const std::size_t states = item.states ? std::max<std::size_t>(item.num_row_states, held) - held : free;
+  const auto nodes = std::min<std::size_t>({item.max_nodes, beam_search::max_draft_nodes, free, states}) /
+                     beams.num_hypotheses();
   draft_bounds limit;
   limit.nodes = static_cast<std::uint32_t>(nodes);
   limit.length = std::min({item.draft_length, beams.max_draft_levels(), limit.nodes});

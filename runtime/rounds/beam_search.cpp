@@ -23,7 +23,20 @@ beam_search::beam_search(const beam_params& params, const stop_params& stop, std
 // ---- before the pass
 
 void beam_search::forget_cells() {
-  for (node& one : nodes_) one.slot.reset();
+  for (node& one : nodes_) one.slot.reset(), one.state.reset();
+}
+
+std::vector<state_slot> beam_search::needed_states() {
+  std::vector<bool> needed(nodes_.size());
+  for (const hypothesis& one : living_) needed[one.node] = true;
+  for (const node& one : nodes_)
+    if (!one.slot) needed[one.parent] = true;
+  std::vector<state_slot> states;
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (!needed[n]) nodes_[n].state.reset();
+    if (nodes_[n].state) states.push_back(*nodes_[n].state);
+  }
+  return states;
 }
 
 bool beam_search::may_draft() const noexcept {
@@ -52,14 +65,14 @@ void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draf
   }
 }
 
-std::span<const beam_search::row> beam_search::plan_rows(std::uint32_t num_slots) {
+std::span<const beam_search::row> beam_search::plan_rows(std::uint32_t num_slots, std::uint32_t most_rows) {
   rows_.clear();
   std::vector<bool> used(num_slots > prompt_length_ ? num_slots - prompt_length_ : 0);
   for (std::uint32_t n = 1; n < nodes_.size(); ++n)
     if (nodes_[n].slot) used.at(nodes_[n].slot->value - prompt_length_) = true;
   const auto newest = nodes_[living_.front().node].level;
   std::size_t free = 0;
-  for (std::uint32_t n = 1; n < nodes_.size() && rows_.size() < max_rows; ++n) {
+  for (std::uint32_t n = 1; n < nodes_.size() && rows_.size() < most_rows; ++n) {
     node& one = nodes_[n];
     const bool wanted = one.draft || (one.level == newest && !one.next);
     if (one.slot && !wanted) continue;

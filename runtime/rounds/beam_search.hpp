@@ -82,8 +82,8 @@ class beam_search {
     bool decides = false; ///< its logits are wanted
   };
   /// Assigns cells to the tokens to be computed, up to `num_slots` (the lease's, prompt included) and
-  /// `max_rows`. Draft tokens without a cell are dropped. The root, which belongs to the prompt, has no row.
-  std::span<const row> plan_rows(std::uint32_t num_slots);
+  /// `most_rows`. Draft tokens without a cell are dropped. The root, which belongs to the prompt, has no row.
+  std::span<const row> plan_rows(std::uint32_t num_slots, std::uint32_t most_rows = max_rows);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
   std::uint32_t parent_of(std::uint32_t node) const { return nodes_[node].parent; }
@@ -91,6 +91,12 @@ class beam_search {
     return token_position{prompt_length_ - 1 + nodes_[node].level};
   }
   kv_slot slot_of(std::uint32_t node) const { return *nodes_[node].slot; }
+  /// The recurrent state behind a node, of a model that has one, if it is kept; never the root's.
+  std::optional<state_slot> state_of(std::uint32_t node) const { return nodes_[node].state; }
+  void set_state(std::uint32_t node, state_slot slot) { nodes_[node].state = slot; }
+  /// The states that later rows continue: those of hypotheses, and of nodes with a child without a cell. The
+  /// others are forgotten.
+  std::vector<state_slot> needed_states();
   /// Appends the slots of the output tokens up to `node`, which is included.
   void append_path(std::uint32_t node, std::vector<kv_slot>& out) const;
 
@@ -131,6 +137,7 @@ class beam_search {
     std::uint32_t parent = root;
     std::uint32_t level = 0;          ///< number of output tokens up to it, itself included; 0: the root
     std::optional<kv_slot> slot = {}; ///< of its cell, if it has one
+    std::optional<state_slot> state = {};
     std::optional<std::vector<successor>> next = {}; ///< the likeliest next tokens, best first, once known
     bool draft = false;
     bool has_row = false; ///< it has a row of logits in this round's pass

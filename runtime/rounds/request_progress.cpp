@@ -46,6 +46,7 @@ void request_progress::begin_round(time_point now) {
   event_ = token_event{};
   event_.request = terms_->id();
   event_.first_index = log_->output_length();
+  states_.begin_round();
 }
 
 bool request_progress::commit(token_id token, std::optional<token_logprob> logprob) {

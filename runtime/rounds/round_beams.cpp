@@ -51,8 +51,11 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
 void round_runner::add_beam_rows(batch_part& part, std::uint32_t sequence) {
   if (part.num_context > 0) return; // the prompt's rows come first
   auto& beams = *part.beams;
-  for (const auto& [node, decides] :
-       beams.plan_rows(static_cast<std::uint32_t>(part.item->blocks.size() * resources_.kv->block_size()))) {
+  const auto num_slots = static_cast<std::uint32_t>(part.item->blocks.size() * resources_.kv->block_size());
+  const auto most = has_states() ? part.item->request.progress->states().num_free() : beam_search::max_rows;
+  const auto planned = beams.plan_rows(num_slots, std::min(most, beam_search::max_rows));
+  if (has_states()) add_beam_states(part, planned);
+  for (const auto& [node, decides] : planned) {
     device::batch_entry row{
         beams.token_of(node), beams.position_of(node), beams.slot_of(node), sequence, 0, 0};
     row.path_begin = static_cast<std::uint32_t>(paths_.size());

@@ -73,7 +73,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     pass_begin_ = resources_.time->now();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
-    drafted_.clear();
+    drafted_.clear(), states_.clear();
     for (auto& part : parts) {
       if (!part.item->copies.empty()) resources_.kv->copy(ops, part.item->copies);
       add_rows(ops, part);
@@ -112,6 +112,7 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
     if (log.finish() != finish_reason::none)
       continue; // ended in a round that was still under way when this was planned
     if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens, item.admission);
+    if (item.restart_at && item.states) progress.states().restart(*item.states, item.num_row_states);
     progress.begin_round(now);
     batch_part part;
     part.item = &item;
@@ -159,6 +160,7 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
     }
     rows_.push_back({log.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
   }
+  if (has_states()) add_context_states(part);
   if (part.beams) return add_beam_rows(part, index);
   const auto& tree = part.draft.tree;
   const bool chain = tree.is_chain();
@@ -175,7 +177,9 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
     wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     rows_.push_back(row);
   }
+  if (has_states()) add_node_states(part);
   add_probes(part, index);
+  if (has_states()) add_probe_states(part);
 }
 
 /// Placed after the tree's nodes, whose cells they attend to.
@@ -199,9 +203,9 @@ void round_runner::run_pass(device::ops& ops) {
   logits_.resize(logit_rows_.size() * info.vocab_size);
   chosen_.resize(choices_.size());
   const model::device_choices choices{choice_rows_, choices_, chosen_, drafted_};
-  resources_.target->forward(ops, {rows_, sequences_, paths_, resources_.inputs, resources_.num_inputs},
-                             *resources_.kv,
-                             {logit_rows_, logits_, {}, choices_.empty() ? nullptr : &choices});
+  resources_.target->forward(
+      ops, {rows_, sequences_, paths_, resources_.inputs, resources_.num_inputs, states_}, *resources_.kv,
+      {logit_rows_, logits_, {}, choices_.empty() ? nullptr : &choices});
 }
 
 std::span<float> round_runner::logits_row(std::uint32_t index) {
@@ -222,6 +226,7 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
   round_trace trace;
   trace.round = round;
   trace.base_length = log.length();
+  std::vector<std::int32_t> accepted;
   try {
     report_prompt_logprobs(part);
     if (part.decides && log.remaining() == 0) {
@@ -229,11 +234,12 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
     } else if (part.beams) {
       decide_beams(part, done);
     } else if (part.decides) {
-      decide(ops, part, done, trace);
+      accepted = decide(ops, part, done, trace);
     }
     // In a beam search, only the prompt's cells are in order.
     const auto num_computed = part.context_begin + part.num_context + (part.beams ? 0 : done.num_accepted);
     progress.set_kv_length(std::min(num_computed, (part.beams ? trace.base_length : log.length()) - 1));
+    if (has_states()) settle_states(part, accepted, done);
     const auto committed = log.tokens().subspan(trace.base_length);
     done.committed.assign(committed.begin(), committed.end());
     const auto decided = resources_.time->now();
@@ -264,7 +270,9 @@ void round_runner::report_prompt_logprobs(const batch_part& part) {
   }
 }
 
-void round_runner::decide(device::ops& ops, batch_part& part, item_result& done, round_trace& trace) {
+/// Returns the accepted draft nodes that became tokens.
+std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
+                                               round_trace& trace) {
   const auto& request = part.item->request.terms->request();
   auto& progress = *part.item->request.progress;
   const auto& log = progress.log();
@@ -313,10 +321,11 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
   verdict.accepted_path.resize(done.num_accepted); // nodes after a stop were not committed
   trace.bonus = verdict.bonus && goes_on;
   if (request.trace) tell_draft(part, verdict, trace);
-  if (!goes_on) return;
+  if (!goes_on) return std::move(verdict.accepted_path);
   feedback.verified = std::move(part.draft);
-  feedback.accepted_path = std::move(verdict.accepted_path);
+  feedback.accepted_path = verdict.accepted_path;
   progress.keep_feedback(std::move(feedback));
+  return std::move(verdict.accepted_path);
 }
 
 void round_runner::tell_draft(const batch_part& part, const speculation::verdict& verdict,

@@ -31,6 +31,8 @@ struct round_resources {
   /// The inputs of all drafters' probes, in the memory of the target's device (`device::row_batch::inputs`).
   const float* inputs = nullptr;
   std::uint32_t num_inputs = 0;
+  /// Positions from one kept state to the next (`scheduler_options::state_interval`); 0: no recurrent state.
+  std::uint32_t state_interval = 0;
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
@@ -67,6 +69,11 @@ class round_runner {
     std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< to which the choice refers
     std::uint32_t num_drafter_cells = 0;         ///< as its worker reports
+    /// Of a model with a recurrent state: the slots of its rows' states.
+    struct row_states {
+      std::vector<std::optional<state_slot>> of_context;
+      std::vector<state_slot> of_nodes;
+    } states;
   };
 
   std::vector<batch_part> open_parts(const scheduling::round_plan& plan);
@@ -95,9 +102,19 @@ class round_runner {
   void run_pass(device::ops& ops);
   scheduling::item_result settle(device::ops& ops, batch_part& part, round_id round,
                                  std::vector<token_event>& events);
-  void decide(device::ops& ops, batch_part& part, scheduling::item_result& done, round_trace& trace);
+  std::vector<std::int32_t> decide(device::ops& ops, batch_part& part, scheduling::item_result& done,
+                                   round_trace& trace);
   void tell_draft(const batch_part& part, const speculation::verdict& verdict, round_trace& trace) const;
   std::uint32_t num_top_tokens(const batch_part& part) const;
+  // round_states.cpp
+  bool has_states() const noexcept { return resources_.state_interval != 0; }
+  bool is_snapshot_place(const batch_part& part, std::uint32_t length) const;
+  void add_context_states(batch_part& part);
+  void add_node_states(batch_part& part);
+  void add_probe_states(const batch_part& part);
+  void add_beam_states(batch_part& part, std::span<const beam_search::row> rows);
+  void settle_states(const batch_part& part, std::span<const std::int32_t> accepted_path,
+                     scheduling::item_result& done);
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const batch_part& part, std::uint32_t first_logits);
@@ -126,6 +143,7 @@ class round_runner {
   std::vector<device::batch_entry> rows_;
   std::vector<device::sequence_kv> sequences_;
   std::vector<kv_slot> paths_;
+  std::vector<device::row_state> states_; ///< of the rows; empty if the model has none
   std::vector<std::uint32_t> logit_rows_;
   std::vector<float> logits_;
   std::vector<std::uint32_t> choice_rows_; ///< rows whose logits stay on the device, which chooses

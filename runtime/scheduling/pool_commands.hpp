@@ -2,6 +2,7 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/device/row_batch.hpp"
+#include "runtime/kv/lease.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,8 @@ struct acquire_command {
   bool use_cache = true;
   std::uint32_t num_positions = 0; ///< the lease shall cover positions 0 .. num_positions - 1
   std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
+  std::uint32_t least_states = 0;  ///< slots of recurrent states, of a model that has these
+  std::uint32_t most_states = 0;
 };
 
 /// The same in a drafter's pool, where the text is what the target's pool knows of the request.
@@ -51,9 +54,10 @@ struct reserve_command {
 struct commit_command {
   request_id request;
   pool_number pool = target_pool;
-  std::uint32_t first_position = 0; ///< position of tokens[0] in the sequence
-  std::vector<token_id> tokens;     ///< empty if only a chunk of the prompt was computed
-  std::uint32_t num_final = 0;      ///< positions whose KV is final
+  std::uint32_t first_position = 0;               ///< position of tokens[0] in the sequence
+  std::vector<token_id> tokens;                   ///< empty if only a chunk of the prompt was computed
+  std::uint32_t num_final = 0;                    ///< positions whose KV is final
+  std::vector<kv::state_snapshot> snapshots = {}; ///< recurrent states to be kept for other requests
 };
 
 /// A draft was rejected: positions from `num_positions` (look-ahead included) on are forgotten, and blocks
@@ -104,6 +108,7 @@ struct lease_event {
   std::vector<block_id> blocks;        ///< the whole block table
   std::uint32_t num_cached = 0;        ///< of a first lease: positions found in the prefix cache
   std::vector<device::kv_copy> copies; ///< of a first lease: to be made before the first pass
+  kv::state_lease states = {};         ///< of a first lease
 };
 
 } // namespace paceline::scheduling

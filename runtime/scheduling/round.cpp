@@ -29,6 +29,8 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint3
   limit.rows =
       std::min({item.max_nodes, speculation::draft::max_rows, room(item.blocks.size() * block_size)});
   limit.nodes = std::min(limit.rows, speculation::token_tree::max_nodes);
+  // Beside the state before the round, each node and the last committed token leave one.
+  if (item.states) limit.nodes = std::min(limit.nodes, std::max(item.num_row_states, 2U) - 2);
   // Levels take positions, nodes only take cells. The round adds one token itself.
   const auto levels = std::min(room(context_length), remaining > 0 ? remaining - 1 : 0U);
   limit.length = std::min({item.draft_length, levels, limit.nodes});

@@ -5,6 +5,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/device/row_batch.hpp"
+#include "runtime/kv/lease.hpp"
 #include "runtime/scheduling/admitted_request.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
@@ -25,6 +26,10 @@ struct plan_item {
   std::optional<std::uint32_t> restart_at; ///< KV is valid only up to here (after admission or preemption)
   std::uint32_t num_cached_tokens = 0;     ///< with restart_at: how much of it came from the prefix cache
   std::vector<device::kv_copy> copies;     ///< cells to copy before the pass
+  /// Slots for recurrent states, of a model that has these, else null; the same for the whole admission.
+  std::shared_ptr<const kv::state_lease> states;
+  std::uint32_t num_row_states =
+      0; ///< those of them that are for the rows of passes; the others for snapshots
   drafter_index drafter = plain_decoding;
   std::uint32_t draft_length = 0; ///< upper bound of the draft tree's levels
   std::uint32_t max_nodes = 0; ///< upper bound of its nodes (for a beam search: of all hypotheses together);
@@ -91,7 +96,8 @@ struct item_result {
   std::uint32_t length = 0; ///< committed tokens after the round
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
-  std::vector<token_id> committed;     ///< by this round
+  std::vector<token_id> committed;                ///< by this round
+  std::vector<kv::state_snapshot> snapshots = {}; ///< states that this round made final
   std::uint32_t num_cells = 0;         ///< for a beam search: cells that its next round needs without drafts
   std::uint32_t num_drafter_cells = 0; ///< as reported by its worker (`draft_batch`)
   worker_advice advice = {};           ///< of requests with drafter "auto"

@@ -28,6 +28,8 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   item.request = r.request;
   item.blocks = ledger_.blocks(id);
   item.admission = r.num_admissions;
+  item.states = r.states;
+  item.num_row_states = r.num_row_states;
   item.drafter = length > 0 ? r.drafter : plain_decoding;
   item.draft_length = length;
   if (length > 0 && by_worker(r)) item.worker = r.worker;

@@ -14,6 +14,12 @@ namespace paceline::scheduling {
 
 namespace {
 
+/// Without drafts: the state of the prompt or of the last token, and of each hypothesis of a beam search,
+/// each before a round and after it.
+constexpr std::uint32_t least_row_states(std::uint32_t beam_width) {
+  return beam_width == 0 ? 2 : 1 + 2 * beam_width;
+}
+
 constexpr auto no_limit = std::numeric_limits<std::uint32_t>::max();
 
 } // namespace
@@ -52,6 +58,10 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.restart_at = lease.num_cached;
   r.num_cached = lease.num_cached;
   r.copies = lease.copies;
+  if (options_.state_interval != 0) {
+    r.states = std::make_shared<const kv::state_lease>(lease.states);
+    r.num_row_states = std::min(row_states_wanted(r), static_cast<std::uint32_t>(lease.states.slots.size()));
+  }
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // none of its programs is running
   r.decoding = false;
@@ -92,7 +102,17 @@ void scheduler_state::admit(decisions& out) {
                                        : num_nodes(r, r.draft_length);
   const auto known = std::max(r.request.log->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
+  if (options_.state_interval != 0) {
+    ask.least_states = least_row_states(r.beam_width);
+    ask.most_states = row_states_wanted(r) + max_positions(r) / options_.state_interval + 1;
+  }
   ledger_.acquire(std::move(ask), out.pool);
+}
+
+/// The state before a round, that of its last committed token, and that of each draft node.
+std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
+  if (r.beam_width != 0) return least_row_states(r.beam_width) + speculation::token_tree::max_nodes;
+  return least_row_states(0) + std::min(num_nodes(r, r.draft_length), speculation::token_tree::max_nodes);
 }
 
 /// Another request may have to be preempted for it; this is immediate if that one has nothing in flight.

@@ -114,7 +114,8 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   r.num_cells = item.num_cells;
   settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
-  out.pool.emplace_back(commit_command{item.request, target_pool, first, item.committed, item.kv_length});
+  out.pool.emplace_back(
+      commit_command{item.request, target_pool, first, item.committed, item.kv_length, item.snapshots});
   ledger_.note_drafter_cells(item.request, item.num_drafter_cells, out.pool);
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;

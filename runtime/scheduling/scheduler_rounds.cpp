@@ -73,6 +73,8 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   item.restart_at = std::exchange(r.restart_at, std::nullopt);
   item.num_cached_tokens = r.num_cached;
   item.copies = std::exchange(r.copies, {});
+  item.states = r.states;
+  item.num_row_states = r.num_row_states;
   r.planned_kv += rows;
   const auto scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
   part.num_scores = scored - std::exchange(r.num_scored, scored);
@@ -103,6 +105,8 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   item.request = r.request;
   item.blocks = ledger_.blocks(id);
   item.admission = r.num_admissions;
+  item.states = r.states;
+  item.num_row_states = r.num_row_states;
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;

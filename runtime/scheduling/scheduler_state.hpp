@@ -66,6 +66,9 @@ struct scheduler_options {
       std::chrono::minutes(5)};           ///< a round that takes longer lost its device
   std::vector<drafter_slot> drafters;     ///< by index, `plain_decoding` first
   std::vector<pass_time> pass_times = {}; ///< of the target, measured at load
+  /// Positions from one snapshot of a recurrent state to the next, a multiple of block_size; 0: the target
+  /// has no such state.
+  std::uint32_t state_interval = 0;
 };
 
 /// Actions that an input causes.
@@ -157,10 +160,12 @@ class scheduler_state {
     std::uint32_t num_admissions = 0;        ///< its first one, and one after each preemption
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
-    std::vector<device::kv_copy> copies; ///< for its first round
-    std::uint32_t known_length = 0;      ///< committed tokens reported so far
-    std::uint32_t planned_kv = 0;        ///< context rows planned, until the whole prompt is planned
-    bool decoding = false;               ///< the whole prompt is planned: further items decode
+    std::vector<device::kv_copy> copies;           ///< for its first round
+    std::shared_ptr<const kv::state_lease> states; ///< null if the target has no recurrent state
+    std::uint32_t num_row_states = 0;              ///< of these, for the rows of passes
+    std::uint32_t known_length = 0;                ///< committed tokens reported so far
+    std::uint32_t planned_kv = 0; ///< context rows planned, until the whole prompt is planned
+    bool decoding = false;        ///< the whole prompt is planned: further items decode
     /// Upper bound of the committed length after all rounds in flight: `known_length` and what each may add.
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< upper bound of the slots that rounds in flight may write
@@ -221,6 +226,7 @@ class scheduler_state {
   void take_lease(const lease_event& lease, decisions& out);
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
+  std::uint32_t row_states_wanted(const record& r) const;
   void make_way_for(const record& r, decisions& out);
   memory_use use_of(const record& r) const;
   std::uint32_t max_positions(const record& r) const;

@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import targets  # noqa: E402
+from training.reference import lfm2, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -34,6 +34,13 @@ CASES = {
     "qwen3-moe-not-normalised": ("qwen3_moe", {"norm_topk_prob": False}),
     "qwen3-moe-one-expert": ("qwen3_moe", {"num_experts_per_tok": 1}),
     "qwen3-moe-packed": ("qwen3_moe", {}),
+    "lfm2": ("lfm2", {}),
+    "lfm2-without-biases": ("lfm2", {"conv_bias": False, "block_auto_adjust_ff_dim": False, "intermediate_size": 160}),
+    "lfm2-long-convolution": ("lfm2", {"conv_L_cache": 7, "block_ffn_dim_multiplier": 1.3, "tie_word_embeddings": False}),
+    "lfm2-two-taps": ("lfm2", {"conv_L_cache": 2, "layer_types": ("full_attention", "conv", "conv", "conv", "conv", "full_attention")}),
+    "lfm2-moe": ("lfm2_moe", {}),
+    "lfm2-moe-without-bias": ("lfm2_moe", {"use_expert_bias": False, "norm_topk_prob": False, "num_dense_layers": 3}),
+    "lfm2-moe-packed": ("lfm2_moe", {}),
 }
 
 
@@ -57,8 +64,9 @@ def saved_by_transformers(target, folder, packs):
 def difference(name, arguments, folder):
     """The mean difference of log-probability, that of the worst row, and whether one row at a time gives the same bits."""
     model_type, changes = CASES[name]
-    shape = dataclasses.replace(targets.TargetShape(model_type), **changes)
-    target = targets.random_target(shape, arguments.seed)
+    shape_of, random_of = (lfm2.Lfm2Shape, lfm2.random_lfm2) if model_type in lfm2.ARCHITECTURES else (targets.TargetShape, targets.random_target)
+    shape = dataclasses.replace(shape_of(model_type), **changes)
+    target = random_of(shape, arguments.seed)
     tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()
     packs = name.endswith("packed")
     if arguments.transformers:

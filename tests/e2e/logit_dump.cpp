@@ -13,6 +13,7 @@
 #include <exception>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace paceline::test {
@@ -27,6 +28,8 @@ std::vector<float> logits_of(cpu_model& model, const std::vector<token_id>& toke
   paged.add_sequence(num_blocks * block_size);
   const auto kv = model.make_kv(num_blocks, block_size);
   const std::size_t vocabulary = model.get().info().vocab_size;
+  kv->make_states(2);
+  std::uint32_t num_passes = 0;
   std::vector<float> all(tokens.size() * vocabulary);
   for (std::uint32_t begin = 0; begin < end; begin += at_a_time) {
     auto rows = paged.chain_rows(0, begin, std::min(end, begin + at_a_time));
@@ -34,7 +37,12 @@ std::vector<float> logits_of(cpu_model& model, const std::vector<token_id>& toke
     std::vector<std::uint32_t> wanted(rows.size());
     std::iota(wanted.begin(), wanted.end(), 0U);
     const auto out = std::span(all).subspan(begin * vocabulary, rows.size() * vocabulary);
-    model.forward(paged.batch(rows), *kv, {wanted, out, {}});
+    auto batch = paged.batch(rows);
+    // Two slots, in turn: the state of the last pass and that of this one.
+    const auto before = begin == 0 ? std::nullopt : std::optional(state_slot{num_passes % 2});
+    const auto states = chain_states(rows.size(), before, state_slot{++num_passes % 2});
+    batch.states = states;
+    model.forward(batch, *kv, {wanted, out, {}});
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -131,5 +132,15 @@ class paged_sequences {
   std::vector<device::sequence_kv> sequences_;
   std::vector<kv_slot> paths_;
 };
+
+/// States of a pass over consecutive rows of one text, of which the last is kept.
+inline std::vector<device::row_state> chain_states(std::size_t num_rows, std::optional<state_slot> read,
+                                                   state_slot write) {
+  std::vector<device::row_state> states(num_rows);
+  for (std::size_t r = 0; r < num_rows; ++r) states[r].parent = static_cast<std::int32_t>(r) - 1;
+  states.front().read = read;
+  states.back().write = write;
+  return states;
+}
 
 } // namespace paceline::test

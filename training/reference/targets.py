@@ -166,16 +166,21 @@ class Target:
         return weights
 
     def save(self, directory, packs_experts=False):
-        """config.json, model.safetensors and a tokenizer.json in which token i is the word `t<i> `."""
+        """config.json, model.safetensors and tokenizer.json."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "config.json").write_text(json.dumps(config_of(self.shape), indent=1))
         save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
-        vocabulary = {f"t{token}\u0120": token for token in range(self.shape.vocab_size)}
-        (directory / "tokenizer.json").write_text(json.dumps({
-            "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-            "post_processor": None, "decoder": {"type": "ByteLevel"},
-            "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}))
+        save_tokenizer(directory, self.shape.vocab_size)
+
+
+def save_tokenizer(directory, vocab_size):
+    """A tokenizer.json in which token i is the word `t<i> `."""
+    vocabulary = {f"t{token}\u0120": token for token in range(vocab_size)}
+    (Path(directory) / "tokenizer.json").write_text(json.dumps({
+        "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "post_processor": None, "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}))
 
 
 def config_of(shape):

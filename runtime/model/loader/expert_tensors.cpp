@@ -20,15 +20,15 @@ constexpr expert_name gguf_names[] = {
     {"ffn_down_exps.weight", tensor_role::ffn_down_experts},
     {"ffn_gate_up_exps.weight", tensor_role::ffn_gate_experts, true},
 };
-constexpr std::string_view hf_prefix = "mlp.experts.";
+constexpr std::string_view hf_prefixes[] = {"mlp.experts.", "feed_forward.experts."};
 constexpr expert_name hf_names_of_all[] = {
     {"gate_up_proj", tensor_role::ffn_gate_experts, true},
     {"down_proj", tensor_role::ffn_down_experts},
 };
 constexpr expert_name hf_names_of_one[] = {
-    {"gate_proj.weight", tensor_role::ffn_gate_experts},
-    {"up_proj.weight", tensor_role::ffn_up_experts},
-    {"down_proj.weight", tensor_role::ffn_down_experts},
+    {"gate_proj.weight", tensor_role::ffn_gate_experts}, {"up_proj.weight", tensor_role::ffn_up_experts},
+    {"down_proj.weight", tensor_role::ffn_down_experts}, {"w1.weight", tensor_role::ffn_gate_experts}, // LFM2
+    {"w3.weight", tensor_role::ffn_up_experts},          {"w2.weight", tensor_role::ffn_down_experts},
 };
 
 std::optional<expert_part> find_name(std::string_view name, std::span<const expert_name> names) noexcept {
@@ -57,8 +57,9 @@ weight_view rows_of(const weight_view& all, std::uint64_t first, std::uint64_t n
 
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept {
   if (naming == tensor_naming::gguf) return find_name(name, gguf_names);
-  if (!name.starts_with(hf_prefix)) return std::nullopt;
-  name.remove_prefix(hf_prefix.size());
+  const auto* const prefix = std::ranges::find_if(hf_prefixes, [&](auto p) { return name.starts_with(p); });
+  if (prefix == std::end(hf_prefixes)) return std::nullopt;
+  name.remove_prefix(prefix->size());
   std::uint32_t expert = 0;
   const char* const last = name.data() + name.size();
   const auto [end, problem] = std::from_chars(name.data(), last, expert);

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace paceline::model {
 
@@ -60,6 +61,23 @@ class gguf_keys {
       if (values->as_uint(i) != first)
         return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
     return static_cast<std::uint32_t>(*first);
+  }
+
+  /// A required list of one number for each of `num_layers` layers.
+  std::vector<std::uint32_t> of_layers(std::string_view suffix, std::uint32_t num_layers) {
+    const auto values = keep(metadata_.find_numbers(key(suffix)));
+    if (!values || values->size() != num_layers)
+      return refuse(suffix, "must have one number for each of the " + std::to_string(num_layers) + " layers"),
+             std::vector<std::uint32_t>{};
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      const auto value = values->as_uint(i);
+      if (!value || *value > max_uint32)
+        return refuse(suffix, "must be whole numbers from 0 to " + std::to_string(max_uint32)),
+               std::vector<std::uint32_t>{};
+      numbers.push_back(static_cast<std::uint32_t>(*value));
+    }
+    return numbers;
   }
 
   /// Records that the key breaks `rule`, unless there is an error already.

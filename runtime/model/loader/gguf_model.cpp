@@ -1,6 +1,7 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
@@ -15,6 +16,10 @@ namespace paceline::model {
 namespace {
 
 constexpr std::uint64_t max_uint32 = gguf_keys::max_uint32;
+
+bool is_mixture(architecture arch) noexcept {
+  return arch == architecture::qwen3moe || arch == architecture::lfm2moe;
+}
 
 /// Describes a refused architecture if its name alone is not enough.
 std::string_view kind_of_refused(std::string_view name) noexcept {
@@ -37,21 +42,24 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
-  for (const auto arch : {architecture::llama, architecture::qwen2, architecture::qwen3,
-                          architecture::qwen3moe, architecture::gemma3})
+  for (const auto arch :
+       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::qwen3moe,
+        architecture::lfm2, architecture::lfm2moe, architecture::gemma3})
     if (*name == to_string(arch)) return arch;
   return metadata.key_error("general.architecture",
                             "is " + quote(*name) + std::string(kind_of_refused(*name)) +
-                                "; supported are llama, qwen2, qwen3, qwen3moe and gemma3",
+                                "; supported are llama, qwen2, qwen3, qwen3moe, lfm2, lfm2moe and gemma3",
                             errc::unsupported);
 }
 
 /// Refuses features of some files of a supported architecture that the forward pass does not have.
 void refuse_unsupported(gguf_keys& keys, const model_config& config) {
-  if (config.arch != architecture::qwen3moe && keys.uint_or("expert_count", 0) != 0)
-    keys.refuse("expert_count",
-                "says this is a mixture of experts, which is supported for architecture qwen3moe only",
-                errc::unsupported);
+  if (!is_mixture(config.arch) && keys.uint_or("expert_count", 0) != 0)
+    keys.refuse(
+        "expert_count",
+        "says this is a mixture of experts, which is supported for architectures qwen3moe and lfm2moe "
+        "only",
+        errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
                 errc::unsupported);
@@ -146,8 +154,12 @@ void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) 
   routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
   routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
   if (routing.scale == 0) routing.scale = 1; // converters write 0 for "none"
-  if (keys.uint_or("expert_gating_func", 1) != 1)
-    keys.refuse("expert_gating_func", "must be 1: the router of this architecture is a softmax",
+  const bool sigmoid = routing.gating == device::expert_gating::sigmoid;
+  const std::uint32_t gating = sigmoid ? 2 : 1;
+  if (keys.uint_or("expert_gating_func", gating) != gating)
+    keys.refuse("expert_gating_func",
+                "must be " + std::to_string(gating) + ": the router of this architecture is a " +
+                    (sigmoid ? "sigmoid" : "softmax"),
                 errc::unsupported);
   if (keys.uint_or("expert_group_count", 0) > 1)
     keys.refuse("expert_group_count", "must be at most 1: groups of experts are not of this architecture",
@@ -174,8 +186,9 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
   config.num_heads = keys.uniform("attention.head_count");
-  config.num_kv_heads =
-      keys.has("attention.head_count_kv") ? keys.uniform("attention.head_count_kv") : config.num_heads;
+  if (!is_lfm2(config.arch))
+    config.num_kv_heads =
+        keys.has("attention.head_count_kv") ? keys.uniform("attention.head_count_kv") : config.num_heads;
   config.ffn_size = keys.uniform("feed_forward_length");
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
@@ -207,8 +220,10 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
     return metadata.key_error(keys.key("block_count"), "is more than the file has tensors");
 
   const bool is_gemma = *arch == architecture::gemma3;
+  if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
   config.layout = *arch == architecture::llama ? rope_layout::interleaved : rope_layout::half_split;
-  config.qk_norm = is_gemma || *arch == architecture::qwen3 || *arch == architecture::qwen3moe;
+  config.qk_norm =
+      is_gemma || *arch == architecture::qwen3 || *arch == architecture::qwen3moe || is_lfm2(*arch);
   config.qkv_bias = *arch == architecture::qwen2 || file.find_tensor("blk.0.attn_q.bias") != nullptr;
   config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
@@ -217,7 +232,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
-  if (*arch == architecture::qwen3moe) read_experts(file, keys, config);
+  if (is_mixture(*arch)) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
   if (keys.failure()) return *keys.failure();
 

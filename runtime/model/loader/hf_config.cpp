@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <boost/json/array.hpp>
@@ -28,12 +29,14 @@ struct family {
   bool tied_by_default;
 };
 
-constexpr std::array<family, 6> families = {{
+constexpr std::array<family, 8> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false},
     {"mistral", architecture::llama, 8, 0, 1e4, false},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false},
     {"qwen3", architecture::qwen3, 32, 128, 1e4, false},
     {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false},
+    {"lfm2", architecture::lfm2, 8, 0, 1e6, true},
+    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true},
 }};
 
@@ -49,9 +52,11 @@ const family* read_family(const json_node& fields) {
   const auto type = fields["model_type"].string_or("");
   for (const auto& known : families)
     if (type == known.model_type) return &known;
-  fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-                                  "; supported are llama, mistral, qwen2, qwen3, qwen3_moe and gemma3_text",
-                              errc::unsupported);
+  fields["model_type"].refuse(
+      "is " + quote(type) + std::string(kind_of_refused(type, fields)) +
+          "; supported are llama, mistral, qwen2, qwen3, qwen3_moe, lfm2, lfm2_moe and "
+          "gemma3_text",
+      errc::unsupported);
   return nullptr;
 }
 
@@ -264,9 +269,11 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.tied_embeddings = fields["tie_word_embeddings"].flag_or(type->tied_by_default);
   config.qkv_bias = type->arch == architecture::qwen2 || attention_bias;
   config.attention_output_bias = type->arch != architecture::qwen2 && attention_bias;
-  config.qk_norm = is_gemma || type->arch == architecture::qwen3 || type->arch == architecture::qwen3moe;
+  config.qk_norm = is_gemma || type->arch == architecture::qwen3 || type->arch == architecture::qwen3moe ||
+                   is_lfm2(type->arch);
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   if (type->arch == architecture::qwen3moe) read_experts(fields, config);
+  if (is_lfm2(type->arch)) read_hf_lfm2(fields, config);
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
   if (is_gemma) {

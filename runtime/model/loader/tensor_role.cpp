@@ -38,11 +38,42 @@ constexpr std::array<role_names, num_tensor_roles> all_roles = {{
     {tensor_role::ffn_down, "ffn_down", "ffn_down.weight", "mlp.down_proj.weight"},
     {tensor_role::post_ffn_norm, "post_ffn_norm", "post_ffw_norm.weight",
      "post_feedforward_layernorm.weight"},
+    {tensor_role::conv_in, "conv_in", "shortconv.in_proj.weight", "conv.in_proj.weight"},
+    {tensor_role::conv_in_bias, "conv_in_bias", "shortconv.in_proj.bias", "conv.in_proj.bias"},
+    {tensor_role::conv_taps, "conv_taps", "shortconv.conv.weight", "conv.conv.weight"},
+    {tensor_role::conv_bias, "conv_bias", "shortconv.conv.bias", "conv.conv.bias"},
+    {tensor_role::conv_out, "conv_out", "shortconv.out_proj.weight", "conv.out_proj.weight"},
+    {tensor_role::conv_out_bias, "conv_out_bias", "shortconv.out_proj.bias", "conv.out_proj.bias"},
     {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {tensor_role::ffn_selection_bias, "ffn_selection_bias", "exp_probs_b.bias", "feed_forward.expert_bias"},
     {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
     {tensor_role::ffn_up_experts, "ffn_up_experts", "ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
     {tensor_role::ffn_down_experts, "ffn_down_experts", "ffn_down_exps.weight", "mlp.experts.down_proj"},
 }};
+
+/// Names of LFM2 that differ from those of the other families.
+constexpr role_names lfm2_roles[] = {
+    {tensor_role::output_norm, "", "token_embd_norm.weight", "model.embedding_norm.weight"},
+    {tensor_role::attention_norm, "", "attn_norm.weight", "operator_norm.weight"},
+    {tensor_role::q_norm, "", "attn_q_norm.weight", "self_attn.q_layernorm.weight"},
+    {tensor_role::k_norm, "", "attn_k_norm.weight", "self_attn.k_layernorm.weight"},
+    {tensor_role::attention_output, "", "attn_output.weight", "self_attn.out_proj.weight"},
+    {tensor_role::ffn_norm, "", "ffn_norm.weight", "ffn_norm.weight"},
+    {tensor_role::ffn_gate, "", "ffn_gate.weight", "feed_forward.w1.weight"},
+    {tensor_role::ffn_up, "", "ffn_up.weight", "feed_forward.w3.weight"},
+    {tensor_role::ffn_down, "", "ffn_down.weight", "feed_forward.w2.weight"},
+    {tensor_role::ffn_router, "", "ffn_gate_inp.weight", "feed_forward.gate.weight"},
+    {tensor_role::ffn_gate_experts, "", "ffn_gate_exps.weight", "feed_forward.experts.gate_up_proj"},
+    {tensor_role::ffn_up_experts, "", "ffn_up_exps.weight", "feed_forward.experts.gate_up_proj"},
+    {tensor_role::ffn_down_experts, "", "ffn_down_exps.weight", "feed_forward.experts.down_proj"},
+};
+
+const role_names& names_of(tensor_role role, architecture arch) noexcept {
+  if (arch == architecture::lfm2 || arch == architecture::lfm2moe)
+    for (const role_names& own : lfm2_roles)
+      if (own.role == role) return own;
+  return all_roles[static_cast<std::size_t>(role)];
+}
 
 } // namespace
 
@@ -63,6 +94,8 @@ bool is_matrix_role(tensor_role role) noexcept {
   case tensor_role::ffn_gate:
   case tensor_role::ffn_up:
   case tensor_role::ffn_down:
+  case tensor_role::conv_in:
+  case tensor_role::conv_out:
   case tensor_role::ffn_router:
   case tensor_role::ffn_gate_experts:
   case tensor_role::ffn_up_experts:
@@ -88,9 +121,30 @@ bool is_norm_role(tensor_role role) noexcept {
   }
 }
 
+/// Roles that only layers with attention have.
+static bool is_attention_role(tensor_role role) noexcept {
+  switch (role) {
+  case tensor_role::q:
+  case tensor_role::k:
+  case tensor_role::v:
+  case tensor_role::q_bias:
+  case tensor_role::k_bias:
+  case tensor_role::v_bias:
+  case tensor_role::q_norm:
+  case tensor_role::k_norm:
+  case tensor_role::attention_output:
+  case tensor_role::attention_output_bias:
+    return true;
+  default:
+    return false;
+  }
+}
+
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
   const tensor_shape none;
   const bool has_experts = is_layer_role(role) && config.has_experts(layer);
+  if (is_attention_role(role) && !config.has_attention(layer)) return none;
+  const bool convolves = is_layer_role(role) && config.kind_of(layer) == layer_kind::short_conv;
   const tensor_shape hidden{1, config.hidden_size};
   switch (role) {
   case tensor_role::token_embedding:
@@ -126,6 +180,20 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
     return has_experts ? none : tensor_shape{config.ffn_size, config.hidden_size};
   case tensor_role::ffn_down:
     return has_experts ? none : tensor_shape{config.hidden_size, config.ffn_size};
+  case tensor_role::conv_in:
+    return convolves ? tensor_shape{3 * std::uint64_t{config.hidden_size}, config.hidden_size} : none;
+  case tensor_role::conv_in_bias:
+    return convolves && config.conv.bias ? tensor_shape{1, 3 * std::uint64_t{config.hidden_size}} : none;
+  case tensor_role::conv_taps:
+    return convolves ? tensor_shape{config.hidden_size, config.conv.num_taps} : none;
+  case tensor_role::conv_bias:
+  case tensor_role::conv_out_bias:
+    return convolves && config.conv.bias ? hidden : none;
+  case tensor_role::conv_out:
+    return convolves ? tensor_shape{config.hidden_size, config.hidden_size} : none;
+  case tensor_role::ffn_selection_bias:
+    return has_experts && config.experts.selection_bias ? tensor_shape{1, config.experts.routing.num_experts}
+                                                        : none;
   case tensor_role::ffn_router:
     return has_experts ? tensor_shape{config.experts.routing.num_experts, config.hidden_size} : none;
   case tensor_role::ffn_gate_experts:
@@ -138,10 +206,12 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
 }
 
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept {
-  const role_names& names = all_roles[static_cast<std::size_t>(role)];
+  const role_names& names = names_of(role, config.arch);
   if (naming == tensor_naming::gguf) return names.gguf;
   // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
-  if (role == tensor_role::ffn_norm && !config.post_norms) return "post_attention_layernorm.weight";
+  const bool named_so =
+      names.hugging_face == all_roles[static_cast<std::size_t>(tensor_role::ffn_norm)].hugging_face;
+  if (named_so && !config.post_norms) return "post_attention_layernorm.weight";
   return names.hugging_face;
 }
 

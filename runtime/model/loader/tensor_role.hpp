@@ -33,13 +33,21 @@ enum class tensor_role : std::uint8_t {
   ffn_up,                ///< [ffn_size][hidden_size]
   ffn_down,              ///< [hidden_size][ffn_size]
   post_ffn_norm,         ///< [hidden_size], with config.post_norms
+  // In place of q, k, v and attention_output in layers with a short convolution:
+  conv_in,       ///< [3 * hidden_size][hidden_size]
+  conv_in_bias,  ///< [3 * hidden_size], with config.conv.bias
+  conv_taps,     ///< [hidden_size][num_taps]; transposed when it is read
+  conv_bias,     ///< [hidden_size], with config.conv.bias
+  conv_out,      ///< [hidden_size][hidden_size]
+  conv_out_bias, ///< [hidden_size], with config.conv.bias
   // In place of ffn_gate, ffn_up and ffn_down in layers with experts:
-  ffn_router,       ///< [num_experts][hidden_size], of a floating-point type
-  ffn_gate_experts, ///< num_experts times [experts.ffn_size][hidden_size]
-  ffn_up_experts,   ///< likewise
-  ffn_down_experts, ///< num_experts times [hidden_size][experts.ffn_size]
+  ffn_router,         ///< [num_experts][hidden_size], of a floating-point type
+  ffn_selection_bias, ///< [num_experts], with config.experts.selection_bias
+  ffn_gate_experts,   ///< num_experts times [experts.ffn_size][hidden_size]
+  ffn_up_experts,     ///< likewise
+  ffn_down_experts,   ///< num_experts times [hidden_size][experts.ffn_size]
 };
-inline constexpr std::size_t num_tensor_roles = 24;
+inline constexpr std::size_t num_tensor_roles = 31;
 inline constexpr std::size_t num_expert_roles = 3;
 
 std::string_view to_string(tensor_role role) noexcept;

@@ -88,6 +88,16 @@ bool is_float_type(tensor_type type) noexcept {
   return type == tensor_type::f32 || type == tensor_type::f16 || type == tensor_type::bf16;
 }
 
+/// The fewest tensors that can hold a layer's weights.
+std::size_t num_tensors(const model_config& config, std::uint32_t layer) noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+    const auto role = static_cast<tensor_role>(i);
+    if (is_layer_role(role) && shape_of(config, role, layer).rows != 0) ++count;
+  }
+  return config.has_experts(layer) ? count - 1 : count; // one tensor may have gate and up of experts
+}
+
 } // namespace
 
 /// Assigns a file's tensors to roles.
@@ -114,7 +124,8 @@ class weights_builder {
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
     if (parsed->experts) return add_experts(*parsed, tensor);
-    if (tensor.num_matrices != 1)
+    // Hugging Face stores the taps of a convolution as one matrix of one row for each channel.
+    if (tensor.num_matrices != 1 && parsed->role != tensor_role::conv_taps)
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
     const auto [rows, cols] = shape_of(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
@@ -193,7 +204,7 @@ class weights_builder {
     return table[static_cast<std::size_t>(role)];
   }
 
-  /// Converts a vector to aligned F32, and a norm to a plain factor.
+  /// Converts a vector to aligned F32, and a norm to a plain factor. Transposes the taps of a convolution.
   expected<void> convert_vector(tensor_role role, weight_view& view) {
     auto& tensor = view.tensor;
     if (!is_float_type(tensor.type))
@@ -203,12 +214,15 @@ class weights_builder {
     const bool add_one =
         naming_ == tensor_naming::hugging_face && config_.arch == architecture::gemma3 && is_norm_role(role);
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
-    if (tensor.type == tensor_type::f32 && aligned && !add_one) return {};
-    auto floats = std::make_unique<float[]>(tensor.num_cols);
-    for (std::size_t i = 0; i < tensor.num_cols; ++i)
-      floats[i] = load_float(tensor.bytes.data(), tensor.type, i) + (add_one ? 1.0F : 0.0F);
+    const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
+    if (tensor.type == tensor_type::f32 && aligned && !add_one && rows == 1) return {};
+    auto floats = std::make_unique<float[]>(rows * cols);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < cols; ++c) // transposed: taps first, then channels
+        floats[c * rows + r] =
+            load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
     tensor.type = tensor_type::f32;
-    tensor.bytes = std::as_bytes(std::span(floats.get(), tensor.num_cols));
+    tensor.bytes = std::as_bytes(std::span(floats.get(), rows * cols));
     source_.converted_.push_back(std::move(floats));
     return {};
   }
@@ -225,16 +239,12 @@ expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
                                               std::vector<std::shared_ptr<const partial_file>> files) {
-  // The tables below have as many layers as the file lists tensors for. Experts may share a tensor.
-  std::size_t per_layer = 0;
-  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
-    const auto role = static_cast<tensor_role>(i);
-    if (is_layer_role(role) && shape_of(config, role, 0).rows != 0) ++per_layer;
-  }
-  if (config.has_experts(0)) --per_layer; // one tensor may have gate and up
-  if (tensors.size() / per_layer < config.num_layers)
+  // The tables below have as many layers as the file lists tensors for.
+  std::size_t needed = 0;
+  for (std::uint32_t layer = 0; layer < config.num_layers; ++layer) needed += num_tensors(config, layer);
+  if (tensors.size() < needed)
     return error(errc::invalid_file, std::string(file) + ": a model of " + std::to_string(config.num_layers) +
-                                         " layers needs " + std::to_string(config.num_layers * per_layer) +
+                                         " layers needs " + std::to_string(needed) +
                                          " tensors in them, the file has " + std::to_string(tensors.size()));
   weights_builder builder(config, naming, file, std::move(files));
   for (const auto& tensor : tensors)

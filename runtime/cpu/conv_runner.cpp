@@ -1,0 +1,89 @@
+#include "runtime/cpu/conv_runner.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace paceline::cpu {
+namespace {
+
+/// Below this number of products a convolution runs on the caller alone: some microseconds of work.
+constexpr std::size_t products_worth_sharing = 32768;
+/// Channels computed at a time, so that a row's inputs stay in the first cache.
+constexpr std::uint32_t channels_at_once = 256;
+
+} // namespace
+
+void conv_runner::run(const device::short_conv_args& args) {
+  const auto num_rows = static_cast<std::uint32_t>(args.rows.size());
+  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
+                 "short_conv: " + std::to_string(args.num_taps) + " taps");
+  PACELINE_CHECK(args.states.slot_stride >= std::size_t{args.num_taps - 1} * args.width,
+                 "short_conv: a slot does not hold the inputs of a convolution");
+  find_inputs(args);
+  const std::uint32_t num_parts = (args.width + channels_at_once - 1) / channels_at_once;
+  const auto part = [&](std::uint32_t p) {
+    const std::uint32_t begin = p * channels_at_once;
+    convolve(args, {begin, std::min(begin + channels_at_once, args.width)});
+  };
+  if (std::size_t{num_rows} * args.width * args.num_taps < products_worth_sharing) {
+    for (std::uint32_t p = 0; p < num_parts; ++p) part(p);
+    return;
+  }
+  team_.parallel_for(num_parts, [&](std::uint32_t p, std::uint32_t) { part(p); });
+}
+
+/// Follows the parents of each row, and then the inputs in the slot of the first one.
+void conv_runner::find_inputs(const device::short_conv_args& args) {
+  const std::uint32_t num_taps = args.num_taps;
+  inputs_.assign(args.rows.size() * num_taps, nullptr);
+  const auto z_of = [&](std::size_t row) {
+    return args.x + row * args.x_stride + 2 * std::size_t{args.width};
+  };
+  for (std::size_t r = 0; r < args.rows.size(); ++r) {
+    const float** const inputs = inputs_.data() + r * num_taps;
+    const device::row_state& row = args.rows[r];
+    inputs[num_taps - 1] = z_of(r);
+    if (row.parent >= 0) { // the parent's inputs, one place on
+      const float* const* const parents = inputs_.data() + static_cast<std::size_t>(row.parent) * num_taps;
+      std::copy_n(parents + 1, num_taps - 1, inputs);
+    } else if (row.read) {
+      const float* const slot = args.states.values + row.read->value * args.states.slot_stride;
+      for (std::uint32_t k = 0; k + 1 < num_taps; ++k) inputs[k] = slot + std::size_t{k} * args.width;
+    }
+  }
+}
+
+void conv_runner::convolve(const device::short_conv_args& args, row_range channels) const {
+  std::array<float, channels_at_once> sum;
+  const std::uint32_t begin = channels.begin, count = channels.end - channels.begin, width = args.width;
+  for (std::size_t r = 0; r < args.rows.size(); ++r) {
+    float* const b = args.x + r * args.x_stride + begin;
+    const float* const c = b + width;
+    float* const z = b + 2 * std::size_t{width};
+    for (std::uint32_t i = 0; i < count; ++i) z[i] = b[i] * z[i];
+    const float* const* const inputs = inputs_.data() + r * args.num_taps;
+    sum.fill(0);
+    for (std::uint32_t tap = 0; tap < args.num_taps; ++tap) {
+      if (inputs[tap] == nullptr) continue; // adds zeros
+      const float* const weights = args.weights + std::size_t{tap} * width + begin;
+      const float* const input = inputs[tap] + begin;
+      for (std::uint32_t i = 0; i < count; ++i) sum[i] += weights[i] * input[i];
+    }
+    if (args.bias != nullptr)
+      for (std::uint32_t i = 0; i < count; ++i) sum[i] += args.bias[begin + i];
+    for (std::uint32_t i = 0; i < count; ++i) b[i] = c[i] * sum[i];
+    if (!args.rows[r].write) continue;
+    float* const slot = args.states.values + args.rows[r].write->value * args.states.slot_stride;
+    for (std::uint32_t k = 0; k + 1 < args.num_taps; ++k) {
+      float* const to = slot + std::size_t{k} * width + begin;
+      if (const float* const input = inputs[k + 1])
+        std::copy_n(input + begin, count, to);
+      else
+        std::fill_n(to, count, 0.0F);
+    }
+  }
+}
+
+} // namespace paceline::cpu

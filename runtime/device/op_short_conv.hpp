@@ -1,0 +1,49 @@
+#pragma once
+
+#include "runtime/device/row_batch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace paceline::device {
+
+/// Largest number of inputs of a convolution, the row's own included.
+inline constexpr std::uint32_t most_conv_taps = 16;
+
+/// The inputs of a convolution in the slots of a state: the last num_taps - 1 before the next row.
+struct conv_states {
+  float* values = nullptr;     ///< device memory: slot s has [num_taps - 1][width] at s * slot_stride,
+                               ///< oldest first
+  std::size_t slot_stride = 0; ///< floats from one slot to the next
+  std::uint32_t num_slots = 0;
+};
+
+/// A gated short convolution in place of attention. The columns of a row x are [B | C | u], each `width`
+/// wide. Of each row and channel c:
+///
+///     z = B[c] * u[c]
+///     y = sum over j = 0 .. num_taps - 1 of weights[j][c] * z_j   (+ bias[c], added last)
+///     out[c] = C[c] * y
+///
+/// where z_j is the z of the row that is num_taps - 1 - j rows before it in its text, 0 before the text's
+/// first row. The sum begins with 0 and adds the terms in order; every operation is rounded
+/// to float32. So a row's result has the same bits whatever the other rows are.
+///
+/// The z of earlier rows come from rows of this pass, as far as `rows[r].parent` leads, and before that from
+/// the slot `read`. A row with a slot `write` leaves there its own z and the num_taps - 2 before it.
+///
+/// Source: LFM2 (Liquid AI, 2025), transformers' `Lfm2ShortConv`.
+struct short_conv_args {
+  std::span<const row_state> rows; ///< host memory, [num_rows]; parents come before their children
+  /// [num_rows][3 * width], rows `x_stride` values apart; z overwrites u, and `out` overwrites B.
+  float* x = nullptr;
+  std::size_t x_stride = 0;
+  std::uint32_t width = 0;
+  std::uint32_t num_taps = 0;     ///< 2 to most_conv_taps
+  const float* weights = nullptr; ///< device memory, [num_taps][width]
+  const float* bias = nullptr;    ///< device memory, [width]; null: none
+  conv_states states;
+};
+
+} // namespace paceline::device

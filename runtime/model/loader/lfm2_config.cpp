@@ -1,0 +1,98 @@
+#include "runtime/model/loader/lfm2_config.hpp"
+
+#include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/gguf_keys.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace paceline::model {
+namespace {
+
+constexpr float divisor_epsilon = 1e-6F; ///< of the weights of selected experts
+
+/// The feed-forward size that `Lfm2MLP` derives from the config's.
+std::uint32_t adjusted_ffn_size(const json_node& fields, std::uint32_t size) {
+  if (!fields["block_auto_adjust_ff_dim"].flag_or(true)) return size;
+  double adjusted = std::floor(2.0 * size / 3.0);
+  if (fields["block_ffn_dim_multiplier"].is_null()) return static_cast<std::uint32_t>(adjusted);
+  adjusted = std::floor(fields["block_ffn_dim_multiplier"].setting_or(1) * adjusted);
+  const auto multiple = fields["block_multiple_of"].uint_or(256);
+  if (multiple == 0) return fields["block_multiple_of"].refuse("must be at least 1"), 0;
+  adjusted = multiple * std::ceil(adjusted / multiple);
+  if (!(adjusted >= 1 && adjusted <= 1U << 22))
+    return fields["block_ffn_dim_multiplier"].refuse("makes the feed-forward size " +
+                                                     std::to_string(adjusted)),
+           0;
+  return static_cast<std::uint32_t>(adjusted);
+}
+
+void read_layer_types(const json_node& types, model_config& config) {
+  types.require_array();
+  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
+  for (std::uint32_t i = 0; i < config.num_layers; ++i) {
+    const std::string name = types[i].is_string() ? types[i].string() : "";
+    if (name != "conv" && name != "full_attention")
+      return types.refuse("must hold 'conv' and 'full_attention' only", errc::unsupported);
+    config.layer_kinds.push_back(name == "conv" ? layer_kind::short_conv : layer_kind::attention);
+  }
+}
+
+/// "full_attn_idxs" lists the layers with attention; without it all have attention.
+void read_attention_layers(const json_node& numbers, model_config& config) {
+  config.layer_kinds.assign(config.num_layers, numbers ? layer_kind::short_conv : layer_kind::attention);
+  if (!numbers) return;
+  numbers.require_array();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::uint32_t layer = numbers[i].uint();
+    if (layer >= config.num_layers) return numbers.refuse("must hold numbers of layers");
+    config.layer_kinds[layer] = layer_kind::attention;
+  }
+}
+
+void read_experts(const json_node& fields, model_config& config) {
+  device::expert_routing& routing = config.experts.routing;
+  routing.num_experts = fields["num_experts"].uint_or(32);
+  routing.num_used = fields["num_experts_per_tok"].uint_or(4);
+  routing.gating = device::expert_gating::sigmoid;
+  routing.normalised = fields["norm_topk_prob"].flag_or(true);
+  routing.divisor_epsilon = divisor_epsilon;
+  routing.scale = static_cast<float>(fields["routed_scaling_factor"].setting_or(1));
+  config.experts.selection_bias = fields["use_expert_bias"].flag_or(true);
+  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(1792);
+  const auto num_dense = fields["num_dense_layers"].uint_or(2);
+  for (std::uint32_t l = 0; l < config.num_layers; ++l) config.experts.layers.push_back(l >= num_dense);
+}
+
+} // namespace
+
+void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
+  config.conv.num_taps = keys.uint("shortconv.l_cache");
+  for (const std::uint32_t num : keys.of_layers("attention.head_count_kv", config.num_layers)) {
+    config.layer_kinds.push_back(num == 0 ? layer_kind::short_conv : layer_kind::attention);
+    if (num == 0) continue;
+    if (config.num_kv_heads != 0 && config.num_kv_heads != num)
+      keys.refuse("attention.head_count_kv", "differs between layers with attention, which is not supported",
+                  errc::unsupported);
+    config.num_kv_heads = num;
+  }
+  if (config.arch != architecture::lfm2moe) return;
+  config.experts.routing.gating = device::expert_gating::sigmoid;
+  config.experts.routing.divisor_epsilon = divisor_epsilon;
+  config.experts.selection_bias = true;
+}
+
+void read_hf_lfm2(const json_node& fields, model_config& config) {
+  config.conv.num_taps = fields["conv_L_cache"].uint_or(3);
+  config.conv.bias = fields["conv_bias"].flag_or(false);
+  config.norm_epsilon = static_cast<float>(fields["norm_eps"].setting_or(1e-5));
+  config.tied_embeddings = fields["tie_embedding"].flag_or(fields["tie_word_embeddings"].flag_or(true));
+  if (const json_node types = fields["layer_types"])
+    read_layer_types(types, config);
+  else
+    read_attention_layers(fields["full_attn_idxs"], config);
+  if (config.arch == architecture::lfm2moe) return read_experts(fields, config);
+  config.ffn_size = adjusted_ffn_size(fields, fields["block_ff_dim"].uint_or(config.ffn_size));
+}
+
+} // namespace paceline::model

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "runtime/model/model_config.hpp"
+
+namespace paceline {
+class json_node;
+}
+
+namespace paceline::model {
+
+class gguf_keys;
+
+/// What LFM2's files say of its layers: which have attention and which a short convolution, the feed-forward
+/// size, and the experts of lfm2moe. They set these fields of a config whose sizes are known; errors are kept
+/// by the reader.
+///
+/// Source: transformers' `Lfm2Config` and `Lfm2MoeConfig`; llama.cpp's keys of architecture lfm2.
+constexpr bool is_lfm2(architecture arch) noexcept {
+  return arch == architecture::lfm2 || arch == architecture::lfm2moe;
+}
+void read_gguf_lfm2(gguf_keys& keys, model_config& config);
+void read_hf_lfm2(const json_node& fields, model_config& config);
+
+} // namespace paceline::model

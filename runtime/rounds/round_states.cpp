@@ -1,0 +1,103 @@
+#include "runtime/base/check.hpp"
+#include "runtime/rounds/round_runner.hpp"
+
+#include <algorithm>
+#include <map>
+
+// The recurrent states of a round's rows: which row continues which, where they are kept, and which of them
+// is the request's afterwards.
+
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
+
+/// Whether the state of the first `length` tokens is worth keeping for other requests: at regular places, and
+/// behind the last whole block of the prompt, where the next turn of a conversation begins.
+bool round_runner::is_snapshot_place(const batch_part& part, std::uint32_t length) const {
+  const auto block = resources_.kv->block_size();
+  const auto last_block = (part.item->request.terms->prompt_length() - 1) / block * block;
+  return length > 0 && (length % resources_.state_interval == 0 || length == last_block);
+}
+
+/// The last row leaves a state. Rows before it leave one that shall be kept, as far as there are slots.
+void round_runner::add_context_states(batch_part& part) {
+  auto& slots = part.item->request.progress->states();
+  part.states.of_context.clear();
+  std::uint32_t num_kept = 0;
+  for (std::uint32_t i = 0; i < part.num_context; ++i) {
+    device::row_state state;
+    if (i == 0)
+      state.read = slots.current();
+    else
+      state.parent = static_cast<std::int32_t>(states_.size()) - 1;
+    const bool last = i + 1 == part.num_context;
+    if (last || (num_kept < slots.num_spare() && is_snapshot_place(part, part.context_begin + i + 1))) {
+      state.write = slots.next();
+      num_kept += last ? 0 : 1;
+    }
+    states_.push_back(state);
+    part.states.of_context.push_back(state.write);
+  }
+}
+
+void round_runner::add_node_states(batch_part& part) {
+  const auto last = static_cast<std::int32_t>(part.first_row + part.num_context) - 1;
+  for (const auto parent : part.draft.tree.parents()) {
+    const auto slot = part.item->request.progress->states().next();
+    states_.push_back({last + 1 + parent, std::nullopt, slot}); // the root, -1, is the last context row
+    part.states.of_nodes.push_back(slot);
+  }
+}
+
+/// Nothing follows a probe in a later pass.
+void round_runner::add_probe_states(const batch_part& part) {
+  const auto last = static_cast<std::int32_t>(part.first_row + part.num_context) - 1;
+  for (const auto& probe : part.draft.probes)
+    states_.push_back({last + 1 + probe.parent, std::nullopt, std::nullopt});
+}
+
+void round_runner::add_beam_states(batch_part& part, std::span<const beam_search::row> rows) {
+  auto& beams = *part.beams;
+  auto& slots = part.item->request.progress->states();
+  std::map<std::uint32_t, std::int32_t> row_of; // by node
+  for (const auto& row : rows) {
+    device::row_state state;
+    const auto parent = beams.parent_of(row.node);
+    if (const auto found = row_of.find(parent); found != row_of.end())
+      state.parent = found->second;
+    else
+      state.read = parent == beam_search::root ? slots.current() : beams.state_of(parent);
+    PACELINE_CHECK(state.parent >= 0 || state.read, "a hypothesis without the state before it");
+    state.write = slots.next();
+    beams.set_state(row.node, *state.write);
+    row_of.emplace(row.node, static_cast<std::int32_t>(states_.size()));
+    states_.push_back(state);
+  }
+}
+
+/// The state of the last row whose token is part of the text becomes the request's.
+void round_runner::settle_states(const batch_part& part, std::span<const std::int32_t> accepted_path,
+                                 item_result& done) {
+  auto& progress = *part.item->request.progress;
+  auto& slots = progress.states();
+  const auto keep = [&](std::uint32_t length, state_slot slot) {
+    if (length > progress.kv_length() || slots.num_spare() == 0 || !is_snapshot_place(part, length)) return;
+    slots.keep(slot);
+    done.snapshots.push_back({length, slot});
+  };
+  std::optional<state_slot> newest;
+  auto length = part.context_begin;
+  for (const auto& slot : part.states.of_context) {
+    ++length;
+    if (slot) keep(length, *slot);
+    if (slot) newest = slot;
+  }
+  for (const auto node : accepted_path) {
+    newest = part.states.of_nodes[static_cast<std::size_t>(node)];
+    keep(++length, *newest);
+  }
+  if (newest) slots.commit(*newest);
+  if (part.beams) slots.hold(part.beams->needed_states());
+}
+
+} // namespace paceline::rounds
