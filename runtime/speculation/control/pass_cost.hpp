@@ -33,8 +33,8 @@ class pass_cost {
 
   /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// Whether the cost of so many rows was measured, at load or by one of the last few thousand passes. True
-  /// beyond `max_rows`.
+  /// True if the cost of a pass over `rows` rows was measured, at load or by one of the last few thousand
+  /// passes, and for more than `max_rows` rows.
   bool known(std::uint32_t rows) const noexcept;
   /// Nanoseconds expected of a pass over `rows` rows; 0 before the first one was observed.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }
