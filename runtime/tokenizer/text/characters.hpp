@@ -2,7 +2,7 @@
 
 namespace paceline::tokenizer {
 
-/// Unicode properties of one code point, as defined for patterns of tokenizer files.
+/// Unicode properties of one code point, as patterns of tokenizer files use them.
 bool is_number(char32_t code_point) noexcept;        ///< \p{N}
 bool is_decimal_digit(char32_t code_point) noexcept; ///< \p{Nd}
 bool is_mark(char32_t code_point) noexcept;          ///< \p{M}
