@@ -30,7 +30,7 @@ inline constexpr std::uint32_t prefetch_bytes = 4096;
 ///
 /// Byte 4 * row + c of a line belongs to columns 4 * g + c of the block, for one or more g in 0..7:
 ///
-///     8 bits line g: code as int8, without the offset
+///     8 bits     line g: code as int8, without the offset
 ///     4, 5, 6    line g % 4: bits 0-3 in the low nibble for g < 4, in the high one for g >= 4
 ///     2, 3       line g / 4: bits 0-1 at bit 2 * (g % 4)
 ///     5, 3       one line more: the top bit at bit g
