@@ -138,7 +138,8 @@ struct beam_params {
 /// Why a request ended.
 enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error };
 
-/// One generation with all defaults resolved.
+/// One generation with all defaults resolved. It does not change after `engine::submit`, so any thread may
+/// read it.
 struct generation_request {
   std::string model = {};            ///< configured name
   shared_list<token_id> prompt = {}; ///< at least one token

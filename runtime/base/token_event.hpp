@@ -94,7 +94,7 @@ struct round_trace {
   /// When the draft was made, as measured by its drafter. For a draft made in advance this overlaps the
   /// previous round.
   std::optional<work_span> drafted = {};
-  /// committed by the round: the accepted tokens and the recovered or bonus token
+  /// Committed by the round: the accepted tokens and the recovered or bonus token.
   std::vector<token_id> tokens = {};
 };
 
@@ -121,9 +121,9 @@ struct token_event {
   std::vector<beam_hypothesis>
       hypotheses; ///< for a beam search, in the final event, best first; `tokens` are those of the first
   finish_reason finish = finish_reason::none;
-  /// with finish_reason::stop: the stop string that ended the output; empty: a token ended it
+  /// With finish_reason::stop: the stop string that ended the output; empty: a token ended it.
   std::string stop_string;
-  /// end of the round that committed `tokens`; unset in final events that did not come from a round
+  /// End of the round that committed `tokens`; unset in final events that did not come from a round.
   time_point committed_at;
   std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event

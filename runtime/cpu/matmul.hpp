@@ -62,7 +62,7 @@ class matmul_runner {
   thread_team& team_;
   const matmul_kernels& kernels_;
   std::uint32_t num_cols_ = 0;
-  /// rows that a kernel multiplies for one row of x if the weights are quantised: 1 or 2
+  /// Rows that a kernel multiplies for one row of x if the weights are quantised: 1 or 2.
   std::uint32_t planes_ = 1;
   std::vector<product> products_;
   std::vector<chunk> chunks_;

@@ -17,10 +17,10 @@ inline constexpr std::uint32_t max_chain_levels = max_draft_nodes;
 /// A row of one step.
 struct chain_row {
   batch_entry
-      /// without a path; a negative token stands for the token that the row with the same index chose in the
-      /// previous step
+      /// Without a path; a negative token stands for the token that the row with the same index chose in the
+      /// previous step.
       entry;
-  /// level of the draft token that the row chooses, from 0; -1: its choice is not used
+  /// Level of the draft token that the row chooses, from 0; -1: its choice is not used.
   std::int32_t level = -1;
 };
 

@@ -43,7 +43,7 @@ struct token_choice {
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  /// tokens with probability 0 in rows less than `num_removing` levels below the root
+  /// Tokens with probability 0 in rows less than `num_removing` levels below the root.
   std::span<const token_id> removed;
   std::uint32_t num_removing = 0;
 
@@ -68,17 +68,17 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 /// branches of all of them; among equally deep nodes `place` is the first one below the first accepted
 /// parent. This is rule `coupled` (speculation::verify_coupled). A row's choice equals that of
 /// sampling::pipeline::choose for the same settings, to the bit:
-/// - of the logits x, in float32: x + bias; then, for tokens of `counts` or of the row's path from the root,
-/// x /
-///   repetition_penalty if x > 0, else x * repetition_penalty; less frequency_penalty * n + presence_penalty
-///   where n, the occurrences in output and path, is not 0; removed tokens -infinity;
-/// - at temperature 0 the largest, NaN never, ties to the lowest id;
-/// - else, with +infinity as the largest finite number and NaN as -infinity, the score (x - largest) /
-///   temperature. With top_k the first top_k tokens by falling score, ties to the lowest id, -infinity never;
-///   with top_p < 1 of these the shortest leading run that weighs no less than double(top_p) * total, a
-///   weight being portable_exp(score) and both sums in double, one weight after another in that order. Then,
-///   of what is not below min_score, the largest double(score) + noise (runtime/base/philox.hpp, purpose
-///   `target`, at position + level), ties to the lowest id.
+/// - The logits are changed in float32: x + bias. Tokens of `counts`, and of the row's path from the root: x
+///   / repetition_penalty if x > 0, else x * repetition_penalty. Tokens with n > 0 occurrences in output and
+///   path: x - (frequency_penalty * n + presence_penalty). Removed tokens: -infinity.
+/// - At temperature 0 the token with the largest logit is chosen; NaN never; ties go to the lowest id.
+/// - At other temperatures +infinity counts as the largest finite number and NaN as -infinity, and a token
+///   has the score (x - largest) / temperature. With top_k the first top_k tokens by falling score remain;
+///   ties go to the lowest id; -infinity never remains. With top_p < 1 the shortest leading run of these
+///   remains whose weight is at least double(top_p) * total. A weight is portable_exp(score); both sums are
+///   in double, one weight after another in this order. Tokens below min_score are removed. Of the rest, the
+///   token with the largest double(score) + noise is chosen (runtime/base/philox.hpp, purpose `target`, at
+///   position + level); ties go to the lowest id.
 ///
 /// Leaves `logits` in an unspecified state. The results are at `out` after the next `ops::deliver`; before
 /// that the op's return value points to them in device memory.

@@ -12,7 +12,7 @@ namespace paceline::device {
 struct drafted_cells {
   std::uint32_t choice = 0;   ///< index of its result in `kv_commit_args::chosen`
   std::uint32_t sequence = 0; ///< index into `row_batch::sequences`
-  kv_slot base;               ///< slot number = base length, the slot to which the path's first cell is moved
+  kv_slot base;               ///< slot with the number base length: the target of the path's first cell
   std::span<const std::int32_t> parents; ///< for each node, at most max_draft_nodes, an earlier node or -1
 };
 

@@ -28,8 +28,8 @@ enum class stream_priority : std::uint8_t { normal, low };
 
 /// The owner of a stream's work: a model with its drafters. A device that computes one program at a time
 /// divides its time evenly between the tenants that have work (runtime/device/turn_order.hpp); priorities
-/// order the streams of one tenant. The default is tenant 0. It has no effect on devices whose hardware takes
-/// work of several streams at the same time (GPUs).
+/// order the streams of one tenant. The default is tenant 0. Tenants have no effect on devices whose hardware
+/// takes work of several streams at the same time (GPUs).
 using tenant_id = strong_id<struct tenant_id_tag, std::uint32_t>;
 
 struct stream_options {
@@ -63,8 +63,8 @@ class stream {
   /// Name for traces ("target", "draft:small").
   virtual const std::string& name() const noexcept = 0;
 
-  /// Number of completed submissions. KV blocks are freed when it shows that no submission reads them any
-  /// more. It never decreases. A submission is counted just before its fence passes.
+  /// Number of completed submissions. A KV block is freed when this number shows that no submission reads the
+  /// block any more. The number never decreases. A submission is counted just before its fence passes.
   virtual std::uint64_t completed() const noexcept = 0;
   /// Number of submissions so far; the next one completes as number `submitted() + 1`.
   virtual std::uint64_t submitted() const noexcept = 0;

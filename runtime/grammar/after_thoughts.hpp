@@ -11,7 +11,7 @@ namespace paceline::grammar {
 
 /// The tokens by which a reasoning model separates its thoughts from its answer.
 struct thought_tokens {
-  /// first token of an output that has thoughts; nullopt: the prompt has opened the thoughts
+  /// First token of an output that has thoughts; nullopt: the prompt has opened the thoughts.
   std::optional<token_id> open;
   token_id close;                ///< ends the thoughts; the answer follows it
   std::vector<token_id> end_ids; ///< tokens that end an output; they are not allowed within thoughts

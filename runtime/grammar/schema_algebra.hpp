@@ -40,8 +40,8 @@ class schema_algebra {
   bool is_excluded(const conjunction& schemas, const boost::json::value& value);
   /// The values of `types` that `schemas` exclude in this way.
   std::vector<const boost::json::value*> excluded_values(const conjunction& schemas, type_set types);
-  /// A schema that exactly the values obey which do not obey `schema`; nullptr if this code cannot construct
-  /// it.
+  /// A schema that a value obeys if and only if it does not obey `schema`; nullptr if this code cannot
+  /// construct it.
   schema_ptr opposite_of(schema_ptr schema);
 
   schema_document& document() noexcept { return document_; }
@@ -88,8 +88,8 @@ class schema_algebra {
   /// True if certainly no value obeys all of `schemas` and `more`; false if in doubt.
   bool is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more, std::size_t depth);
   bool is_empty(const conjunction& schemas, std::size_t depth);
-  /// Schemas of which at least one holds for each value that does not obey `schema`; nullopt if this code
-  /// cannot construct them. Computed once.
+  /// A list of schemas: a value obeys at least one of them if and only if it does not obey `schema`. nullopt
+  /// if this code cannot construct it. Computed once.
   const std::optional<schema_list>& negation(schema_ptr schema, std::size_t depth = 0);
   std::optional<schema_list> make_negation(schema_ptr schema, std::size_t depth);
   bool negate_keyword(schema_ptr schema, std::string_view name, const boost::json::value& value,

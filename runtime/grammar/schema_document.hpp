@@ -34,7 +34,7 @@ inline const boost::json::value* member(schema_ptr schema, std::string_view keyw
 /// identifies the schema together with its scope. Not thread-safe.
 class schema_document {
  public:
-  /// errc::invalid_argument if `text` is not JSON or is nested more than 32 levels deep.
+  /// Errc::invalid_argument if `text` is not JSON or is nested more than 32 levels deep.
   static expected<schema_document> parse(std::string_view text);
 
   schema_ptr root() const noexcept { return root_; }
@@ -51,8 +51,8 @@ class schema_document {
   /// Stores a schema that is not part of the document, such as a rewritten part. Errors about it name the
   /// place of `instead_of`.
   schema_ptr add(boost::json::value schema, schema_ptr instead_of);
-  /// A number by which a stored schema can refer to a place in the document, and the place of such a number.
-  /// Each place has one number.
+  /// The handle of a place in the document: a number by which a stored schema can refer to it. `at_handle`
+  /// returns the place.
   std::uint64_t handle_of(const boost::json::value* where);
   const boost::json::value* at_handle(const boost::json::value& handle) const {
     return handles_[handle.to_number<std::uint64_t>()];

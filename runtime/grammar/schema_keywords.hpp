@@ -32,7 +32,9 @@ bool is_enforced(std::string_view keyword);
 /// A format of texts that is enforced.
 struct text_format {
   std::string_view name;
-  std::string_view pattern; ///< anchored; of texts of at most 60 characters it leaves some of the format out
+  /// anchored; texts of at most 60 characters that it matches have the format, but it does not match all of
+  /// them
+  std::string_view pattern;
   std::string_view rule;    ///< EBNF for texts between quotes, with rules of format_rules()
   std::uint32_t min_length; ///< of the texts that `rule` matches
   std::uint32_t max_length; ///< `unbounded`: any

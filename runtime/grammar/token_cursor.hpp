@@ -69,7 +69,7 @@ class token_cursor final : public constraint_cursor {
   std::vector<token_id> taken_; ///< what the matcher has accepted
   enum class mask_state : std::uint8_t { stale, of_grammar, complete };
   std::vector<std::uint32_t> mask_;
-  /// whether `mask_` is up to date with `taken_`, and of which kind
+  /// Whether `mask_` is up to date with `taken_`, and of which kind.
   mask_state mask_state_ = mask_state::stale;
   std::string forced_; ///< the text that must follow the first `forced_at_` tokens of `taken_`
   std::size_t forced_at_ = 0;

@@ -148,8 +148,8 @@ class pool_manager {
   /// if none has a cached block.
   pool_state* least_recently_used(const pool_state& pool) const;
   /// Like `make_room`. If necessary it gives up `block_table::copy_source`: the request then computes these
-  /// cells again, which needs no additional block. So a request that fits into an otherwise unused pool
-  /// always fits.
+  /// cells again, which needs no additional block. So a request that would fit without a cached prefix also
+  /// fits with one.
   bool make_room_for(pool_state& pool, block_table& table, std::uint32_t num);
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);

@@ -85,8 +85,8 @@ class decoder_layers {
   /// hidden += attention(input).
   void attend(const layer_weights& weights, const attention_input& input, const attention_view& view);
   /// The three steps of `attend`. `project` computes queries, keys and values of all rows. `look` computes
-  /// attention for `rows`, which are the pass's rows from number `first` on and may have other positions than
-  /// there. `add_attended` adds the output of all rows to hidden.
+  /// attention for `rows`, which are the pass's rows from number `first` on but may have other positions than
+  /// in the pass. `add_attended` adds the output of all rows to hidden.
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
   void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);

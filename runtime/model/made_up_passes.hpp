@@ -32,7 +32,7 @@ class made_up_passes {
   const language_model* model_;
   kv_storage* kv_;
   std::vector<block_id> blocks_;
-  /// room for the logits of the largest draft, allocated in the first pass that needs logits
+  /// Room for the logits of the largest draft, allocated in the first pass that needs logits.
   std::vector<float> logits_;
 };
 

@@ -30,7 +30,7 @@ class draft_runner {
     sessions_.drop_ended();
     foreseen_.drop_ended();
   }
-  /// Releases all requests, for when the drafter will not be asked again.
+  /// Releases all requests. To be called if the drafter will not be asked again.
   void drop_all() {
     sessions_.drop_all();
     foreseen_.drop_all();

@@ -42,12 +42,13 @@ class draft_sessions {
   speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
   /// Drops the request's sessions: the drafter starts over, and its lease has to be entered again.
   void reset(request_id request);
-  /// Continues with this session, a clone.
+  /// Replaces the request's session by `session`, a clone of it.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
   /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
-  /// Drops all sessions. Those of requests that go on are not told their end: their tokens may not be read.
+  /// Drops all sessions. The sessions of requests that go on are not told the final tokens, because these
+  /// must not be read now.
   void drop_all();
 
   std::size_t size() const noexcept { return entries_.size(); }

@@ -57,7 +57,7 @@ class round_runner {
     speculation::draft draft;
     std::optional<draft_choice> choice_of_auto; ///< of a request that is traced
     bool stale = false;
-    /// set for a beam search, which then plans all rows after those of the prompt
+    /// Set for a beam search, which then plans all rows after those of the prompt.
     beam_search* beams = nullptr;
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits =

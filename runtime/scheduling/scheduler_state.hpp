@@ -43,7 +43,7 @@ struct drafter_slot {
   std::optional<std::uint32_t> text_begin = {};
   /// The part of `own_positions` that a draft of any length needs. These cells are never committed.
   std::uint32_t block_positions = 0;
-  /// its pool has a cell for each token of the text; false: one cell for the whole text
+  /// Its pool has a cell for each token of the text; false: one cell for the whole text.
   bool caches_text = true;
   /// Longest text that it drafts for, in cells of its pool; 0: any.
   std::uint32_t max_text = 0;

@@ -33,7 +33,7 @@ struct text_segment {
 
 /// Which of several overlapping spellings is matched.
 enum class match_order : std::uint8_t {
-  /// llama.cpp: longer spellings are searched first, in the whole text; each from left to right
+  /// Llama.cpp: longer spellings are searched first, in the whole text; each from left to right.
   longest_spelling,
   leftmost, ///< tokenizer.json: the leftmost spelling; of several that begin there the longest
 };

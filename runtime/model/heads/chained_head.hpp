@@ -14,7 +14,8 @@ namespace paceline::model {
 
 /// One level of a chained head. Absent parts are null.
 struct chained_level {
-  /// MLP speculator: P_i. Hydra: W_i, then the W of the further layers. (Letters as at chained_head.)
+  /// MLP speculator: P_i. Hydra: W_i, then the W of the further layers. (The letters are those of the
+  /// equations at chained_head.)
   std::vector<const device::matrix*> linear;
   std::vector<const float*> linear_bias;
   const device::matrix* residual = nullptr; ///< Hydra: R_i
@@ -28,8 +29,8 @@ struct chained_level {
 
 struct chained_weights {
   std::vector<chained_level> levels;
-  const float* input_norm =
-      nullptr;               ///< MLP speculator with scale_input: weights of the norm of the target's state
+  /// MLP speculator with scale_input: weights of the norm of the target's state.
+  const float* input_norm = nullptr;
   float embedding_scale = 1; ///< MLP speculator: beta
   /// Hydra++: a decoder layer and a norm over the hidden states of the text.
   std::optional<layer_weights> prefix;

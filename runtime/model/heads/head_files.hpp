@@ -25,7 +25,7 @@ struct head_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
-  /// not 0: the values are integers of this many bytes, and `type` has no meaning
+  /// Not 0: the values are integers of this many bytes, and `type` has no meaning.
   std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;          ///< must be read before use
   std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid
@@ -33,7 +33,7 @@ struct head_tensor {
   std::uint64_t num_values() const noexcept;
   /// Makes bytes of `data` available. Error: `invalid_file`.
   expected<void> read(std::span<const std::byte> part) const;
-  /// Bytes of `data` that will not be read again.
+  /// Frees the memory of bytes of `data` that will not be read again.
   void release(std::span<const std::byte> part) const noexcept;
 };
 

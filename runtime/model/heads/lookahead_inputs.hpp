@@ -11,7 +11,7 @@ namespace paceline::model {
 
 /// A node of a draft tree of parallel prompt decoding.
 struct lookahead_node {
-  /// ranks from the root; rank r (from 0) of a level is the level's r-th likeliest token
+  /// Ranks from the root; rank r (from 0) of a level is the level's r-th likeliest token.
   std::vector<std::uint32_t> path;
   std::uint32_t num_rows = 0; ///< number of look-ahead rows after it
 

@@ -24,7 +24,7 @@ struct gguf_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
   std::uint32_t num_dims = 1;                     ///< 1 to 4
   device::tensor_type type = device::tensor_type::f32;
-  /// not 0: the values are integers (I32 or I64) of this many bytes, and `type` has no meaning
+  /// Not 0: the values are integers (I32 or I64) of this many bytes, and `type` has no meaning.
   std::uint8_t integer_bytes = 0;
 };
 

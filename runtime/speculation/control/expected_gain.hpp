@@ -6,7 +6,7 @@
 /// The expected gain of speculation (Leviathan et al. 2023, section 3), from
 ///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every place;
 ///   draft_cost  = time of one drafter step over time of one target step on one row (the paper's c), >= 0;
-///   length = draft tokens in a round.
+///   length      = draft tokens in a round.
 namespace paceline::speculation {
 
 /// The acceptance at one position (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean
@@ -51,10 +51,10 @@ double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_co
 /// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any
 /// unit:
 ///   verify, draft = times of a pass of the target and of a whole draft that run one after the other;
-///   verify_beside, draft_beside = their times if they run together; ready         = probability that the
-///   draft made in advance is the one that is needed. If only the
+///   ..._beside    = the same times if both run together;
+///   ready         = probability that the draft made in advance is the one that is needed. If only the
 ///                   outcome "everything is accepted" is foreseen, it is at least acceptance^(length + 1);
-///   gap = without overlap, the time between pass and draft in which neither computes.
+///   gap           = without overlap, the time between pass and draft in which neither computes.
 /// If the draft made in advance is not the one needed, the next draft begins after the verdict.
 double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
                     double gap = 0) noexcept;
@@ -66,9 +66,9 @@ struct round_cost {
 
 /// Factor by which two groups are faster than one group of all requests. One group is drafted for while the
 /// other one is verified.
-///   all = a round of all requests, draft and pass one after the other;
+///   all         = a round of all requests, draft and pass one after the other;
 ///   first, last = rounds of the two groups, each running beside the other group's;
-///   gap = the time in a round in which neither stream computes for its requests.
+///   gap         = the time in a round in which neither stream computes for its requests.
 /// Each group has one round in the time that either stream needs for both, and no group is faster than it
 /// would be alone. The factor is below 1 if a pass over half the requests takes much more than half as long,
 /// because the weights are then read twice.

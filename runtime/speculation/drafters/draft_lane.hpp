@@ -15,7 +15,7 @@ namespace paceline::speculation {
 
 /// How a model's row becomes draft tokens.
 enum class token_choice : std::uint8_t {
-  /// the request's own choice: with its noise, at temperature 0 the highest score; for rule coupled
+  /// The request's own choice: with its noise, at temperature 0 the highest score; for rule coupled.
   own_sample,
   likeliest, ///< the highest score: a choice without randomness
   drawn,     ///< drawn with noise of purpose `draft`; the distribution is reported
@@ -75,7 +75,7 @@ void finish_draft(draft_lane& lane, const tree_shape& shape);
 
 /// Tokens and the distribution from which each was drawn.
 struct drawn_tokens {
-  /// weight: the probability in the distribution from which the token was drawn
+  /// Weight: the probability in the distribution from which the token was drawn.
   std::vector<sampling::ranked_token> tokens;
   std::vector<draft_distribution> distributions;
 };

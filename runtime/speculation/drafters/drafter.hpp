@@ -203,10 +203,10 @@ class drafter {
 
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
   /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
-  /// amount (a new request, a restart, rounds drafted by another drafter). A drafter with a model then
-  /// processes at most `model_drafter::max_catch_up` tokens in one call. Until it has caught up its tree is
-  /// empty, and `draft::catching_up` says so. Cells copied from the target (`draft_task::target_cells`) have
-  /// a limit of their own.
+  /// amount (a new request, a restart, rounds drafted by another drafter). Each drafter limits the number of
+  /// tokens that it processes in one call to catch up. Until the session has caught up, the tree is empty and
+  /// `draft::catching_up` is set. Cells copied from the target (`draft_task::target_cells`) have a limit of
+  /// their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have

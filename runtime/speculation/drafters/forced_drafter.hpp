@@ -13,7 +13,7 @@ namespace paceline::speculation {
 /// time, if the constraint allows it. A draft without a forced token is dropped, because copying text is the
 /// work of `ngram`. The signal of a node distinguishes forced tokens from guesses.
 ///
-/// Proposes nothing for a request without a constraint. Needs no weights and no device; runs inline.
+/// Proposes nothing for a request without a constraint. Needs no weights and no device; runs in line.
 expected<std::unique_ptr<drafter>> make_forced_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -83,7 +83,7 @@ class model_session final : public drafter_session {
     return {static_cast<std::uint32_t>(cached_.size()), next_slot().value};
   }
 
-  /// the request's text in the drafter's vocabulary, if it is not the target's
+  /// The request's text in the drafter's vocabulary, if it is not the target's.
   std::vector<token_id> own_text;
   std::size_t num_translated = 0;   ///< number of the target's tokens that `own_text` covers
   std::size_t first_translated = 0; ///< index of the first of them

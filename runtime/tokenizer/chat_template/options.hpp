@@ -52,7 +52,7 @@ struct render_limits {
   std::size_t max_steps = 1'000'000; ///< evaluated nodes, loop iterations and accessed elements
   int max_call_depth = 64;           ///< nested macros, callers and recursive loops
   std::size_t max_output_bytes = 1U << 20;
-  /// everything that the rendering allocates, even if it is no longer used
+  /// Everything that the rendering allocates, even if it is no longer used.
   std::size_t max_memory_bytes = 64U << 20;
   std::function<wall_time()> clock = local_wall_time;
 };

@@ -14,12 +14,12 @@ namespace paceline::tokenizer {
 /// word.
 ///
 /// A node is a symbol that is left after merging. A sequence of nodes is the result for a text if and only if
-/// each pair of neighbours is the result for the text of this pair: before the first merge across the
-/// boundary of the pair, merges on either side do not depend on the rest of the text. So the first window of
-/// the text is merged, and its last part is dropped, because later text may change it. The next window begins
-/// with the last remaining node. If the first node of this window's result is that node again, the pairs of
-/// neighbours are right. Otherwise the windows were too short: `restart()` is called, and the word is merged
-/// again with windows of twice the length, in the end as a whole.
+/// each pair of neighbours is the result for the text of this pair: until the first merge across the boundary
+/// of a pair, the merges on its two sides are those that happen when the pair stands alone. So the first
+/// window of the text is merged, and its last part is dropped, because later text may change it. The next
+/// window begins with the last remaining node. If the first node of this window's result is that node again,
+/// the pairs of neighbours are right. Otherwise the windows were too short: `restart()` is called, and the
+/// word is merged again with windows of twice the length, in the end as a whole.
 ///
 /// `append(begin, end)` appends the characters of these bytes of the word to `work`. `find`: see
 /// `merge_list::merge_all`. `visit(node)` is called for the nodes in order. If it returns false, merging

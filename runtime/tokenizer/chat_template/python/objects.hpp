@@ -29,7 +29,7 @@ struct object {
 /// A list or a tuple.
 struct list_object final : object {
   std::vector<value> items;
-  /// a tuple from filter groupby, whose two items are also its attributes `grouper` and `list`
+  /// A tuple from filter groupby, whose two items are also its attributes `grouper` and `list`.
   bool is_group = false;
 };
 

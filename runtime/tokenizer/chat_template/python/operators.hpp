@@ -33,7 +33,7 @@ value plus(const value& v);
 
 /// Fails for values that are not hashable in Python.
 std::size_t hash_of(runtime& rt, const value& v);
-/// len(v); nullopt if the type has no length.
+/// Len(v); nullopt if the type has no length.
 std::optional<wide_int> length_of(runtime& rt, const value& v);
 
 /// Fails with Python's message when `v` is undefined.
