@@ -5,8 +5,9 @@
 
 namespace paceline {
 
-/// A broken invariant. No input may cause one. It ends the request or worker in which it occurs, never the
-/// process: workers catch it at their outermost frame and report `errc::internal`.
+/// A violated invariant. No input may cause one. It ends the request or worker (actor or stream) in which it
+/// occurs, never the process: workers catch the exception at their outermost frame and report
+/// `errc::internal`.
 class check_failure : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -18,12 +18,12 @@ enum class errc : std::uint8_t {
   pool_full,               ///< not enough free KV blocks now (an ordinary answer)
   cancelled,               ///< cancelled by the client, or the client left
   deadline_exceeded,       ///< the request's time limit has passed
-  stale,                   ///< the message belongs to an earlier epoch or base length
+  stale,                   ///< the message belongs to an earlier epoch (ids.hpp) or base length
   draining,                ///< shutting down: no new work
-  device_lost,             ///< the device or a peer failed; the worker holding it is restarted
+  device_lost,             ///< the device or a peer failed; the actor that uses it is restarted
   resource_exhausted,      ///< memory, threads or file descriptors
   internal,                ///< a broken invariant, confined to one request or one worker
-  out_of_service,          ///< a part that the request needs failed for good, until the process is restarted
+  out_of_service, ///< a part that the request needs has failed and will not work again in this process
 };
 
 /// Name of `code` as it appears on the wire and in logs.
@@ -37,7 +37,7 @@ class error {
   errc code() const noexcept { return code_; }
   const std::string& message() const noexcept { return message_; }
 
-  /// The same error with context: "`where`: message".
+  /// The same error with the message "WHERE: MESSAGE".
   error within(std::string_view where) &&;
 
   friend bool operator==(const error&, const error&) = default;

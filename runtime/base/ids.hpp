@@ -27,8 +27,8 @@ std::string to_string(strong_id<Tag, Rep> id) {
 
 /// One client request during the life of an engine; never reused.
 using request_id = strong_id<struct request_id_tag, std::uint64_t>;
-/// Generation of a worker or lease. It grows at each restart and identifies what an earlier generation left
-/// behind.
+/// Generation of a worker or of a request's lease. Each restart and each new lease gets a greater one, so
+/// messages from an earlier generation can be recognised.
 using epoch = strong_id<struct epoch_tag, std::uint32_t>;
 /// One draft-verify-commit round of one batch group.
 using round_id = strong_id<struct round_id_tag, std::uint64_t>;
@@ -51,8 +51,8 @@ using block_id = strong_id<struct block_id_tag, std::uint32_t>;
 using layer_index = strong_id<struct layer_index_tag, std::uint32_t>;
 /// Entry of a vocabulary. Negative values never name a token.
 using token_id = strong_id<struct token_id_tag, std::int32_t>;
-/// Index in a sequence's KV table of the cell with a row's keys and values. In a chain, slot and position are
-/// equal; tree rows of the same position have different slots.
+/// Index, among the cells of a sequence's blocks, of the cell with a row's keys and values. In a chain, slot
+/// and position are equal; tree rows of the same position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
 /// A place for the recurrent state of one sequence in the memory of a model that has one.

@@ -6,7 +6,8 @@
 
 namespace paceline {
 
-/// The texts of `parts` behind each other, with `separator` between them. `text` makes a text of a part.
+/// Concatenates the texts of `parts` with `separator` between them. `text` turns a part into text. No
+/// separator follows empty texts at the beginning.
 template <class Range, class Text = std::identity>
 std::string joined(const Range& parts, std::string_view separator, Text text = {}) {
   std::string out;

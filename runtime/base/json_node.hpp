@@ -41,20 +41,20 @@ class json_node {
   bool is_array() const noexcept { return value_ != nullptr && value_->is_array(); }
   bool is_object() const noexcept { return object_ != nullptr; }
   bool is_true() const noexcept { return value_ != nullptr && value_->is_bool() && value_->get_bool(); }
-  /// The value if it is a whole number of [0, limit), which is at most 2^32.
+  /// The value if it is a whole number in [0, limit). `limit` is at most 2^32.
   std::optional<std::uint32_t> if_uint_below(std::uint64_t limit) const noexcept;
 
   // Required values. The defaults are an empty string, 0 and an empty object.
   std::string string() const;
   std::uint32_t uint_below(std::uint32_t limit) const;
-  std::uint32_t uint() const; ///< any that fits 32 bits
-  double number() const;      ///< any finite one
-  double setting() const;     ///< at most 1e30 in magnitude, so that it fits float32
+  std::uint32_t uint() const; ///< any whole number that fits 32 bits
+  double number() const;      ///< any finite number
+  double setting() const;     ///< a number of at most 1e30 in magnitude, so that it fits float32
   const boost::json::object& object() const;
   void require_object() const;
   void require_array() const;
 
-  // Optional values. A value that is present must obey the rule of the required one.
+  // Optional values. A value that is present must obey the same rule as a required one.
   std::string string_or(std::string_view fallback) const { return *this ? string() : std::string(fallback); }
   bool flag_or(bool fallback) const;
   std::uint32_t uint_or(std::uint32_t fallback) const { return *this ? uint() : fallback; }
@@ -72,7 +72,7 @@ class json_node {
       : value_(value), object_(object), place_(std::move(file)), failure_(&failure), names_(names) {}
 
   const boost::json::value* value_;   ///< nullptr: absent, or the root of a document that is an object
-  const boost::json::object* object_; ///< its members; nullptr: it is no object
+  const boost::json::object* object_; ///< the object at this place; nullptr: the place has none
   std::string place_;                 ///< file and path
   std::size_t name_begin_ = 0; ///< where in `place_` the part begins that `naming::key` quotes; 0: root
   std::optional<error>* failure_;

@@ -21,7 +21,7 @@ enum class call_syntax : std::uint8_t {
                ///< <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>
 };
 
-/// Their names in the option `tool_call_parser`, by value. "auto" is there beside them.
+/// Names of the enumerators in the option `tool_call_parser`, in their order. The option also accepts "auto".
 inline constexpr std::array<std::string_view, 9> call_syntax_names{
     "none", "hermes", "qwen3_coder", "glm", "llama3", "mistral", "lfm2", "gemma4", "harmony"};
 

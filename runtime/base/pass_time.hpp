@@ -4,7 +4,7 @@
 
 namespace paceline {
 
-/// How long a pass of a model over so many rows took.
+/// How long a pass of a model over `rows` rows took.
 struct pass_time {
   std::uint32_t rows = 0;
   double nanoseconds = 0;

@@ -38,8 +38,8 @@ constexpr philox_counter philox4x32_10(philox_counter counter, philox_key key) n
   return counter;
 }
 
-/// (word + 1/2) / 2^32, exactly: in the open interval (0, 1) for every word. A float would round the largest
-/// ones to 1, so uniforms are double.
+/// (word + 1/2) / 2^32, exactly: in the open interval (0, 1) for every word. The type is double because a
+/// float would round the largest results to 1.
 constexpr double uniform_of(std::uint32_t word) noexcept {
   return (static_cast<double>(word) + 0.5) * 0x1p-32;
 }
@@ -52,10 +52,11 @@ constexpr double exponential_of(std::uint32_t word) noexcept { return -portable_
 /// place, index).
 ///
 /// A decision among tokens gives each token id a standard Gumbel variate -log(arrival), where arrivals are
-/// independent standard exponentials. They are drawn for cohorts of 64 ids at a time, by the memoryless
+/// independent standard exponentials, and chooses the token with the largest sum of log-probability and
+/// variate (the Gumbel-max trick). Arrivals are drawn for cohorts of 64 ids at a time, by the memoryless
 /// property: the first arrival in a cohort is an exponential divided by 64 and belongs to a uniformly chosen
-/// member; each other member arrives later by an exponential of its own. One word therefore bounds the noise
-/// of 64 tokens, and a draw over a vocabulary computes few of the others (docs/decisions/0004).
+/// member; each other member arrives later by an exponential of its own. One word therefore bounds the
+/// variates of 64 tokens, so a draw over a vocabulary computes few variates (docs/decisions/0004).
 struct noise_stream {
   static constexpr std::uint32_t cohort_size = 64;
 
@@ -82,8 +83,8 @@ struct noise_stream {
   double gumbel(token_id token) const noexcept;
 };
 
-/// The noise of the 64 tokens of one cohort. Indices of Philox counters: token id / 4 for the words of
-/// tokens, and a separate range for those of cohorts.
+/// The noise of the 64 tokens of one cohort. In the Philox counter, the index of a token's word is token id /
+/// 4; the words of cohorts use a separate range of indices (`counter_index`).
 class noise_cohort {
  public:
   static constexpr std::uint32_t counter_index(std::uint32_t cohort) noexcept { return 0x80000000U | cohort; }
@@ -110,8 +111,8 @@ class noise_cohort {
   std::uint32_t first_;
 };
 
-/// An upper bound of `largest_gumbel` for the cohort whose words start with `first_word`, from a table: at
-/// most 0.14 too large where the value is large (first_word > 2^31).
+/// An upper bound of `largest_gumbel` for the cohort whose words start with `first_word`, from a table. For
+/// first_word > 2^31 it is at most 0.14 too large.
 double largest_gumbel_bound(std::uint32_t first_word) noexcept;
 
 } // namespace paceline

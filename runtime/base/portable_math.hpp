@@ -6,8 +6,8 @@
 
 /// Logarithm and exponential from additions and multiplications in one fixed order. The library's versions
 /// differ between machines (with and without fused multiply-add) and between vector loops and their tails,
-/// but a token drawn from noise must not depend on these. Vectorisable: every branch can be a select, and
-/// there are no calls. `constexpr`, because nvcc may call such functions on a GPU.
+/// and a sampled token must not depend on such differences. Vectorisable: every branch can be a select, and
+/// there are no calls. `constexpr`, because nvcc lets device code call constexpr host functions.
 namespace paceline {
 
 /// Natural logarithm of a positive normal number, within 2 units in the last place.

@@ -18,12 +18,12 @@ namespace paceline {
 
 class token_constraint;
 
-/// How logits become a token. The same values are used for plain decoding, drafting and verification. The
-/// defaults leave the model's distribution unchanged; `validate` checks the ranges at the edge.
+/// How logits become a token. Plain decoding, drafting and verification use the same values. The defaults
+/// leave the model's distribution unchanged; `validate` checks the ranges at the edge.
 struct sampling_params {
   float temperature = 1.0F;        ///< [0, 2]; 0 = the most likely token, ties to the lowest id
   std::int32_t top_k = 0;          ///< keep the k most likely; 0 or -1 = all
-  float top_p = 1.0F;              ///< (0, 1]; smallest set whose probability reaches top_p
+  float top_p = 1.0F;              ///< (0, 1]; keep the smallest set whose probability reaches top_p
   float min_p = 0.0F;              ///< [0, 1]; drop tokens below min_p times the best one's probability
   float repetition_penalty = 1.0F; ///< > 0; applies to prompt and output
   float presence_penalty = 0.0F;   ///< [-2, 2]; applies to the output
@@ -67,10 +67,11 @@ constexpr std::string_view name_of(verification_rule rule) noexcept {
 /// How close the output is to what the target alone would have given. Each value is weaker than the previous
 /// one.
 enum class guarantee : std::uint8_t {
-  tokens,         ///< the same tokens, for the same seed
-  distribution,   ///< tokens of the same distribution; at temperature 0 the same tokens
-  up_to_rounding, ///< one of these, for a target whose last bits depend on the rest of its pass
-  lossy,          ///< an approximation
+  tokens,       ///< the same tokens, for the same seed
+  distribution, ///< tokens of the same distribution; at temperature 0 the same tokens
+  /// one of the above except for rounding: the target's device is not strict (compute_device::is_strict)
+  up_to_rounding,
+  lossy, ///< an approximation
 };
 constexpr guarantee guarantee_of(verification_rule rule) noexcept {
   switch (rule) {
@@ -97,15 +98,16 @@ inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heu
 /// (runtime/rounds/foreseen_drafts.hpp).
 enum class ahead_mode : std::uint8_t {
   off,      ///< waits for the verdict
-  ahead,    ///< drafts on from the outcome that everything is accepted
-  outcomes, ///< drafts on from several outcomes
+  ahead,    ///< drafts in advance for the outcome that the whole draft is accepted
+  outcomes, ///< drafts in advance for several outcomes
 };
 
 /// How a request asks for drafting to overlap with verification (docs/overlap.md).
 enum class overlap_request : std::uint8_t { off, groups, ahead, outcomes };
 inline constexpr std::array<std::string_view, 4> overlap_request_names{"off", "groups", "ahead", "outcomes"};
 
-/// The part of it that concerns the request's own drafts; `groups` only concerns how requests are grouped.
+/// What `asked` means for the request's own drafts. `groups` only affects how requests are grouped, so it
+/// gives `off`.
 constexpr ahead_mode ahead_mode_of(overlap_request asked) noexcept {
   return asked == overlap_request::ahead      ? ahead_mode::ahead
          : asked == overlap_request::outcomes ? ahead_mode::outcomes
@@ -121,8 +123,8 @@ struct speculation_params {
   verification_rule rule = verification_rule::coupled;
   /// (0, 1], rule `lenient`: a token's probability grows at most by the factor 1 / lenience.
   float lenience = 0.5F;
-  float epsilon = 0.09F; ///< (0, 1], rule `typical`: a probability that always suffices
-  float delta = 0.3F;    ///< (0, 1], rule `typical`: multiple of e^-entropy that suffices
+  float epsilon = 0.09F; ///< (0, 1], rule `typical`: draft tokens with at least this probability are accepted
+  float delta = 0.3F;    ///< (0, 1], rule `typical`: so are those with at least delta * e^-entropy
 };
 
 /// Beam search instead of sampling (docs/beam_search.md).
@@ -136,7 +138,8 @@ struct beam_params {
 /// Why a request ended.
 enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error };
 
-/// One generation with all defaults resolved.
+/// One generation with all defaults resolved. It does not change after `engine::submit`, so any thread may
+/// read it.
 struct generation_request {
   std::string model = {};            ///< configured name
   shared_list<token_id> prompt = {}; ///< at least one token
@@ -146,16 +149,15 @@ struct generation_request {
   beam_params beams = {};
   /// What the output must match (runtime/base/token_constraint.hpp); null: anything. Not with a beam search.
   std::shared_ptr<const token_constraint> constraint = {};
-  std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
-  std::string cache_salt = {};               ///< prefixes are shared within one salt only
-  std::string tenant = {};                   ///< drafters remember text of one tenant only
-  /// Who waits: at equal priority the k-th waiting request of each owner comes before the (k+1)-th of any
-  /// other, whatever their tenants (docs/decisions/0548). A name of any form, compared byte by byte, that the
-  /// caller of `engine::submit` chooses; the server takes the API key's. Constant from `submit` on, like the
-  /// rest, so any thread may read it. Requests without a name have one owner, the empty one: if no request
-  /// has a name, they come in the order in which they were submitted.
+  std::optional<token_id> first_target = {}; ///< forces the first output token
+  std::string cache_salt = {};               ///< only requests with the same salt share cached prefixes
+  std::string tenant = {};                   ///< drafters propose text only from requests of the same tenant
+  /// Used for a fair order of waiting requests: at equal priority the k-th waiting request of each owner
+  /// comes before the (k+1)-th of any other owner, whatever their tenants (docs/decisions/0548). The caller
+  /// of `engine::submit` chooses the name, which is compared byte by byte; the server uses the name of the
+  /// API key. All requests with an empty name have the same owner.
   std::string owner = {};
-  shared_list<token_id> prediction = {};                       ///< the client's own draft of the output
+  shared_list<token_id> prediction = {};                       ///< the output as the client expects it
   std::int32_t priority = 0;                                   ///< lower values run first
   bool skip_special_tokens = true;                             ///< in the text; tokens are always reported
   bool trace = false;                                          ///< report every round

@@ -8,9 +8,9 @@
 
 namespace paceline {
 
-/// A list whose copies share their elements, so that what the choices of one request have in common is stored
-/// once. It has value semantics: editing a shared list copies it first. As with any value, different threads
-/// may use different copies at the same time.
+/// A list whose copies share their elements, so that the choices of one request store common data once. It
+/// has value semantics: editing a shared list copies it first. As with any value, different threads may use
+/// different copies at the same time.
 template <class T>
 class shared_list {
  public:

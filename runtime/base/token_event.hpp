@@ -18,7 +18,7 @@ namespace paceline {
 /// Raw log-softmax values at one position.
 struct token_logprob {
   token_id token;                              ///< the committed token
-  float logprob = 0;                           ///< natural logarithm, of the raw logits
+  float logprob = 0;                           ///< natural logarithm
   std::vector<std::pair<token_id, float>> top; ///< best first; as many as the request asked for
 };
 
@@ -28,14 +28,15 @@ struct draft_account {
     std::string drafter;
     std::uint32_t num_proposals = 0; ///< rounds in which it proposed a draft
     std::uint32_t num_chosen = 0;    ///< rounds that verified its draft
-    /// Sums over its proposals, of the pass with the best part of the draft (at least one token of it)
-    /// relative to the same pass without a draft: expected tokens, and expected time.
+    /// Sums over its proposals of two ratios: expected tokens, and expected time, of the pass with the best
+    /// part of the draft (at least one token of it), each divided by that of the same pass without a draft.
     double tokens = 0, time = 0;
   };
-  std::vector<candidate> candidates;      ///< all, in their order
-  std::uint32_t num_rounds = 0;           ///< that had room for a draft
-  std::uint32_t num_without_proposal = 0; ///< of them, those for which no candidate proposed a draft
-  std::uint32_t num_plain_to_measure = 0; ///< of them, those without a draft to measure such a pass
+  std::vector<candidate> candidates;      ///< all candidates of `auto`, in the order of the model's drafters
+  std::uint32_t num_rounds = 0;           ///< rounds that had room for a draft
+  std::uint32_t num_without_proposal = 0; ///< of these, rounds for which no candidate proposed a draft
+  /// of these, rounds that left out a proposed draft to measure a pass without one
+  std::uint32_t num_plain_to_measure = 0;
 };
 
 /// Effect of speculation on one request so far (cumulative).
@@ -45,11 +46,11 @@ struct speculation_stats {
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
-      paceline::guarantee::tokens;                   ///< from the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0;                 ///< rounds whose whole draft was accepted
-  std::uint32_t num_open_rounds = 0;                 ///< rounds that had room for a draft
-  std::string drafter = {};                          ///< of the request: a name, "auto", or empty for none
-  std::shared_ptr<const draft_account> weighed = {}; ///< if that is "auto"
+      paceline::guarantee::tokens;   ///< from the request's rule and its target's device
+  std::uint32_t num_full_rounds = 0; ///< rounds whose whole draft was accepted
+  std::uint32_t num_open_rounds = 0; ///< rounds that had room for a draft
+  std::string drafter = {};          ///< the request's drafter: a name, "auto", or empty for none
+  std::shared_ptr<const draft_account> weighed = {}; ///< set if `drafter` is "auto"
 };
 
 /// Times of one request so far.
@@ -64,12 +65,13 @@ struct request_timings {
 struct draft_choice {
   struct option {
     std::string drafter;
-    std::uint32_t num_tokens = 0; ///< of its draft that were worth verifying; 0: none
-    float expected_tokens = 1;    ///< that the round would commit
-    float cost = 1;               ///< of the round, in passes over one row
+    std::uint32_t num_tokens = 0; ///< draft tokens that were worth verifying; 0: none
+    float expected_tokens = 1;    ///< tokens that the round would commit
+    float cost = 1;               ///< time of the round, in units of a pass over one row
   };
-  std::vector<option> options;   ///< drafters that proposed something
-  bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
+  std::vector<option> options; ///< drafters that proposed something
+  /// the round had no draft, although a draft promised more, to measure the time without one
+  bool plain_to_measure = false;
 };
 
 /// When work for a request began and ended, counted from the request's submission to the engine.
@@ -87,11 +89,13 @@ struct round_trace {
   std::vector<std::int32_t> parents;       ///< parent node of each draft token; -1 = the last committed token
   std::vector<std::int32_t> accepted;      ///< nodes kept, root first
   bool bonus = false;                      ///< the last committed token is a bonus, not a recovered one
-  std::optional<draft_choice> choice = {}; ///< of a request whose drafter is "auto"
+  std::optional<draft_choice> choice = {}; ///< set if the request's drafter is "auto"
   work_span verified = {};                 ///< from the begin of the pass to the request's decision
-  /// The making of the draft, read where it was made; a draft made in advance overlaps the round before.
+  /// When the draft was made, as measured by its drafter. For a draft made in advance this overlaps the
+  /// previous round.
   std::optional<work_span> drafted = {};
-  std::vector<token_id> tokens = {}; ///< committed by the round: those accepted and the one after them
+  /// Committed by the round: the accepted tokens and the recovered or bonus token.
+  std::vector<token_id> tokens = {};
 };
 
 /// One result of a beam search.
@@ -117,8 +121,10 @@ struct token_event {
   std::vector<beam_hypothesis>
       hypotheses; ///< for a beam search, in the final event, best first; `tokens` are those of the first
   finish_reason finish = finish_reason::none;
-  std::string stop_string; ///< with finish_reason::stop: the stop string that ended it; empty: a token did
-  time_point committed_at; ///< end of its round; unset in final events that no round decided
+  /// With finish_reason::stop: the stop string that ended the output; empty: a token ended it.
+  std::string stop_string;
+  /// End of the round that committed `tokens`; unset in final events that did not come from a round.
+  time_point committed_at;
   std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event

@@ -14,7 +14,7 @@ inline constexpr std::string_view replacement_character = "\xef\xbf\xbd";
 struct utf8_unit {
   enum class state : std::uint8_t {
     complete,   ///< one well-formed character
-    ill_formed, ///< bytes that begin no character; one U+FFFD replaces them
+    ill_formed, ///< bytes that are no character, together replaced by one U+FFFD
     cut_off,    ///< the text ends inside a sequence that could become a character
   };
   state kind = state::complete;

@@ -16,12 +16,13 @@ namespace paceline::cpu {
 
 struct cpu_device_options {
   std::vector<partition_options> partitions; ///< at least one; their cores should be disjoint
-  /// Nullopt: that of the environment variable PACELINE_CPU_LEVEL, else the machine's best.
+  /// nullopt: the level that the environment variable PACELINE_CPU_LEVEL names, else the machine's best.
   std::optional<kernel_level> level;
 };
 
 /// The host as a device: memory for weights, and partitions of cores with streams. Streams of one partition
-/// never compute at the same time and share its time by tenant; streams of different partitions do.
+/// take turns, which tenants share fairly (device::turn_order). Streams of different partitions compute at
+/// the same time.
 ///
 /// Streams must be destroyed before the device. A stream's destructor waits for its work. A thread that runs
 /// a fence's action must not destroy the device or a stream with work in it.

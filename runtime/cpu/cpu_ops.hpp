@@ -16,8 +16,8 @@ namespace paceline::cpu {
 
 class thread_team;
 
-/// The ops of the host device. Calls return when the result is complete. Used by one thread at a time, the
-/// team's caller.
+/// The ops of the host device. Calls return when the result is complete. Used by one thread at a time: the
+/// one that calls the team.
 class cpu_ops final : public device::ops {
  public:
   cpu_ops(thread_team& team, kernel_level level);

@@ -9,20 +9,20 @@
 
 namespace paceline::cpu {
 
-/// Executes device::expert_mixture_args on a team, for normed rows. Rows are sorted by expert, so that each
-/// expert's tiles are read once and multiplied with all rows that use it. Keeps its memory between calls; one
-/// call at a time.
+/// Executes device::expert_mixture_args on a team. Pairs of row and slot are sorted by expert, so that each
+/// expert's tiles are read once and multiplied with all rows that use the expert. A position is an index into
+/// this order. The runner keeps its memory between calls. Not thread-safe.
 class expert_runner {
  public:
-  /// All must outlive the runner.
+  /// The arguments must outlive the runner.
   expert_runner(thread_team& team, matmul_runner& matmul, row_runner& rows)
       : team_(team), matmul_(matmul), rows_(rows) {}
 
-  /// `x` of `args` has no norm.
+  /// `args.x` is already normed, and `args.norm` is empty.
   void run(const device::expert_mixture_args& args);
 
  private:
-  /// Where a call's workspace is divided.
+  /// The parts of a call's workspace.
   struct places {
     float* logits = nullptr;   ///< [num_rows][num_experts]
     float* products = nullptr; ///< [position][2 inner]: gate and up
@@ -43,14 +43,15 @@ class expert_runner {
   matmul_runner& matmul_;
   row_runner& rows_;
   std::vector<device::used_expert> used_;  ///< [row][slot]
-  std::vector<std::uint32_t> position_of_; ///< [row][slot]: its place in the order by expert
-  std::vector<std::uint32_t> row_at_;      ///< of each position
-  std::vector<float> weight_at_;           ///< likewise
-  /// The experts that are used, ascending, with their positions.
+  std::vector<std::uint32_t> position_of_; ///< [row][slot]
+  std::vector<std::uint32_t> row_at_;      ///< [position]
+  std::vector<float> weight_at_;           ///< [position]
+  /// An expert that is used, with its positions [begin, end).
   struct group {
     std::uint32_t expert = 0;
     std::uint32_t begin = 0, end = 0;
   };
+  // Ascending by expert.
   std::vector<group> groups_;
   std::vector<std::uint32_t> counts_;
   std::vector<device::matmul_output> products_of_groups_;

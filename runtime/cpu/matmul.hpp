@@ -19,15 +19,15 @@ struct row_segment {
   std::span<const device::matmul_output> outputs; ///< y: [position][N], counted from position 0
 };
 
-/// Products of segments of rows, each with its own matrices: the experts of a mixture. Otherwise as
-/// device::matmul_args.
+/// Products of segments of rows, each with its own matrices, as the experts of a mixture need them. The other
+/// fields are those of device::matmul_args.
 struct segmented_matmul {
   const float* x = nullptr;
   std::size_t x_stride = 0;
   std::uint32_t num_cols = 0;
   bool two_planes = false;
   std::span<const std::uint32_t> rows;   ///< the row of x at each position; empty: row p at position p
-  std::span<const row_segment> segments; ///< none empty, ascending, adjacent, from position 0
+  std::span<const row_segment> segments; ///< ascending and adjacent, from position 0 on; none is empty
 };
 
 /// Executes products on a team: quantises the row of each position, then distributes tiles of weights.
@@ -62,7 +62,8 @@ class matmul_runner {
   thread_team& team_;
   const matmul_kernels& kernels_;
   std::uint32_t num_cols_ = 0;
-  std::uint32_t planes_ = 1; ///< kernel rows that quantised weights need for one row of x: 1 or 2
+  /// Rows that a kernel multiplies for one row of x if the weights are quantised: 1 or 2.
+  std::uint32_t planes_ = 1;
   std::vector<product> products_;
   std::vector<chunk> chunks_;
   std::vector<row_group> groups_;        ///< rows of x that are processed by a kernel together

@@ -13,13 +13,15 @@ namespace paceline::cpu {
 inline constexpr std::uint32_t tile_rows = 16;
 /// Columns of a *block*: those that share one activation scale.
 inline constexpr std::uint32_t block_cols = 32;
-/// Bytes of one load of codes: four adjacent columns (or fields of several such) of each row of the tile.
+/// Bytes of a *line*, which kernels load at once: for each row of the tile one byte for each of four adjacent
+/// columns. If codes have fewer than 8 bits, a byte has bits of several columns.
 inline constexpr std::uint32_t line_bytes = 64;
 
 /// Distance of prefetches: about one tile of a small model, and more than the latency of memory.
 inline constexpr std::uint32_t prefetch_bytes = 4096;
 
-/// Layout of a quantised type's tile. A *unit* shares the float16 scale d (and m): 1 or 8 blocks. A tile is
+/// Layout of a quantised type's tile. A *unit* is the 1 or 8 blocks that share the float16 scale d (and m). A
+/// tile is
 ///
 ///     meta  of every unit: d[16], m[16] (with mins), then for each of its blocks
 ///             scales[groups][16] (int8, with scales), mins[groups][16] (uint8, with scales and mins)
@@ -28,7 +30,7 @@ inline constexpr std::uint32_t prefetch_bytes = 4096;
 ///
 /// Byte 4 * row + c of a line belongs to columns 4 * g + c of the block, for one or more g in 0..7:
 ///
-///     8 bits     line g: code as int8 (offset taken off)
+///     8 bits     line g: code as int8, without the offset
 ///     4, 5, 6    line g % 4: bits 0-3 in the low nibble for g < 4, in the high one for g >= 4
 ///     2, 3       line g / 4: bits 0-1 at bit 2 * (g % 4)
 ///     5, 3       one line more: the top bit at bit g

@@ -16,7 +16,7 @@ class weight_arena;
 
 /// Weights in the layout of the CPU's kernels: tiles of 16 rows (packed_layout.hpp); rows that pad the last
 /// tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile. F8_E4M3 has, for
-/// each 64 columns, the tile's scales and then the codes, column after column.
+/// each 64 columns, the scales of the tile's 16 rows and then the codes, column after column.
 class packed_matrix final : public device::matrix {
  public:
   device::tensor_type type() const noexcept override { return type_; }

@@ -20,7 +20,7 @@ namespace paceline::cpu {
 
 struct stream_queue;
 
-/// One submission. `after` is kept until the work is taken, to see failures.
+/// One submission. `after` is kept until the work is taken, because a failed fence fails the work.
 struct queued_work {
   std::string label;
   std::vector<device::fence> after;
@@ -50,8 +50,8 @@ struct taken_work {
 };
 
 /// The queues of a partition's streams, and the order of turns. Shared with the fences for which queued work
-/// waits: one may pass, on any thread, while the partition is being destroyed. Thread-safe, except functions
-/// marked as the executor's.
+/// waits, because such a fence may pass, on any thread, while the partition is being destroyed. Thread-safe,
+/// except functions marked as the executor's.
 class program_queues : public std::enable_shared_from_this<program_queues> {
  public:
   std::shared_ptr<stream_queue> open(device::stream_options options);

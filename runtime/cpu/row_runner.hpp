@@ -37,7 +37,7 @@ class row_runner {
 
   thread_team& team_;
   const row_kernels& kernels_;
-  /// The splits of a unit that one member computes.
+  /// The splits of a unit that one member of the team computes.
   struct piece {
     std::uint32_t unit = 0;
     row_range splits;

@@ -57,9 +57,9 @@ class thread_team {
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 
-  /// From now on each loop of the caller begins with `fn(context)` if `wanted` is set, to run other work
-  /// between two loops. It may run loops of its own and must not throw. Must be called before the first loop;
-  /// `wanted` must outlive the last one.
+  /// From now on each loop of the caller first calls `fn(context)` if `wanted` is set, so that other work can
+  /// run between two loops. `fn` may run loops of its own and must not throw. Must be called before the first
+  /// loop; `wanted` must outlive the last one.
   using pause_fn = void (*)(void* context);
   void set_pause(const std::atomic<bool>& wanted, pause_fn fn, void* context) noexcept {
     pause_wanted_ = &wanted;
@@ -67,16 +67,17 @@ class thread_team {
     pause_context_ = context;
   }
 
-  /// Work for one member during the caller's next loops, to save the caller's time. Must not throw.
+  /// An errand: work that one member does during the caller's next loops, to save the caller's time. Must not
+  /// throw.
   using errand_fn = void (*)(void* context) noexcept;
 
-  /// Leaves `fn(context)` to a member that is awake, and returns at once. Returns false, and leaves nothing,
-  /// if all members are parked, because waking one would cost the time to be saved. At most one errand at a
-  /// time: call `finish_errand` first.
+  /// Leaves `fn(context)` to a member that is awake, and returns at once. Returns false, without leaving the
+  /// errand, if all members are parked: waking one would take as long as the errand saves. At most one errand
+  /// at a time: call `finish_errand` first.
   bool leave_errand(errand_fn fn, void* context);
 
-  /// Returns once the last errand has been run; runs it itself if no member has begun it. The caller's next
-  /// loop does this, too, at its end.
+  /// Returns once the last errand has been run; runs it on the calling thread if no member has begun it. The
+  /// caller's next loop does the same at its end.
   void finish_errand();
 
  private:

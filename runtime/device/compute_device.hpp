@@ -22,13 +22,13 @@ struct memory_space {
   bool taken_whole = false;
 };
 
-/// Durations of steps by the device's own clock. A step is work that the device is given together, at whose
-/// end the host waits for results.
+/// Durations of steps by the device's own clock. A step is all work that the host submits between two points
+/// at which it waits for results.
 struct step_times {
   std::uint64_t num_steps = 0;
-  std::chrono::nanoseconds busy{}; ///< from the device's previous point to the end of each step
-  /// The part of `busy` in which the device may have waited for the host: until the host had submitted the
-  /// step, or its first piece if it is submitted in pieces.
+  std::chrono::nanoseconds busy{}; ///< from the device's arrival at each step to the step's end
+  /// The part of `busy` in which the device may have waited for the host: the time until the host had
+  /// submitted the step, or the step's first piece if it has several.
   std::chrono::nanoseconds launching{};
 };
 
@@ -45,7 +45,7 @@ class compute_device {
   /// last bits of a prompt's rows depend on the number of rows in their pass.
   virtual bool is_strict() const noexcept { return true; }
 
-  /// Errors: those of querying the device.
+  /// Fails if the device cannot be queried.
   virtual expected<memory_space> cell_memory() = 0;
 
   /// Durations over all its streams so far. A device without a clock of its own reports no steps.

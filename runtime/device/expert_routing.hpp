@@ -20,25 +20,27 @@ enum class expert_gating : std::uint8_t {
   softmax_of_selected, ///< a probability among the selected experts (gpt-oss, Granite)
 };
 
-/// How the router of a layer selects experts for a row, and the weights of their outputs. In float32, each
-/// operation rounded once:
+/// How the router of a layer selects experts for a row, and how it weighs their outputs. `l[e]` is the logit
+/// of expert e. All operations are in float32 and rounded once:
 ///
-/// 1. Scores s. `sigmoid`: as above, with `exp_reference`. `softmax`: s[e] = exp_reference(l[e] - largest) /
-///    sum, where the sum has 16 parts (expert e in part e % 16, ascending) that are added in halves, as in
-///    op_rms_norm.hpp. `softmax_of_selected`: as `softmax` over the logits of the slots, after step 2.
-/// 2. Selection, by key: s[e] + selection_bias[e] if there is a bias, else the logit, because scores can tie
-///    where logits do not. Experts are divided into
-///    `num_groups` groups of consecutive ones; only those of the `num_used_groups` best groups can be
-///    selected. The value of a group is the sum of its two best keys, or its best key with
-///    `groups_by_best`. The `num_used` experts with the largest keys are selected, the best first; this is
-///    the order of slots. Ties go to the lowest index; NaN is below every number.
+/// 1. Scores s. `sigmoid`: the formula of `expert_gating`, with `exp_reference`. `softmax`: s[e] =
+/// exp_reference(l[e] - largest) / sum, where the sum has 16 parts (expert e in part e % 16, ascending) that
+/// are added in halves, as in op_rms_norm.hpp. `softmax_of_selected`: as `softmax`, but over the logits of
+/// the selected experts, in slot order, after step 2.
+/// 2. Selection. An expert's key is s[e] + selection_bias[e] if there is a bias, else its logit: different
+/// logits can have equal scores. Experts are divided into `num_groups` groups of consecutive experts, and
+/// only experts of the `num_used_groups` best groups can be selected. The value of a group is the sum of its
+/// two largest keys, or with `groups_by_best` its largest key. The `num_used` experts with the largest keys
+/// are selected. Slot 0 is the expert with the largest key, slot 1 the next, and so on. Ties go to the lowest
+/// index; NaN is below every number.
 /// 3. Weights: w = s; `normalised`: w / (sum of the w, in slot order, + divisor_epsilon); then times `scale`;
 ///    then times output_scales[e].
 ///
 /// Sources: the router classes of transformers (Qwen3MoeTopKRouter, DeepseekV3TopkRouter and others).
 struct expert_routing {
   std::uint32_t num_experts = 0; ///< at most most_experts; a multiple of num_groups
-  std::uint32_t num_used = 0;    ///< at most most_used_experts and the experts of the used groups
+  /// at most most_used_experts, and at most the number of experts in the used groups
+  std::uint32_t num_used = 0;
   expert_gating gating = expert_gating::softmax;
   bool normalised = false;
   float divisor_epsilon = 0;
@@ -60,10 +62,10 @@ namespace routing {
 
 inline constexpr std::uint32_t lanes = 16;
 
-/// True if `a` ranks before `b`, where a tie keeps the order.
+/// True if `a` > `b`, where NaN is below every number.
 constexpr bool better(float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); }
 
-/// The largest of some logits; NaN never, unless all are.
+/// The largest logit; NaN only if all are NaN.
 constexpr float largest(std::span<const float> logits) {
   float best = logits[0];
   for (const float l : logits)
@@ -86,7 +88,8 @@ constexpr void score(const expert_routing& by, std::span<const float> logits, st
   for (std::uint32_t e = 0; e < by.num_experts; ++e) scores[e] = scores[e] / sum[0];
 }
 
-/// The best index below `count` that is not taken, by value.
+/// The index below `count` with the largest value among those that are not taken; the lowest one if values
+/// tie; `count` if all are taken.
 template <class Value, class Taken>
 constexpr std::uint32_t best_of(std::uint32_t count, const Value& value, const Taken& taken) {
   std::uint32_t best = count;
@@ -119,7 +122,8 @@ constexpr void exclude_groups(const expert_routing& by, const float* keys,
 
 } // namespace routing
 
-/// The experts of one row, by its logits: the definition, and the CPU's code.
+/// Selects the experts of one row. logits: [num_experts]; slots: [num_used]. This code is the definition, and
+/// the CPU device uses it.
 constexpr void route(const expert_routing& by, std::span<const float> logits, std::span<used_expert> slots) {
   std::array<float, most_experts> scores{}, keys{};
   const bool by_score = by.gating == expert_gating::sigmoid && by.selection_bias != nullptr;

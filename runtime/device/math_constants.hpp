@@ -2,14 +2,14 @@
 
 namespace paceline::device {
 
-/// Constants of the devices' exp and tanh. Every device and kernel level evaluates the same expressions in
-/// the same order, with fused multiply-adds where the text has `fma`, so all levels, lanes and tails agree to
-/// the bit.
+/// Constants of the devices' exp and tanh. Every device and kernel level evaluates the expressions of
+/// scalar_math.hpp in the same order, with fused multiply-adds where that file has `fma`, so all levels,
+/// lanes and tails agree to the bit.
 ///
 /// exp: x = n ln 2 + r, ln 2 in two parts (the first has 9 bits, so n times it is exact), exp(r) = 1 + (r +
-/// r^2 P(r)) with P a degree-4 minimax polynomial on |r| <= ln 2 / 2 (relative error 3.2e-9). Result
-/// within 1.1 units in the last place (measured over all exponents, `scalar_math_test`); 0 below
-/// `exp_lowest`, infinity above `exp_highest`.
+/// r^2 P(r)) with P a degree-4 minimax polynomial on |r| <= ln 2 / 2 (relative error 3.2e-9). Result within
+/// 1.1 units in the last place (measured over all exponents, `scalar_math_test`); 0 below `lowest`, infinity
+/// above `highest`.
 struct exp_constants {
   static constexpr float lowest = -87.3F;
   static constexpr float highest = 88.37F;
@@ -19,8 +19,8 @@ struct exp_constants {
   static constexpr float p[5] = {0.5F, 0.1666652F, 0.041666206F, 0.008368882F, 0.001395048F};
 };
 
-/// tanh: x + x^3 Q(x^2) below `small` (minimax, relative error 4.2e-9), 1 - 2 / (exp(2 |x|) + 1) with x's
-/// sign above. Within 1.4 units in the last place.
+/// Tanh: for |x| < `small` x + x^3 Q(x^2), with Q a minimax polynomial (relative error 4.2e-9); else 1 - 2 /
+/// (exp(2 |x|) + 1) with the sign of x. Within 1.4 units in the last place.
 struct tanh_constants {
   static constexpr float small = 0.625F;
   static constexpr float q[5] = {-0.33333284F, 0.13331491F, -0.053743497F, 0.020650588F, -0.005717045F};

@@ -8,8 +8,8 @@
 
 namespace paceline::device {
 
-/// Positions in one split. Splits start at multiples of it in every row; several threads may share a row by
-/// its splits.
+/// Positions in one split. In every row, splits start at multiples of this number. Several threads may
+/// compute different splits of the same row.
 inline constexpr std::uint32_t attention_split = 128;
 
 /// Grouped-query attention of every row over the positions of its own sequence that it sees. Keys and values
@@ -19,8 +19,8 @@ inline constexpr std::uint32_t attention_split = 128;
 ///
 /// For one row and head, in float32:
 /// - score of position j: a chain of fused multiply-adds over d = 0, 1, ..., starting at 0; then, with a q8
-///   pool (the keys are int8 codes), times j's key scale; then times `scale`; then, with a soft cap, cap *
-///   tanh(score * (1 / cap)).
+///   pool (the keys are int8 codes), times the key scale of position j; then times `scale`; then, with a soft
+///   cap, cap * tanh(score * (1 / cap)).
 /// - splits: positions are cut at multiples of `attention_split`. In each split, m = max of the scores;
 ///   p_j = exp(score - m);
 ///   s = sum of p_j in 16 lanes, lane = j mod 16, positions in order, lanes added in halves (8, 4, 2, 1);

@@ -17,9 +17,11 @@ inline constexpr std::uint32_t max_chain_levels = max_draft_nodes;
 /// A row of one step.
 struct chain_row {
   batch_entry
-      entry; ///< without a path; a negative token means: the token that row number i chose in the step before
-  std::int32_t level = -1; ///< level of the draft token that it chooses, counted from the first one; -1: its
-                           ///< choice is not used
+      /// Without a path; a negative token stands for the token that the row with the same index chose in the
+      /// previous step.
+      entry;
+  /// Level of the draft token that the row chooses, from 0; -1: its choice is not used.
+  std::int32_t level = -1;
 };
 
 /// The choice of a row.
@@ -28,14 +30,14 @@ struct chain_choice {
   bool hopeless = false; ///< the row had no finite logit; `token` is then the lowest id
 };
 
-/// A sequence of passes in which each pass's tokens are those chosen by the previous pass, without the host
-/// in between. Used for the draft of a small model.
+/// A sequence of passes that runs without the host: each pass computes the tokens that the previous pass
+/// chose. Used to draft with a small model.
 ///
 /// A step is a pass over `num_rows` rows of different sequences. The function passed to `ops::chain` requests
 /// the ops of the first step: those of a pass over a `row_batch` of its rows, and then `choose` for every
 /// row. In the other steps embed, rope_table, kv_write and attention use that step's rows, and `choose`
-/// decides `level` levels below the request's first row, where the path consists of the tokens chosen at the
-/// levels before. So each step has the bits of a separate pass over the same rows.
+/// treats a row of level n as a node n levels below the request's root, whose path consists of the tokens
+/// chosen at the previous levels. So each step has the bits of a separate pass over the same rows.
 struct chain_args {
   std::uint32_t num_rows = 0;      ///< in one step, at most max_chain_rows
   std::span<const chain_row> rows; ///< [num_steps][num_rows]; the first step's tokens are known

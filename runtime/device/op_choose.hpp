@@ -10,8 +10,8 @@
 
 namespace paceline::device {
 
-/// Largest top-k that a device supports. Up to it, both sums of top-p are computed in an order that a device
-/// can repeat.
+/// Largest top-k that a device supports. Up to this top-k, both sums of top-p are computed one weight after
+/// another by falling score, an order that a device can repeat.
 inline constexpr std::uint32_t most_top_k = 128;
 
 /// A token whose logit is changed by penalties.
@@ -20,19 +20,20 @@ struct penalised_token {
   std::uint32_t num_output = 0; ///< occurrences in the committed output; 0: it occurs in the prompt only
 };
 
-/// A request for which tokens are chosen: its draft, a tree whose root is the last committed token, and the
-/// settings that turn a row of logits into a token. Its rows are consecutive: the root's, then those of the
-/// nodes in their order.
+/// A request for which tokens are chosen: its draft and its sampling settings. The draft is a tree whose root
+/// is the last committed token. The request's rows are consecutive: first the row of the root, then the rows
+/// of the nodes in their order.
 struct token_choice {
-  std::uint32_t first_row = 0;            ///< the root's
-  std::span<const token_id> draft_tokens; ///< of the nodes, at most max_draft_nodes
+  std::uint32_t first_row = 0;            ///< row of the root
+  std::span<const token_id> draft_tokens; ///< for each node its token; at most max_draft_nodes
   std::span<const std::int32_t> parents;  ///< for each node an earlier node, or -1 for the root
   token_position position;                ///< position of the token that the root's row chooses
 
   float temperature = 1;   ///< 0: the largest logit
   std::uint32_t top_k = 0; ///< only the top_k likeliest tokens are considered, at most most_top_k; 0: all
-  float top_p = 1; ///< of those, only the shortest leading run with this share of their weight; 1: all,
-                   ///< required without top_k
+  /// of the top_k tokens, only the shortest run of the likeliest with at least this share of their total
+  /// weight; 1: all; must be 1 if top_k is 0
+  float top_p = 1;
   float min_score = -std::numeric_limits<float>::infinity(); ///< tokens with a lower score are removed
   std::uint64_t seed = 0;
   std::uint32_t choice_index = 0;
@@ -42,7 +43,8 @@ struct token_choice {
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  std::span<const token_id> removed; ///< removed from rows of fewer than `num_removing` levels below the root
+  /// Tokens with probability 0 in rows less than `num_removing` levels below the root.
+  std::span<const token_id> removed;
   std::uint32_t num_removing = 0;
 
   bool penalises() const noexcept {
@@ -53,9 +55,9 @@ struct token_choice {
 /// The result for a request.
 struct chosen_run {
   std::int32_t place = -1; ///< the deepest accepted node; -1: none
-  token_id next;           ///< chosen by its row
-  bool bonus = false;      ///< no node was rejected: `place` is a leaf
-  bool hopeless = false;   ///< the row had no finite logit; `next` is the lowest id
+  token_id next;           ///< the token that the row of `place` chooses
+  bool bonus = false;      ///< true if no node was rejected: `place` is a leaf
+  bool hopeless = false;   ///< true if that row had no finite logit; `next` is then the lowest id
 };
 
 /// Largest number of nodes in a draft.
@@ -66,17 +68,17 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 /// branches of all of them; among equally deep nodes `place` is the first one below the first accepted
 /// parent. This is rule `coupled` (speculation::verify_coupled). A row's choice equals that of
 /// sampling::pipeline::choose for the same settings, to the bit:
-/// - of the logits x, in float32: x + bias; then, for tokens of `counts` or of the row's path from the root,
-/// x /
-///   repetition_penalty if x > 0, else x * repetition_penalty; less frequency_penalty * n + presence_penalty
-///   where n, the occurrences in output and path, is not 0; removed tokens -infinity;
-/// - at temperature 0 the largest, NaN never, ties to the lowest id;
-/// - else, with +infinity as the largest finite number and NaN as -infinity, the score (x - largest) /
-///   temperature. With top_k the first top_k tokens by falling score, ties to the lowest id, -infinity never;
-///   with top_p < 1 of these the shortest leading run that weighs no less than double(top_p) * total, a
-///   weight being portable_exp(score) and both sums in double, one weight after another in that order. Then,
-///   of what is not below min_score, the largest double(score) + noise (runtime/base/philox.hpp, purpose
-///   `target`, at position + level), ties to the lowest id.
+/// - The logits are changed in float32: x + bias. Tokens of `counts`, and of the row's path from the root: x
+///   / repetition_penalty if x > 0, else x * repetition_penalty. Tokens with n > 0 occurrences in output and
+///   path: x - (frequency_penalty * n + presence_penalty). Removed tokens: -infinity.
+/// - At temperature 0 the token with the largest logit is chosen; NaN never; ties go to the lowest id.
+/// - At other temperatures +infinity counts as the largest finite number and NaN as -infinity, and a token
+///   has the score (x - largest) / temperature. With top_k the first top_k tokens by falling score remain;
+///   ties go to the lowest id; -infinity never remains. With top_p < 1 the shortest leading run of these
+///   remains whose weight is at least double(top_p) * total. A weight is portable_exp(score); both sums are
+///   in double, one weight after another in this order. Tokens below min_score are removed. Of the rest, the
+///   token with the largest double(score) + noise is chosen (runtime/base/philox.hpp, purpose `target`, at
+///   position + level); ties go to the lowest id.
 ///
 /// Leaves `logits` in an unspecified state. The results are at `out` after the next `ops::deliver`; before
 /// that the op's return value points to them in device memory.

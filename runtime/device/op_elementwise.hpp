@@ -27,7 +27,7 @@ struct gather_args {
 };
 
 /// y[rows[k]][i] = x[k][i]: distributes rows. No number occurs twice in `rows`; `y` must not overlap `x`.
-/// With `x_stride` 0 all get the same row.
+/// With `x_stride` 0 all these rows of y get the same row of x.
 struct scatter_args {
   float* y = nullptr;
   std::size_t y_stride = 0;

@@ -10,7 +10,8 @@
 
 namespace paceline::device {
 
-/// A mixture of experts in place of a feed-forward block. Of each row x, first normed if there is a norm:
+/// A mixture of experts in place of a feed-forward block. For each row x, which is first normed if there is a
+/// norm:
 ///
 ///     l = x * router^T (+ router_bias)              as op_matmul.hpp
 ///     slots s = 0, 1, ... with expert e_s, weight w_s    expert_routing.hpp

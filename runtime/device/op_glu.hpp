@@ -14,11 +14,11 @@ enum class activation : std::uint8_t {
   sigmoid,   ///< 1 / (1 + exp(-x))
   relu,      ///< x < 0 ? 0 : x
   tanh,      ///< `tanh_reference`
-  sigmoid_of_minus, ///< 1 / (1 + exp(x)): one less the sigmoid
+  sigmoid_of_minus, ///< 1 / (1 + exp(x)): 1 minus the sigmoid
 };
 
 /// Gated linear unit: out[r][i] = act(gate[r][i]) * up[r][i], each operation rounded to float32. Without
-/// `up`, act(gate[r][i]). `out` may be equal to `gate` or `up`.
+/// `up`, out[r][i] = act(gate[r][i]). `out` may be equal to `gate` or `up`.
 struct glu_args {
   const float* gate = nullptr; ///< [num_rows][width], rows `stride` values apart
   const float* up = nullptr;   ///< likewise; null: the activation alone

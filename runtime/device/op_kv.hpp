@@ -30,8 +30,8 @@ struct kv_layer {
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
   float* key_scales = nullptr;  ///< q8 only, as are value_scales
   float* value_scales = nullptr;
-  /// Heads of a block in the memory to which `keys` and `values` point: keys and values of all layers, if
-  /// these share it. 0: each array holds only this layer's keys or values.
+  /// If all layers share the memory to which `keys` and `values` point: the number of heads that a block has
+  /// there, keys and values of all layers together. 0: each array holds only this layer's keys or values.
   std::uint32_t heads_per_block = 0;
 
   constexpr std::size_t block_stride_heads() const noexcept {
@@ -50,7 +50,8 @@ struct kv_layer {
   }
 };
 
-/// Whether cells of one may be copied into the other: blocks, heads and values of one shape.
+/// True if cells of one can be copied into the other: element type, block size, number of heads and head
+/// dimension are equal.
 constexpr bool cells_alike(const kv_layer& a, const kv_layer& b) noexcept {
   return a.type == b.type && a.block_size == b.block_size && a.num_heads == b.num_heads &&
          a.head_dim == b.head_dim;
@@ -72,17 +73,17 @@ struct kv_write_args {
   std::size_t stride = 0;
 };
 
-/// Moves cells, scales included: within one layer's pool, in order, or from another pool of the same device
-/// into it, none onto the cells of another.
+/// Copies cells with their scales, either within one layer's pool, one copy after another, or from another
+/// pool of the same device. From another pool no cell may be the target of two copies.
 struct kv_copy_args {
   kv_layer layer;
   std::span<const kv_copy> copies;
-  const kv_layer* from = nullptr; ///< the other pool, of cells alike (`cells_alike`); null: `layer` itself
+  const kv_layer* from = nullptr; ///< the other pool, for which `cells_alike` is true; null: `layer` itself
 
   const kv_layer& source() const noexcept { return from != nullptr ? *from : layer; }
 };
 
-/// Throws check_failure unless all copies lie within their pools and the pools have cells alike.
+/// Throws check_failure unless all copies lie within their pools and `cells_alike` is true for these.
 void check_copies(const kv_copy_args& args);
 
 } // namespace paceline::device

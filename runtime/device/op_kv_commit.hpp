@@ -10,14 +10,14 @@ namespace paceline::device {
 
 /// A draft whose nodes have cells: node n is in slot base + n of its sequence.
 struct drafted_cells {
-  std::uint32_t choice = 0;              ///< index of its result in `kv_commit_args::chosen`
-  std::uint32_t sequence = 0;            ///< index into `row_batch::sequences`
-  kv_slot base;                          ///< the base length: where the path must begin
+  std::uint32_t choice = 0;   ///< index of its result in `kv_commit_args::chosen`
+  std::uint32_t sequence = 0; ///< index into `row_batch::sequences`
+  kv_slot base;               ///< slot with the number base length: the target of the path's first cell
   std::span<const std::int32_t> parents; ///< for each node, at most max_draft_nodes, an earlier node or -1
 };
 
-/// Vectors beside the cells of a pool, one for each cell: that of cell c of block b is row b * block_size +
-/// c.
+/// Vectors that belong to the cells of a pool, one for each cell. The vector of cell c of block b is row b *
+/// block_size + c.
 struct cell_vectors {
   float* values = nullptr; ///< device memory, [num_blocks * block_size][width]; null: there are none
   std::uint32_t width = 0;
@@ -25,8 +25,7 @@ struct cell_vectors {
 
 /// Moves the accepted paths of drafts to consecutive slots, in all layers. With n0 < n1 < ... the nodes from
 /// the root down to the accepted place, the cell of slot base + n_i goes to slot base + i with its scales and
-/// its vector, in the order of i. A place of -1 has no path. No other cell changes; those behind the path are
-/// left as they are.
+/// its vector, in the order of i. A place of -1 has no path. No other cell changes.
 ///
 /// A path ascends and n_i >= i, so no cell is overwritten before it is read. Nodes of different drafts have
 /// no common cell. The default implementation is a `kv_copy` in each layer and copies of the vectors, for
@@ -40,8 +39,8 @@ struct kv_commit_args {
   cell_vectors vectors = {}; ///< of the same pool
 };
 
-/// Fails a check unless every parent precedes its children and every cell lies in its sequence's blocks and
-/// these in the pool.
+/// Throws check_failure unless every parent precedes its children, every cell lies in a block of its
+/// sequence, and these blocks lie in the pool.
 void check_drafts(const kv_commit_args& args);
 
 } // namespace paceline::device

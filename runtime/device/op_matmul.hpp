@@ -35,15 +35,15 @@ struct matmul_output {
 ///     acc = fma(min, dx * float(sum of q), acc)        with mins: for each group in ascending order
 ///
 /// **F32, F16, BF16, F8_E4M3.** From a0 = a1 = 0, in float32: a0 = fma(w[k], x[k], a0) for even k, a1 for odd
-/// k, ascending; acc = a0 + a1. Of F8_E4M3 w[k] is code * scale, rounded once.
+/// k, ascending; acc = a0 + a1. For F8_E4M3, w[k] is code * scale, rounded once.
 ///
 /// With `two_planes` (quantised weights only) the remainder of the quantisation, x - dx * q rounded once, is
 /// quantised in the same way with its own scales and multiplied in the same way: acc = the acc of x + the acc
 /// of the remainder. This costs twice as much and gives about 15 bits instead of 8, for rows with blocks in
 /// which a few values are much larger than the others.
 ///
-/// Finally y = acc, or acc + bias; with `add`, y_before + that. Every step is rounded once. So a row's result
-/// has the same bits whatever the other rows, their number, the threads, the chunks or the kernel level.
+/// Finally y = acc, or y = acc + bias; with `add`, this sum is added to the previous y. Every step is rounded
+/// once. So a row's result has the same bits for any other rows, threads, chunks and kernel level.
 struct matmul_args {
   const float* x = nullptr; ///< [num_rows][K], rows `x_stride` values apart
   std::size_t x_stride = 0;

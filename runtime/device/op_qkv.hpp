@@ -37,8 +37,8 @@ struct qkv_args {
   std::uint32_t num_pairs = 0;  ///< rotated pairs in a head
   rope_layout layout = rope_layout::half_split;
   kv_layer cells;
-  /// [num_rows][(num_heads + 2 * cells.num_heads) * head_dim]: receives the queries; the contents behind them
-  /// are unspecified.
+  /// [num_rows][(num_heads + 2 * cells.num_heads) * head_dim]: receives the queries; the values after the
+  /// queries of a row are unspecified.
   float* out = nullptr;
 
   std::uint32_t num_rows() const noexcept { return static_cast<std::uint32_t>(batch->rows.size()); }

@@ -26,7 +26,7 @@ struct rms_norm_args {
   float epsilon = 0;
 };
 
-/// A norm of a product's input rows, one part a row, applied as part of the product's op.
+/// A norm of a product's input rows, one part for each row, applied as part of the product's op.
 struct input_norm {
   const float* weight = nullptr; ///< [num_cols]; null: no norm
   float epsilon = 0;

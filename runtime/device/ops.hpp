@@ -39,7 +39,7 @@ class ops {
  public:
   virtual ~ops() = default;
 
-  /// Name of the device and kernel level, for `inspect`, logs and exactness records ("cpu/avx2").
+  /// Name of the device and kernel level, for `inspect` and logs ("cpu/avx2").
   virtual std::string_view level() const noexcept = 0;
 
   /// How long programs of these ops have paused for other tenants so far, by the steady clock. A program that

@@ -13,12 +13,12 @@ namespace paceline::device {
 /// ancestors in the draft tree and itself, root first) are in the slots `paths[path_begin ..]`. A chain or
 /// prefill row has path_length 0, because its slots equal its positions.
 ///
-/// `position` is what attention goes by. A row whose keys and queries are rotated by an earlier position says
-/// how much earlier: so rows of a block see the whole block, each at its own place (DFlash,
-/// docs/drafters.md).
+/// Attention uses `position`. The rotary embedding (RoPE) uses `rotary_position()`, which may be earlier: all
+/// rows of a DFlash block attend to the whole block, but each is rotated by its own position
+/// (docs/drafters.md).
 struct batch_entry {
-  token_id token; ///< from the vocabulary's size on: a row whose input is given (`row_batch::inputs`)
-  token_position position;      ///< the last one that it sees
+  token_id token;               ///< vocab_size + j: the row's input is vector j of `row_batch::inputs`
+  token_position position;      ///< the last position that the row attends to
   kv_slot slot;                 ///< where this row's own K and V are written (before any row reads them)
   std::uint32_t sequence = 0;   ///< index into `row_batch::sequences`
   std::uint32_t path_begin = 0; ///< index into `row_batch::paths`
@@ -45,13 +45,13 @@ struct sequence_kv {
 /// The rows of one forward pass: any mixture of sequences, prefill chunks, decode rows and tree rows. Views
 /// only. The result of a row does not depend on the other rows, to the bit, except that it reads K and V of
 /// the rows that it sees. In each layer K and V of all rows are written before any row reads, so the rows
-/// that a row sees may stand before or behind it.
+/// that a row sees may come earlier or later in `rows`.
 struct row_batch {
   std::span<const batch_entry> rows; ///< [num_rows]
   std::span<const sequence_kv> sequences;
   std::span<const kv_slot> paths;
   /// Input vectors in the device's memory, [num_inputs][hidden_size], instead of embeddings: vector j is the
-  /// input of rows with token vocab_size + j. Of the target's passes; null: there are none.
+  /// input of rows with token vocab_size + j. Only in passes of the target; null: there are none.
   const float* inputs = nullptr;
   std::uint32_t num_inputs = 0;
   /// [num_rows], for models with a recurrent state, else empty. No slot is written by two rows, or written by
@@ -75,8 +75,8 @@ inline std::uint64_t cell_of(const sequence_kv& sequence, kv_slot slot, std::uin
   return std::uint64_t{sequence.blocks[slot.value / block_size].value} * block_size + slot.value % block_size;
 }
 
-/// Cells to copy within a pool, or from one to another: how a shared last block, the compaction of an
-/// accepted path and the target's cells in a drafter's pool are carried out.
+/// Cells to copy within a pool or from one pool to another. Used when a request needs its own copy of a
+/// shared last block, to compact an accepted path, and to copy the target's cells into a drafter's pool.
 struct kv_copy {
   block_id from_block;
   std::uint32_t from_offset = 0; ///< cell within the block

@@ -9,8 +9,8 @@
 
 namespace paceline::device {
 
-/// The exponential function of every device. `constexpr`, because nvcc may call such functions on a GPU. The
-/// coefficients are local constants for the same reason: a GPU cannot access the host's arrays.
+/// The exponential function of every device. `constexpr`, because nvcc lets device code call constexpr host
+/// functions. The coefficients are local constants because device code cannot access the host's arrays.
 constexpr float exp_reference(float x) {
   using c = exp_constants;
   if (std::isnan(x)) return x;

@@ -13,21 +13,21 @@
 
 namespace paceline::device {
 
-/// The values of a quantised format. In a stored block of `num_values` values, divided into groups of
+/// How a quantised format encodes values. In a stored block of `num_values` values, divided into groups of
 /// `group_values`, value i of group g is
 ///
 ///     d * scale_g * code_i + m * min_g
 ///
-/// with the float16 numbers d and m of the block and integers for the rest; scale_g and min_g are 1 where the
-/// format has none, and m is 0. Codes are signed: `code = stored - offset`, or `code = iq4_values[stored]`
-/// with `lookup`.
+/// d and m are float16 numbers of the block; scale_g, code_i and min_g are integers. A format without integer
+/// scales or minima has scale_g = 1 or min_g = 1; a format without m has m = 0. Codes are signed: `code =
+/// stored - offset`, or `code = iq4_values[stored]` with `lookup`.
 struct quantised_traits {
   std::uint16_t num_values = 0;  ///< 32, or 256 in the K and XS formats
   std::uint8_t code_bits = 0;    ///< of a stored code: 2, 3, 4, 5, 6 or 8
   std::uint8_t group_values = 0; ///< 16 or 32
   std::uint8_t offset = 0;
   bool lookup = false;
-  bool has_scales = false; ///< an integer scale a group
+  bool has_scales = false; ///< each group has an integer scale
   bool has_mins = false;   ///< the format has m
 };
 
@@ -88,13 +88,13 @@ struct stored_block {
   std::array<std::int8_t, 16> scales;
   std::array<std::uint8_t, 16> mins;
   std::uint16_t d = 0; ///< float16
-  std::uint16_t m = 0; ///< float16; with the sign that makes the formula above a sum
+  std::uint16_t m = 0; ///< float16, negated where the format subtracts it
 };
 
 /// Reads one block of a quantised `type` from its traits_of(type)->block_bytes bytes at `bytes`.
 void read_stored_block(tensor_type type, const std::byte* bytes, stored_block& out);
 
-/// The code of a stored code, as the formula above uses it.
+/// The code of the formula of `quantised_traits` for a stored code.
 constexpr std::int32_t code_value(const quantised_traits& traits, std::uint8_t stored) noexcept {
   return traits.lookup ? iq4_values[stored] : std::int32_t{stored} - traits.offset;
 }

@@ -21,15 +21,15 @@ class ops;
 /// or with `errc::device_lost` if the device failed.
 using program = std::function<void(ops&)>;
 
-/// Which work of one tenant a device takes first if several of its streams are ready: the target's passes
-/// (normal) before drafting (low). A program that has begun is finished before another one of its tenant
-/// begins.
+/// Which work of one tenant a device runs first if several of the tenant's streams are ready: the target's
+/// passes (normal) before drafting (low). A program that has begun is finished before another one of its
+/// tenant begins.
 enum class stream_priority : std::uint8_t { normal, low };
 
 /// The owner of a stream's work: a model with its drafters. A device that computes one program at a time
 /// divides its time evenly between the tenants that have work (runtime/device/turn_order.hpp); priorities
-/// order the streams of one tenant. The default is tenant 0. It has no effect on devices whose hardware takes
-/// work of several streams at the same time (GPUs).
+/// order the streams of one tenant. The default is tenant 0. Tenants have no effect on devices whose hardware
+/// takes work of several streams at the same time (GPUs).
 using tenant_id = strong_id<struct tenant_id_tag, std::uint32_t>;
 
 struct stream_options {
@@ -56,15 +56,15 @@ class stream {
   ///
   /// If a fence of `after` failed, this work fails without being run, with the same code and a message that
   /// contains both. A failure of earlier work on the same stream does not fail this work: work that needs its
-  /// results must name its fence. Destroying the stream waits for all of its work, and so for the fences
-  /// named.
+  /// results must name its fence. Destroying the stream waits for all of its work, and so for the fences in
+  /// `after`.
   virtual fence submit(std::string_view label, std::vector<fence> after, program work) = 0;
 
   /// Name for traces ("target", "draft:small").
   virtual const std::string& name() const noexcept = 0;
 
-  /// Number of completed submissions: the watermark that frees KV blocks. Monotonic; a submission is counted
-  /// just before its fence passes.
+  /// Number of completed submissions. A KV block is freed when this number shows that no submission reads the
+  /// block any more. The number never decreases. A submission is counted just before its fence passes.
   virtual std::uint64_t completed() const noexcept = 0;
   /// Number of submissions so far; the next one completes as number `submitted() + 1`.
   virtual std::uint64_t submitted() const noexcept = 0;

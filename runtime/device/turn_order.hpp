@@ -38,8 +38,8 @@ struct waiting_program {
 /// Data and decisions only: no threads, no clock. Not thread-safe.
 class turn_order {
  public:
-  /// A client's round trip: the device may have no work of a tenant between two programs of one of its
-  /// requests.
+  /// The time of a client's round trip: between two programs of one request the device may have no other work
+  /// of the tenant.
   static constexpr std::chrono::milliseconds short_pause{50};
   /// After a pause of at most `short_pause`, a tenant may be this far below the least service of the others.
   static constexpr std::chrono::milliseconds most_owed{100};
@@ -58,9 +58,9 @@ class turn_order {
   /// Index of the program that runs next; nullopt if there is none, or if the running one continues. `begun`
   /// has the tenants whose programs have begun: the running one last, the others paused for it.
   ///
-  /// A running program pauses for one after which its tenant is expected to have less service than each
-  /// tenant in `begun`. The paused programs continue only after it ends, and must not have fallen behind by
-  /// then.
+  /// The running program pauses for a waiting one if the latter's tenant, after that program, is expected
+  /// still to have less service than each tenant in `begun`. This condition is needed because paused programs
+  /// continue only after the new program ends.
   std::optional<std::size_t> next(std::span<const waiting_program> waiting,
                                   std::span<const tenant_id> begun = {}) const;
 

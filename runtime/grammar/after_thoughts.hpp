@@ -9,15 +9,16 @@
 
 namespace paceline::grammar {
 
-/// How a model that reasons divides its output.
+/// The tokens by which a reasoning model separates its thoughts from its answer.
 struct thought_tokens {
-  std::optional<token_id> open;  ///< opens thoughts as the first token; nullopt: the prompt has opened them
-  token_id close;                ///< the answer begins behind it
-  std::vector<token_id> end_ids; ///< tokens that end an output: not within thoughts
+  /// First token of an output that has thoughts; nullopt: the prompt has opened the thoughts.
+  std::optional<token_id> open;
+  token_id close;                ///< ends the thoughts; the answer follows it
+  std::vector<token_id> end_ids; ///< tokens that end an output; they are not allowed within thoughts
 };
 
-/// The constraint `answer` for the text behind a model's thoughts. Thoughts are free; they may be left out
-/// unless the prompt has opened them.
+/// A constraint that applies `answer` to the text after the model's thoughts. The thoughts are not
+/// constrained. They may be left out unless the prompt has opened them.
 std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const token_constraint> answer,
                                                        thought_tokens tokens, std::uint32_t vocab_size);
 

@@ -8,7 +8,8 @@
 
 namespace paceline::grammar {
 
-/// The constraint of outputs that one of `alternatives` allows. Not empty.
+/// A constraint that allows the outputs which at least one of `alternatives` allows. `alternatives` must not
+/// be empty.
 std::shared_ptr<const token_constraint>
 any_alternative(std::vector<std::shared_ptr<const token_constraint>> alternatives, std::uint32_t vocab_size);
 

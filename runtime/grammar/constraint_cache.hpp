@@ -11,8 +11,8 @@
 
 namespace paceline::grammar {
 
-/// The most recently used constraints, at most `max_bytes` of them. A constraint that is larger than that is
-/// not kept. Thread-safe.
+/// The most recently used constraints, in at most `max_bytes` bytes. A constraint that is larger than this is
+/// not kept, and removes all others. Thread-safe.
 class constraint_cache {
  public:
   explicit constraint_cache(std::size_t max_bytes) : max_bytes_(max_bytes) {}

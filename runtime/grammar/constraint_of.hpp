@@ -8,8 +8,8 @@
 
 namespace paceline::grammar {
 
-/// A constraint whose cursors are `Cursor`s over the same `Terms`, which are immutable and say how many bytes
-/// they take (`num_bytes()`).
+/// A constraint whose cursors have type `Cursor` and share one immutable `Terms`. `Terms` has a function
+/// `num_bytes()`.
 template <class Cursor, class Terms>
 class constraint_of final : public token_constraint {
  public:

@@ -32,21 +32,22 @@ struct compile_limits {
   std::size_t max_cached_bytes = 64U << 20U; ///< compiled grammars that are kept for later requests
 };
 
-/// Without a grammar library (docs/dependencies.md) a build refuses every compilation with errc::unsupported.
+/// In a build without a grammar library (docs/dependencies.md) every compilation fails with
+/// errc::unsupported.
 ///
 /// Compiles grammars for one vocabulary and keeps the most recently used ones. Thread-safe; a compilation
-/// takes milliseconds to seconds on the calling thread, so it must not be called on an actor's.
+/// takes milliseconds to seconds on the calling thread, so actors must not call it.
 class compiler {
  public:
   virtual ~compiler() = default;
-  /// `errc::invalid_argument` with the place in the schema or grammar that is wrong, `errc::unsupported` with
-  /// the keyword and its path if it cannot be enforced. Never a constraint that allows more than the source
-  /// says.
+  /// Errors: `errc::invalid_argument` with the place in the schema or grammar that is wrong, and
+  /// `errc::unsupported` with the keyword and its path if a keyword cannot be enforced. The constraint never
+  /// allows more than the source says.
   virtual expected<std::shared_ptr<const token_constraint>> compile(const grammar_source& source) = 0;
 };
 
-/// `vocab_size`: tokens in the model's logits, at least those of the vocabulary. `end_ids`: tokens that end
-/// an output.
+/// `vocab_size`: number of tokens in the model's logits, at least the size of the vocabulary. `end_ids`:
+/// tokens that end an output.
 std::unique_ptr<compiler> make_compiler(const tokenizer::tokenizer& vocabulary, std::uint32_t vocab_size,
                                         std::vector<token_id> end_ids, const compile_limits& limits = {});
 

@@ -20,23 +20,26 @@ struct decimal_bound {
 /// A JSON number with at most 6 decimals and at most 15 digits; nullopt otherwise.
 std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_exclusive);
 
-/// Whether a number is a multiple of another; nullopt if one of them has too many digits to tell.
+/// True if `number` is a multiple of `unit`; nullopt if one of them has too many digits to tell.
 std::optional<bool> is_multiple(const boost::json::value& number, const boost::json::value& unit);
 /// The least common multiple of positive numbers; nullopt if it has too many digits.
 std::optional<decimal_bound> common_multiple(const decimal_bound& a, const decimal_bound& b);
 
-/// The multiples of `unit` within two bounds; nullopt if they are more than `max_count`, or have so many
-/// digits that a program that reads numbers as doubles may take one for another.
+/// The multiples of `unit` within two bounds; nullopt if there are more than `max_count`, or if they have so
+/// many digits that a reader of doubles could confuse two of them.
 std::optional<std::vector<decimal_bound>> multiples_between(const decimal_bound& min,
                                                             const decimal_bound& max,
                                                             const decimal_bound& unit, std::size_t max_count);
 
-/// Rules for the multiples of a number from 0 on, digit by digit: the body of rule i is called `prefix` i,
-/// and the number is what `first` matches. nullopt if they would be more than 300.
+/// EBNF for the multiples of a number that are not negative, digit by digit. `first` is the expression for a
+/// whole multiple. It refers to rules, of which rule i is named `prefix` followed by i and has the body
+/// bodies[i].
 struct digit_rules {
   std::string first;
   std::vector<std::string> bodies;
 };
+/// `with_zero`: 0 is one of the multiples. nullopt if more than 300 rules would be needed, or if `unit` is
+/// not positive or has too many digits.
 std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_integers, bool with_zero,
                                         const std::string& prefix);
 
@@ -49,11 +52,11 @@ std::string integer_range(const std::optional<decimal_bound>& min, const std::op
 /// EBNF for numbers within the bounds, without exponents; "" if there are none. A number with a fraction has
 /// at least as many decimals as the bounds have.
 std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
-/// Those of them that are no integers.
+/// Like `number_range`, for the numbers that are no integers.
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 
 bool is_less(const decimal_bound& a, const decimal_bound& b);
-/// Whether no number, or no integer, is within both bounds.
+/// True if no number (with `only_integers`: no integer) is within both bounds.
 bool is_empty_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max,
                     bool only_integers);
 std::string decimal_text(const decimal_bound& number);

@@ -18,7 +18,7 @@
 namespace paceline::grammar {
 
 /// Turns schemas into alternatives without "$ref", "allOf", "anyOf", "oneOf", "not", "if" and "dependent...".
-/// The first error stops all work: check `failure` in the end. Not thread-safe.
+/// The first error stops all work: check `failure` at the end. Not thread-safe.
 class schema_algebra {
  public:
   explicit schema_algebra(schema_document& document) : document_(document) {}
@@ -26,26 +26,29 @@ class schema_algebra {
   /// A value obeys all of `roots` if it obeys one of the alternatives.
   std::vector<conjunction> alternatives(const std::vector<schema_ptr>& roots);
 
-  /// Whether a value obeys a schema; nullopt where this code cannot tell.
+  /// True if `value` obeys `schema`; nullopt where this code cannot tell.
   std::optional<bool> is_valid(const boost::json::value& value, schema_ptr schema, std::size_t depth = 0);
 
-  /// The schemas of member `key` of objects that obey `schemas`; `is_known`: some schema names it.
+  /// The schemas that member `key` must obey in objects that obey `schemas`.
   std::vector<schema_ptr> member_schemas(const conjunction& schemas, std::string_view key);
-  /// The schemas of members that no schema names.
+  /// Likewise for members that no schema names.
   std::vector<schema_ptr> other_member_schemas(const conjunction& schemas);
   bool is_required(const conjunction& schemas, std::string_view key);
   type_set types_of(const conjunction& schemas) { return facts_.types_of(schemas); }
-  /// Whether one of `schemas` excludes this value by a keyword of our own.
+  /// True if one of `schemas` excludes this value by one of this project's own keywords
+  /// (schema_keywords.hpp).
   bool is_excluded(const conjunction& schemas, const boost::json::value& value);
-  /// The values of `types` among those.
+  /// The values of `types` that `schemas` exclude in this way.
   std::vector<const boost::json::value*> excluded_values(const conjunction& schemas, type_set types);
-  /// One schema that is obeyed where `schema` is not; nullptr if this code cannot say.
+  /// A schema that a value obeys if and only if it does not obey `schema`; nullptr if this code cannot
+  /// construct it.
   schema_ptr opposite_of(schema_ptr schema);
 
   schema_document& document() noexcept { return document_; }
   schema_facts& facts() noexcept { return facts_; }
-  /// Steps of work so far, of which above 200,000 the schema is refused, and values that were read once.
+  /// Steps of work so far plus the values that `facts` has read.
   std::size_t num_steps() const noexcept { return steps_ + facts_.num_read(); }
+  /// Counts `steps`. Refuses the schema at `where` if the sum exceeds 200,000. False after any failure.
   bool spend(std::size_t steps, schema_ptr where);
   const std::optional<error>& failure() const noexcept { return failure_; }
   void refuse(errc code, schema_ptr where, std::string_view keyword, std::string_view rule);
@@ -56,14 +59,14 @@ class schema_algebra {
  private:
   struct branch {
     schema_ptr schema;
-    bool is_included = true; ///< "unevaluated" keywords of the including schema see it
+    bool is_included = true; ///< the "unevaluated..." keywords of the including schema take it into account
   };
   using branch_lists = std::vector<std::vector<branch>>;
   /// One of several lists of schemas must hold.
   struct choice {
     std::shared_ptr<const branch_lists> lists;
     std::ptrdiff_t parent;
-    schema_ptr one_of = nullptr; ///< the lists are still to be made from its "oneOf"
+    schema_ptr one_of = nullptr; ///< if set, `lists` is yet to be made from the "oneOf" of this schema
   };
   struct partial {
     conjunction schemas;
@@ -74,18 +77,19 @@ class schema_algebra {
   /// False if no value obeys the result.
   bool add(partial& to, schema_ptr schema, std::ptrdiff_t parent);
   void add_choices(partial& to, schema_ptr schema, std::ptrdiff_t self);
-  /// What `schema` gives to choose from, without its "oneOf". Made once.
+  /// The choices that `schema` contains, without its "oneOf". Computed once.
   const std::vector<choice>& choices_of(schema_ptr schema);
   void put_negation(schema_ptr schema, std::vector<choice>& out);
   void put_condition(schema_ptr schema, std::vector<choice>& out);
   void put_dependencies(schema_ptr schema, std::vector<choice>& out);
   choice resolved(const partial& in, choice open);
-  /// Keeps a rewritten part of `schema`, for as many steps as it has values.
+  /// Stores a rewritten part of `schema`. Costs one step for each value in it.
   schema_ptr keep(boost::json::value part, schema_ptr schema);
-  /// Whether certainly no value obeys all of `schemas` and `more`. False if in doubt.
+  /// True if certainly no value obeys all of `schemas` and `more`; false if in doubt.
   bool is_empty(const conjunction& schemas, const std::vector<schema_ptr>& more, std::size_t depth);
   bool is_empty(const conjunction& schemas, std::size_t depth);
-  /// Schemas of which one holds where `schema` does not; nullopt if this code cannot say. Made once.
+  /// A list of schemas: a value obeys at least one of them if and only if it does not obey `schema`. nullopt
+  /// if this code cannot construct it. Computed once.
   const std::optional<schema_list>& negation(schema_ptr schema, std::size_t depth = 0);
   std::optional<schema_list> make_negation(schema_ptr schema, std::size_t depth);
   bool negate_keyword(schema_ptr schema, std::string_view name, const boost::json::value& value,
@@ -96,7 +100,7 @@ class schema_algebra {
                     std::size_t depth, schema_list& out);
   bool negate_combination(schema_ptr schema, std::string_view name, const boost::json::value& value,
                           std::size_t depth, schema_list& out);
-  /// As one schema, to be put into another.
+  /// One "anyOf" of `schemas`, to be put into another schema.
   boost::json::value any_of(const schema_list& schemas);
   boost::json::object here(schema_ptr schema);
   std::optional<boost::json::value> inverse(schema_ptr schema, std::size_t depth);
@@ -108,7 +112,8 @@ class schema_algebra {
   std::optional<bool> is_valid_object(const boost::json::object& value, schema_ptr schema, std::size_t depth);
   std::optional<bool> is_valid_array(const boost::json::array& value, schema_ptr schema, std::size_t depth);
   std::optional<bool> is_valid_scalar(const boost::json::value& value, schema_ptr schema);
-  /// What the schema itself says, without the schemas that it refers to or combines for the same value.
+  /// Checks the schema's own keywords only, without the schemas that it refers to or combines for the same
+  /// value.
   std::optional<bool> is_valid_alone(const boost::json::value& value, schema_ptr schema, std::size_t depth);
   std::optional<bool> is_valid_combination(const boost::json::value& value, schema_ptr schema,
                                            std::size_t depth);

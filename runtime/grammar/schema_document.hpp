@@ -27,17 +27,18 @@ inline const boost::json::value* member(schema_ptr schema, std::string_view keyw
   return schema->get_object().if_contains(keyword);
 }
 
-/// A parsed JSON Schema: its root, what references lead to, and where everything stands. A schema with "$id"
-/// begins a resource: references and anchors in it are relative to its URI. What "$dynamicRef" names depends
-/// on the resources that the way to it has entered, so a resource that is entered on ways with different
-/// dynamic anchors is copied for each of them, and a schema's address tells both. Not thread-safe.
+/// A parsed JSON Schema: its root, the targets of references, and the place of each schema. A schema with
+/// "$id" begins a resource: references and anchors in it are relative to its URI. The target of "$dynamicRef"
+/// depends on the resources through which evaluation has come there (JSON Schema's dynamic scope). A resource
+/// that is reached with different dynamic anchors is therefore copied for each scope, and a schema's address
+/// identifies the schema together with its scope. Not thread-safe.
 class schema_document {
  public:
-  /// errc::invalid_argument if `text` is no JSON, or nested more than 32 levels deep.
+  /// Errc::invalid_argument if `text` is not JSON or is nested more than 32 levels deep.
   static expected<schema_document> parse(std::string_view text);
 
   schema_ptr root() const noexcept { return root_; }
-  /// Whether some keyword asks what others evaluate.
+  /// True if the text contains the beginning of "unevaluatedProperties" or "unevaluatedItems".
   bool has_unevaluated() const noexcept { return has_unevaluated_; }
   /// The schema that the reference `keyword` of `from` names: "$ref" or "$dynamicRef", which must be a
   /// literal. errc::unsupported if it is in another document.
@@ -47,16 +48,18 @@ class schema_document {
   std::string place(schema_ptr where) const;
   error refusal(errc code, schema_ptr where, std::string_view keyword, std::string_view rule) const;
 
-  /// Keeps a schema that stands in no document, such as a rewritten part; errors name it as `instead_of`.
+  /// Stores a schema that is not part of the document, such as a rewritten part. Errors about it name the
+  /// place of `instead_of`.
   schema_ptr add(boost::json::value schema, schema_ptr instead_of);
-  /// A value by which a kept schema refers to a place in the document, and that place. A place has one.
+  /// The handle of a place in the document: a number by which a stored schema can refer to it. `at_handle`
+  /// returns the place.
   std::uint64_t handle_of(const boost::json::value* where);
   const boost::json::value* at_handle(const boost::json::value& handle) const {
     return handles_[handle.to_number<std::uint64_t>()];
   }
 
  private:
-  using anchor_map = std::map<std::string_view, schema_ptr>; ///< names stand in the document
+  using anchor_map = std::map<std::string_view, schema_ptr>; ///< the names are views into the document
   struct node {
     schema_ptr parent; ///< null for a root
     std::string_view key;
@@ -70,22 +73,23 @@ class schema_document {
     anchor_map anchors;
     anchor_map dynamic_anchors;
   };
-  /// What a value is for: the value of a keyword decides it for those in it.
+  /// What a value in the document is: a schema, a container of schemas, or anything else.
   enum class role : std::uint8_t { schema, schemas, other };
 
   static role role_below(role outer, std::string_view key);
-  /// `declares`: identifiers and anchors are new, otherwise known already.
+  /// `declares`: true if identifiers and anchors are to be recorded; false in a copy of a resource, for which
+  /// they are known.
   void index(schema_ptr value, node where, role what, bool declares);
   void begin_resource(schema_ptr value, node& where, bool declares);
   expected<schema_ptr> find(schema_ptr from, std::string_view keyword);
-  /// The scope `outer` behind the entry of a resource: the outermost of equal anchors counts.
+  /// The dynamic scope after `resource` is entered from scope `outer`. Of equal anchors the outermost counts.
   std::uint32_t entered(std::uint32_t outer, std::uint32_t resource);
   expected<schema_ptr> target_of(const node& from, std::string_view reference, std::string_view& fragment,
                                  std::string_view& rule) const;
   expected<schema_ptr> in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from,
                                 std::string_view keyword);
 
-  std::deque<boost::json::value> kept_; ///< the document, then what was added
+  std::deque<boost::json::value> kept_; ///< the document, then the schemas of `add`
   schema_ptr root_ = nullptr;
   std::unordered_map<schema_ptr, node> nodes_;
   std::vector<resource> resources_;

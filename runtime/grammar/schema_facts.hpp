@@ -20,39 +20,40 @@
 
 namespace paceline::grammar {
 
-/// A schema that holds for a value, with where it comes from: "unevaluated" keywords look at the schemas that
-/// their own schema includes, and not at others.
+/// A schema that a value must obey, and the schema that includes it. The latter matters because
+/// "unevaluated..." keywords take into account only the schemas that their own schema includes.
 struct conjunct {
   schema_ptr schema;     ///< an object
   std::ptrdiff_t parent; ///< index of the schema that includes it; -1: none
 };
 
-/// Schemas that hold together. All references and combining keywords are resolved.
+/// Schemas that a value must all obey. All references and combining keywords are resolved.
 using conjunction = std::vector<conjunct>;
 
-/// What is asked of the same schema many times: found once, in time that grows as the schema does. Not
-/// thread-safe.
+/// Properties of schemas that are needed many times. Each is computed once, in time linear in the size of the
+/// schema. Not thread-safe.
 class schema_facts {
  public:
-  /// The types that a schema allows, and that all of `schemas` allow.
+  /// The types that a schema allows; the second function: those that all of `schemas` allow.
   type_set types_of(schema_ptr schema);
   type_set types_of(const conjunction& schemas);
-  /// Whether "required" of the schema has `key`.
+  /// True if "required" of the schema contains `key`.
   bool is_required(schema_ptr schema, std::string_view key);
-  /// Whether an array, such as that of "enum", has a value with the text canonical_text(value).
+  /// True if an array, such as that of "enum", has an element whose canonical text is `value`.
   bool lists(const boost::json::value& array, const std::string& value);
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
-  /// What its own keywords list, such as the names of "required": values, and more for long texts.
+  /// Number of values that the schema's own keywords list, such as the names of "required"; long texts count
+  /// more.
   std::size_t width(schema_ptr schema);
-  /// Values that were read to find what is kept.
+  /// Number of values read so far to compute these properties.
   std::size_t num_read() const noexcept { return num_read_; }
-  /// What may still be spent on automata for the document.
+  /// Work that may still be spent on automata for the document (`schema_cost::automaton_work`).
   std::size_t& automaton_work() noexcept { return automaton_work_; }
-  /// A pattern of the document.
+  /// The parsed form of a pattern of the document, or why it is wrong.
   const expected<regex_node>& regex(std::string_view pattern);
-  /// Whether it matches a part of `text`, in time that grows as the text does; nullopt if it is wrong or its
-  /// automaton is too large.
+  /// True if the pattern matches a part of `text`; takes time linear in the text. nullopt if the pattern is
+  /// wrong or its automaton is too large.
   std::optional<bool> matches(std::string_view pattern, std::string_view text);
 
  private:
@@ -67,19 +68,20 @@ class schema_facts {
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };
 
-/// The narrowest bounds of numbers. `is_exact` becomes false if one has more digits than this code handles.
+/// The narrowest bounds of numbers. `is_exact` is false if a bound has more digits than this code handles.
 struct number_bounds {
   std::optional<decimal_bound> min;
   std::optional<decimal_bound> max;
   bool is_exact = true;
 };
 number_bounds bounds_of(const conjunction& schemas);
-/// The largest value of the count `keyword`, or the smallest; nullopt if no schema has it. At most 10^9.
+/// The largest, or the smallest, value that `keyword` (a count such as "minItems") has in `schemas`, at most
+/// 10^9; nullopt if no schema has it.
 std::optional<std::uint32_t> largest(const conjunction& schemas, std::string_view keyword);
 std::optional<std::uint32_t> smallest(const conjunction& schemas, std::string_view keyword);
 
-/// The schemas of which "unevaluated..." (`keyword`) holds for a property or an item that the schemas at
-/// `is_evaluated` evaluate.
+/// The values of `keyword` ("unevaluatedProperties" or "unevaluatedItems") that a property or an item must
+/// obey. is_evaluated[i]: schemas[i] evaluates this property or item.
 std::vector<schema_ptr> unevaluated(const conjunction& schemas, std::string_view keyword,
                                     const std::vector<bool>& is_evaluated);
 

@@ -8,10 +8,10 @@
 
 namespace paceline::grammar {
 
-/// What the conversion and compilation of schemas take. One schema may take as much as `most_schema_cost`.
+/// The cost of converting and compiling schemas. One schema may cost at most `most_schema_cost`.
 struct schema_cost {
-  std::size_t steps = 0;          ///< of work, at most microseconds each
-  std::size_t automaton_work = 0; ///< at most 100 nanoseconds each
+  std::size_t steps = 0;          ///< units of work of at most a few microseconds each
+  std::size_t automaton_work = 0; ///< units of work of at most 100 nanoseconds each
   std::size_t rules = 0;
   std::size_t places = 0; ///< rules for places within texts, up to 20 ms of compilation each
   std::size_t bytes = 0;  ///< of EBNF
@@ -29,11 +29,12 @@ inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 51
 /// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
 /// - "format" is enforced. Some forms of dates, times, mail addresses, host names and URIs are left out.
 /// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
-/// - In a text of more than 128 characters an escape counts as the characters that spell it.
+/// - If a text may have more than 128 characters, an escape in it counts as several characters: those that
+///   spell it.
 ///
-/// Errors name the place in the schema as a JSON pointer: errc::invalid_argument for what is no schema,
-/// errc::unsupported for a keyword that this code cannot enforce, and for schemas whose grammar is too large.
-/// `cost`, if not null: what it took, also where the schema is refused.
+/// Errors name the place in the schema as a JSON pointer: errc::invalid_argument if something is not a
+/// schema, errc::unsupported for a keyword that this code cannot enforce and for a schema that costs too
+/// much. If `cost` is not null, it receives the cost, also if the schema is refused.
 expected<std::string> schema_to_ebnf(std::string_view schema, schema_cost* cost = nullptr);
 
 } // namespace paceline::grammar

@@ -10,26 +10,31 @@
 
 namespace paceline::grammar {
 
-/// Keywords of our own, for what a rewritten schema says and JSON Schema has no word for. A client's schema
-/// cannot contain them, because check_keywords refuses names that begin with this character.
+/// Keywords of this project, for conditions of rewritten schemas that JSON Schema cannot express. A client's
+/// schema cannot contain them, because check_keywords refuses names that begin with \x01.
 inline constexpr std::string_view types_keyword = "\x01types"; ///< a type_set
-/// The others hold handles (schema_document::handle_of).
-inline constexpr std::string_view here_keyword = "\x01here";               ///< of a schema, as "$ref"
-inline constexpr std::string_view not_value_keyword = "\x01not_value";     ///< of a value that is not allowed
-inline constexpr std::string_view not_in_keyword = "\x01not_in";           ///< of an array of such values
-inline constexpr std::string_view not_pattern_keyword = "\x01not_pattern"; ///< of a pattern: text without it
+/// The values of the other keywords are handles (schema_document::handle_of).
+inline constexpr std::string_view here_keyword = "\x01here"; ///< handle of a schema to obey, like "$ref"
+/// handle of a value that is not allowed
+inline constexpr std::string_view not_value_keyword = "\x01not_value";
+inline constexpr std::string_view not_in_keyword = "\x01not_in"; ///< handle of an array of such values
+/// handle of a pattern that a text must not match
+inline constexpr std::string_view not_pattern_keyword = "\x01not_pattern";
 
-/// Checks the keywords of one schema, not those of the schemas in it: errc::invalid_argument for a value of
-/// the wrong form, errc::unsupported for what is not enforced. Unknown keywords and annotations are ignored.
+/// Checks the keywords of one schema, not those of the schemas in it. errc::invalid_argument for a keyword
+/// whose value has the wrong form, errc::unsupported for a keyword that is not enforced. Unknown keywords and
+/// annotations are ignored.
 expected<void> check_keywords(const schema_document& document, schema_ptr schema);
 
-/// Whether a keyword limits values: annotations and names that JSON Schema does not know do not.
+/// True if a keyword limits values: false for annotations and for names that JSON Schema does not define.
 bool is_enforced(std::string_view keyword);
 
 /// A format of texts that is enforced.
 struct text_format {
   std::string_view name;
-  std::string_view pattern; ///< anchored; of texts of at most 60 characters it leaves some of the format out
+  /// anchored; texts of at most 60 characters that it matches have the format, but it does not match all of
+  /// them
+  std::string_view pattern;
   std::string_view rule;    ///< EBNF for texts between quotes, with rules of format_rules()
   std::uint32_t min_length; ///< of the texts that `rule` matches
   std::uint32_t max_length; ///< `unbounded`: any
@@ -37,8 +42,8 @@ struct text_format {
 /// nullptr for formats that are not enforced.
 const text_format* format_named(std::string_view name);
 std::string_view format_rules();
-/// EBNF for texts of the format that have at most so many characters; "" if there is none. `budgeted` adds a
-/// rule that ends another one after a number of characters.
+/// EBNF for texts of the format with at most `max_length` characters; "" if there are none. `budgeted` adds a
+/// rule that matches what `rule` matches in at most `max_characters` characters, and returns its name.
 using budget_adder = std::function<std::string(const std::string& rule, std::uint32_t max_characters)>;
 std::string limited_format(const text_format& format, std::uint32_t max_length, const budget_adder& budgeted);
 

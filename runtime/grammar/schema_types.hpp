@@ -24,16 +24,16 @@ inline constexpr type_set all_types = 127;
 
 /// nullopt for unknown names.
 std::optional<type_set> type_named(std::string_view name) noexcept;
-/// Those of the value of "type": a name or an array of names.
+/// The types that the value of "type" names: a name or an array of names.
 type_set types_in(const boost::json::value& type);
 type_set type_of(const boost::json::value& value) noexcept;
-/// The values in `value`, itself included, and one more for each 64 bytes of their texts.
+/// The number of values in `value`, itself included, plus one for each 64 bytes of their texts.
 std::size_t size_of(const boost::json::value& value);
-/// A number without rounding.
+/// The number as a long double, without rounding.
 long double exact_number(const boost::json::value& number);
-/// As JSON Schema compares: 1 equals 1.0, and the order of members does not matter.
+/// Equality as JSON Schema defines it: 1 equals 1.0, and the order of members does not matter.
 bool are_equal(const boost::json::value& a, const boost::json::value& b);
-/// A text that equal values share and different ones do not.
+/// A text that two values share exactly if `are_equal` is true for them.
 std::string canonical_text(const boost::json::value& value);
 
 } // namespace paceline::grammar

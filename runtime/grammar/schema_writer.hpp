@@ -18,7 +18,8 @@
 
 namespace paceline::grammar {
 
-/// Appends an alternative to the body of a rule. Empty ones match nothing and add nothing.
+/// Appends the alternative `one` to the body of a rule. An empty text stands for an expression that matches
+/// nothing, so it is not appended.
 inline void add_alternative(std::string& body, const std::string& one) {
   if (one.empty()) return;
   if (!body.empty()) body += " | ";
@@ -26,7 +27,7 @@ inline void add_alternative(std::string& body, const std::string& one) {
 }
 
 /// Writes rules for schemas. An empty text stands for a rule or an expression that matches nothing. The first
-/// error is in the algebra's `failure`; what is written after it has no meaning.
+/// error is in the algebra's `failure`; rules written after it have no meaning.
 class schema_writer {
  public:
   explicit schema_writer(schema_document& document) : algebra_(document) {}
@@ -39,7 +40,7 @@ class schema_writer {
  private:
   /// The name of the rule for values that obey all of `roots`.
   std::string value(const std::vector<schema_ptr>& roots);
-  /// A rule with that body; rules with the same body are one.
+  /// Adds a rule with that body and returns its name. Rules with the same body become one.
   std::string add_rule(std::string_view prefix, const std::string& body);
   std::string new_name(std::string_view prefix);
   void define(const std::string& name, const std::string& body);
@@ -52,18 +53,18 @@ class schema_writer {
   std::string number(const conjunction& schemas, type_set types);
   std::string numbers_within(type_set types, const std::optional<decimal_bound>& min,
                              const std::optional<decimal_bound>& max);
-  /// Numbers within bounds that are none of `excluded`, which are exclusive bounds.
+  /// Numbers within bounds, except those of `excluded`, which are exclusive bounds.
   std::string numbers_between(type_set types, const number_bounds& bounds,
                               std::vector<decimal_bound> excluded);
   std::string multiples(const conjunction& schemas, type_set types, const number_bounds& bounds,
                         const decimal_bound& unit);
-  /// All multiples between two bounds, one by one; nullopt if they are many.
+  /// A list of all multiples between two bounds; nullopt if there are many.
   std::optional<std::string> listed_multiples(type_set types, const number_bounds& bounds,
                                               const decimal_bound& unit);
   std::string text(const conjunction& schemas);
-  /// What schemas say about a text.
+  /// The conditions of schemas on a text.
   struct text_terms {
-    std::vector<std::pair<const regex_node*, bool>> regexes; ///< and whether it must match
+    std::vector<std::pair<const regex_node*, bool>> regexes; ///< true: must match; false: must not
     const text_format* format = nullptr;
     schema_ptr format_from = nullptr;
     std::set<std::string> excluded;
@@ -74,27 +75,28 @@ class schema_writer {
   std::string limited_text(const text_terms& terms, schema_ptr from, std::string_view keyword);
   std::string counted_text(const conjunction& schemas, std::uint32_t least,
                            std::optional<std::uint32_t> most);
-  /// Rules for the texts of an automaton between quotes: the name of the first. `ending` follows a text that
-  /// obeys these conditions.
+  /// Adds rules for the texts of an automaton between quotes and returns the name of the first rule. `ending`
+  /// gives what follows a text that obeys the conditions in its argument.
   std::string automaton_rules(const text_automaton& automaton,
                               const std::function<std::string(std::uint64_t)>& ending);
-  /// A rule for what `rule` matches in at most so many characters. It must be able to end where it has them.
+  /// Adds a rule for what `rule` matches in at most `max_characters` characters. `rule` must be able to end
+  /// after exactly that many.
   std::string budgeted(const std::string& rule, std::uint32_t max_characters);
-  /// Rules for places within a text take 20 ms of compilation each at a vocabulary of 152k: false if these
-  /// are too many.
+  /// Counts rules for places within a text, which take 20 ms of compilation each with a vocabulary of 152k
+  /// tokens. False if there are too many.
   bool spend_places(std::size_t count);
-  /// A JSON string, with quotes and without escapes, that is none of `texts`. Of many texts only the
-  /// beginnings are told apart: then it begins as none of them. "" if there is no room for the rules.
+  /// EBNF for a JSON string, with quotes and without escapes, that is none of `texts`. If there are many
+  /// texts, strings that begin like one of them are excluded, too. "" if too many rules would be needed.
   std::string text_except(const std::set<std::string>& texts);
 
   std::string array(const conjunction& schemas);
-  /// With "contains", and with "uniqueItems".
+  /// Arrays with "contains", and with "uniqueItems".
   std::string counted_array(const conjunction& schemas);
   std::string unique_array(const conjunction& schemas, schema_ptr from);
   /// The schemas of the item at `index` if it obeys "contains" of the schemas at `matched`.
   std::vector<schema_ptr> item_schemas(const conjunction& schemas, std::size_t index,
                                        const std::vector<std::size_t>& matched);
-  /// All values that obey `roots`, as canonical text and as EBNF; nullopt if they are not listed.
+  /// All values that obey `roots`, from canonical text to EBNF; nullopt if the schemas do not list them.
   std::optional<std::map<std::string, std::string>> finite_values(const std::vector<schema_ptr>& roots);
 
   using machine_state = std::vector<std::uint32_t>;
@@ -113,20 +115,21 @@ class schema_writer {
   std::vector<std::string> named_keys(const conjunction& schemas);
   /// A rule for a member that no schema names; "" if there can be none.
   std::string other_member(const conjunction& schemas, const std::vector<std::string>& keys);
-  /// The same where names must pass tests.
+  /// Likewise if the schemas have conditions on names ("propertyNames", "patternProperties").
   std::string matched_member(const conjunction& schemas, const std::vector<std::string>& keys);
   struct name_tests;
   enum class names_found { none, tested, unsupported };
   void collect_patterns(const conjunction& schemas, name_tests& to);
   names_found collect_names(name_tests& to);
-  /// False if there are too many.
+  /// False if there are too many tests.
   bool put_name_tests(name_tests& to);
   /// A rule for the value of a member whose name obeys these conditions.
   std::string value_of_member(const conjunction& schemas, const name_tests& tests, std::uint64_t obeyed);
   std::string members(const std::vector<object_member>& named, const std::string& other, std::uint32_t min,
                       std::uint32_t max);
 
-  /// One level of `value`; references lead as deep as there are schemas, and the stack of a thread ends.
+  /// Counts one level of recursion of `value`. The depth is limited because references can nest as deep as
+  /// there are schemas, and a thread's stack is finite.
   struct nesting {
     explicit nesting(std::uint32_t& depth) : depth_(depth) { ++depth_; }
     ~nesting() { --depth_; }

@@ -7,7 +7,7 @@
 
 namespace paceline::grammar {
 
-/// `source` as a grammar in EBNF whose first rule is "root". Errors as compiler::compile has them.
+/// Converts `source` to a grammar in EBNF whose first rule is "root". Errors: those of compiler::compile.
 expected<std::string> to_ebnf(const grammar_source& source);
 
 } // namespace paceline::grammar

@@ -14,7 +14,7 @@
 
 namespace paceline::grammar {
 
-/// What a text may obey: one of these.
+/// A condition on a text: `regex` if it is set, else `texts` if it is set, else the limits of its length.
 struct text_condition {
   const regex_node* regex = nullptr;            ///< it matches a part of the text
   const std::set<std::string>* texts = nullptr; ///< the text is one of them
@@ -30,25 +30,26 @@ class text_automaton {
     std::uint32_t to;
   };
   struct state {
-    std::vector<edge> edges; ///< to different states; other characters lead nowhere
+    std::vector<edge> edges; ///< to different states; for any other character the text is not wanted
     std::uint64_t obeyed;    ///< bit i: a text that ends here obeys condition i
-    bool is_alive;           ///< a text that `is_wanted` can still come about
+    bool is_alive;           ///< a wanted text can still be reached from here
     bool is_wanted;
   };
 
-  /// For at most 64 conditions, in at most `max_states` states; nullopt if that is not enough. `is_wanted`
-  /// tells by the obeyed conditions whether a text is asked for. `work` is what may be spent, up to 100
-  /// nanoseconds each: it becomes less.
+  /// Makes the automaton of at most 64 conditions; nullopt if more than `max_states` states or more than
+  /// `work` units of work (of at most 100 nanoseconds) would be needed. `is_wanted` receives the conditions
+  /// that a text obeys (bit i: condition i) and tells whether such a text is wanted. The work that was done
+  /// is subtracted from `work`.
   static std::optional<text_automaton> make(const std::vector<text_condition>& conditions,
                                             const std::function<bool(std::uint64_t)>& is_wanted,
                                             std::size_t max_states, std::size_t& work);
 
-  /// Whether a text, which is well-formed UTF-8, is wanted.
+  /// True if `text`, which must be well-formed UTF-8, is wanted.
   bool accepts(std::string_view text) const;
   /// The first state is where a text begins.
   const std::vector<state>& states() const noexcept { return states_; }
-  /// Characters of the longest text that is wanted, and of the longest beginning of such a text that is not
-  /// itself wanted; nullopt if there is no longest.
+  /// Number of characters of the longest wanted text; the second function: of the longest prefix of a wanted
+  /// text that is not itself wanted. nullopt if there is no longest one.
   std::optional<std::uint32_t> longest_text() const;
   std::optional<std::uint32_t> longest_beginning() const;
 

@@ -17,11 +17,11 @@
 
 namespace paceline::grammar {
 
-/// A cursor over XGrammar's matcher. Where only one text may follow, it allows only the tokens into which the
-/// vocabulary divides that text: the model is not asked to divide a text that it has not chosen, and drafts
-/// of such texts are right (docs/decisions/0627). The matcher keeps a state for each token that it has
-/// accepted. A call with other tokens than the last one takes back those behind the common prefix and accepts
-/// the rest, so the usual step of one token costs one token's work, in both directions. Not thread-safe.
+/// A cursor over XGrammar's matcher. Where the grammar allows only one text, the cursor allows only the
+/// tokens into which the tokenizer divides this text. So drafts of such texts are always accepted
+/// (docs/decisions/0627). The matcher keeps a state for each token that it has accepted. A call whose tokens
+/// differ from those of the previous call takes back the tokens after the common prefix and accepts the new
+/// ones. So a step of one token, forwards or backwards, costs the work of one token. Not thread-safe.
 class token_cursor final : public constraint_cursor {
  public:
   token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts);
@@ -34,7 +34,8 @@ class token_cursor final : public constraint_cursor {
                                         std::vector<token_id>& out) override;
 
  private:
-  /// Moves to `output` and `path`; false if they are not allowed. Then it stands where they cease to be.
+  /// Moves to the end of `output` and `path`. False if they are not allowed; the cursor is then after the
+  /// last allowed token.
   bool move_to(std::span<const token_id> output, std::span<const token_id> path);
   bool accept(token_id token);
   void keep(std::size_t num_tokens); ///< takes back all but the first `num_tokens`
@@ -42,22 +43,24 @@ class token_cursor final : public constraint_cursor {
   /// allows.
   void fill_mask();
   void fill_grammar_mask();
-  /// What must follow, whatever is chosen; its beginning, if it is long. Valid until the next token.
+  /// The text that must follow, or the beginning of it if it is long. Valid until the next token is accepted
+  /// or taken back.
   std::string_view forced_text();
   struct forced_token {
-    std::optional<token_id> first; ///< of what must follow
-    bool is_only = false; ///< no token that is longer than all that must follow may stand in its place
+    std::optional<token_id> first; ///< first token of the text that must follow
+    bool is_only = false; ///< true if no token that is longer than the whole forced text is allowed instead
   };
   forced_token find_forced_token();
-  /// The only token that may follow, if one text must; else none.
+  /// The only token that is allowed next if one text must follow; else nullopt.
   std::optional<token_id> only_token();
-  /// The longest token that has the beginning of `text`, which is the rest of a character, and nothing more.
+  /// `text` is the remaining bytes of a character. Returns the longest token whose bytes are a beginning of
+  /// `text`.
   std::optional<token_id> token_within_character(std::string_view text) const;
-  /// Whether a token may follow that begins with `text` and is longer.
+  /// True if a token may follow that begins with `text` and is longer.
   bool has_longer(std::string_view text);
   bool is_usable(token_id token) const;
   bool is_text(token_id token) const; ///< usable, and not one that ends the output
-  /// The last token of `output` that begins like `token` and may stand in its place, else `token`.
+  /// The last token of `output` that begins with the text of `token` and is allowed next; else `token`.
   token_id usual_in_place_of(token_id token, std::span<const token_id> output);
   std::vector<token_id> tokens_of(const std::string& text) const;
 
@@ -66,8 +69,9 @@ class token_cursor final : public constraint_cursor {
   std::vector<token_id> taken_; ///< what the matcher has accepted
   enum class mask_state : std::uint8_t { stale, of_grammar, complete };
   std::vector<std::uint32_t> mask_;
-  mask_state mask_state_ = mask_state::stale; ///< what `mask_` is for `taken_`
-  std::string forced_; ///< what had to follow the first `forced_at_` tokens of `taken_`
+  /// Whether `mask_` is up to date with `taken_`, and of which kind.
+  mask_state mask_state_ = mask_state::stale;
+  std::string forced_; ///< the text that must follow the first `forced_at_` tokens of `taken_`
   std::size_t forced_at_ = 0;
 };
 

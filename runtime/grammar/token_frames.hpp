@@ -8,14 +8,14 @@
 
 namespace paceline::grammar {
 
-/// A way in which a model frames an answer: fixed tokens in front of it.
+/// Fixed tokens that a model writes before an answer, and the constraint of this answer.
 struct token_frame {
   std::vector<token_id> lead; ///< not empty
   std::shared_ptr<const token_constraint> answer;
 };
 
-/// The constraint of outputs that are one of `frames`: its lead, then its answer. No lead may be the
-/// beginning of another one.
+/// A constraint that allows the outputs of any of `frames`: its lead followed by its answer. No lead may be a
+/// prefix of another lead.
 std::shared_ptr<const token_constraint> any_frame(std::vector<token_frame> frames, std::uint32_t vocab_size);
 
 } // namespace paceline::grammar

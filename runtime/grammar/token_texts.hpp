@@ -10,13 +10,13 @@
 
 namespace paceline::grammar {
 
-/// A vocabulary as grammars see it: the bytes that each token adds to a text. Special tokens have none, so no
-/// grammar allows them, except those that end an output. Immutable.
+/// The bytes that each token of a vocabulary adds to a text, for grammars. Special tokens add no bytes, so no
+/// grammar allows them, except the tokens that end an output. Immutable.
 struct token_texts {
   tokenizer::tokenizer vocabulary;
   std::uint32_t vocab_size; ///< tokens in the model's logits
   xgrammar::TokenizerInfo info;
-  std::vector<bool> usable; ///< tokens that a grammar may allow, the ending ones included
+  std::vector<bool> usable; ///< tokens that a grammar may allow, including those that end an output
 };
 
 /// `end_ids` outside of the vocabulary are ignored.

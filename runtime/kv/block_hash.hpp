@@ -15,17 +15,17 @@ struct hash128 {
   friend bool operator==(const hash128&, const hash128&) = default;
 };
 
-/// The content of one block of a sequence, with what precedes it.
+/// The content of one block of a sequence; `parent` stands for everything before it.
 struct block_content {
   hash128 parent;        ///< hash of the previous block; zero for the first
-  std::string_view salt; ///< the tenant's; for the first block only
-  /// Number of cells computed as prompt, in pools where this changes their bits.
+  std::string_view salt; ///< of the tenant; for the first block only
+  /// Number of cells computed as prompt, in pools where cells computed as prompt and as output differ in
+  /// their bits (`pool_config::separate_origins`); else 0.
   std::uint32_t num_prompt_cells = 0;
   std::span<const token_id> tokens; ///< [block_size]
 };
 
-/// Hash of a block's content. It only speeds up the search: the content itself is compared before a hit
-/// counts.
+/// Hash of a block's content. It only speeds up the search: a hit also requires equal content.
 using block_hasher = std::function<hash128(const block_content&)>;
 
 /// XXH3 with a secret drawn from the system at the call, so that clients cannot construct collisions.

@@ -20,10 +20,10 @@ enum class block_owner : std::uint8_t {
 /// State of a block, derived from its owners: the first that applies.
 enum class block_state : std::uint8_t {
   active,   ///< in a table
-  deferred, ///< named by releases only, or also by the index
-  cached,   ///< indexed only: evictable
-  free,     ///< lent to the pool and owned by nobody
-  absent,   ///< its slab is not lent to the pool
+  deferred, ///< owned by releases, possibly also by the index, but in no table
+  cached,   ///< owned by the index only: evictable
+  free,     ///< present, without owners
+  absent,   ///< its slab has not been added to the pool
 };
 inline constexpr std::size_t num_block_states = 5;
 

@@ -50,9 +50,9 @@ struct acquire_options {
   /// Committed tokens, at least one: the prompt and, if a request resumes, its output so far.
   std::span<const token_id> tokens;
   std::uint32_t num_prompt_tokens = 0; ///< leading `tokens` that belong to the prompt
-  std::string_view salt;               ///< prefixes are shared within one salt only
+  std::string_view salt;               ///< only requests with the same salt share prefixes
   std::uint32_t reserve_length = 0;    ///< slots to reserve
-  bool use_cache = true;               ///< false: compute everything, do not use blocks of others
+  bool use_cache = true;               ///< false: compute everything and do not use cached blocks
   /// State slots, in a pool that has them: as many as there are, at least `least_states`, at most
   /// `most_states`.
   std::uint32_t least_states = 0;
@@ -115,12 +115,12 @@ class pool_manager {
   /// Closes a table: the request has ended, was preempted or lost its lease. `after` is as for rollback.
   expected<void> release(const lease_key& key, stream_point after);
 
-  /// `stream` has completed `sequence` submissions. Lower numbers than the last are ignored.
+  /// `stream` has completed `sequence` submissions. A number below the last one is ignored.
   void on_watermark(stream_id stream, std::uint64_t sequence);
 
   std::uint32_t num_pools() const noexcept { return static_cast<std::uint32_t>(pools_.size()); }
   const pool_config& config(pool_id pool) const;
-  /// The committed tokens of a lease; nullopt if it is over.
+  /// The committed tokens of a lease; nullopt if the lease has ended.
   std::optional<committed_text> text_of(const lease_key& key) const;
   pool_usage usage(pool_id pool) const;
   const pool_counters& counters(pool_id pool) const;
@@ -159,12 +159,12 @@ class pool_manager {
   /// Makes `num` blocks of `pool` free: borrows slabs, then evicts cached prefixes, least recently used
   /// first: the pool's own, and those of other pools of its space for their slabs. Never allocates memory.
   bool make_room(pool_state& pool, std::uint32_t num);
-  /// Of `pool` and those that may give it memory, the one with the least recently used cached block; null if
-  /// none has any.
+  /// Of `pool` and the pools that may give it memory: the one with the least recently used cached block; null
+  /// if none has a cached block.
   pool_state* least_recently_used(const pool_state& pool) const;
-  /// Like `make_room`. If necessary it gives up the block from which the first cells of `table` were to be
-  /// copied: cells that are computed again need no block beyond the request's own. So a request that fits
-  /// alone always fits.
+  /// Like `make_room`. If necessary it gives up `block_table::copy_source`: the request then computes these
+  /// cells again, which needs no additional block. So a request that would fit without a cached prefix also
+  /// fits with one.
   bool make_room_for(pool_state& pool, block_table& table, std::uint32_t num);
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);
@@ -185,7 +185,7 @@ class pool_manager {
   std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;
-  std::uint64_t last_use_ = 0; ///< of a block that lost an owner; counts up over all pools
+  std::uint64_t last_use_ = 0; ///< time of the last loss of an owner; a counter over all pools
 };
 
 } // namespace paceline::kv

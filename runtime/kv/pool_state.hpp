@@ -20,8 +20,8 @@ struct block_table {
   std::uint32_t length = 0;     ///< leading slots that are final
   std::uint32_t num_prompt_tokens = 0;
   std::shared_ptr<const std::string> salt;
-  /// Block from which the first cells are to be copied. Kept until a later pass is committed, which proves
-  /// that the copy was made.
+  /// Cached block whose leading cells are to be copied into a block of the request. It keeps its owner until
+  /// a later pass is committed, which proves that the copy was made.
   std::optional<block_id> copy_source;
   std::uint32_t num_published = 0; ///< leading blocks whose content is in the index, in these or other blocks
   std::vector<state_slot> states;  ///< that its request may write or has given to the index
@@ -47,8 +47,7 @@ struct pool_state {
 
   /// Adds a table as owner of a block that already has owners.
   void hold(block_id block);
-  /// Removes an owner other than the index.
-  /// `now` is the time of its last use.
+  /// Removes an owner other than the index. `now` is recorded as the time of the block's last use.
   void drop(block_id block, block_owner owner, std::uint64_t now);
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
@@ -71,7 +70,7 @@ struct pool_state {
   pool_counters counters;
 
  private:
-  /// Number of cells of block `i` computed as prompt, in pools where this changes their bits.
+  /// `block_content::num_prompt_cells` of block `i` of a request.
   std::uint32_t prompt_cells(std::uint64_t i, std::uint32_t num_prompt_tokens) const noexcept {
     if (!config.separate_origins) return 0;
     const auto first = i * config.block_size;

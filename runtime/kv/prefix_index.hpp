@@ -18,8 +18,8 @@ namespace paceline::kv {
 /// `num_prompt_cells` (see block_hash.hpp) and its parent. A root belongs to one salt. A lookup uses hashes
 /// and then compares tokens, salt and parent, so equal hashes cannot mix up two prompts.
 ///
-/// Stores block ids only. The caller counts the index as one owner of each block in it, and reports blocks
-/// without other owners (`set_idle`), which can be evicted: leaves first, least recently used first. Every
+/// Stores block ids only. The caller counts the index as one owner of each block in it. It reports blocks
+/// without other owners (`set_idle`); these can be evicted, leaves first, least recently used first. Every
 /// idle block can eventually be evicted: a request in use below an idle block has computed that block's
 /// content again, in its own block.
 ///

@@ -34,7 +34,8 @@ struct conv_weights {
   const float* out_bias = nullptr;
 };
 
-/// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
+/// A layer's weights on the device. Vectors point into one buffer of the model; absent vectors and matrices
+/// are null.
 struct layer_weights {
   std::unique_ptr<const device::matrix> q, k, v, attention_output;
   std::unique_ptr<const device::matrix> ffn_gate, ffn_up, ffn_down; ///< null in a layer with experts
@@ -63,8 +64,9 @@ struct layer_weights {
 
 /// Intermediate values of the rows of a pass, in the stream's scratch memory.
 struct layer_memory {
-  float* hidden = nullptr;   ///< [num_rows][hidden_size]: the residual stream
-  float* normed = nullptr;   ///< likewise: input of a product after a norm, or its output before one
+  float* hidden = nullptr; ///< [num_rows][hidden_size]: the residual stream
+  /// likewise: the normed input of a product, or the output of a product that is normed next
+  float* normed = nullptr;
   float* qkv = nullptr;      ///< [num_rows][q_size + 2 * kv_size]: queries, keys and values, adjacent
   float* attended = nullptr; ///< [num_rows][q_size]
   float* conv = nullptr;     ///< [num_rows][3 * hidden_size], for layers with a short convolution
@@ -96,8 +98,9 @@ class decoder_layers {
 
   /// hidden += attention(input).
   void attend(const layer_weights& weights, const attention_input& input, const attention_view& view);
-  /// The parts of it: the rows' queries, keys and values; what rows see that begin with number `first` and
-  /// are those of `rows`, with positions of their own; the output of all rows.
+  /// The three steps of `attend`. `project` computes queries, keys and values of all rows. `look` computes
+  /// attention for `rows`, which are the pass's rows from number `first` on but may have other positions than
+  /// in the pass. `add_attended` adds the output of all rows to hidden.
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
   void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);

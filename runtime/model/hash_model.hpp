@@ -15,11 +15,11 @@ struct hash_model_config {
   std::uint32_t memory = 0;     ///< number of last tokens on which the logits depend; 0 = the whole context
   float sharpness = 8.0F;       ///< logits lie in [0, sharpness)
   std::uint32_t pass_work = 0;  ///< hash steps computed in each pass, so that a pass takes time
-  std::uint32_t num_layers = 1; ///< of which a part can be run: see `part_of`
+  std::uint32_t num_layers = 1; ///< `part_of` can run some of them
   /// Its logits depend on a recurrent state, too: the hash of the context, which every row takes from the
   /// state that it continues (`device::row_state`). A wrong slot gives different logits.
   bool recurrent = false;
-  std::uint64_t salt = 0; ///< two models with different salts are different models
+  std::uint64_t salt = 0; ///< models with different salts give different logits
 };
 
 /// A model without weights that makes bookkeeping errors visible.
@@ -27,12 +27,11 @@ struct hash_model_config {
 /// The KV cell of position i holds the token and a hash of tokens 0..i. A row reads every cell of its context
 /// through the block table, checks that they continue each other, and derives its logits from them. A stale
 /// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
-/// different logits. Its hidden state (for taps, 5 values a row, the same after every layer) is the same hash
-/// in 16-bit pieces and the position, so a drafter that reads features can be right every time. A row whose
-/// input is given
-/// (`row_batch::inputs`) stands for the likeliest token there if the vector's first value is the number of
-/// such rows directly before it in its context, and for another token otherwise: so a drafter with look-ahead
-/// rows can be right every time, too.
+/// different logits. The hidden state of a row (for taps, 5 values, the same after every layer) is this hash
+/// in 16-bit pieces followed by the position. So a drafter that reads features can predict every token. A row
+/// whose input is given (`row_batch::inputs`) stands for the likeliest token of its place if the vector's
+/// first value is the number of such rows directly before it in its context, and for another token otherwise.
+/// So a drafter with look-ahead rows can predict every token, too.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);
@@ -40,7 +39,8 @@ class hash_model final : public language_model {
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                               std::span<const layer_index> taps = {}) const override;
-  /// Gives the same logits as the whole model in (layers.size() of num_layers) of all contexts.
+  /// The part gives the same logits as the whole model for a share of layers.size() / num_layers of all
+  /// contexts.
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
@@ -49,10 +49,11 @@ class hash_model final : public language_model {
   std::vector<float> logits_after(std::span<const token_id> context) const;
   /// Logits for a hidden state that was read from a tap.
   std::vector<float> logits_of_state(std::span<const float> hidden) const;
-  /// Hidden state of the row of `token` at `position`, computed from that of the previous row: what a
-  /// feature-level drafter learns to predict. For memory = 0, where the state is the context's hash.
+  /// Hidden state of the row of `token` at `position`, computed from the hidden state of the previous row:
+  /// what a feature-level drafter learns to predict. Only for memory = 0, where the state is the context's
+  /// hash.
   std::vector<float> next_state(std::span<const float> hidden, token_id token, token_position position) const;
-  /// The position of the row that such a state is of.
+  /// The position of the row that has this hidden state.
   static token_position position_of(std::span<const float> hidden) noexcept;
 
  private:

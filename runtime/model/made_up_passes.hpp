@@ -10,16 +10,17 @@
 
 namespace paceline::model {
 
-/// Passes over a sequence of made-up tokens in `blocks`, to be timed. What it refers to outlives it.
+/// Passes over a sequence of made-up tokens whose cells are in `blocks`, to be timed. `model` and `kv` must
+/// outlive the object.
 class made_up_passes {
  public:
   made_up_passes(const language_model& model, kv_storage& kv, std::vector<block_id> blocks);
 
   std::uint32_t num_positions() const noexcept;
-  /// Inside a program: one pass over the positions [begin, end), as rounds have them: a chain that is
-  /// verified, with each row's token chosen by the device where it can, and its logits brought to the host
-  /// where it cannot. Of more rows than a draft may have, which are a prompt, the last one's alone. Earlier
-  /// positions were computed before.
+  /// Inside a program: runs one pass over the positions [begin, end), like a pass of a round. Up to
+  /// device::max_draft_nodes rows are a chain that is verified: the device chooses a token in every row, or
+  /// if it cannot, the host gets the logits of every row. More rows are a prompt, where only the last row
+  /// decides. Earlier positions must have been computed.
   void run(device::ops& ops, std::uint32_t begin, std::uint32_t end);
 
   device::batch_entry row_at(std::uint32_t position) const;
@@ -32,7 +33,8 @@ class made_up_passes {
   const language_model* model_;
   kv_storage* kv_;
   std::vector<block_id> blocks_;
-  std::vector<float> logits_; ///< room for the largest draft's, made before the first pass
+  /// Room for the logits of the largest draft, allocated in the first pass that needs logits.
+  std::vector<float> logits_;
 };
 
 } // namespace paceline::model

@@ -84,15 +84,15 @@ double yarn_magnitude(double factor, double weight = 1) noexcept;
 /// Layers whose feed-forward block is a mixture of experts: each row uses a few of many blocks
 /// (runtime/device/op_expert_mixture.hpp).
 struct expert_config {
-  device::expert_routing routing; ///< without device memory; num_experts 0: no layer has experts
+  device::expert_routing routing; ///< the pointers are null; num_experts 0: no layer has experts
   bool selection_bias = false;    ///< a layer's router has a bias for the selection of experts
   std::uint32_t ffn_size = 0;     ///< values between gate/up and down of one expert
   std::vector<bool> layers;       ///< [num_layers] with experts: which layers have them
 };
 
 /// Expected number of experts of a layer that a pass over `num_rows` rows reads, if each row uses experts
-/// uniformly and independently: E * (1 - (1 - k / E)^rows). Neighbouring tokens of real texts share experts,
-/// so they read fewer (MoESD, arXiv:2505.19645, section 3).
+/// uniformly and independently: E * (1 - (1 - k / E)^rows). Neighbouring tokens of real texts often use the
+/// same experts, so their passes read fewer (MoESD, arXiv:2505.19645, section 3).
 double expected_experts(const expert_config& experts, std::uint32_t num_rows) noexcept;
 
 /// Hyper-parameters of a decoder, independent of the file format. Values returned by loaders satisfy
@@ -107,7 +107,7 @@ struct model_config {
   std::uint32_t num_heads = 0; ///< query heads; a multiple of num_kv_heads
   std::uint32_t num_kv_heads = 0;
   std::uint32_t head_dim = 0;   ///< values of one head of Q, K and V; even
-  std::uint32_t rotary_dim = 0; ///< leading ones that are rotated; even; 0: all
+  std::uint32_t rotary_dim = 0; ///< number of leading values of a head that are rotated; even; 0: all
   std::uint32_t ffn_size = 0;   ///< values between gate/up and down of layers without experts
   float norm_epsilon = 0;       ///< of every RMS norm
   gate_activation activation = gate_activation::silu;
@@ -126,7 +126,7 @@ struct model_config {
   std::vector<layer_kind> layer_kinds;
   conv_config conv;
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
-  bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
+  bool post_norms = false; ///< additional norms after attention and after the feed-forward block (gemma3)
   expert_config experts;
 
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }

@@ -10,8 +10,8 @@ namespace paceline::model {
 /// docs/accuracy.md has the measurements.
 bool singles_out_values(std::span<const float> norm_weights);
 
-/// Gemma 3 270M: up to 5.7 in layers that need no second plane, 7.3 to 23 in the others. SmolLM2 and Qwen2.5:
-/// up to 4.3.
+/// Measured ratios: Gemma 3 270M up to 5.7 in layers that need no second plane, and 7.3 to 23 in the others;
+/// SmolLM2 and Qwen2.5 up to 4.3.
 inline constexpr float outlier_ratio = 6;
 
 } // namespace paceline::model

@@ -14,11 +14,12 @@
 
 namespace paceline::model {
 
-/// An array of a pass's intermediate values: where its address is stored, and the values of a row.
+/// An array of a pass's intermediate values: where its address is to be stored, and the number of values in a
+/// row.
 using row_array = std::pair<float**, std::size_t>;
 
-/// Divides the stream's scratch memory: each array is [num_rows][its width], at cache line boundaries.
-/// Also allocates `num_more` floats behind the arrays and returns their address.
+/// Divides the stream's scratch memory: each array is [num_rows][its width], at cache line boundaries. Also
+/// allocates `num_more` floats after the arrays and returns their address.
 inline float* divide_scratch(device::ops& ops, std::uint32_t num_rows, std::span<const row_array> arrays,
                              std::size_t num_more = 0) {
   constexpr std::size_t line = 16;
@@ -54,7 +55,8 @@ inline void embed_rows(device::ops& ops, const device::matrix& table, const devi
   ops.embed({&table, tokens, out, stride, scale});
 }
 
-/// Replaces the rows with input vectors by these, unscaled. `free`: scratch memory for as many rows.
+/// Overwrites each row of `out` that has an input vector with this vector, unscaled. `free`: scratch memory
+/// for all these rows.
 inline void put_given_inputs(device::ops& ops, const device::row_batch& batch, std::uint32_t vocab_size,
                              float* free, float* out, std::uint32_t width) {
   std::vector<std::uint32_t> rows, inputs;

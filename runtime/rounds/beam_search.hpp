@@ -16,11 +16,12 @@
 
 namespace paceline::rounds {
 
-/// The request's data for a beam search: what turns a row of logits into scores, and what ends a text.
+/// The parts of a request that a beam search uses: the pipeline that turns a row of logits into scores, and
+/// the text output that finds stop strings.
 struct beam_context {
   const sampling::pipeline* sampling = nullptr;
   const sampling::token_counts* counts = nullptr; ///< of the prompt
-  const text_output* text = nullptr; ///< no tokens were fed to it; null: there are no stop strings
+  const text_output* text = nullptr;              ///< in its initial state; null: there are no stop strings
 };
 
 /// A finished hypothesis.
@@ -70,8 +71,8 @@ class beam_search {
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
   /// Output tokens of hypothesis `i`, best first.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
-  /// Slots of the text's tokens from the prompt's last one on. Without the newest token, whose row may not be
-  /// computed yet. Requires `may_draft`.
+  /// Slots of the tokens of hypothesis `i`, from the prompt's last token on, without the newest token, whose
+  /// row may not be computed yet. Requires `may_draft`.
   std::vector<kv_slot> slots_of(std::uint32_t i) const;
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);
@@ -106,7 +107,7 @@ class beam_search {
   using node_row = std::function<std::span<float>(std::uint32_t node)>;
   struct progress {
     std::uint32_t num_draft = 0;    ///< draft tokens whose rows were computed
-    std::uint32_t num_accepted = 0; ///< those that became tokens of hypotheses
+    std::uint32_t num_accepted = 0; ///< draft tokens that became tokens of hypotheses
     std::uint32_t num_steps = 0;
   };
   /// The root's row was computed.
@@ -158,7 +159,7 @@ class beam_search {
   void learn_successors(std::uint32_t node, const beam_context& context, const node_row& rows);
   std::vector<candidate> rank_candidates() const;
   void step(const beam_context& context, progress& done);
-  /// True if `parent` ends with `token`; otherwise `text` is its text with the token.
+  /// True if `token` ends hypothesis `parent`. Otherwise sets `text` to the hypothesis's text with the token.
   bool ends(const hypothesis& parent, token_id token, const beam_context& context,
             std::shared_ptr<const text_output>& text) const;
   std::uint32_t child(std::uint32_t parent, token_id token, progress& done);

@@ -13,29 +13,30 @@
 
 namespace paceline::rounds {
 
-/// The programs of a draft worker: one drafter, its own KV.
+/// The programs of a draft worker, which has one drafter with its own KV pool.
 class draft_runner {
  public:
-  /// `index`: the drafter's in plans. `num_guesses`: of mode `outcomes`, at each place. `target_kv`: for a
-  /// drafter that reads the target's cells.
+  /// `index`: the drafter's index in plans. `num_guesses`: in mode `outcomes`, the number of guesses of the
+  /// target's token at each position. `target_kv`: for a drafter that reads the target's cells.
   draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                std::uint32_t num_guesses = 1, const model::kv_storage* target_kv = nullptr);
 
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
-  /// Releases requests that have ended, for when no further drafts are requested.
+  /// Releases requests that have ended. To be called if `run`, which does the same, may not be called for a
+  /// while.
   void drop_ended() {
     sessions_.drop_ended();
     foreseen_.drop_ended();
   }
-  /// Releases all requests, for when the drafter will not be asked again.
+  /// Releases all requests. To be called if the drafter will not be asked again.
   void drop_all() {
     sessions_.drop_all();
     foreseen_.drop_all();
   }
-  /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
-  /// `run`, on its stream.
+  /// Drafts for `next` while the previous round is verified; fence `verdict` passes once it is verified. Runs
+  /// before `run`, on its stream.
   void run_ahead(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict) {
     foreseen_.draft(ops, next, verdict);
   }

@@ -13,7 +13,7 @@
 
 namespace paceline::rounds {
 
-/// The sessions of a draft worker's requests, and where it drafted last for each.
+/// The drafter sessions of a draft worker's requests, and how far each session has followed its request.
 ///
 /// Threads: used by programs of the worker's stream.
 class draft_sessions {
@@ -28,7 +28,7 @@ class draft_sessions {
     std::shared_ptr<const scheduling::committed_log> log;
     std::unique_ptr<speculation::drafter_session> session; ///< created at first use, see `session`
     hypothesis_sessions hypotheses;                        ///< of a beam search, for a drafter without cells
-    hypothesis_cells cells; ///< of a beam search, for one whose cells hypotheses can share
+    hypothesis_cells cells; ///< of a beam search, for a drafter whose cells hypotheses can share
     /// Committed length at which the session had last caught up; 0 before, and after a reset.
     std::uint32_t drafted_at = 0;
     std::uint64_t lease = 0;                       ///< number of the lease in which the session's cells lie
@@ -36,18 +36,19 @@ class draft_sessions {
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
-  /// The place in what the request's output must match, for this worker's programs; null: anything.
+  /// The cursor of the request's constraint, for this worker's programs; null: no constraint.
   constraint_cursor* constraint(const std::shared_ptr<const scheduling::committed_log>& log);
   /// The request's session if it has one in this lease, else null.
   speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
   /// Drops the request's sessions: the drafter starts over, and its lease has to be entered again.
   void reset(request_id request);
-  /// Continues with this session, a clone.
+  /// Replaces the request's session by `session`, a clone of it.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
   /// Drops the sessions of requests that are over (`committed_log::is_over`).
   void drop_ended();
-  /// Drops all sessions. Those of requests that go on are not told their end: their tokens may not be read.
+  /// Drops all sessions. The sessions of requests that go on are not told the final tokens, because these
+  /// must not be read now.
   void drop_all();
 
   std::size_t size() const noexcept { return entries_.size(); }

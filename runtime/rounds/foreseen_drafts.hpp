@@ -19,8 +19,8 @@ namespace paceline::rounds {
 ///
 /// While a round is verified, its drafter continues from possible outcomes of that round: "the first j draft
 /// tokens are kept and the target's next token is x". If one of them is the verdict, the next round's draft
-/// already exists; otherwise the drafter drafts as usual. Mode `ahead` has one outcome, all tokens kept and
-/// the drafter's own guess behind them (PEARL, Liu et al. 2025, post-verify; AMUSD, McDanel 2024). Mode
+/// already exists; otherwise the drafter drafts as usual. Mode `ahead` has one outcome: all tokens are kept,
+/// and the drafter's own guess follows them (PEARL, Liu et al. 2025, post-verify; AMUSD, McDanel 2024). Mode
 /// `outcomes` has several, likeliest first (SSD, 2026, section 3).
 ///
 /// A draft made in advance has the same bits as the draft that would be made afterwards: it follows the same
@@ -67,8 +67,8 @@ class foreseen_drafts {
     std::uint32_t length = 0;                      ///< number of committed tokens that the draft continues
     std::uint32_t remaining = 0;                   ///< number of tokens that it could commit at that time
     std::vector<token_id> text;                    ///< committed tokens, then the likeliest path of the draft
-    sampling::token_counts counts;                 ///< of the committed ones, if the pipeline reads them
-    std::vector<std::vector<token_id>> alternates; ///< those of the draft
+    sampling::token_counts counts;                 ///< of the committed tokens, if the pipeline reads them
+    std::vector<std::vector<token_id>> alternates; ///< `speculation::draft::alternates` of the draft
     bool chain = false;
     round_id next; ///< the round for which the outcomes were drafted, with its memory
     std::vector<outcome> outcomes;

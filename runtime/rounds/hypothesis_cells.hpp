@@ -33,7 +33,7 @@ class hypothesis_cells {
     std::uint32_t num_prompt_cells = 0; ///< cells of the prompt, which all hypotheses have in common
     std::uint32_t num_draft_cells = 0;  ///< cells that a draft takes after the text
     /// If a hypothesis lacks at most this many tokens of a text that another one is reading, it reads them
-    /// itself instead of waiting. As many as a round can commit.
+    /// itself instead of waiting. The caller sets the number of tokens that a round can commit.
     std::uint32_t num_read_twice = 0;
   };
 
@@ -41,21 +41,21 @@ class hypothesis_cells {
   /// the next call.
   void begin_round(std::vector<std::vector<token_id>> outputs, const layout& where);
   /// Opens further hypotheses and returns their numbers; empty: no others can be opened in this round. The
-  /// caller drafts for them in one call of the drafter, and then calls this function again. While the text
-  /// that a hypothesis shares with another one is being read for the other one, the hypothesis waits for the
-  /// next call, or for the next round. A hypothesis for which there are no blocks is left out. `empty`: a
-  /// session that has read nothing; new sessions are clones of it.
+  /// caller drafts for them in one call of the drafter, and then calls this function again. A hypothesis
+  /// waits for the next call, or for the next round, while another hypothesis is reading a text that both
+  /// share. A hypothesis for which there are no blocks is left out. `empty`: a session that has read nothing;
+  /// new sessions are clones of it.
   std::vector<std::size_t> open_next(device::ops& ops, model::kv_storage& kv,
                                      const speculation::drafter_session& empty);
 
   /// Session and block table of hypothesis `i`; null and empty if it is not open.
   speculation::drafter_session* session(std::size_t i) const { return now_[i].session.get(); }
   std::span<const block_id> blocks(std::size_t i) const { return now_[i].blocks; }
-  /// Whether the session of hypothesis `i` starts in this round, in the lease's blocks from the first on.
-  /// Only then it takes over the cells of the prefix cache; sessions that continue another one's have them
-  /// already.
+  /// True if the session of hypothesis `i` is new in this round and its table begins with the lease's first
+  /// block. Only such a session takes over the cells of the prefix cache; a session that continues another
+  /// one has them already.
   bool begins_lease(std::size_t i) const { return now_[i].begins_lease; }
-  /// Whether a hypothesis that was opened in this round has more to read than the last round's tokens.
+  /// True if a hypothesis that was opened in this round has more to read than the last round's tokens.
   bool catching_up() const noexcept { return catching_up_; }
 
  private:

@@ -14,7 +14,8 @@ namespace paceline::rounds {
 class hypothesis_sessions {
  public:
   /// One session for each of `outputs`, the output tokens of the hypotheses: the session that has followed
-  /// most of that text, or a new one. No two hypotheses get the same one; unused sessions are dropped.
+  /// the longest beginning of this text, or a new one. Different hypotheses get different sessions; unused
+  /// sessions are dropped.
   std::vector<speculation::drafter_session*> follow(std::span<const std::vector<token_id>> outputs,
                                                     speculation::drafter& drafter, request_id request);
 

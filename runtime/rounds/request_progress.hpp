@@ -20,8 +20,8 @@
 
 namespace paceline::rounds {
 
-/// The state that verify programs keep of a request between rounds, and the only writer of its log: the KV's
-/// length, statistics, the beam search, the text, and the sessions of in-line drafters.
+/// The state of a request that verify programs keep between rounds: the KV's length, statistics, the beam
+/// search, the text, and the sessions of in-line drafters. It is the only writer of the request's log.
 ///
 /// Invariant: kv_length() < length of the log, because the KV of the last committed token is not computed
 /// yet.
@@ -43,8 +43,8 @@ class request_progress {
   /// Positions whose KV is valid in the target's pool.
   std::uint32_t kv_length() const noexcept { return kv_length_; }
   void set_kv_length(std::uint32_t length);
-  /// The request was admitted, or came back after a preemption: its KV is valid up to `length`, which the
-  /// prefix cache had `num_cached_tokens` of, in the blocks of `admission`.
+  /// The request was admitted, or came back after a preemption. Its KV is valid up to `length`, in the blocks
+  /// of `admission`; `num_cached_tokens` of these positions came from the prefix cache.
   void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
   /// The recurrent states, of a model that has these.
@@ -52,17 +52,18 @@ class request_progress {
 
   /// Starts an event that collects what the round commits.
   void begin_round(time_point now);
-  /// Commits one token. Returns false if the request has ended with it (the rest of the round is dropped).
+  /// Commits one token. Returns false if the token has ended the request; the rest of the round is then
+  /// dropped.
   bool commit(token_id token, std::optional<token_logprob> logprob);
   void add_prompt_logprob(token_logprob logprob);
   std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
-  /// Counts a round in which `drafter` could draft; not called where that is `plain_decoding`.
+  /// Counts an open round: one in which `drafter`, which is not `plain_decoding`, could draft.
   void count_open_round(drafter_index drafter);
   /// Counts one verification with `num_draft` > 0 draft tokens.
   void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
-  /// The drafter of its last open round; `plain_decoding`: it had none.
+  /// The drafter of the request's last open round; `plain_decoding`: there was none.
   drafter_index drafter() const noexcept { return drafter_; }
-  /// What the round verified and kept, for the drafter of the next one.
+  /// Stores what the round verified and kept, for the drafter of the next round.
   void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
   /// Ends the round and returns its event, which is empty (no tokens, no end) if the round only computed
   /// prompt rows.
@@ -85,7 +86,7 @@ class request_progress {
   }
   /// Sessions of the request's drafter for the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
-  /// The place in what the output must match, for verify programs; null: anything.
+  /// The cursor of the request's constraint, for verify programs; null: no constraint.
   constraint_cursor* constraint();
   /// What the controller of "auto" knows of this request.
   speculation::draft_history& history() noexcept { return history_; }
@@ -99,7 +100,7 @@ class request_progress {
   std::shared_ptr<beam_search> beams_;
   std::uint32_t kv_length_ = 0;
   state_slots states_;
-  std::uint32_t num_cached_tokens_ = 0; ///< prompt tokens, at the last admission
+  std::uint32_t num_cached_tokens_ = 0; ///< prompt tokens found in the prefix cache at the last admission
   std::uint32_t num_prompt_logprobs_ = 0;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index
   hypothesis_sessions sessions_of_hypotheses_;

@@ -59,7 +59,8 @@ class round_runner {
     speculation::draft draft;
     std::optional<draft_choice> choice_of_auto; ///< of a request that is traced
     bool stale = false;
-    beam_search* beams = nullptr;   ///< set for a beam search; the other rows are then the search's
+    /// Set for a beam search, which then plans all rows after those of the prompt.
+    beam_search* beams = nullptr;
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits =
         0; ///< prompt tokens whose logits are wanted, before that of the last committed token
@@ -67,8 +68,8 @@ class round_runner {
     /// Index in `choices_` if the device decides and moves the cells of accepted nodes; there are no logits
     /// then.
     std::optional<std::size_t> choice;
-    std::vector<device::penalised_token> counts; ///< to which the choice refers
-    std::uint32_t num_drafter_cells = 0;         ///< as its worker reports
+    std::vector<device::penalised_token> counts; ///< token counts to which `choice` refers
+    std::uint32_t num_drafter_cells = 0;         ///< as the worker reports (`draft_batch`)
     /// Of a model with a recurrent state: the slots of its rows' states.
     struct row_states {
       std::vector<std::optional<state_slot>> of_context;
@@ -118,8 +119,8 @@ class round_runner {
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const batch_part& part, std::uint32_t first_logits);
-  /// What the part's drafter will learn from this round, as far as the raw rows tell; empty if the drafter
-  /// does not ask.
+  /// The part of the feedback for the part's drafter that follows from the raw logits; empty if the drafter
+  /// needs none.
   speculation::round_feedback begin_feedback(const batch_part& part, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,
@@ -133,7 +134,7 @@ class round_runner {
 
   round_resources resources_;
   std::vector<drafter_index> candidates_; ///< drafters among which "auto" chooses: in-line ones, then workers
-  std::uint32_t num_in_line_ = 0;         ///< of them
+  std::uint32_t num_in_line_ = 0;         ///< number of in-line drafters in `candidates_`
   std::optional<speculation::draft_controller> controller_;
   scheduling::drafter_rests rests_;                        ///< of in-line drafters
   std::vector<scheduling::failed_drafter> failed_in_line_; ///< in this round

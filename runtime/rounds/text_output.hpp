@@ -13,8 +13,8 @@ class text_output {
  public:
   virtual ~text_output() = default;
   struct piece {
-    std::string text;                       ///< whole characters that cannot become part of a stop string
-    std::optional<std::string> stop_string; ///< that is complete: the text ends before it
+    std::string text; ///< whole characters that can no longer become part of a stop string
+    std::optional<std::string> stop_string; ///< a stop string that is now complete: the text ends before it
   };
   /// `may_stop` false: stop strings count as text for now (min_tokens is not reached).
   virtual piece feed(token_id token, bool may_stop) = 0;

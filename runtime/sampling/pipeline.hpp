@@ -23,7 +23,7 @@ struct row_context {
   std::span<const token_id> draft_path = {};
   token_position position = {};   ///< of the token to be chosen
   std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
-  /// What the output must match; null: anything. `output` are the committed output tokens.
+  /// Cursor of the request's constraint; null: no constraint. `output` are the committed output tokens.
   constraint_cursor* constraint = nullptr;
   std::span<const token_id> output = {};
 };
@@ -41,9 +41,9 @@ struct ranked_token {
   float weight = 0; ///< estimated probability that it is the choice; falls with the rank
 };
 
-/// Turns logits into a token. Plain decoding, drafting, verification and audits all use it, so a row's token
-/// depends only on its logits, its context and the request. Const and thread-safe after construction; scratch
-/// memory is per thread.
+/// Turns logits into a token. Plain decoding, drafting and verification all use it, so a row's token depends
+/// only on its logits, its context and the request. Const and thread-safe after construction; scratch memory
+/// is per thread.
 ///
 /// Order: raw logits -> logit bias -> repetition, presence, frequency penalty over the context and draft path
 /// -> minimum length (EOS and stop ids removed) -> constraint -> temperature -> top-k -> top-p -> min-p. Ties
@@ -59,7 +59,8 @@ class pipeline {
   bool process(std::span<float> logits, const row_context& row) const;
 
   /// Writes the scores at temperature 1 without truncation, whatever the request's temperature: they rank the
-  /// tokens after bias, penalties and minimum length. At temperature 0 the first of them is chosen.
+  /// tokens after bias, penalties and minimum length. At temperature 0 the token with the highest score is
+  /// chosen.
   bool rank(std::span<float> logits, const row_context& row) const;
 
   /// The request's sample at a position: argmax of score + Gumbel noise keyed by token id; at temperature 0

@@ -8,8 +8,9 @@
 #include <limits>
 #include <span>
 
-/// Kernels over one row of the vocabulary, which every sampled token needs whatever its parameters. Results
-/// are defined by the order of the elements alone, so they have the same bits on every instruction set.
+/// Kernels over one row of logits or scores, which every sampled token needs, whatever the sampling
+/// parameters. Results are defined by the order of the elements alone, so they have the same bits on every
+/// instruction set.
 namespace paceline::sampling {
 
 /// A token that truncation has not removed.
@@ -69,7 +70,8 @@ class gumbel_race {
 token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                        const noise_stream& noise);
 token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise);
-/// The same over a few tokens in any order. Equals the result over a row whose other tokens are -infinity.
+/// The same over a few tokens in any order: the result is that of a row in which all other tokens have
+/// -infinity.
 token_id gumbel_argmax(std::span<const candidate> tokens, const noise_stream& noise) noexcept;
 
 } // namespace paceline::sampling

@@ -5,8 +5,8 @@
 
 namespace paceline::sampling {
 
-/// Sets row[i] to -infinity wherever bit i of `allowed` is 0 or missing; bits count from the lowest one of
-/// the first word on.
+/// Sets row[i] to -infinity if bit i of `allowed` is 0 or missing. Bit i is bit i % 32 of word i / 32, where
+/// bit 0 is the lowest.
 void apply_mask(std::span<const std::uint32_t> allowed, std::span<float> row) noexcept;
 
 } // namespace paceline::sampling

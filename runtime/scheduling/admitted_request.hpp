@@ -17,7 +17,7 @@ class request_terms;
 /// Created by `rounds::admit`.
 struct admitted_request {
   std::shared_ptr<const request_terms> terms; ///< readable by anybody at any time
-  std::shared_ptr<const committed_log> log;   ///< to be read behind fences
+  std::shared_ptr<const committed_log> log;   ///< see `committed_log` for who may read it, and when
   /// For verify programs only. Code outside `runtime/rounds` does not see its type.
   std::shared_ptr<rounds::request_progress> progress;
 

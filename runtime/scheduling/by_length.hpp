@@ -11,8 +11,9 @@
 
 namespace paceline::scheduling {
 
-/// What a draft of so many levels needs: a drafter is asked once a length, since the scheduler wants to know
-/// several times a round. For one thread.
+/// A function of the draft length in levels, such as the number of rows that a draft needs. It remembers
+/// results, so a drafter is asked once for each length, although the scheduler needs the value several times
+/// a round. Not thread-safe.
 class by_length {
  public:
   by_length() = default;

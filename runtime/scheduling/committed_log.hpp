@@ -27,8 +27,8 @@ namespace paceline::scheduling {
 /// Nothing is committed after finish() is set.
 ///
 /// Threads: written by verify programs only, through the `rounds::request_progress` that belongs to it. Read
-/// by draft programs behind the fence that their request names, and by the scheduler while no round of the
-/// request is in flight.
+/// by draft programs after the fence in their `draft_request` has passed, and by the scheduler while no round
+/// of the request is in flight.
 class committed_log {
  public:
   explicit committed_log(std::shared_ptr<const request_terms> terms);
@@ -45,7 +45,7 @@ class committed_log {
   /// Output tokens the request may still commit.
   std::uint32_t remaining() const noexcept { return terms_->max_output() - output_length(); }
   finish_reason finish() const noexcept { return finish_; }
-  /// Counts of the committed tokens. Created at the first call, so requests that wait have none.
+  /// Counts of the committed tokens. Created at the first call, so that waiting requests do not hold any.
   const sampling::token_counts& counts() const;
 
   /// True if the target has computed all tokens but the last, so that the next row decides a token. False

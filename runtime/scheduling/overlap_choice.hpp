@@ -8,26 +8,26 @@
 
 namespace paceline::scheduling {
 
-/// Chooses the overlap mode of rounds by measured times. A mode changes when drafts are made and not their
+/// Chooses the overlap mode of rounds by measured times. A mode changes when drafts are made, but not their
 /// content. So rounds of all modes commit the same tokens, and the mode with the shortest rounds wins.
 ///
 ///   trial of mode 0 -> trial of mode 1 -> ... -> the best one for a while -> trial of mode 0 -> ...
 ///
-/// Rounds of different numbers of requests are not compared. A trial counts rounds of one number; it starts
-/// over if the number changes and stays changed.
+/// Rounds of different numbers of requests are not compared. A trial counts only rounds with one number of
+/// requests. It starts over if the number changes and stays changed.
 ///
 /// Not thread-safe.
 class overlap_choice {
  public:
-  /// Not counted in a trial: planned in the previous mode.
+  /// Rounds at the beginning of a trial that do not count, because they were planned in the previous mode.
   static constexpr std::uint32_t settling_rounds = 2;
   static constexpr std::uint32_t trial_rounds = 16; ///< rounds counted
   static constexpr std::uint32_t hopeless_rounds =
-      4; ///< after so many rounds a trial ends if the mode is far slower
+      4; ///< after this many rounds a trial ends if the mode is far slower (`far_slower`)
   static constexpr std::uint32_t chosen_rounds = 1000;
   /// Rounds in a row of another number of requests until the trial starts over.
   static constexpr std::uint32_t patience = 32;
-  static constexpr double least_gain = 1.02; ///< speed-up over the modes before it that a mode must show
+  static constexpr double least_gain = 1.02; ///< speed-up over the best earlier mode that a mode must show
   static constexpr double far_slower = 1.2;
 
   /// At least one mode; among equally fast ones the first wins. With one mode there are no trials.

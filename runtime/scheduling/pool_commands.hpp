@@ -16,8 +16,8 @@ namespace paceline::scheduling {
 /// `pool` is a pool of the sender's model.
 
 /// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`. If the
-/// request has a lease already, the answer that gave it was lost and its blocks were never used: the lease is
-/// over.
+/// request has a lease already, the answer that granted it was lost and its blocks were never used, so that
+/// lease ends.
 struct acquire_command {
   request_id request;
   pool_number pool = target_pool;
@@ -30,14 +30,14 @@ struct acquire_command {
   std::uint32_t most_states = 0;
 };
 
-/// The same in a drafter's pool, where the text is what the target's pool knows of the request.
+/// The same in a drafter's pool. The text is the one that the target's pool has for this request.
 struct acquire_for_drafter_command {
   request_id request;
   pool_number pool;
   std::uint32_t num_positions = 0;
   std::uint64_t ticket = 0;
-  /// Where the drafter's text begins in the request's (`speculation::drafter_traits::text_begin`); nullopt:
-  /// nothing is shared.
+  /// Index of the request's token with which the drafter's text begins
+  /// (`speculation::drafter_traits::text_begin`); nullopt: no cells are shared with other requests.
   std::optional<std::uint32_t> text_begin = {};
 };
 
@@ -49,8 +49,9 @@ struct reserve_command {
   std::uint64_t ticket = 0;
 };
 
-/// Tokens that a round committed, and the number of positions whose KV is final: full blocks of them may be
-/// shared with other requests. In a drafter's pool `tokens` are empty: they are known from the target's.
+/// Tokens that a round committed, and the number of positions whose KV is final. Full blocks of final
+/// positions may be shared with other requests. In a drafter's pool `tokens` is empty, because the target's
+/// pool has them.
 struct commit_command {
   request_id request;
   pool_number pool = target_pool;
@@ -60,8 +61,9 @@ struct commit_command {
   std::vector<kv::state_snapshot> snapshots = {}; ///< recurrent states to be kept for other requests
 };
 
-/// A draft was rejected: positions from `num_positions` (look-ahead included) on are forgotten, and blocks
-/// entirely beyond it are returned. The sender has already shortened its own lease.
+/// A draft was rejected: positions from `num_positions` on (which includes the look-ahead that is still
+/// wanted) are forgotten, and blocks that lie entirely beyond are returned. They are reused once the stream
+/// of `pool` has completed `after` programs. The sender has already shortened its own lease.
 struct rollback_command {
   request_id request;
   pool_number pool = target_pool;
@@ -77,8 +79,8 @@ struct release_command {
   std::uint64_t after = 0;
 };
 
-/// Sent after the pool manager was restarted: leases of the model that are not listed are over, because their
-/// release, or the answer that gave them, was lost.
+/// Sent after the pool manager was restarted: leases of the model that are not listed end, because their
+/// release, or the answer that granted them, was lost.
 struct retain_command {
   struct lease {
     request_id request;

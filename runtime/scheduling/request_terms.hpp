@@ -13,8 +13,8 @@ namespace paceline::scheduling {
 /// What a request asks for, and the resulting limits. Immutable, so any thread may read it at any time.
 class request_terms {
  public:
-  /// `context_length`: positions that the target and the pool can hold; the prompt has 1 to that many tokens.
-  /// `most`: the strongest guarantee that the target can give (weaker in fast mode).
+  /// `context_length`: positions that the target and the pool can hold; the prompt has 1 to `context_length`
+  /// tokens. `most`: the strongest guarantee that the target can give (weaker in fast mode).
   request_terms(request_id id, generation_request request, std::uint32_t context_length, time_point submitted,
                 paceline::guarantee most = paceline::guarantee::tokens);
 
@@ -23,7 +23,7 @@ class request_terms {
   /// Turns logits into tokens by the request's settings.
   const sampling::pipeline& pipeline() const noexcept { return pipeline_; }
   std::uint32_t prompt_length() const noexcept { return prompt_length_; }
-  /// Largest number of output tokens: what it asks for, or what the context leaves.
+  /// Largest number of output tokens: max_tokens, or less if the context ends earlier.
   std::uint32_t max_output() const noexcept { return max_output_; }
   time_point submitted() const noexcept { return submitted_; }
   work_span since_submission(const time_span& span) const;

@@ -24,12 +24,13 @@ struct plan_item {
       0; ///< number of the admission that owns `blocks`: 1, and 1 more after each preemption
   std::uint32_t max_rows = 1; ///< committed tokens that may be computed; the last one's logits decide
   std::optional<std::uint32_t> restart_at; ///< KV is valid only up to here (after admission or preemption)
-  std::uint32_t num_cached_tokens = 0;     ///< with restart_at: how much of it came from the prefix cache
-  std::vector<device::kv_copy> copies;     ///< cells to copy before the pass
+  /// with restart_at: how many of these positions came from the prefix cache
+  std::uint32_t num_cached_tokens = 0;
+  std::vector<device::kv_copy> copies; ///< cells to copy before the pass
   /// Slots for recurrent states, of a model that has these, else null; the same for the whole admission.
   std::shared_ptr<const kv::state_lease> states;
-  std::uint32_t num_row_states =
-      0; ///< those of them that are for the rows of passes; the others for snapshots
+  /// Number of these slots that are for the rows of passes; the others are for snapshots.
+  std::uint32_t num_row_states = 0;
   drafter_index drafter = plain_decoding;
   std::uint32_t draft_length = 0; ///< upper bound of the draft tree's levels
   std::uint32_t max_nodes = 0; ///< upper bound of its nodes (for a beam search: of all hypotheses together);
@@ -39,8 +40,9 @@ struct plan_item {
   std::optional<drafter_index> worker;
   std::uint32_t worker_length = 0;      ///< upper bound of that draft's length, at most draft_length
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
-  ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
-  std::uint32_t num_spare_blocks = 0; ///< blocks at the end of `drafter_blocks` for drafts of other outcomes
+  ahead_mode ahead = ahead_mode::off;   ///< how a worker drafts before the round's verdict is known
+  /// blocks at the end of `drafter_blocks` for drafts made in advance (`spare_blocks`)
+  std::uint32_t num_spare_blocks = 0;
   /// Generation number of the lease `drafter_blocks`; 0: none. When it changes, the worker forgets its KV and
   /// makes `drafter_copies`, once, in whichever round it succeeds first.
   std::uint64_t drafter_lease = 0;
@@ -55,7 +57,8 @@ struct round_plan {
   round_id round;
   group_id group;
   std::vector<plan_item> items;
-  /// Workers that are not asked now, because they rest or have failed for good: "auto" is advised others.
+  /// Workers that are not asked now, because they rest or have failed for good. The advice of "auto" names
+  /// other workers.
   std::vector<drafter_index> resting_workers = {};
 };
 
@@ -130,10 +133,10 @@ struct round_result {
   round_id round;
   group_id group;
   std::vector<item_result> items;
-  std::vector<token_event> events; ///< in item order; items without news have none
+  std::vector<token_event> events; ///< in item order; none for an item that committed nothing and did not end
   std::optional<error> failure;    ///< the pass failed, and so do all requests of the round
   bool started = false;            ///< false with a failed fence: nothing ran, and the round may be run again
-  bool stood_aside = false;        ///< not started because the previous round of the group had not run
+  bool stood_aside = false; ///< true if it did not start because the group's previous round had not run
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{};         ///< of the program
   round_times times;                           ///< the parts of `duration`
@@ -164,7 +167,7 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::u
 /// The same for a request with `length` tokens that may commit `remaining` more.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,
                          std::uint32_t block_size, std::uint32_t context_length);
-/// The part of these bounds that the item's worker may use.
+/// The part of `limit` that the item's worker may use.
 draft_bounds worker_limit(const plan_item& item, draft_bounds limit);
 
 } // namespace paceline::scheduling

@@ -8,7 +8,7 @@
 
 namespace paceline::scheduling {
 
-/// Counters since start and gauges.
+/// Counters since the scheduler's start.
 struct scheduler_counters {
   std::uint64_t num_admitted = 0, num_preemptions = 0, num_queue_full = 0, num_device_losses = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
@@ -27,15 +27,16 @@ struct scheduler_counters {
   round_times decoding;                  ///< their times
   struct passes {
     std::uint64_t num = 0;
-    std::chrono::nanoseconds duration{}; ///< of pass and decisions
+    std::chrono::nanoseconds duration{}; ///< sum over these rounds of the time for the pass and the decisions
   };
-  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same by number of rows, which gives V(T)
+  /// [rows - 1]: decoding rounds by number of rows, from which V(T) is computed
+  std::vector<passes> decoding_by_rows;
   struct drafted_rounds {
     std::uint64_t num = 0;
     /// Durations of the rounds' programs on their streams.
     std::chrono::nanoseconds verification{}, drafting{};
   };
-  /// [requests - 1]: those rounds in which one worker drafted for every request after the verdict.
+  /// [requests - 1]: decoding rounds in which one worker drafted for every request after the verdict.
   std::vector<drafted_rounds> drafted_by_requests;
   std::chrono::nanoseconds prompts{}; ///< rounds with prompt rows
 };

@@ -31,17 +31,20 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::optional<pool_number> pool; ///< pool for the cells of its own model, if it has one
   bool worker = false;             ///< drafts on its own stream
-  /// Most rows, nodes and probes, that a draft of so many levels has; empty: it drafts chains.
+  /// Largest number of rows (nodes and probes) of a draft with the given number of levels; empty: it drafts
+  /// chains.
   by_length max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
-  /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.
+  /// Largest number of cells of its own pool that such a draft needs after those of the text; empty: one for
+  /// each level.
   by_length own_positions = {};
-  /// Where its own text begins in a request's, if requests can share cells of its pool
-  /// (`speculation::drafter_traits::text_begin`).
+  /// Index of the request's token with which the drafter's text begins, if requests can share cells of its
+  /// pool (`speculation::drafter_traits::text_begin`).
   std::optional<std::uint32_t> text_begin = {};
-  /// Of `own_positions` those that a draft takes whatever its length, none of which is ever committed.
+  /// The part of `own_positions` that a draft of any length needs. These cells are never committed.
   std::uint32_t block_positions = 0;
-  bool caches_text = true; ///< its pool has a cell for each token of the text; else one for all of it
+  /// Its pool has a cell for each token of the text; false: one cell for the whole text.
+  bool caches_text = true;
   /// Longest text that it drafts for, in cells of its pool; 0: any.
   std::uint32_t max_text = 0;
   bool drafts_in_advance = true; ///< it can draft before a verdict
@@ -53,17 +56,16 @@ struct scheduler_options {
   std::uint32_t block_size = 16;
   std::uint32_t context_length = 4096;
   std::uint32_t num_blocks = 0;        ///< of the target's pool: no request may need more
-  std::uint32_t max_prompt_rows = 512; ///< of one round
+  std::uint32_t max_prompt_rows = 512; ///< largest number of prompt rows in a round
   /// Whether requests with worker drafters are divided into two alternating groups.
   enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
-  /// Allowed overlap modes of worker drafters with verification; among several the fastest is chosen by
-  /// measurement.
+  /// Allowed overlap modes of worker drafters; if there are several, the fastest is chosen by measurement.
   std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1; ///< outcomes for each position of a draft
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
-      std::chrono::minutes(5)};           ///< a round that takes longer lost its device
+      std::chrono::minutes(5)};           ///< if a round takes longer, its device counts as lost
   std::vector<drafter_slot> drafters;     ///< by index, `plain_decoding` first
   std::vector<pass_time> pass_times = {}; ///< of the target, measured at load
   /// Positions from one snapshot of a recurrent state to the next, a multiple of block_size; 0: the target
@@ -146,18 +148,20 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// Drafter that drafts for it on its own stream; for "auto" the first one advised that can.
+    /// The worker that drafts for it; for "auto", the first worker in the advice that can.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< upper bound for each round
     speculation::draft_length lengths{length_rule::fixed, 0};
-    /// Total units it may spend: one for each output token and for each reported score of its prompt.
+    /// Total units that it may spend: one for each output token and one for each reported log-probability of
+    /// its prompt.
     std::uint64_t credit = 0;
-    std::uint32_t num_scored = 0; ///< scores of its prompt in reported or planned rounds
+    std::uint32_t num_scored = 0; ///< log-probabilities of its prompt in reported or planned rounds
     time_point deadline;
-    std::optional<time_point> stalled_since; ///< runs, and has had no credit since
-    bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
-    std::uint32_t num_admissions = 0;        ///< its first one, and one after each preemption
+    std::optional<time_point> stalled_since; ///< since when it has run without credit
+    /// true if it gave up its place for lack of credit; it comes back when it has credit
+    bool gave_up_slot = false;
+    std::uint32_t num_admissions = 0; ///< its first one, and one after each preemption
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies;           ///< for its first round
@@ -170,9 +174,9 @@ class scheduler_state {
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< upper bound of the slots that rounds in flight may write
     std::uint32_t num_in_flight = 0;
-    /// Width of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and
-    /// what rounds in flight may add. Its lease does not shrink while it runs, because its cells may lie
-    /// anywhere in it.
+    /// Width of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need and
+    /// those that rounds in flight may add. Its lease does not shrink while it runs, because its cells may
+    /// lie anywhere in the lease.
     std::uint32_t beam_width = 0;
     std::uint32_t num_cells = 0; ///< cells that its hypotheses need, as reported so far
 
@@ -198,7 +202,8 @@ class scheduler_state {
       std::vector<device::kv_copy> copies;
     };
     std::vector<part> parts;
-    /// The engine's choice when it was composed, if a draft of it is made in that mode.
+    /// The mode that `overlap_` had when the round was composed, if a draft of the round is made in that
+    /// mode.
     std::optional<ahead_mode> overlap;
     time_point since; ///< when it was composed, or when the group's previous round was reported
     bool overdue = false;
@@ -297,7 +302,7 @@ class scheduler_state {
   std::vector<request_id> running_; ///< running and closing, oldest first
   std::map<round_id, round_in_flight> rounds_in_flight_;
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
-  std::set<request_id> ended_;      ///< ended recently; after a restart one may be submitted again
+  std::set<request_id> ended_;      ///< ended recently; after a restart such a request may be submitted again
   cost_model costs_;
   speculation::pass_cost pass_costs_; ///< from rounds without prompt rows
   /// [drafter]: recent nanoseconds for one level of its drafts; 0 = not measured.

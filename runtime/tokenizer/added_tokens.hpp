@@ -14,11 +14,12 @@
 
 namespace paceline::tokenizer {
 
-/// A token that is searched in the text itself, before the model's own tokenization.
+/// A token whose spelling is searched in the text before the tokenizer's model (BPE and others) divides the
+/// rest.
 struct added_token {
   token_id id;
   std::string spelling;
-  bool special = false;     ///< matched only if the caller wants special tokens parsed
+  bool special = false;     ///< matched only with `parse_special`
   bool single_word = false; ///< not inside a word
   bool strip_left = false;  ///< removes the spaces before it
   bool strip_right = false; ///< removes the spaces after it
@@ -32,8 +33,9 @@ struct text_segment {
 
 /// Which of several overlapping spellings is matched.
 enum class match_order : std::uint8_t {
-  longest_spelling, ///< llama.cpp: longer spellings are searched first in the whole text; then the leftmost
-  leftmost,         ///< tokenizer.json: the leftmost; among those that begin there the longest
+  /// Llama.cpp: longer spellings are searched first, in the whole text; each from left to right.
+  longest_spelling,
+  leftmost, ///< tokenizer.json: the leftmost spelling; of several that begin there the longest
 };
 
 /// Finds added tokens. Time is linear in the text times the number of different lengths. Const and
@@ -43,8 +45,8 @@ class added_tokens {
   added_tokens() = default;
   added_tokens(std::vector<added_token> tokens, match_order order);
 
-  /// Divides `text` (well-formed UTF-8) into segments; none is empty, and no two texts are adjacent. Spaces
-  /// removed by a token are in no segment.
+  /// Divides `text` (well-formed UTF-8) into segments. No segment is empty, and no two segments without a
+  /// token are adjacent. Spaces that a token strips are in no segment.
   std::vector<text_segment> split(std::string_view text, bool parse_special) const;
 
  private:

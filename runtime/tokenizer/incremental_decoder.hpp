@@ -8,8 +8,8 @@
 namespace paceline::tokenizer {
 
 /// Decodes tokens to text as they arrive. The concatenated increments, flush() included, equal
-/// tokenizer::decode() of all tokens. Each increment is well-formed UTF-8, so a character appears with its
-/// last byte. For one generation; not thread-safe.
+/// tokenizer::decode() of all tokens. Each increment is well-formed UTF-8, so a character is returned when
+/// its last byte has arrived. For one generation; not thread-safe.
 class incremental_decoder {
  public:
   explicit incremental_decoder(tokenizer vocabulary, decode_options options = {})
@@ -24,7 +24,7 @@ class incremental_decoder {
  private:
   tokenizer vocabulary_;
   decode_options options_;
-  std::string pending_;      ///< bytes that may become a character: at most three between calls
+  std::string pending_;      ///< first bytes of an incomplete character: at most three between calls
   bool at_beginning_ = true; ///< no text yet
 };
 

@@ -24,14 +24,15 @@ class stop_matcher {
   /// Processes the next byte. Returns the length of the string that ends with it, or nullopt.
   std::optional<std::size_t> feed(char byte) noexcept;
 
-  /// Number of bytes at the end of the text that are a string or may still become one.
+  /// Number of last bytes of the text that are one of the strings, or the beginning of one.
   std::size_t num_undecided_bytes() const noexcept;
 
  private:
   struct pattern {
     std::string text;
-    std::vector<std::uint32_t> fallback; ///< [n]: longest proper border of the first n bytes
-    std::uint32_t matched = 0;           ///< bytes
+    /// [n]: length of the longest proper border (both prefix and suffix) of the first n bytes
+    std::vector<std::uint32_t> fallback;
+    std::uint32_t matched = 0; ///< bytes
   };
   std::vector<pattern> patterns_;
 };

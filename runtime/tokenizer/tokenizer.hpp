@@ -19,14 +19,14 @@ struct encode_options {
   bool add_special = true; ///< add the tokens that the vocabulary puts around a text: BOS, sometimes EOS
   bool parse_special =
       true; ///< spellings of control tokens become these tokens; otherwise they are plain text
-  /// A text with more tokens is tokenized only until this is known: the result is then a prefix with more
-  /// than `max_tokens` tokens. This bounds the work, whatever the length of the text.
+  /// If a text has more tokens, tokenization stops once this is known, and the result is a prefix of the
+  /// tokens with more than `max_tokens` tokens. This limits the work for long texts.
   std::size_t max_tokens = static_cast<std::size_t>(-1);
 };
 
 struct decode_options {
   bool skip_special = true; ///< control tokens have no text
-  /// The text continues another one: keep the space at the start of the first token.
+  /// The text continues an earlier text: the space at the start of the first token is kept.
   bool continues_text = false;
 };
 
@@ -44,14 +44,14 @@ class tokenizer {
   /// From a GGUF file's vocabulary. Error: errc::unsupported for an unknown pre-tokenizer.
   static expected<tokenizer> from_vocabulary(vocabulary_data data);
 
-  /// Errors: texts above 1 GiB, and a pattern of the file that exceeds its step limit.
+  /// Error for a text above 1 GiB, and if a pattern of the tokenizer exceeds its step limit.
   expected<std::vector<token_id>> encode(std::string_view text, encode_options options = {}) const;
 
   /// Bytes that are not UTF-8 become U+FFFD, as in bytes.decode("utf-8", errors="replace").
   std::string decode(std::span<const token_id> tokens, decode_options options = {}) const;
 
-  /// The bytes that `token` adds to a text, special or not; a character may be divided over several tokens.
-  /// Empty for invalid ids.
+  /// The bytes that `token` adds to a text, even if it is special. A character may be divided over several
+  /// tokens. Empty for invalid ids.
   std::string_view piece(token_id token) const noexcept;
   /// `token` as the file spells it; empty for invalid ids.
   std::string_view spelling(token_id token) const noexcept;

@@ -31,14 +31,14 @@ struct tokenizer_parts {
   string_list pieces;            ///< the bytes of each token in a text
 
   added_tokens raw_tokens;        ///< found in the original text
-  normalizer normalize;           ///< applied to the text between them
+  normalizer normalize;           ///< applied to the text between raw tokens
   added_tokens normalized_tokens; ///< found in normalized text
   pre_tokenizer split;
   model_variant model;
   token_lengths lengths;               ///< for models that can spell every text; empty otherwise
   std::vector<token_id> before, after; ///< added around the text with add_special
 
-  bool strip_leading_space = false; ///< from decoded text
+  bool strip_leading_space = false; ///< decoded text loses a space at its start
   std::optional<token_id> bos, eos, pad;
   std::vector<token_id> eos_like; ///< ascending
   std::uint64_t hash = 0;         ///< over pieces

@@ -20,7 +20,7 @@ enum class token_type : std::uint8_t {
   byte = 6
 };
 
-/// Algorithm that divides text into entries.
+/// Algorithm that divides text into tokens.
 enum class vocabulary_kind : std::uint8_t {
   bpe, ///< byte-level BPE with ranked merges (GGUF "gpt2")
   spm, ///< SentencePiece BPE by score, with byte fallback (GGUF "llama")

@@ -29,8 +29,9 @@ template <std::uint32_t N, class Body>
   (std::make_integer_sequence<std::uint32_t, N>{});
 }
 
-/// A tile with fewer queries than the number of chains that keep the units busy processes several groups of
-/// positions, or of dimensions, at the same time: a power of two, because their number often is.
+/// Number of groups (of 16 positions, or of 16 dimensions) that a tile of Q queries processes at the same
+/// time: at least V::chains independent chains keep the arithmetic units busy. A power of two, because the
+/// number of groups often is one.
 template <class V, std::uint32_t Q>
 constexpr std::uint32_t groups_at_once = std::bit_ceil((V::chains + Q - 1) / Q);
 
@@ -45,8 +46,8 @@ struct located_group {
 };
 
 /// Scores of Q queries at G groups of 16 positions. Prefetches the keys of `next`, and the values of
-/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride], the first
-/// Q of each line. out: queries are split_positions apart, groups 16.
+/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride], of each
+/// line the first Q. out: queries are split_positions values apart, groups 16 values.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void score_tile(const float* queries, std::uint32_t query_stride, const located_group<T>* groups,
                 const located_group<T>* next, std::size_t stride, std::uint32_t head_dim, float* out) {
@@ -59,7 +60,8 @@ void score_tile(const float* queries, std::uint32_t query_stride, const located_
       repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
     });
   };
-  constexpr std::uint32_t a_line = cache_line_bytes / sizeof(T) / V::lanes; // dimensions, of blocks of 16
+  // dimensions, if a block has 16 cells
+  constexpr std::uint32_t a_line = cache_line_bytes / sizeof(T) / V::lanes;
   std::uint32_t d = 0;
   for (; d + a_line <= head_dim; d += a_line) {
     repeat<G>([&](auto g) {

@@ -18,7 +18,7 @@ struct alignas(64) activation_block {
   std::array<float, 2> min_factors{};   ///< d * float(sums[g])
   std::int32_t sum = 0;                 ///< of all q
   std::array<std::int32_t, 2> sums{};   ///< of q of each half
-  std::array<std::int16_t, 2> sums16{}; ///< the same
+  std::array<std::int16_t, 2> sums16{}; ///< `sums` as 16-bit numbers
 };
 static_assert(sizeof(activation_block) == 64);
 
@@ -37,7 +37,7 @@ struct tile_part {
 /// part at the tile's beginning ignores the previous content of out. The rows are interleaved by block: block
 /// b of row r is at panel[(b - begin) * n + r].
 using quantised_kernel = void (*)(const tile_part& part, const activation_block* panel, float* out);
-/// The same for float weights: column k of row r at panel[k * n + r].
+/// The same for float weights, over a whole tile: column k of row r is at panel[k * n + r].
 using float_kernel = void (*)(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out);
 /// Quantises one row of `num_blocks` blocks; block b goes to out[b * stride].
 using quantise_kernel = void (*)(const float* x, std::uint32_t num_blocks, activation_block* out,

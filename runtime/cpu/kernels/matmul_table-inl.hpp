@@ -11,8 +11,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// Offset between the codes as needed by an instruction for unsigned codes and those of the format: 128 for
-/// formats with signed bytes.
+/// What is added to the codes of the format to make them unsigned, as some instructions need them: 128 for
+/// formats whose codes are signed bytes.
 template <packed_format F>
 constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
 

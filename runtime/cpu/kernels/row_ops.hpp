@@ -168,7 +168,7 @@ void glu(const device::glu_args& args, row_range rows) {
   }
 }
 
-/// `width` values rounded to T.
+/// Writes `width` values, rounded to T, to `to`.
 template <class V, class T>
 void convert(const float* from, T* to, std::uint32_t width) {
   std::uint32_t i = 0;
@@ -200,7 +200,7 @@ head_scale head_scale_of(const float* x, std::uint32_t width) {
   return {a / 127.0F, 127.0F / a};
 }
 
-/// Codes of one head; returns their scale.
+/// Writes the q8 codes of one head and returns their scale.
 template <class V>
 float to_codes(const float* from, std::int8_t* to, std::uint32_t width) {
   const head_scale found = head_scale_of<V>(from, width);

@@ -20,7 +20,8 @@ struct simd_avx2 {
   static constexpr std::uint32_t lanes = 16;
   /// Number of query heads whose scores fit in registers beside the keys.
   static constexpr std::uint32_t tile_queries = 6;
-  /// Number of independent chains of fused multiply-adds, in vectors, needed to keep the units busy.
+  /// Number of independent chains of fused multiply-adds, each of one `vec`, that keep the arithmetic units
+  /// busy.
   static constexpr std::uint32_t chains = 4;
 
   static vec set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -45,7 +46,7 @@ struct simd_avx2 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
   }
-  /// Integers -128..127.
+  /// Stores lanes that hold integers in -128..127.
   static void store(std::int8_t* p, vec x) {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
     const __m256i ordered = _mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0));

@@ -23,7 +23,8 @@ struct simd_avx512 {
   using vec = __m512;
   static constexpr std::uint32_t lanes = 16;
   static constexpr std::uint32_t tile_queries = 12;
-  /// Number of independent chains of fused multiply-adds, in vectors, needed to keep the units busy.
+  /// Number of independent chains of fused multiply-adds, each of one `vec`, that keep the arithmetic units
+  /// busy.
   static constexpr std::uint32_t chains = 8;
 
   static vec set1(float x) { return _mm512_set1_ps(x); }

@@ -14,12 +14,13 @@ namespace paceline::model {
 
 /// One level of a chained head. Absent parts are null.
 struct chained_level {
-  /// MLP speculator: state to state; Hydra: the layer beside `residual`, then further ones.
+  /// MLP speculator: P_i. Hydra: W_i, then the W of the further layers. (The letters are those of the
+  /// equations at chained_head.)
   std::vector<const device::matrix*> linear;
   std::vector<const float*> linear_bias;
-  const device::matrix* residual = nullptr; ///< Hydra
+  const device::matrix* residual = nullptr; ///< Hydra: R_i
   const float* residual_bias = nullptr;
-  const device::matrix* embedding = nullptr; ///< MLP speculator: its own of this level
+  const device::matrix* embedding = nullptr; ///< MLP speculator: e_i
   const float* norm = nullptr;
   const float* norm_bias = nullptr;
   const device::matrix* lm_head = nullptr;
@@ -28,8 +29,9 @@ struct chained_level {
 
 struct chained_weights {
   std::vector<chained_level> levels;
-  const float* input_norm = nullptr; ///< MLP speculator with scale_input: of the target's state
-  float embedding_scale = 1;         ///< MLP speculator
+  /// MLP speculator with scale_input: weights of the norm of the target's state.
+  const float* input_norm = nullptr;
+  float embedding_scale = 1; ///< MLP speculator: beta
   /// Hydra++: a decoder layer and a norm over the hidden states of the text.
   std::optional<layer_weights> prefix;
   const float* prefix_norm = nullptr;
@@ -47,8 +49,8 @@ struct chained_config {
   layer_index tap{0};           ///< the target's state that is read
 };
 
-/// Heads whose level i is a network of its own that reads the tokens drafted so far, without attention among
-/// them. With h the target's hidden state after its final norm (or, of Hydra, an earlier one) and x the
+/// Heads in which each level i has its own network, which reads the tokens drafted so far without attention
+/// among them. With h the target's hidden state after its final norm (or, of Hydra, an earlier one) and x the
 /// newest token:
 ///
 ///     Hydra (Ankner et al. 2024, arXiv:2402.05109, section 3)    v_0 = [s ; e(x)], v_i = [v_(i-1) ; e(x_i)]
@@ -57,8 +59,8 @@ struct chained_config {
 ///     MLP speculator (Wertheimer et al. 2024, arXiv:2404.19124, section 3)    s_0 = h, or norm(h) / sqrt 2
 ///                s_(i+1) = gelu(w_i * norm(P_i s_i + beta * e_i(x_i)) + b_i);  logits = L_i s_(i+1)
 ///
-/// What a row with logits leaves beside its cell is v_i or s_(i+1). Rows of the text without logits give keys
-/// and values of the decoder layer only.
+/// A row with logits stores v_i or s_(i+1) beside its cell. A row of the text without logits only writes keys
+/// and values of the decoder layer.
 class chained_head final : public draft_head {
  public:
   chained_head(chained_config config, std::unique_ptr<chained_weights> weights,
@@ -83,7 +85,7 @@ class chained_head final : public draft_head {
   class pass;
 
   std::uint32_t num_levels() const noexcept { return static_cast<std::uint32_t>(weights_->levels.size()); }
-  /// Values that a row leaves for the next.
+  /// Number of values that a row stores for the next level.
   std::uint32_t kept_size() const noexcept {
     return config_.kind == chained_kind::hydra ? (num_levels() + 1) * config_.layer.hidden_size
                                                : config_.inner_size;

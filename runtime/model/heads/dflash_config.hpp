@@ -18,12 +18,13 @@ namespace paceline::model {
 
 /// What the slots of a block see in layers with a window; elsewhere each sees all of the text and the block.
 struct block_window {
-  std::uint32_t size = 0;    ///< positions
-  bool is_causal = true;     ///< of the block the slots up to itself
-  bool ends_at_slot = false; ///< the last `size` positions up to the slot itself (z-lab); else `size`
-                             ///< positions of the text, whatever of the block (speculators)
+  std::uint32_t size = 0; ///< positions
+  bool is_causal = true;  ///< a slot sees the block's slots up to itself; false: the whole block
+  /// true: the window is the last `size` positions up to the slot itself (z-lab); false: the last `size`
+  /// positions of the text, in addition to the block (speculators)
+  bool ends_at_slot = false;
 
-  /// Positions that slot `slot` of `num_slots` sees, its own block included.
+  /// Number of positions that slot `slot` of `num_slots` sees, those of the block included.
   constexpr std::uint32_t of_slot(std::uint32_t slot, std::uint32_t num_slots) const noexcept {
     const std::uint32_t last = is_causal ? slot : num_slots - 1;
     return ends_at_slot ? size + last - slot : size + last + 1;
@@ -34,11 +35,12 @@ struct block_window {
 struct dflash_config {
   std::string name = "dflash";   ///< or "dspark"
   model_config layer;            ///< sizes of the layers; vocab_size: of the LM head
-  std::uint32_t vocab_size = 0;  ///< tokens of an embedding or LM head of its own
+  std::uint32_t vocab_size = 0;  ///< tokens of the head's own embedding or LM head
   std::vector<layer_index> taps; ///< in the order in which `fc` reads them
   std::uint32_t block_size = 16; ///< slots of a block
-  token_id mask_token;           ///< what is embedded in every slot but the first
-  bool predicts_next = false;    ///< slot j predicts the token behind its position, not the one there
+  token_id mask_token;           ///< token that is embedded in every slot but the first
+  /// slot j predicts the token after its position; false: the token at its position
+  bool predicts_next = false;
   float embedding_scale = 1;
   std::vector<bool> has_window; ///< [layers]
   block_window window;
@@ -50,7 +52,7 @@ struct dflash_config {
   std::uint32_t num_levels() const noexcept { return predicts_next ? block_size : block_size - 1; }
 };
 
-/// What a head's tensors say where its config does not.
+/// What a head's tensors show and its config may not say.
 struct dflash_tensors {
   std::uint32_t num_layers = 0;
   std::uint32_t markov_rank = 0;      ///< columns of markov_w1; 0: there is none
@@ -58,21 +60,21 @@ struct dflash_tensors {
   bool has_embedding = false;         ///< of its own
 };
 
-/// What is wrong with the size of the block, or of the window of layers that have one; empty: nothing.
+/// The rule that the block's size, or the window's size, breaks; empty: none.
 std::string rule_of_block(const dflash_config& config);
 std::string rule_of_window(const dflash_config& config);
 
 /// Reads config.json of a head of kind `name`, called `file` in errors. Understands the layouts of z-lab and
 /// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). Errors name
 /// file, field and, where the target disagrees, both values; fields of other networks under the same name
-/// (DFlash2, Domino) are refused. Without a target nothing is compared with it, and there are no taps where
-/// the config leaves them to it.
+/// (DFlash2, Domino) are refused. Without a target nothing is compared, and taps that follow from the
+/// target's number of layers are left out.
 expected<dflash_config> read_dflash_config(const boost::json::object& config, const std::string& file,
                                            const std::string& name, const dflash_tensors& tensors,
                                            const std::optional<head_target>& target,
                                            const head_overrides& overrides);
 
-/// The same of a GGUF file of llama.cpp's architecture "dflash".
+/// The same for a GGUF file of llama.cpp's architecture "dflash".
 expected<dflash_config> read_dflash_config(const gguf_file& file, const std::string& name,
                                            const dflash_tensors& tensors,
                                            const std::optional<head_target>& target,

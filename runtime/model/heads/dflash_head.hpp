@@ -17,7 +17,7 @@ namespace paceline::model {
 /// Weights of a DFlash or DSpark head on the device.
 struct dflash_weights {
   std::unique_ptr<const device::matrix> fc; ///< [hidden][taps * hidden]
-  const float* context_norm = nullptr;      ///< behind `fc`
+  const float* context_norm = nullptr;      ///< after `fc`
   const float* output_norm = nullptr;       ///< before the LM head
   std::vector<layer_weights> layers;
   markov_weights markov;
@@ -26,7 +26,7 @@ struct dflash_weights {
   std::unique_ptr<device::buffer> vectors;         ///< memory of all vectors
 };
 
-/// DFlash drafts a block of B slots in one pass (z-lab's dflash), and DSpark puts a Markov head behind it
+/// DFlash drafts a block of B slots in one pass (z-lab's dflash), and DSpark adds a Markov head
 /// (DeepSeek-AI's DeepSpec). With f_i the tapped states of position i, x_p the newest token, at position p:
 ///
 ///     c_i = norm(fc(f_i))                               i < p: the text, the same vector in every layer
@@ -37,12 +37,12 @@ struct dflash_weights {
 ///                                                       `predicts_next`, at p + j + 1
 ///     DSpark: logits_j = base_j + W2 m_j                m_j of the tokens drafted before: markov_head.hpp
 ///
-/// So a row of the text writes keys and values and runs no layer; the block's rows are
-/// `head_traits::num_block_rows`. With a Markov head, the pass over the block leaves the states norm(z_j)
-/// beside the block's cells, and the rows of a level compute W2 m_j alone (docs/decisions/0587).
+/// So a row of the text writes keys and values but runs no layer; the block's rows are
+/// `head_traits::num_block_rows`. With a Markov head, the pass over the block stores the states norm(z_j)
+/// beside the block's cells, and the rows of a level compute only W2 m_j (docs/decisions/0587).
 class dflash_head final : public draft_head {
  public:
-  /// `target` owns what the head borrows.
+  /// `target` owns the embedding and LM head that the head borrows.
   dflash_head(dflash_config config, std::unique_ptr<dflash_weights> weights,
               std::shared_ptr<const transformer> target, std::vector<token_id> target_ids, kv_type kv_type,
               device::buffer_memory& memory);
@@ -70,13 +70,13 @@ class dflash_head final : public draft_head {
   const device::matrix& lm_head() const noexcept {
     return weights_->lm_head ? *weights_->lm_head : target_->weights().head();
   }
-  /// The first row whose logits count. Row 0 is the newest row of the text, row 1 is slot 0.
+  /// The first row whose logits are used. Row 0 is the newest row of the text, row 1 is slot 0.
   std::uint32_t first_level_row() const noexcept { return config_.predicts_next ? 1 : 2; }
   /// Values of the RNN's state in a slot.
   std::uint32_t state_size() const noexcept {
     return config_.markov == markov_kind::rnn ? config_.markov_rank : 0;
   }
-  /// Values that a slot leaves beside its cell, [state ; norm(z)]; 0: nothing.
+  /// Number of values, [state ; norm(z)], that a slot stores beside its cell; 0: none.
   std::uint32_t kept_size() const noexcept;
 
   dflash_config config_;

@@ -12,12 +12,12 @@ namespace paceline::model {
 
 /// The hidden states that a pass of a draft head reads: one vector for each row.
 struct head_features {
-  /// Features beside the target's cells, of which the head takes the vectors of its taps. Null: the head
-  /// reads what its own earlier rows gave, beside its own cells.
+  /// Features beside the target's cells; the head reads the vectors of its taps. Null: the head reads the
+  /// hidden states that its own earlier rows stored beside its own cells.
   const feature_cells* of_target = nullptr;
-  std::span<const std::uint32_t> cells; ///< for each row, index of the cell there
-  /// For each row, how many places it lies behind the text: 0 for rows of the text, for draft tokens their
-  /// depth from 1, for block rows 1, 2, ...
+  std::span<const std::uint32_t> cells; ///< for each row, index of the cell whose features it reads
+  /// For each row, its distance from the newest row of the text: 0 for rows of the text; the depth, from 1,
+  /// for draft tokens; 1, 2, ... for block rows.
   std::span<const std::uint32_t> levels = {};
 };
 
@@ -26,31 +26,34 @@ struct head_outputs {
   std::span<const std::uint32_t> logit_rows; ///< ascending
   /// [logit_rows.size()][num_levels][info().vocab_size].
   std::span<float> logits;
-  /// Of parallel heads without block rows: levels that are wanted of each row, at most `max_levels`. Else 1.
+  /// For parallel heads without block rows: number of levels wanted from each row, at most `max_levels`. Else
+  /// 1.
   std::uint32_t num_levels = 1;
-  /// [logit_rows.size()]: how sure the head is of the token that a row's logits give, 0 to 1; empty: not
-  /// wanted. Of heads with `has_confidence`.
+  /// [logit_rows.size()]: estimated probability, 0 to 1, that the likeliest token of a row's logits is right;
+  /// empty: not wanted. Only for heads with `has_confidence`.
   std::span<float> confidences = {};
 };
 
 /// How a head drafts. Constant.
 struct head_traits {
   std::uint32_t max_levels = token_limit; ///< levels that it can draft
-  bool is_parallel = false; ///< one pass gives the logits of all levels, whatever tokens they get
-  bool has_cells = true;    ///< keeps something for each row, in a pool of its own
-  /// Rows read the cells of rows before them. Else only the newest token of a text is run, as if it were the
-  /// first: at position 0, in slot 0.
+  /// one pass gives the logits of all levels; they do not depend on the tokens chosen
+  bool is_parallel = false;
+  bool has_cells = true; ///< stores keys and values, or a hidden state, of each row in a pool of its own
+  /// Rows read the cells of earlier rows. False: only the newest token of a text is run, at position 0 and in
+  /// slot 0, as if it were the first.
   bool reads_context = true;
 
   /// Rows that follow the newest row of a text in the pass that drafts, at the slots and positions after it.
-  /// Each has the newest token and the cell of the newest row's features. What they leave in their cells is
-  /// forgotten with the draft. 0: none, and of a parallel head the newest row gives all levels.
+  /// Each has the newest token and reads the features of the newest row. Their cells are forgotten with the
+  /// draft. 0: no such rows; in a parallel head the newest row then gives all levels.
   ///
-  /// If the head is not parallel, block rows give of each level but the first what does not depend on the
-  /// tokens drafted before. A row of the draft gives the rest, which is added to it (DSpark's Markov head).
+  /// If the head is not parallel, the logits of every level but the first are a sum: a block row gives the
+  /// term that does not depend on the tokens drafted before, and a row of the draft gives the term that does
+  /// (DSpark's Markov head).
   std::uint32_t num_block_rows = 0;
-  /// A block row sees the text and the block rows up to itself, so those behind the last level that is wanted
-  /// are not run. False: each sees the whole block, which is always run in full.
+  /// A block row sees the text and the block rows up to itself, so block rows after the last wanted level are
+  /// not run. False: each sees the whole block, which is always run in full.
   bool block_is_causal = true;
   /// The row whose logits are level 0's: 0 the newest row of the text, 1 the first block row, and so on;
   /// level l has the logits of row first_level_row + l.
@@ -58,7 +61,7 @@ struct head_traits {
 
   bool has_confidence = false; ///< gives `head_outputs::confidences`
 
-  /// Rows of the draft give what is to be added to the logits of their level.
+  /// True if rows of the draft give a term that is added to the logits of their level.
   constexpr bool adds_to_levels() const noexcept { return num_block_rows > 0 && !is_parallel; }
   /// Block rows that a draft of `num_levels` levels runs.
   constexpr std::uint32_t block_rows_for(std::uint32_t num_levels) const noexcept {
@@ -70,10 +73,10 @@ struct head_traits {
   static constexpr std::uint32_t token_limit = 64;
 };
 
-/// A small network that drafts for one target: from a token and a hidden state it predicts the token after
-/// it. It keeps keys and values of its rows in a pool of its own, and beside them the hidden state that each
-/// row gave (`kv_storage::features`, one vector), which the next row of a draft reads in place of the
-/// target's. Embedding and LM head are its own or the target's.
+/// A small network that drafts for one target: from a token and a hidden state it predicts the next token. It
+/// keeps keys and values of its rows in a pool of its own, and beside them the hidden state of each row
+/// (`kv_storage::features`, one vector). The next row of a draft reads this instead of the target's hidden
+/// state. Embedding and LM head are its own or the target's.
 ///
 /// Row i of a request pairs the target's features of position i with token i + 1, has position i, and
 /// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is: a
@@ -81,17 +84,18 @@ struct head_traits {
 class draft_head : public kv_model {
  public:
   virtual head_traits traits() const noexcept { return {}; }
-  /// The target's layers whose hidden states it reads, in the order in which it wants them; the number of
-  /// layers: after the final norm.
+  /// The target's layers whose hidden states the head reads, in the order in which it reads them; the value
+  /// num_layers means: after the final norm.
   virtual std::span<const layer_index> taps() const noexcept = 0;
-  /// The target's token for each token of the draft vocabulary; empty: the same ids.
+  /// For each token of the draft vocabulary the target's token; empty: the ids are the same.
   virtual std::span<const token_id> target_ids() const noexcept = 0;
   /// Tokens that it has an embedding for; larger ids must not be fed.
   virtual std::uint32_t num_embedded() const noexcept = 0;
 
-  /// Runs `batch` inside a program: writes each row's keys and values at its slot of `kv`, the hidden states
-  /// of rows with logits, which rows of a draft follow, and the logits of some rows, over the draft
-  /// vocabulary, which the host may read when the call returns. `kv` is null if it has no cells.
+  /// Runs `batch` inside a program. Writes each row's keys and values at its slot of `kv`, and there also the
+  /// hidden states of rows with logits, because rows of a draft read them. Writes the logits of
+  /// `outputs.logit_rows`, over the draft vocabulary; the host may read them when the call returns. `kv` is
+  /// null for a head without cells.
   virtual void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
                        kv_storage* kv, const head_outputs& outputs) const = 0;
 };

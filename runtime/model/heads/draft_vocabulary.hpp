@@ -8,10 +8,10 @@
 
 namespace paceline::model {
 
-/// Takes "d2t", which holds for each of `num_drafted` tokens of the draft vocabulary what is to be added to
-/// it to give the target's, one of `num_tokens`, or in GGUF files (`are_absolute`) that one itself. Returns
-/// the target's; empty if the tensor is absent: the same ids. `has_lm_head`: the head has an LM head of its
-/// own; a draft vocabulary needs one.
+/// Takes tensor "d2t" [num_drafted], which maps the draft vocabulary to the target's `num_tokens` tokens. The
+/// target's token for draft token i is i + d2t[i], or in GGUF files (`are_absolute`) d2t[i]. Returns the
+/// target's tokens; empty if the tensor is absent, which means equal ids. `has_lm_head`: the head has an LM
+/// head of its own, which a draft vocabulary requires.
 std::vector<token_id> take_target_ids(head_tensors& tensors, std::uint32_t num_drafted,
                                       std::uint32_t num_tokens, bool has_lm_head, bool are_absolute = false);
 

@@ -15,16 +15,15 @@
 
 namespace paceline::model {
 
-/// Which network: EAGLE-1's, which EAGLE-2 shares (Li et al. 2024a, b) and of which MTP modules are a
-/// variant, or EAGLE-3's (Li et al. 2025).
+/// The network: `eagle` is that of EAGLE-1 and EAGLE-2 (Li et al. 2024a, b), of which MTP modules are a
+/// variant; `eagle3` is that of EAGLE-3 (Li et al. 2025).
 enum class eagle_version : std::uint8_t { eagle, eagle3 };
 
-/// What stands in the place of the rows whose token is not known yet, in heads that draft all levels in one
-/// pass.
+/// In heads that draft all levels in one pass: what mask rows, whose tokens are not known yet, use as input.
 enum class mask_rows : std::uint8_t {
   none,
-  feature,         ///< P-EAGLE: a token of its own, and a vector in place of the target's hidden states
-  attention_input, ///< DART: a vector in place of what the first layer's attention reads
+  feature,         ///< P-EAGLE: a special token, and a trained vector instead of the target's hidden states
+  attention_input, ///< DART: a trained vector instead of the input of the first layer's attention
 };
 
 /// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.
@@ -36,30 +35,32 @@ struct eagle_config {
   std::uint32_t target_hidden_size = 0; ///< values of one tapped vector
   std::vector<layer_index> taps;        ///< in the order in which `fc` reads them
   bool norm_before_residual = false;    ///< the first layer adds to the normed feature
-  bool norm_output = false;             ///< what is fed back has been through the final norm
+  bool norm_output = false;             ///< the hidden state that is fed back is normed by the final norm
   bool has_tap_norms = false;           ///< the config says that each tapped vector is normed
-  bool has_input_norm = false;          ///< the config says that all of them are, together
+  bool has_input_norm = false;          ///< the config says that all tapped vectors are normed together
   bool hidden_first =
       false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
-  bool ties_lm_head = false; ///< an embedding of its own is also its LM head if there is none in the file
+  bool ties_lm_head = false; ///< the head's own embedding is also its LM head if the file has no LM head
   mask_rows masks = mask_rows::none;
-  std::uint32_t num_mask_rows = 0; ///< that it was trained with, or the most that there may be
-  token_id mask_token{0};          ///< of P-EAGLE's mask rows
-  bool norms_twice = false;        ///< DART: the final norm is applied to its own output before the LM head
+  /// P-EAGLE: at most one less than the depths it was trained with; DART: its "draft_length"
+  std::uint32_t num_mask_rows = 0;
+  token_id mask_token{0};   ///< token of P-EAGLE's mask rows
+  bool norms_twice = false; ///< DART: the final norm is applied to its own output before the LM head
 };
 
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
 /// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". `num_layers` is
-/// the number of layers with tensors: some published configs state another number. `masks`: the mask rows
-/// that the tensors show; a config that says P-EAGLE has them, too. Errors name file, field and, where the
-/// target disagrees, both values. Without a target nothing is compared with it, and there are no taps where
-/// the config leaves them to it.
+/// the number of layers with tensors: some published configs state another number. `masks`: the kind of mask
+/// rows that the tensors show; a config that names P-EAGLE also has `feature`. Errors name file, field and,
+/// where the target disagrees, both values. Without a target nothing is compared, and taps that follow from
+/// the target's number of layers are left out.
 expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
                                          eagle_version version, mask_rows masks, std::uint32_t num_layers,
                                          const std::optional<head_target>& target,
                                          const head_overrides& overrides);
 
-/// The same of a GGUF file of llama.cpp's architecture "eagle3". Queries and keys are of interleaved layout.
+/// The same for a GGUF file of llama.cpp's architecture "eagle3". Its queries and keys have the interleaved
+/// layout.
 expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
                                          const head_overrides& overrides);
 

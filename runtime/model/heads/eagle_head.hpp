@@ -19,11 +19,11 @@ struct eagle_weights {
   const float* fc_bias = nullptr;
   const float* input_norm = nullptr;     ///< over all taps, before `fc`
   std::vector<const float*> tap_norms;   ///< for each tap, before `fc`; empty: none
-  const float* embedding_norm = nullptr; ///< of the embedding, before it meets the feature
-  const float* feature_norm = nullptr;   ///< of the feature, likewise
+  const float* embedding_norm = nullptr; ///< norm of the embedding, before `fc` or the first layer
+  const float* feature_norm = nullptr;   ///< norm of the feature, likewise
   const float* output_norm = nullptr;    ///< before the LM head
   const float* mask = nullptr;       ///< of mask rows: [taps * target hidden], or [2 hidden] (`mask_rows`)
-  std::vector<layer_weights> layers; ///< EAGLE-3: the first one reads two vectors
+  std::vector<layer_weights> layers; ///< EAGLE-3: the first layer's attention reads two vectors
   std::unique_ptr<const device::matrix> embedding; ///< null: the target's
   std::unique_ptr<const device::matrix> lm_head;   ///< null: the target's
   std::unique_ptr<device::buffer> vectors;         ///< memory of all vectors
@@ -48,8 +48,8 @@ struct eagle_weights {
 ///               logits = lm_head(norm(o))       fed back: o, or norm(o) with norm_output
 ///
 /// P-EAGLE (arXiv:2602.01469) and DART (arXiv:2601.19278) are EAGLE-3 heads that draft all levels in one
-/// pass: behind the newest row follow mask rows, at the positions that the next tokens will have, and mask
-/// row j gives level j, the newest row level 0.
+/// pass: mask rows follow the newest row, at the positions of the next tokens. The newest row gives level 0,
+/// mask row j (from 1) level j.
 ///
 ///     P-EAGLE   of a mask row e = embed(mask token), (f_low ; f_mid ; f_high) = a trained vector
 ///     DART      of a mask row u = m, a trained vector, and r = (first half of m) + attention(u);
@@ -58,8 +58,8 @@ struct eagle_weights {
 /// Attention is causal with rotary positions over the head's own cells.
 class eagle_head final : public draft_head {
  public:
-  /// `target` owns what the head borrows; it may be null if embedding and LM head are the head's own.
-  /// `target_ids`: of the draft vocabulary, empty if it is the target's.
+  /// `target` owns the embedding or LM head that the head borrows; it may be null if the head has both
+  /// itself. `target_ids`: as `draft_head::target_ids`.
   eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weights,
              std::shared_ptr<const transformer> target, std::vector<token_id> target_ids, kv_type kv_type,
              device::buffer_memory& memory);
@@ -77,7 +77,7 @@ class eagle_head final : public draft_head {
  private:
   class pass;
 
-  /// Whether rows of a draft read what the row above them gave.
+  /// True if a row of a draft reads the hidden state of its parent's row.
   bool feeds_back() const noexcept { return config_.masks == mask_rows::none; }
   const device::matrix& embedding() const noexcept {
     return weights_->embedding ? *weights_->embedding : *target_->weights().token_embedding;

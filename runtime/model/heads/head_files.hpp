@@ -25,21 +25,22 @@ struct head_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
-  std::uint8_t integer_bytes = 0;           ///< not 0: integers of so many bytes instead
+  /// Not 0: the values are integers of this many bytes, and `type` has no meaning.
+  std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;          ///< must be read before use
   std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid
 
   std::uint64_t num_values() const noexcept;
   /// Makes bytes of `data` available. Error: `invalid_file`.
   expected<void> read(std::span<const std::byte> part) const;
-  /// Bytes of `data` that will not be read again.
+  /// Frees the memory of bytes of `data` that will not be read again.
   void release(std::span<const std::byte> part) const noexcept;
 };
 
-/// Whether a head's path is that of a GGUF file, and not of a directory.
+/// True if `path` names a GGUF file, false if it names a directory.
 bool is_gguf_head(const std::filesystem::path& path);
 
-/// The tensors of a head: of a GGUF file, or of all .safetensors files of a directory. Error: as of
+/// The tensors of a head, from a GGUF file or from all .safetensors files of a directory. Errors: those of
 /// `gguf_file::open` and `open_weight_files`.
 expected<std::vector<head_tensor>> open_head_files(const std::filesystem::path& path);
 std::vector<head_tensor> tensors_of(const gguf_file& file);
@@ -51,7 +52,7 @@ std::string name_in_directories(std::string_view in_gguf);
 /// The directory's config.json; without members if there is no such file.
 expected<boost::json::object> config_if_any(const std::filesystem::path& directory);
 
-/// Whether the bytes of both are equal, and their types and shapes. Error: a file cannot be read.
+/// True if types, shapes and bytes of both are equal. Error: a file cannot be read.
 expected<bool> are_equal(const head_tensor& a, const head_tensor& b);
 
 } // namespace paceline::model

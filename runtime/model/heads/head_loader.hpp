@@ -17,16 +17,17 @@ namespace paceline::model {
 
 /// How a head is loaded.
 struct head_load_options {
-  paceline::kv_type kv_type = paceline::kv_type::f16; ///< of its KV pool
+  paceline::kv_type kv_type = paceline::kv_type::f16; ///< element type of the head's KV pool
   head_overrides overrides;
   std::optional<device::tensor_type> format = {}; ///< of matrices: Q8_0 or Q4_0; nullopt: as stored
 };
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
 /// "hydra", "mlp_speculator", "dart", "dflash", "dspark") from a directory in a published layout, or from a
-/// GGUF file of llama.cpp ("eagle3", "dflash", "dspark"), for the target that it was trained for. What does
-/// not fit the target is refused by file, field or tensor, and both values; so is a tensor that has no
-/// meaning. `buffers` must outlive the head. docs/drafters.md describes the layouts.
+/// GGUF file of llama.cpp ("eagle3", "dflash", "dspark"), for the target that it was trained for. A head that
+/// does not fit the target is refused with an error that names file, field or tensor, and both values. A
+/// tensor that the loader does not know is refused, too. `buffers` must outlive the head. docs/drafters.md
+/// describes the layouts.
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& path,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
@@ -63,9 +64,9 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
                   std::shared_ptr<const transformer> target, const head_load_options& options,
                   device::weight_memory& weights, device::buffer_memory& buffers);
 
-/// DFlash (kind "dflash") and DSpark, which has a Markov head behind it: z-lab and SpecForge, DeepSpec with
-/// embedding and LM head of its own, speculators, and GGUF files of llama.cpp's architecture "dflash".
-/// docs/drafters.md says how the layouts are told apart.
+/// DFlash (kind "dflash") and DSpark (kind "dspark"), which adds a Markov head. Layouts: z-lab and SpecForge,
+/// DeepSpec with its own embedding and LM head, speculators, and GGUF files of llama.cpp's architecture
+/// "dflash". docs/drafters.md says how they are recognised.
 expected<std::shared_ptr<const draft_head>>
 load_dflash_head(const std::filesystem::path& path, const std::string& kind,
                  std::shared_ptr<const transformer> target, const head_load_options& options,

@@ -16,8 +16,9 @@ namespace paceline::model {
 /// `kind_of_head` and `inspect_files`. A config that cannot be read is no error: `problem` has the reason.
 expected<model_report> inspect_head(const std::filesystem::path& path);
 
-/// Adds whether the head fits a target. `target`: the target as the report names it. `loaded`: the result of
-/// loading the head for it (`load_draft_head`, or `load_lookahead_inputs`); an error becomes `problem`.
+/// Adds to the report whether the head fits a target. `target`: the target's name in the report. `loaded`:
+/// the result of loading the head for it (`load_draft_head`, or `load_lookahead_inputs`); an error becomes
+/// `problem`.
 void add_fit(model_report& report, const std::string& target,
              const expected<std::shared_ptr<const draft_head>>& loaded);
 void add_fit(model_report& report, const std::string& target, const expected<lookahead_inputs>& loaded);

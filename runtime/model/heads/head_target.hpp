@@ -10,12 +10,12 @@ namespace paceline::model {
 
 class transformer;
 
-/// What a head must know of its target to be read.
+/// The facts about a target that are needed to read a head's config.
 struct head_target {
   std::uint32_t num_layers = 0;
   std::uint32_t hidden_size = 0;
   std::uint32_t vocab_size = 0;
-  float embedding_scale = 1; ///< factor of its embedding's rows
+  float embedding_scale = 1; ///< factor of the embedding's rows
 };
 
 head_target facts_of(const transformer& target);
@@ -24,7 +24,7 @@ head_target facts_of(const transformer& target);
 struct head_overrides {
   double rope_theta = 0; ///< 0: none
   std::optional<bool> hidden_first = {};
-  std::optional<bool> predicts_next = {}; ///< of block drafters (dflash_config.hpp)
+  std::optional<bool> predicts_next = {}; ///< for block drafters (dflash_config.hpp)
   std::vector<layer_index> taps;          ///< empty: none
 };
 

@@ -17,24 +17,26 @@ namespace paceline::model {
 
 /// How the ids of layers in a config are counted.
 enum class id_convention : std::uint8_t {
-  input_of,  ///< the layer that reads the tapped vector: id - 1 has written it
-  output_of, ///< the layer that has written it
+  input_of,  ///< the id names the layer that reads the tapped vector, which layer id - 1 has written
+  output_of, ///< the id names the layer that has written the tapped vector
 };
 
-/// More layers than any target has: the limit of ids where the target is not known.
+/// The limit of ids if the target is not known: more layers than any target has.
 inline constexpr std::uint32_t most_target_layers = 4096;
 
-/// Appends the target's layers that the list `ids` names. A vector before the first layer is not tapped.
+/// Appends to `taps` the target's layers that the list `ids` names. The input of the first layer cannot be
+/// tapped: it is an error.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
                   std::vector<layer_index>& taps);
 
-/// The same of array `key` of a GGUF file, which names the layers that read a vector.
+/// The same for array `key` of a GGUF file, whose ids have the convention `input_of`.
 expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
                                                   std::uint32_t num_target_layers);
 
-/// Tokens that the head in a GGUF file with `vocab_size` tokens drafts: as many as its map has, else all.
+/// Number of tokens that the head in a GGUF file can draft: the length of tensor "d2t", or `vocab_size`
+/// without it.
 std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
-/// An error if it drafts more tokens than the file has, or the file has more than the target.
+/// Error if `num_drafted` exceeds the file's `vocab_size`, or if that exceeds the target's vocabulary.
 expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
                                  const std::optional<head_target>& target);
 
@@ -42,8 +44,8 @@ expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafte
 /// hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale.
 void read_layer_sizes(const json_node& layer, model_config& sizes);
 
-/// Reads the head's rotary positions, once `sizes` has head_dim and context_length. `theta`: instead of the
-/// config's; 0: none.
+/// Reads the head's rotary settings; `sizes` must already have head_dim and context_length. `theta`: replaces
+/// the config's; 0: does not.
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes);
 
 } // namespace paceline::model

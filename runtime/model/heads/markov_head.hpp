@@ -12,7 +12,7 @@
 
 namespace paceline::model {
 
-/// How a Markov head reads the tokens before a slot.
+/// How a Markov head uses the tokens before a slot.
 enum class markov_kind : std::uint8_t { none, vanilla, gated, rnn };
 
 /// Weights of a Markov head of rank R and of a confidence head, for hidden states of H values. Absent parts
@@ -31,17 +31,18 @@ struct markov_weights {
   std::uint64_t size_bytes() const noexcept;
 };
 
-/// What a Markov head (DSpark: DeepSeek-AI's DeepSpec) computes for some rows. With z the hidden state of a
-/// row's slot, e = W1[token before the slot] and s the state that the slot before left:
+/// The computation of a Markov head (DSpark: DeepSeek-AI's DeepSpec) for some rows. With z the hidden state
+/// of a row's slot, e = W1[token before the slot] and s the state that the slot before left:
 ///
 ///     vanilla   m = e
 ///     gated     m = sigmoid(G [z ; e] + b) * e
 ///     rnn       [g ; c ; o] = J [s ; e ; z] + b;  s' = sigmoid(g) * s + (1 - sigmoid(g)) * tanh(c);
 ///               m = tanh(o)
 ///
-/// The slot's logits are those of z plus W2 m. The confidence is sigmoid(C [z ; e] + d), or of z alone.
+/// The slot's logits are the logits of z plus W2 m. The confidence is sigmoid(C [z ; e] + d), or sigmoid(C z
+/// + d).
 ///
-/// A row of its memory is [s ; e ; z ; e ; what `mix` gives ; m], of `width()` values.
+/// A row of the memory is [s ; e ; z ; e ; result of `mix` ; m], with `width()` values.
 class markov_rows {
  public:
   markov_rows(const markov_weights& weights, std::uint32_t hidden_size)
@@ -50,7 +51,7 @@ class markov_rows {
   std::size_t width() const noexcept { return 7 * std::size_t{rank_} + hidden_; }
   /// Memory of the rows, [num_rows][width()].
   void place(float* at, std::uint32_t num_rows) noexcept { at_ = at, num_rows_ = num_rows; }
-  /// Where the caller writes s (not of the first slot) and z.
+  /// Where the caller writes s (except for the first slot, see `begin_states`) and z.
   value_rows state() const noexcept { return part(0); }
   value_rows hidden() const noexcept { return part(2 * rank_); }
   /// m, after `run`; `state()` has become s'.
@@ -73,7 +74,7 @@ class markov_rows {
   std::uint32_t num_rows_ = 0;
 };
 
-/// Writes the confidences of rows [z ; e], adjacent.
+/// Writes to `out` [num_rows] the confidences of the rows `states`, each [z ; e].
 void make_confidences(device::ops& ops, const markov_weights& weights, const value_rows& states,
                       std::uint32_t num_rows, float* out);
 

@@ -29,15 +29,15 @@ struct medusa_weights {
   std::unique_ptr<device::buffer> vectors; ///< memory of all vectors
 };
 
-/// Heads that predict the tokens after the newest one all at once, from the hidden state that decided it, h
-/// (after the target's final norm):
+/// Heads that predict all the tokens after the newest one at once, from h, the hidden state (after the
+/// target's final norm) of the row that chose the newest token:
 ///
-/// - Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1): of head i z = h; for each of its layers
-///   z = z + silu(W z + b); logits = L_i z.
+/// - Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1): head i starts with z = h; for each of its
+///   layers z = z + silu(W z + b); logits = L_i z.
 /// - Blockwise parallel decoding (Stern et al. 2018, section 4): [z_1 ; ... ; z_k] = [h ; ... ; h] +
 ///   W2 relu(W1 h + b1) + b2; logits = L z_i.
 ///
-/// Head i (from 0) predicts the token i + 1 places behind the newest one. They keep no cells.
+/// Head i (from 0) predicts the token i + 1 places after the newest one. The heads have no cells.
 class medusa_head final : public draft_head {
  public:
   /// `logit_scale`: factor of all logits.
@@ -61,7 +61,7 @@ class medusa_head final : public draft_head {
     if (weights_->lm_heads.empty()) return target_->weights().head();
     return *weights_->lm_heads[weights_->lm_heads.size() == 1 ? 0 : head];
   }
-  /// Whether all levels share the LM head: the target's, or the file's only one.
+  /// True if all levels share one LM head: the target's, or the file's only one.
   bool has_one_lm_head() const noexcept { return weights_->lm_heads.size() <= 1; }
   std::uint64_t bytes_of_heads() const noexcept;
 

@@ -15,17 +15,18 @@ namespace paceline::model {
 struct expert_part {
   tensor_role role = tensor_role::ffn_gate_experts;
   std::optional<std::uint32_t> expert; ///< nullopt: those of all experts, one after another
-  bool gate_and_up = false;            ///< of each expert first gate, then up; `role` is that of gate
+  /// for each expert the tensor has first gate, then up; `role` is the role of gate
+  bool gate_and_up = false;
 };
 
-/// What a tensor with this name, without the layer's prefix, holds of the layer's experts; nullopt: nothing.
-/// Files have one tensor for all experts ("ffn_gate_exps.weight", "mlp.experts.gate_up_proj") or, in Hugging
-/// Face's older form, one for each ("mlp.experts.5.gate_proj.weight").
+/// The expert matrices that a tensor with this name (without the layer's prefix) holds; nullopt: none. Files
+/// have one tensor for all experts ("ffn_gate_exps.weight", "mlp.experts.gate_up_proj") or, in Hugging Face's
+/// older form, one for each ("mlp.experts.5.gate_proj.weight").
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept;
 
 /// What is wrong with the matrices of a role.
 struct expert_problem {
-  std::string_view twice;               ///< name of a tensor whose matrix was there already
+  std::string_view twice;               ///< name of a tensor whose matrix another tensor has given already
   std::optional<std::uint32_t> missing; ///< the first expert without a matrix
   bool none = false;                    ///< no expert has one
 };

@@ -18,7 +18,7 @@ namespace paceline::model {
 struct weight_view;
 
 // Checkpoints with FP8 (E4M3) weights: codes in one tensor, their scales in another. Scales of activations in
-// such checkpoints are not used, because activations here have 16 bits or more.
+// such checkpoints are not used, because activations are not quantised to FP8.
 
 /// Description of the weights in a config.json.
 struct fp8_quantisation {
@@ -27,8 +27,9 @@ struct fp8_quantisation {
   std::uint64_t block_cols = 0;
 };
 
-/// Reads "quantization_config" of a config.json called `file`: quant_method "fp8", or "compressed-tensors"
-/// with float weights of 8 bits. nullopt if it is absent; any other method is refused by name.
+/// Reads "quantization_config" of a config.json, which errors call `file`: quant_method "fp8", or
+/// "compressed-tensors" with float weights of 8 bits. nullopt if it is absent. Any other method is an error
+/// that names the method.
 expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const boost::json::object& config,
                                                                 const std::string& file);
 
@@ -56,7 +57,7 @@ inline constexpr std::string_view fp8_scale_suffixes[] = {"_scale_inv", "_scale"
 /// True if `name` is a scale of activations or KV cells, which is not used.
 bool is_unused_fp8_scale(std::string_view name) noexcept;
 
-/// The matrix of a view with scales, as blocks of device::tensor_type::f8_e4m3, row after row.
+/// Converts a view with scales to blocks of device::tensor_type::f8_e4m3, row after row.
 std::vector<std::byte> f8_blocks(const weight_view& view);
 
 } // namespace paceline::model

@@ -24,7 +24,8 @@ struct gguf_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
   std::uint32_t num_dims = 1;                     ///< 1 to 4
   device::tensor_type type = device::tensor_type::f32;
-  std::uint8_t integer_bytes = 0; ///< not 0: integers of so many bytes, I32 or I64, instead
+  /// Not 0: the values are integers (I32 or I64) of this many bytes, and `type` has no meaning.
+  std::uint8_t integer_bytes = 0;
 };
 
 /// A GGUF file of version 2 or 3 whose header was read and checked completely: a value of this class has only
@@ -36,7 +37,7 @@ struct gguf_tensor {
 class gguf_file {
  public:
   /// Opens `path`; for a split model all parts, found by their names ("x-00001-of-00003.gguf"). The metadata
-  /// is the first part's, the tensors are those of all parts.
+  /// is that of the first part, the tensors are those of all parts.
   static expected<gguf_file> open(const std::filesystem::path& path);
 
   /// Parses one file in memory, called `name` in errors. `bytes` must outlive the result. Parts of a split

@@ -11,12 +11,13 @@ namespace paceline::model {
 
 /// Reads hyper-parameters from a GGUF file's metadata, and from the presence of tensors for what GGUF does
 /// not state otherwise (biases, a separate head, Llama 3's rope_freqs). Architectures outside `architecture`,
-/// mixtures of experts, vision towers, encoders and adapters are refused by name.
+/// mixtures of experts other than qwen3moe, vision towers, encoders and adapters are refused with an error
+/// that names them.
 expected<model_config> read_gguf_config(const gguf_file& file);
 
-/// Sizes and rotation of the layers of a file that is no model of its own but a draft head, whose keys begin
-/// with `prefix` and are otherwise a model's. The layout of rotated pairs and biases are left at their
-/// defaults. `rope_theta` replaces the file's; 0: the file's own.
+/// Sizes and rotary settings of the layers of a draft head's file, whose keys are those of a model but begin
+/// with `prefix`. `layout` and the bias fields keep their defaults. `rope_theta` replaces the file's value;
+/// 0: does not.
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
                                               double rope_theta = 0);
 

@@ -33,7 +33,8 @@ struct hf_directory {
 };
 
 /// The files of a directory's weights: the shards listed in model.safetensors.index.json, or
-/// model.safetensors, or the only .safetensors file there is. Error: `not_found`, or the first one of a file.
+/// model.safetensors, or the only .safetensors file there is. Error: `not_found`, or the first error of one
+/// of the files.
 expected<std::vector<safetensors_file>> open_weight_files(const std::filesystem::path& directory);
 
 /// The weights of `directory`. The result shares the shards' files.

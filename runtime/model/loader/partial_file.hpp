@@ -10,9 +10,10 @@
 
 namespace paceline::model {
 
-/// A regular file that is read in parts, on demand, into an address range as long as the file: the address of
-/// what was read does not change, and what was not read takes no memory. The file is read and not mapped, so
-/// a file that is truncated meanwhile, or a failing disk, gives an error and no signal (docs/decisions/0536).
+/// A regular file that is read in parts, on demand, into an address range as long as the file. Addresses of
+/// bytes never change, and bytes that were not read take no memory. The file is read and not mapped, so a
+/// file that is truncated meanwhile, or a failing disk, causes an error instead of a signal (SIGBUS;
+/// docs/decisions/0536).
 class partial_file {
  public:
   /// Errors: `not_found` if there is no such file, `invalid_file` if it is empty or not a regular file.
@@ -25,12 +26,12 @@ class partial_file {
   /// The whole range. Bytes that were not read, or were released since, are zero.
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  /// Reads the bytes of `part` from the file, also if they were read before; a part outside this file's range
+  /// Reads the bytes of `part` from the file, even if they were read before. A part outside this file's range
   /// is ignored. Error: `invalid_file`, naming the file. Thread-safe for disjoint parts.
   expected<void> read(std::span<const std::byte> part) const;
 
-  /// Frees the memory of the whole pages of `part`, if it lies in the range, so that copied data is not in
-  /// memory twice.
+  /// Frees the memory of the pages that lie entirely in `part`, so that copied data is not in memory twice. A
+  /// part outside this file's range is ignored.
   void release(std::span<const std::byte> part) const noexcept;
 
  private:

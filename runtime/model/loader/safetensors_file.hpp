@@ -22,7 +22,8 @@ struct safetensors_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16, or F8_E4M3: codes without scales
-  std::uint8_t integer_bytes = 0; ///< not 0: integers of so many bytes, I64 or BOOL, instead
+  /// not 0: the values are integers (I64 or BOOL) of this many bytes, and `type` has no meaning
+  std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;
 };
 
@@ -44,8 +45,8 @@ class safetensors_file {
   std::span<const safetensors_tensor> tensors() const noexcept {
     return tensors_;
   } ///< in order of their data
-  /// The file, which reads the tensors' bytes. Holding it keeps them valid without this object. Null if the
-  /// bytes were in memory.
+  /// The file from which the tensors' bytes are read. Holding it keeps these bytes valid after this object is
+  /// destroyed. Null if the bytes were in memory.
   const std::shared_ptr<const partial_file>& from() const noexcept { return from_; }
 
  private:

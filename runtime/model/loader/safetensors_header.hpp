@@ -19,8 +19,8 @@ struct safetensors_entry {
   std::uint64_t end = 0;
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
-  /// Not 0: the values are integers of so many bytes (I64: 8, BOOL: 1), which are tables and no weights;
-  /// `type` then has no meaning.
+  /// Not 0: the values are integers of this many bytes (I64: 8, BOOL: 1), and `type` has no meaning. Such
+  /// tensors are tables, not weights.
   std::uint8_t integer_bytes = 0;
 };
 

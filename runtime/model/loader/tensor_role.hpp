@@ -14,7 +14,7 @@ enum class tensor_role : std::uint8_t {
   // One for each model:
   token_embedding, ///< [vocab_size][hidden_size]
   output_norm,     ///< [hidden_size]
-  output,          ///< [vocab_size][hidden_size]; the embedding itself where the head is tied
+  output,          ///< [vocab_size][hidden_size]; with a tied head, the embedding itself
   // One for each layer:
   attention_norm,        ///< [hidden_size]
   q,                     ///< [q_size][hidden_size], rows as config.layout says
@@ -51,13 +51,13 @@ inline constexpr std::size_t num_tensor_roles = 31;
 inline constexpr std::size_t num_expert_roles = 3;
 
 std::string_view to_string(tensor_role role) noexcept;
-/// True for roles that each layer has; the others occur once in a model.
+/// True for roles of layers; the other roles occur once in a model.
 bool is_layer_role(tensor_role role) noexcept;
-/// True for the roles of which each expert of a layer has one.
+/// True for the roles of an expert's matrices.
 constexpr bool is_expert_role(tensor_role role) noexcept { return role >= tensor_role::ffn_gate_experts; }
 /// True for roles with rows and columns; the others are vectors (norms and biases).
 bool is_matrix_role(tensor_role role) noexcept;
-/// True for norms, whose factors some files store less one.
+/// True for norms. Some files store their factors minus one (`tensor_naming`).
 bool is_norm_role(tensor_role role) noexcept;
 
 struct tensor_shape {
@@ -65,8 +65,8 @@ struct tensor_shape {
   std::uint64_t cols = 0;
 };
 
-/// The shape of a role's tensor; of a role of experts, that of one expert's matrix. `layer` counts only for
-/// roles of layers.
+/// The shape of a role's tensor; for a role of experts, the shape of one expert's matrix. `layer` is only
+/// used for roles of layers.
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept;
 
 /// The names of tensors, and the convention of norms.
@@ -75,8 +75,8 @@ enum class tensor_naming : std::uint8_t {
   hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of gemma hold the factor minus one
 };
 
-/// The name of a role's tensor, after `layer_prefix` and the layer's number for roles of layers. Of a role of
-/// experts, that of a tensor with the matrices of all.
+/// The name of a role's tensor; for roles of layers, the part after `layer_prefix` and the layer's number.
+/// For a role of experts, the name of a tensor with the matrices of all experts.
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept;
 /// "blk." or "model.layers.".
 std::string_view layer_prefix(tensor_naming naming) noexcept;

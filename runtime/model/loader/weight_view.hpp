@@ -17,11 +17,12 @@ struct scale_grid;
 /// one row of F32, aligned for float.
 struct weight_view {
   std::string_view name; ///< name in the file
-  /// In the list of a file's tensors: all matrices of a tensor with three dimensions, one after another.
+  /// In the list of a file's tensors, a tensor with three dimensions stands here as all its matrices, one
+  /// after another.
   device::tensor_view tensor;
   /// For F8_E4M3: the bytes of `tensor` are codes only, and `f8_blocks` makes the tensor to be packed.
   const scale_grid* scales = nullptr;
-  std::uint64_t num_matrices = 1; ///< in `tensor`
+  std::uint64_t num_matrices = 1; ///< number of matrices in `tensor`
 
   /// Number of bytes to be given to `weight_memory::pack`.
   std::uint64_t stored_bytes() const noexcept {

@@ -25,9 +25,9 @@ class partial_file;
 /// keeps all views valid.
 class weights_source {
  public:
-  /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` keeps their
-  /// bytes and names alive, and so do `files`, from which they are read if they are not in memory. Errors
-  /// name `file`, tensor and rule.
+  /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` and `files`
+  /// keep bytes and names alive; bytes that are not in memory are read from `files`. Errors name `file`,
+  /// tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
                                        tensor_naming naming, std::shared_ptr<const void> owner,
                                        std::string_view file,

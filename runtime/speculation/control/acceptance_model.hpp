@@ -18,9 +18,9 @@ struct node_place {
 constexpr node_place place_of_level(std::uint32_t level) { return {.signal = 0, .depth = level, .rank = 0}; }
 
 /// Estimates, for one drafter over all requests, how often a draft token is right, that is, equals the token
-/// committed at its position. The condition is that its parent is right and its earlier siblings are wrong.
-/// There is one pair of counts for each (signal, depth group, rank group); each observation multiplies the
-/// earlier counts of its pair by 0.998. Not thread-safe. See docs/auto.md.
+/// committed at its position. The estimate is conditional on the parent being right and the earlier siblings
+/// being wrong. There is one pair of counts for each (signal, depth group, rank group); each observation
+/// multiplies the earlier counts of its pair by 0.998. Not thread-safe. See docs/auto.md.
 class acceptance_table {
  public:
   static constexpr std::uint32_t num_signals = 8;

@@ -16,7 +16,7 @@ namespace paceline::speculation {
 /// differs from others. Destroyed with the request.
 class draft_history {
  public:
-  /// What was weighed for it so far; without the names of the candidates.
+  /// What was weighed for the request so far; the names of the candidates are left empty.
   const draft_account& account() const noexcept { return account_; }
 
  private:
@@ -30,39 +30,40 @@ class draft_history {
     std::int32_t at = token_tree::root;
     std::uint32_t num_right = 0; ///< number of levels down to `at`
   };
-  /// Of an in-line candidate: how its drafts fare with this request.
+  /// How the drafts of one in-line candidate fare with this request.
   struct call_record {
     bool asked = false;            ///< in this round
     std::uint32_t num_vain = 0;    ///< calls in a row whose drafts were not worth their time
     std::uint32_t num_to_skip = 0; ///< rounds in which it is not asked
   };
   std::vector<proposal> open_;     ///< oldest first
-  std::vector<request_bias> bias_; ///< one a candidate
+  std::vector<request_bias> bias_; ///< [candidate]
   std::vector<call_record> calls_; ///< likewise
-  bool draws_ = false;             ///< its drafts are drawn
-  /// By how much in-line drafts have promised to be faster than plain decoding, of late; 0: not known.
+  bool draws_ = false;             ///< its drafts are drawn (their tokens are sampled)
+  /// Recent speed of in-line drafts relative to plain decoding, as promised by the estimates; 0: not known.
   double rate_ = 0;
   draft_account account_;
 };
 
-/// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
-/// expected tokens per measured time, nothing at all being one of the choices. In-line candidates draft in
-/// every round, but for those whose call takes more than a thousandth of a pass and whose drafts are not
-/// taken; those that have to be asked a round ahead (workers) are asked where their tokens are worth their
-/// time. All drafts, verified or not, are scored against the tokens that came.
+/// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: it
+/// maximises expected tokens per measured time; verifying no draft is one of the choices. In-line candidates
+/// draft in every round, except those whose call takes more than a thousandth of a pass and whose drafts are
+/// not chosen. Workers have to be asked a round ahead; they are asked if their tokens are worth their time.
+/// All drafts, verified or not, are later compared with the committed tokens.
 ///
 /// Non-anticipating: the choice depends on earlier rounds, on the depth and rank of nodes, and on their
 /// drafters' signals. For a draft whose tokens were drawn (`draft::probs`) it uses only the plan: whole
 /// levels are kept, and a planned level that the drafter did not reach counts as wrong.
 ///
-/// A draft of probes alone (trained look-ahead rows) commits nothing in its round. It is chosen if it and the
-/// draft that it brings in the next round promise more tokens per time together, and now and then to find
-/// out.
+/// A draft of probes alone (trained look-ahead rows) commits nothing in its round. It is chosen if this round
+/// and the next, with the draft that the probes make possible, together promise more tokens per time. It is
+/// also chosen now and then to measure this.
 ///
 /// Not thread-safe: one object for each target stream.
 class draft_controller {
  public:
-  /// One prior a candidate. Candidates from number `first_asked` on have to be asked.
+  /// One prior for each candidate. Candidates from number `first_asked` on are workers, which have to be
+  /// asked a round ahead.
   draft_controller(std::span<const acceptance_table::prior> priors, std::uint32_t first_asked)
       : tables_(priors.begin(), priors.end()), tables_of_plans_(priors.size()), first_asked_(first_asked),
         steps_(priors.size()), proposing_(priors.size()), next_look_(first_asked) {}
@@ -70,37 +71,39 @@ class draft_controller {
   explicit draft_controller(std::uint32_t num_candidates)
       : draft_controller(std::vector<acceptance_table::prior>(num_candidates), num_candidates) {}
 
-  /// What the best part of one candidate's draft promised, beside the rows that are there anyway.
+  /// What the best part of one candidate's draft promised, in a pass that also has the other rows of the
+  /// round.
   struct option {
     std::uint32_t candidate = 0;
-    std::uint32_t num_nodes = 0; ///< worth verifying; 0: none
-    double tokens = 1;           ///< expected of the round for this request
-    double cost = 1;             ///< of the round, in passes over one row
+    std::uint32_t num_nodes = 0; ///< nodes worth verifying; 0: none
+    double tokens = 1;           ///< expected tokens of the round for this request
+    double cost = 1;             ///< time of the round, in units of a pass over one row
   };
 
   /// One request's part of a round.
   struct request_choice {
     draft_history* history = nullptr;
-    std::vector<draft> proposals;  ///< one a candidate; consumed by `choose`
-    std::uint32_t candidate = 0;   ///< whose draft was chosen
-    draft chosen;                  ///< closed under ancestors; no rows: plain decoding
-    std::vector<option> options;   ///< what the proposals promised, of those that said anything
-    bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
+    std::vector<draft> proposals; ///< [candidate]; consumed by `choose`
+    std::uint32_t candidate = 0;  ///< candidate whose draft was chosen
+    draft chosen;                 ///< closed under ancestors; no rows: plain decoding
+    std::vector<option> options;  ///< one for each proposal that is not empty
+    /// no draft was chosen, although one promised more, to measure the time without a draft
+    bool plain_to_measure = false;
   };
 
-  /// Scores the drafts of earlier rounds. `tokens` are the committed ones.
+  /// Compares the drafts of earlier rounds with `tokens`, the committed tokens.
   void learn(draft_history& history, std::span<const token_id> tokens);
   /// Sets `chosen` of every request. `load` is the pass without their draft tokens, with the rows of other
   /// requests.
   void choose(std::span<request_choice> requests, const pass_load& load);
   /// Starts with these times of passes, measured when the model was loaded.
   void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
-  /// Whether in-line candidate `candidate` is to propose for this request in the round that begins, which has
-  /// `num_requests`. Called once a round.
+  /// True if in-line candidate `candidate` shall propose for this request in the beginning round, which has
+  /// `num_requests` requests. To be called once for each round.
   bool begin_call(draft_history& history, std::uint32_t candidate, std::uint32_t num_requests) const;
-  /// A call of an in-line candidate for `num_requests` requests took so long.
+  /// A call of an in-line candidate for `num_requests` requests took `nanoseconds`.
   void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
-  /// A pass over `num_rows` rows, none of them of a prompt, took so long.
+  /// A pass over `num_rows` rows, none of them a prompt row, took `nanoseconds`.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
   /// A candidate that was asked took `nanoseconds` for each level of its draft after the verdict.
   void observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept;
@@ -111,14 +114,15 @@ class draft_controller {
     std::uint32_t candidate = 0;
     std::vector<std::uint32_t> lengths; ///< one for each request
   };
-  /// Advice for a batch of these requests and `num_others` further rows, with at most `max_length` tokens
-  /// each. The requests are considered together, because a drafter computes one step for each level for all
-  /// of them. Candidates that are `resting` cannot be asked.
+  /// Advice for a batch of these requests, each with at most `max_length` draft tokens, and `num_others`
+  /// further rows. The requests are considered together, because a drafter computes one step for each level
+  /// for all of them. Candidates that are `resting` cannot be asked.
   advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others,
                 std::uint32_t max_length, std::span<const std::uint32_t> resting = {});
 
  private:
-  /// Drafting must be expected to be this much faster, as a share, than not drafting: estimates err.
+  /// The share by which drafting must be expected to be faster than not drafting, because estimates have
+  /// errors.
   static constexpr double margin = 0.015;
 
   std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request,
@@ -126,8 +130,8 @@ class draft_controller {
   /// The best draft of a request.
   struct best_draft {
     double rate = 0;           ///< tokens per pass over one row
-    std::vector<double> reach; ///< of its nodes
-    double probes = 0;         ///< what its probes cost
+    std::vector<double> reach; ///< reach of its nodes
+    double probes = 0;         ///< cost of its probes, in passes over one row
     bool only_probes = false;
   };
 
@@ -150,15 +154,15 @@ class draft_controller {
                                const request_bias& bias) const;
   std::vector<double> reach_by_level(const draft_plan& plan, std::uint32_t candidate,
                                      const request_bias& bias) const;
-  /// True while later tokens can contribute to the score.
+  /// Compares a draft with `tokens`. True while later tokens can still change the result.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
   /// The same for the next token, `came`.
   bool score_next(draft_history& history, draft_history::proposal& open, token_id came);
   bool score_level(draft_history& history, draft_history::proposal& open, token_id came);
 
-  /// Times of a drafter, followed.
+  /// A moving average of a drafter's times.
   struct drafting_time {
-    static constexpr double memory = 0.8; ///< of earlier times, a draft
+    static constexpr double memory = 0.8; ///< weight of earlier times
     double nanoseconds = 0;
     bool seen = false;
     void observe(double now) noexcept {
@@ -168,15 +172,15 @@ class draft_controller {
   };
 
   std::vector<acceptance_table> tables_;          ///< by candidate
-  std::vector<acceptance_table> tables_of_plans_; ///< the same for drawn drafts, by level
+  std::vector<acceptance_table> tables_of_plans_; ///< by candidate; for drawn drafts, by level
   std::uint32_t first_asked_;
-  std::vector<drafting_time> steps_;     ///< of each candidate that is asked
-  std::vector<drafting_time> proposing_; ///< of each in-line candidate: a call, a request
+  std::vector<drafting_time> steps_;     ///< [candidate], for workers: time of one level of a draft
+  std::vector<drafting_time> proposing_; ///< [candidate], for in-line ones: time of a call for one request
   pass_cost cost_;
   std::uint32_t next_look_;
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0;  ///< rounds left in which candidate `next_look_` is asked for exploration
-  double since_look_ = 0;          ///< nanoseconds of passes
+  double since_look_ = 0;          ///< nanoseconds of passes since the last look
   std::uint64_t since_plain_ = 0;  ///< choices since the last one for plain decoding
   std::uint64_t since_probes_ = 0; ///< requests' choices since the last one for probes alone
 };

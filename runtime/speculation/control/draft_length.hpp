@@ -10,10 +10,10 @@ namespace paceline::speculation {
 
 /// The number of tokens in the next draft of one request, from the outcome of earlier ones: rules `fixed`,
 /// `heuristic` and `optimal`. (For `entropy` see entropy_length. Drafter `auto` uses draft_controller
-/// instead.) Every rule uses earlier rounds only, so none can bias what is sampled.
+/// instead.) Every rule uses earlier rounds only, so no rule changes the distribution of the output.
 class draft_length {
  public:
-  /// `most` is the upper bound; `fixed` uses it always, the other rules start with it.
+  /// `most` is the upper bound; `fixed` always returns it; the other rules start with it.
   draft_length(length_rule rule, std::uint32_t most) noexcept : rule_(rule), most_(most), now_(most) {}
 
   length_rule rule() const noexcept { return rule_; }
@@ -23,8 +23,8 @@ class draft_length {
 
   /// `draft_cost`: time of one level of drafts, for all requests that draft together, over that of a pass
   /// over one row. `num_requests`: number of requests in the pass, assumed to draft equally many tokens.
-  /// Returns 0 if drafting does not pay; then one round in `rounds_a_look` still drafts a token, so that
-  /// better times are noticed.
+  /// Returns 0 if drafting does not pay. Even then one round in `rounds_a_look` drafts a token, so that an
+  /// improvement is noticed.
   std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests) noexcept;
 
   /// Recent probability that a token is kept if the previous one was (rule `optimal`).
@@ -41,9 +41,9 @@ class draft_length {
   double tried_ = 4.0;
 };
 
-/// Rule `entropy` (EGAG): a drafter that is unsure of the next token drafts few tokens. The length falls
-/// linearly from `most` at normalised entropy 0 to `least` at 1. The entropy is smoothed over rounds;
-/// `smoothing` is the weight of the past. It is computed before a token is drawn, so the rule is
+/// Rule `entropy` (EGAG): the more uncertain a drafter is of the next token, the fewer tokens it drafts. The
+/// length falls linearly from `most` at normalised entropy 0 to `least` at 1. The entropy is smoothed over
+/// rounds; `smoothing` is the weight of the past. It is computed before a token is drawn, so the rule is
 /// non-anticipating.
 class entropy_length {
  public:

@@ -6,7 +6,7 @@
 /// The expected gain of speculation (Leviathan et al. 2023, section 3), from
 ///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every place;
 ///   draft_cost  = time of one drafter step over time of one target step on one row (the paper's c), >= 0;
-///   length      = draft tokens a round.
+///   length      = draft tokens in a round.
 namespace paceline::speculation {
 
 /// The acceptance at one position (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean
@@ -22,8 +22,9 @@ double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept;
 /// Mean number of tokens committed in a round: 1 + acceptance + ... + acceptance^length (equation 1).
 double expected_tokens(double acceptance, std::uint32_t length) noexcept;
 
-/// Speed of rounds of `length` relative to plain decoding (theorem 3.8); below 1 they are slower. A target
-/// pass over length + 1 rows takes `verify_cost` passes over one row; 1 if only memory bandwidth matters.
+/// Speed of decoding with drafts of `length` tokens relative to plain decoding (theorem 3.8); below 1 it is
+/// slower. A target pass over length + 1 rows takes `verify_cost` passes over one row; 1 if only memory
+/// bandwidth matters.
 double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
                          double verify_cost = 1.0) noexcept;
 
@@ -31,8 +32,8 @@ double expected_speed_up(double acceptance, std::uint32_t length, double draft_c
 /// one drafter step over those of one target row.
 double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept;
 
-/// The length with the largest expected speed-up, at most max_length; 0 if plain decoding is fastest. The
-/// shortest among equal ones.
+/// The length with the largest expected speed-up, at most max_length; the shortest one if several are equal;
+/// 0 if plain decoding is fastest.
 std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t max_length) noexcept;
 
 /// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows over that of one
@@ -41,35 +42,36 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
                              std::span<const double> verify_costs) noexcept;
 
 /// Speed relative to plain decoding of an oracle that knows how far each draft is right: each round drafts as
-/// much of that as pays, and no rejected token. No rule of length can be better with the same drafts.
-/// `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as for `optimal_length`, with
-/// at least one entry: drafts beyond it are not considered.
+/// many of the right tokens as pays, and no token that would be rejected. No length rule can be better with
+/// the same drafts. `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as for
+/// `optimal_length`, with at least one entry: longer drafts are not considered.
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept;
 
 /// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any
 /// unit:
-///   verify, draft = of a pass of the target and of a whole draft, one after the other and then together;
+///   verify, draft = times of a pass of the target and of a whole draft that run one after the other;
+///   ..._beside    = the same times if both run together;
 ///   ready         = probability that the draft made in advance is the one that is needed. If only the
 ///                   outcome "everything is accepted" is foreseen, it is at least acceptance^(length + 1);
-///   gap           = between the two, when neither computes, without overlap.
-/// Otherwise the next draft begins after the verdict.
+///   gap           = without overlap, the time between pass and draft in which neither computes.
+/// If the draft made in advance is not the one needed, the next draft begins after the verdict.
 double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
                     double gap = 0) noexcept;
 
-/// Times of a round, in any unit: of a pass of the target and of a whole draft.
+/// Times of the parts of a round, in any unit: a pass of the target, and a whole draft.
 struct round_cost {
   double verify = 0, draft = 0;
 };
 
-/// Factor by which two groups, one drafted for while the other is verified, are faster than one group of all
-/// requests:
-///   all         = a round of all requests, one thing after the other;
-///   first, last = rounds of the two groups, each while the other group has its turn;
-///   gap         = of a round, when neither computes for its requests.
+/// Factor by which two groups are faster than one group of all requests. One group is drafted for while the
+/// other one is verified.
+///   all         = a round of all requests, draft and pass one after the other;
+///   first, last = rounds of the two groups, each running beside the other group's;
+///   gap         = the time in a round in which neither stream computes for its requests.
 /// Each group has one round in the time that either stream needs for both, and no group is faster than it
-/// would be alone. Below 1 where passes over half the requests take much more than half as long: weights are
-/// read twice.
+/// would be alone. The factor is below 1 if a pass over half the requests takes much more than half as long,
+/// because the weights are then read twice.
 double groups_gain(round_cost all, round_cost first, round_cost last, double gap = 0) noexcept;
 
 } // namespace paceline::speculation

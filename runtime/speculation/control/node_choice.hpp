@@ -21,11 +21,11 @@ struct pass_load {
 /// commits, and one row to its cost. Of all sets of nodes, over all requests of the pass, the one with the
 /// most expected tokens per time consists of the nodes with the highest reach: V(T) depends only on their
 /// number, and a parent's reach is never below its children's, so every such set is closed under ancestors.
-/// With many requests, or expensive rows, it is empty, which is plain decoding.
+/// With many requests, or expensive rows, this set is empty, which means plain decoding.
 ///
-/// The time does not include the rows of prompts: they must be computed in any case, and beside them every
-/// token would seem cheap, although its row delays the prompts and all requests behind them. They are
-/// included in the cost of an additional row.
+/// The time does not include the rows of prompts, which must be computed in any case. Compared with a time
+/// that includes them every draft token would seem cheap, although its row delays the prompts and all waiting
+/// requests. But the cost of an additional row is that of a pass which includes the prompt rows.
 struct node_choice {
   std::vector<std::vector<bool>> keep; ///< [request][node]
   std::uint32_t num_nodes = 0;

@@ -33,8 +33,8 @@ class pass_cost {
 
   /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// Whether the cost of so many rows was measured, at load or by one of the last few thousand passes. True
-  /// beyond `max_rows`.
+  /// True if the cost of a pass over `rows` rows was measured, at load or by one of the last few thousand
+  /// passes. Also true if `rows` exceeds `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
   /// Nanoseconds expected of a pass over `rows` rows; 0 before the first one was observed.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }
@@ -57,7 +57,9 @@ class pass_cost {
 
   std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio for one row is 1
   std::array<double, max_rows + 1>
-      curve_; ///< `ratio` for each number of rows, computed when a point has moved because it is read often
+      /// `ratio` for each number of rows, computed in advance because it is read often; updated when a point
+      /// has moved
+      curve_;
   double scale_ = 0;          ///< current time of a pass over one row
   double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;

@@ -15,16 +15,17 @@ namespace paceline::speculation {
 /// sampling settings.
 class chained_draft {
  public:
-  /// Largest number of context tokens, the newest included, that a chain feeds; for more, ordinary passes are
-  /// faster.
+  /// Largest number of context tokens, the newest included, that a chain feeds; with more tokens, ordinary
+  /// passes are faster.
   static constexpr std::size_t most_given = 2;
 
-  /// Adds `lane`, whose session must have settled; the draft gets all levels of its bounds. False if a device
-  /// cannot choose its tokens.
+  /// Adds `lane`, on whose session `settle` must have been called. The draft will have all levels that
+  /// `bounds` allow. False if devices cannot choose the lane's tokens.
   bool add(draft_lane& lane, std::size_t vocab_size);
 
   std::size_t size() const noexcept { return members_.size(); }
-  /// Runs the chain of all lanes that were added; `pass` is one pass of it. False if nothing was done.
+  /// Runs the chain for all lanes that were added. False, with nothing done, if model or device do not
+  /// support it.
   bool run(device::ops& ops, const model::language_model& model, model::kv_storage& kv);
 
  private:

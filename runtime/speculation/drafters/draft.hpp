@@ -22,7 +22,8 @@ struct draft_distribution {
   std::vector<float> probs; ///< as long as `tokens`; vLLM's draft_probs, q(x) in Leviathan et al. 2023
 };
 
-/// The distribution over the `max_entries` likeliest tokens of processed scores (sampling::pipeline).
+/// The distribution of processed scores (sampling::pipeline), restricted to the `max_entries` likeliest
+/// tokens and rescaled to sum 1.
 draft_distribution truncated_distribution(std::span<const float> scores);
 
 /// The `noise_stream::place` for drawing a node. `depth` is the drawn node's depth in the tree (0 for
@@ -100,8 +101,8 @@ draft part_of(draft whole, const std::vector<bool>& keep);
 struct round_feedback {
   draft verified;                          ///< as the target verified it; possibly another drafter's
   std::vector<std::int32_t> accepted_path; ///< accepted nodes, from the root's child down
-  /// Number of top tokens stored for each row: at least the drafter's `drafter_traits::top_tokens`, more if
-  /// another drafter needs more; 0 = not collected.
+  /// Number of top tokens stored for each row; 0 = not collected. At least `drafter_traits::top_tokens` of
+  /// the drafter; more if another drafter needs more.
   std::uint32_t num_top = 0;
   std::vector<token_id> top_tokens =
       {}; ///< [1 + nodes + probes][num_top], largest raw logit first; see `top_at`

@@ -15,32 +15,34 @@ namespace paceline::speculation {
 
 /// How a model's row becomes draft tokens.
 enum class token_choice : std::uint8_t {
-  own_sample, ///< as the request chooses: with its noise, at temperature 0 by score; for rule coupled
-  likeliest,  ///< by score alone: a certain choice
-  drawn,      ///< with noise of purpose `draft`; reports the distribution
-  own_best,   ///< the likeliest token of the drafter's own vocabulary, independent of the request
+  /// The request's own choice: with its noise, at temperature 0 the highest score; for rule coupled.
+  own_sample,
+  likeliest, ///< the highest score: a choice without randomness
+  drawn,     ///< drawn with noise of purpose `draft`; the distribution is reported
+  own_best,  ///< the likeliest token of the drafter's own vocabulary, independent of the request
 };
 
 /// One request's draft while it is being made.
 struct draft_lane {
   draft_task* task = nullptr;
   model_session* session = nullptr;
-  std::span<const token_id> context; ///< the request's tokens in the drafter's own vocabulary
+  std::span<const token_id> context; ///< the request's text in the drafter's own vocabulary
   tree_bounds bounds;                ///< depth 0: no draft
   std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
-  std::uint32_t num_block_rows = 0;  ///< rows behind the newest one (`model::head_traits`)
+  std::uint32_t num_block_rows = 0;  ///< rows after the newest row of the text (`model::head_traits`)
   std::uint32_t block_size = 0;      ///< of the drafter's pool
   token_choice choice = token_choice::own_sample;
-  bool is_drafted = false;     ///< only finishing is left to do
-  bool has_equal_rows = false; ///< those of a level, whatever the node: of a parallel head
+  bool is_drafted = false;     ///< only `finish_draft` is left to do
+  bool has_equal_rows = false; ///< all nodes of a level have the same logits, as in a parallel head
 
   candidate_tree candidates;
   std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`
-  std::vector<draft_distribution> distributions; ///< of each candidate; for choice `drawn` only
+  std::vector<draft_distribution> distributions; ///< for each candidate; for choice `drawn` only
   std::vector<expansion> wanted;                 ///< candidates whose rows the next pass computes, in order
-  std::vector<float> level_logits;               ///< [levels][own vocabulary]: rows of the draft add to them
-  std::vector<token_id> guesses;                 ///< for a cascade: fed after the newest token
-  std::vector<std::vector<token_id>> alternates; ///< of each candidate of a chain, if the task asks for them
+  /// [levels][own vocabulary]; rows of the draft add a term (`head_traits::adds_to_levels`)
+  std::vector<float> level_logits;
+  std::vector<token_id> guesses; ///< for a cascade: tokens that are fed after the newest token
+  std::vector<std::vector<token_id>> alternates; ///< for each candidate of a chain, if the task asks for them
 
   static constexpr std::int32_t not_fed = -2;
 
@@ -49,7 +51,7 @@ struct draft_lane {
     const kv_slot at{static_cast<std::uint32_t>(slot)};
     return static_cast<std::uint32_t>(device::cell_of({task->blocks}, at, block_size));
   }
-  /// False: `add_candidates` reads the first row of `wanted` only, since the others are equal and would be
+  /// False if `add_candidates` reads the first row of `wanted` only, because all these rows are equal and
   /// processed equally.
   bool needs_each_row() const noexcept;
   std::uint32_t depth() const noexcept {
@@ -64,7 +66,8 @@ using logits_row = std::function<std::span<float>(std::size_t index)>;
 /// The context of the row after `path`, which consists of draft tokens of the task.
 sampling::row_context row_below(const draft_task& task, std::span<const token_id> path);
 
-/// Adds the children of all `wanted` from their rows. Rows without a finite score have no children.
+/// Adds the children of all candidates in `wanted`, from their rows. A row without a finite score gives no
+/// children.
 void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows);
 
 /// Writes the finished draft to the task's result.
@@ -72,15 +75,16 @@ void finish_draft(draft_lane& lane, const tree_shape& shape);
 
 /// Tokens and the distribution from which each was drawn.
 struct drawn_tokens {
-  std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in the distribution drawn from
+  /// Weight: the probability in the distribution from which the token was drawn.
+  std::vector<sampling::ranked_token> tokens;
   std::vector<draft_distribution> distributions;
 };
 /// `count` tokens drawn from `from` one after another without replacement, each from `from` without the
-/// earlier tokens. Uses one Gumbel variate for each token, whose order has this distribution (Kool et al.
-/// 2019, section 2.2). Fewer if `from` has fewer tokens.
+/// earlier tokens. Adds one Gumbel variate to each log-probability; the order of the sums has this
+/// distribution (Kool et al. 2019, section 2.2). Fewer if `from` has fewer tokens.
 drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
                                       std::size_t count);
-/// The same drawn independently, each from all of `from`, with the noise of its own place (`draft_place`).
+/// `count` tokens drawn independently from `from`, each with the noise of its own place (`draft_place`).
 drawn_tokens draw_independently(const draft_distribution& from,
                                 const std::function<noise_stream(std::uint32_t sibling)>& noise,
                                 std::uint32_t count);

@@ -38,39 +38,41 @@ struct drafter_traits {
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads (`target_cells::features`)
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
-  /// Longest text, in cells of its own pool, that it drafts for. 0: any, because it caches none, drops the
-  /// beginning of a long one, or has no limit.
+  /// Longest text, in cells of its own pool, for which it drafts. 0: no limit, possibly because it caches no
+  /// text or drops the beginning of a long text.
   std::uint32_t max_text = 0;
-  /// Its own pool has a cell for each token of the text. Else it has one for all of it.
+  /// Its own pool has a cell for each token of the text; false: one cell for the whole text.
   bool caches_text = true;
-  /// Cells of its own pool behind the text that any draft takes, however short: they are in `own_positions`.
+  /// Cells of its own pool, after those of the text, that a draft of any length needs. `own_positions`
+  /// includes them.
   std::uint32_t block_positions = 0;
-  /// Number of the target's best tokens that it wants to see for each row of a verified draft; see
-  /// `draft_task::last_round`. Each row then needs a scan over all logits, so it is 0 unless the drafter
-  /// learns from them.
+  /// Number of the target's best tokens that the drafter reads for each row of a verified draft
+  /// (`draft_task::last_round`). Each row then needs a scan over all logits, so it is 0 unless the drafter
+  /// learns from these tokens.
   std::uint32_t top_tokens = 0;
-  /// Its model is the first layers of the target: it takes over cells that the target has computed
+  /// Its model consists of the target's first layers, so it copies cells that the target has computed
   /// (`draft_task::target_cells`).
   bool reads_target_cells = false;
-  /// Cell i of its own pool is a function of the request's tokens from 0 to `text_begin` + i: requests whose
-  /// texts begin alike can share cells. nullopt: they cannot.
+  /// Cell i of its own pool depends only on the request's tokens 0 to `text_begin` + i, so requests with a
+  /// common prefix can share cells. nullopt: they cannot share cells.
   std::optional<std::uint32_t> text_begin = {};
-  /// By signal (`draft::signals`): the share of first draft tokens that were right over the workloads of
-  /// docs/auto.md. What `auto` expects until it has seen some. 0: not known.
+  /// [signal] (`draft::signals`): the share of first draft tokens that were right in the workloads of
+  /// docs/auto.md. `auto` uses it as a prior. 0: not known.
   std::array<float, 8> first_acceptance = {};
 
-  /// Whether its tasks come with the target's cells.
+  /// True if its tasks have the target's cells.
   bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
-  /// Whether it can draft before a verdict is known: it reads nothing of one but the tokens.
+  /// True if it can draft before a verdict is known, because it reads nothing of the verdict except the
+  /// tokens.
   bool drafts_in_advance() const noexcept { return taps.empty() && top_tokens == 0; }
 };
 
-/// What the target's pool holds of a request, as a drafter may read it.
+/// The cells of a request in the target's pool that a drafter may read.
 struct target_cells {
   const model::kv_storage* kv = nullptr; ///< null: nothing may be read
-  std::span<const block_id> blocks;      ///< the request's block table there
+  std::span<const block_id> blocks;      ///< the request's block table in the target's pool
   std::uint32_t num_final = 0;           ///< leading cells that are final, in the slots of their positions
-  /// Of a beam search's hypothesis: slots of the final cells of the tokens behind those.
+  /// For a hypothesis of a beam search: slots of the final cells of the tokens after these.
   std::vector<kv_slot> scattered = {};
 
   /// Leading tokens whose cells are final.
@@ -79,8 +81,8 @@ struct target_cells {
   }
   /// Hidden states beside the cells; null if the target's pool keeps none, or nothing may be read.
   const model::feature_cells* features() const noexcept { return kv == nullptr ? nullptr : kv->features(); }
-  /// Index of `position`'s cell in the features. The newest token's is not final: it has not been through the
-  /// target yet.
+  /// Index of the cell of `position` in the features. The newest token has no final cell, because the target
+  /// has not computed its row yet.
   std::uint32_t cell_at(std::uint32_t position) const noexcept {
     const kv_slot slot = position < num_final ? kv_slot{position} : scattered[position - num_final];
     return static_cast<std::uint32_t>(device::cell_of({blocks}, slot, kv->block_size()));
@@ -94,18 +96,20 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline; samples with the target's noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
-  /// What the output must match; null: anything. Tokens that it does not allow are no use: draft tokens that
-  /// are certain are dropped where they break it, and drawn ones must be drawn from rows without such tokens.
+  /// Cursor of the request's constraint; null: no constraint. Drafting tokens that the constraint forbids is
+  /// useless: a draft whose tokens were not drawn is cut there. A drafter that draws tokens must remove them
+  /// from the rows before it draws.
   constraint_cursor* constraint = nullptr;
-  /// If not 0: leading tokens that stay. The others are a hypothesis's (a beam search's, or a drafter's that
-  /// is drafted for itself), and the next task of the same session may have others in their place.
+  /// If not 0: number of leading tokens that will not change. The others belong to a hypothesis (of a beam
+  /// search, or of a cascade's model, for which an inner drafter drafts), and the next task of the same
+  /// session may have other tokens there.
   std::uint32_t num_settled = 0;
-  /// Last tokens that are not committed yet: the draft is made in advance of the verdict that would commit
+  /// Number of last tokens that are not committed yet, in a draft made before the verdict that would commit
   /// them.
   std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
-  /// Upper bound of the tree's depth, already limited by what the request may still commit and what its
-  /// leases hold.
+  /// Upper bound of the tree's depth, already limited by the tokens that the request may still commit and by
+  /// its leases.
   std::uint32_t draft_length = 0;
   length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy applies rule `entropy`
   /// Upper bound of the tree's nodes, at least draft_length. Further nodes would have no cells and are
@@ -121,15 +125,16 @@ struct draft_task {
   /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
   /// compute them.
   std::uint32_t num_drafter_cells = 0;
-  /// The target's cells of leading `tokens`, for a drafter that reads them or the features beside them.
-  /// Nobody writes them, or gives their blocks to another request, before `propose` returns.
+  /// The target's cells of leading `tokens`, for a drafter that reads the cells or the features beside them.
+  /// Until `propose` returns, these cells do not change and their blocks stay leased.
   speculation::target_cells target_cells = {};
   /// What the last round that decided tokens of this request verified and kept; null before the first. The
-  /// draft may be another drafter's; it began at `verified.base_length`. The same value is passed again if
-  /// there was no such round in between.
+  /// draft may be another drafter's; it began at `verified.base_length`. If there was no such round since the
+  /// last task, the same value is passed again.
   const round_feedback* last_round = nullptr;
-  std::string_view tenant = {}; ///< what is remembered for one tenant must not reach another tenant
-  std::span<const token_id> prediction = {}; ///< the client's own draft of the output
+  std::string_view tenant = {}; ///< text remembered for one tenant must not be proposed to another one
+  /// the output as the client expects it (OpenAI's Predicted Outputs)
+  std::span<const token_id> prediction = {};
   /// Number of `draft::alternates` wanted for each node, from drafters that have them.
   std::uint32_t num_alternates = 0;
   class drafter_session* session = nullptr; ///< the session that `open` made for this request
@@ -145,8 +150,9 @@ struct draft_task {
     return tokens.subspan(std::min<std::size_t>(prompt_length, tokens.size()));
   }
 
-  /// Whether the rule weighs target_probs against draft_probs: tokens are then to be drawn with noise of
-  /// purpose `draft` (at `draft_place`) and `result.probs` filled, or else to be certain.
+  /// True if the rule compares target_probs with draft_probs. A drafter must then either draw tokens with
+  /// noise of purpose `draft` (at `draft_place`) and fill `result.probs`, or choose tokens without
+  /// randomness.
   bool weighs_probs() const noexcept {
     return rule != verification_rule::coupled && rule != verification_rule::typical && !sampling->greedy();
   }
@@ -165,18 +171,19 @@ class drafter_session {
  public:
   virtual ~drafter_session() = default;
 
-  /// The request has ended; this is the time to store what may be kept for its tenant, the tokens of the last
-  /// round included. The last call, made once, on whatever thread releases the request. For a beam search
-  /// `tokens` is the best hypothesis, and the sessions of hypotheses are not called.
+  /// The request has ended: the session may store data for the request's tenant, the tokens of the last round
+  /// included. This is the last call. It is made once, on whichever thread releases the request. For a beam
+  /// search `tokens` is the best hypothesis, and the sessions of hypotheses are not called.
   virtual void end(const ended_request&) noexcept {}
 
   /// A copy of this session, over cells with the same contents. Null if the drafter does not support it; it
   /// then never drafts before the verdict.
   virtual std::unique_ptr<drafter_session> clone() const { return nullptr; }
-  /// A clone continued in the same cells: only the cells of committed tokens still belong to this session.
+  /// Called if a clone went on drafting in the same cells: only the cells of committed tokens still belong to
+  /// this session.
   virtual void forget_draft() {}
-  /// Number of cells used in the drafter's own pool: by committed tokens, and by these and the draft
-  /// together.
+  /// Number of cells used in the drafter's own pool: by committed tokens, and by committed tokens and the
+  /// draft together.
   struct cell_counts {
     std::uint32_t committed = 0;
     std::uint32_t all = 0;
@@ -196,9 +203,10 @@ class drafter {
 
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
   /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
-  /// amount (a new request, a restart, rounds drafted by another drafter). It catches up by at most
-  /// `max_catch_up` tokens a call. Until it has caught up its tree is empty, and `draft::catching_up` says
-  /// so. Cells copied from the target (`draft_task::target_cells`) have a limit of their own.
+  /// amount (a new request, a restart, rounds drafted by another drafter). Each drafter limits the number of
+  /// tokens that it processes in one call to catch up. Until the session has caught up, the tree is empty and
+  /// `draft::catching_up` is set. Cells copied from the target (`draft_task::target_cells`) have a limit of
+  /// their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have
@@ -209,12 +217,12 @@ class drafter {
   /// tree.
   virtual std::uint32_t max_probes() const noexcept { return 0; }
 
-  /// Largest number of cells of its own pool that a draft of `draft_length` levels uses behind the cells of
-  /// the committed text; its lease covers them.
+  /// Largest number of cells of its own pool that a draft of `draft_length` levels needs after the cells of
+  /// the committed text. Leases include them.
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
-  /// Input vectors for its probes, if it has any. Probe tokens from `drafter_parts::first_input` on stand for
-  /// them.
+  /// Trained input vectors of its probes; null: none. Probe token `drafter_parts::first_input` + j selects
+  /// vector j.
   virtual const model::lookahead_inputs* inputs() const noexcept { return nullptr; }
 
   /// The drafter's own model, if it has one; it determines the cell size of its pool.

@@ -4,16 +4,16 @@
 
 namespace paceline::speculation {
 
-/// Kind "forced": what the request's constraint leaves no choice about, such as the names of a JSON schema
-/// ("jump-forward decoding": Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language Model
-/// Programs", section 4). It is verified, scored and committed like any other draft.
+/// Kind "forced": drafts text where the request's constraint allows only one continuation, such as the names
+/// of a JSON schema ("jump-forward decoding": Zheng et al. 2024, "SGLang: Efficient Execution of Structured
+/// Language Model Programs", section 4). The draft is verified, scored and committed like any other.
 ///
-/// Between forced texts there is little choice, such as the white space of JSON. There the draft goes on with
-/// up to three guesses in a row: the token that followed the same tokens last time, if the constraint allows
-/// it. A draft without a forced token is dropped, because copying text is the work of `ngram`. The signal of
-/// a node tells forced tokens from guesses.
+/// Between forced texts the constraint often allows few tokens, such as the white space of JSON. There the
+/// draft continues with up to three guesses in a row; a guess is the token that followed the same tokens last
+/// time, if the constraint allows it. A draft without a forced token is dropped, because copying text is the
+/// work of `ngram`. The signal of a node distinguishes forced tokens from guesses.
 ///
-/// Proposes nothing for a request without a constraint. Needs no weights and no device; runs inline.
+/// Proposes nothing for a request without a constraint. Needs no weights and no device; runs in line.
 expected<std::unique_ptr<drafter>> make_forced_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

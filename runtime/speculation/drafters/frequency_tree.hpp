@@ -13,7 +13,7 @@ namespace paceline::speculation {
 struct scored_tree {
   token_tree tree;
   std::vector<std::uint8_t> signals; ///< `draft::signals`: the node's path probability in sevenths
-  double score = 0;                  ///< sum of its nodes' path probabilities
+  double score = 0;                  ///< sum of the nodes' path probabilities
 };
 
 /// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2). The probability of

@@ -4,10 +4,9 @@
 
 namespace paceline::speculation {
 
-/// Kind "lookahead" (Fu et al. 2024): a Jacobi iteration beside the text. A window of guessed tokens behind
+/// Kind "lookahead" (Fu et al. 2024): a Jacobi iteration beside the text. A window of guessed tokens after
 /// the newest token is computed as probes of the target's pass. The target's best tokens there complete
-/// n-grams. These are collected by their first token and verified when that token is committed. Runs in the
-/// target's pass.
+/// n-grams. N-grams are collected by their first token and drafted when that token is committed.
 expected<std::unique_ptr<drafter>> make_lookahead_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

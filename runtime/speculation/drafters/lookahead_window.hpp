@@ -11,7 +11,7 @@
 
 namespace paceline::speculation {
 
-/// N-grams by their first token, the most recent ones of each.
+/// For each token the most recent n-grams that begin with it.
 class ngram_pool {
  public:
   explicit ngram_pool(std::size_t max_per_token) : max_per_token_(max_per_token) {}
@@ -27,30 +27,30 @@ class ngram_pool {
 };
 
 /// The window of lookahead decoding (Fu et al. 2024, section 3.1): guesses of the coming tokens in `width`
-/// columns and ngram_length - 1 levels. Level 0 is a chain behind the newest token: column c is c + 1 tokens
-/// behind it. The other levels of a column hang below its level 0, each one continuing the level above:
+/// columns and ngram_length - 1 levels. Level 0 is a chain after the newest token: column c is c + 1
+/// positions after it. In each column, the token of a level continues the tokens of the levels above:
 ///
 ///     newest token - a0 - a1 - a2       level 0
 ///                     |    |    |
 ///                    b0   b1   b2       level 1: b1 continues (a0, a1)
 ///
-/// In every round the target's best token after the last level completes one n-gram for each column. Then the
-/// levels move up by one, and the positions move by the number of committed tokens.
+/// In every round the target's best token after the last level completes one n-gram for each column. Then
+/// every level moves up by one, and the columns move by the number of committed tokens.
 class lookahead_window {
  public:
   lookahead_window(std::uint32_t width, std::uint32_t ngram_length);
 
   std::uint32_t num_rows() const noexcept { return width_ * num_levels_; }
-  /// Number of levels that the window's rows form.
+  /// Depth of the tree that the window's rows form.
   std::uint32_t depth() const noexcept { return width_ + num_levels_ - 1; }
 
   /// Fills every place with a new guess.
   void fill(const std::function<token_id()>& guess);
   /// Adds the places of the window as probes.
   void add_to(draft& carrier) const;
-  /// Processes the target's token after each row, when `num_committed` tokens were committed: reports one
-  /// n-gram for each column and moves on. Places without a token (negative: the row had no finite logit) are
-  /// filled with guesses.
+  /// To be called after a round that committed `num_committed` tokens. `said` returns the target's best token
+  /// after a row, or a negative id if the row had no finite logit. Reports one n-gram for each column and
+  /// moves the window. Places without a token are filled with guesses.
   void advance(std::uint32_t num_committed, const std::function<token_id(std::uint32_t row)>& said,
                const std::function<void(std::span<const token_id> ngram)>& report,
                const std::function<token_id()>& guess);

@@ -19,15 +19,14 @@ struct model_drafter_settings {
   tree_shape shape = {};
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
-  float confidence_threshold = 0;                       ///< of heads with confidences; 0: none is asked for
-  bool greedy = false;                                  ///< draft the likeliest tokens, whatever the request
+  float confidence_threshold = 0; ///< for heads with confidences; 0: confidences are not used
+  bool greedy = false;            ///< draft the likeliest tokens under any rule and temperature
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
-  std::shared_ptr<drafter> inner =
-      {};                          ///< of a cascade: what guesses draft tokens; in-line, of certain tokens
-  bool reads_target_cells = false; ///< as in `drafter_traits`
+  std::shared_ptr<drafter> inner = {}; ///< of a cascade: the inner drafter (inner_guesses.hpp)
+  bool reads_target_cells = false;     ///< as in `drafter_traits`
 };
 
-/// The network that drafts: one of the two.
+/// The network that drafts: either a model or a head.
 struct draft_network {
   std::shared_ptr<const model::language_model> model = {}; ///< reads tokens
   std::shared_ptr<const model::draft_head> head = {};      ///< reads tokens and the target's hidden states
@@ -35,33 +34,34 @@ struct draft_network {
   const model::kv_model& either() const noexcept {
     return head ? static_cast<const model::kv_model&>(*head) : *model;
   }
-  /// A model drafts as a head without limits.
+  /// The traits of the head; for a model those of a head without limits.
   model::head_traits traits() const noexcept { return head ? head->traits() : model::head_traits{}; }
-  /// Tokens that it can be fed.
+  /// Number of tokens that have an embedding; larger ids must not be fed.
   std::uint32_t num_tokens() const noexcept { return head ? head->num_embedded() : model->info().vocab_size; }
 };
 
-/// A model, or a head, writes the draft level by level, with one pass a level for all requests of the batch.
-/// Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of
-/// the target), "cascade" (a smaller model that is itself drafted for), and those with trained heads
-/// (docs/drafters.md).
+/// A model or a head makes the draft level by level, with one pass for each level over all requests of the
+/// batch. Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self"
+/// (layers of the target), "cascade" (a smaller model that is itself drafted for), and those with trained
+/// heads (docs/drafters.md).
 ///
 /// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
-/// request's without the first token. Cells of draft tokens were computed from the head's own hidden states;
-/// those that are accepted are computed again from the target's. So are the cells of block rows, which a head
-/// may want behind the newest row (`model::head_traits`): the pass that catches up is then the one that
-/// drafts.
+/// request's without the first token. Cells of draft tokens are computed from the head's own hidden states;
+/// if the tokens are accepted, their cells are computed again from the target's hidden states. If a head has
+/// block rows (`model::head_traits`), the pass that catches up with the text also computes the block rows,
+/// and so makes the draft; their cells are computed again, too.
 ///
 /// Rule `coupled`: draft tokens are the request's own sample (with the target's noise) from this model's row,
-/// processed by the request's pipeline, and the runners-up: if both models agree on the distribution, they
-/// agree on the token. Chains of these are made in one launch if the device supports it (chained_draft.hpp).
-/// Other rules: tokens are drawn with noise of purpose `draft`, siblings without replacement, from the
-/// processed distribution truncated to 64 entries, which is reported; the shape of the tree depends only on
-/// what was known before a token was drawn. With `greedy`, the likeliest tokens under any rule.
+/// processed by the request's pipeline, and in trees the next-ranked tokens. If both models agree on the
+/// distribution, they agree on the token. Chains of these are made in one launch if the device supports it
+/// (chained_draft.hpp). Other rules: tokens are drawn with noise of purpose `draft`, siblings without
+/// replacement, from the processed distribution truncated to 64 entries, which is reported; the shape of the
+/// tree depends only on what was known before a token was drawn. With `greedy`, the likeliest tokens under
+/// any rule.
 class model_drafter final : public drafter {
  public:
-  /// Tokens that one call may compute to catch up with the committed ones (prompts of new requests), over all
-  /// tasks.
+  /// Largest number of committed tokens (such as prompts of new requests) that one call processes to catch
+  /// up, over all tasks.
   static constexpr std::uint32_t max_catch_up = 512;
 
   model_drafter(const config::drafter_options& options, draft_network network,
@@ -107,21 +107,21 @@ class model_drafter final : public drafter {
   model_drafter_settings settings_;
   // Scratch of one pass; `propose` is called from one stream at a time.
   std::vector<float> logits_;
-  std::vector<float> confidences_; ///< of each deciding row; empty: the head has none, or they do not matter
+  std::vector<float> confidences_; ///< for each deciding row; empty: the head has none, or they are not used
   std::vector<float> translated_;  ///< a row of the target's vocabulary
-  std::uint32_t num_levels_ = 1;   ///< rows of logits for each deciding row of the pass
+  std::uint32_t num_levels_ = 1;   ///< rows of logits that the pass gives for each deciding row
 };
 
 /// Needs `own_model`; error without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
 
-/// Kinds that draft with a trained head: need `own_head`.
+/// For kinds that draft with a trained head. Needs `own_head`; error without it.
 expected<std::unique_ptr<drafter>> make_head_drafter(const drafter_parts& parts);
 
-/// Kind "cascade": the model's own draft tokens, in fewer passes: another drafter (option `inner`: an n-gram
-/// lookup or another in-line kind) guesses them, one pass computes the rows of several, and those up to the
-/// first wrong guess count (hierarchical drafting, Leviathan et al. 2023, section 5). Guesses change how many
-/// passes a draft takes and nothing else.
+/// Kind "cascade": gives the model's own draft tokens in fewer passes (hierarchical drafting, Leviathan et
+/// al. 2023, section 5). Another drafter (option `inner`: an n-gram lookup or another in-line kind) guesses
+/// draft tokens, one pass computes the rows of several guesses, and the rows up to the first wrong guess are
+/// used. Guesses only change the number of passes.
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
 
 /// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. Its KV pool

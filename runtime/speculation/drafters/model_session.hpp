@@ -15,10 +15,10 @@
 
 namespace paceline::speculation {
 
-/// How many tokens are guessed for a drafting model at once (kind "cascade"), from how guesses fared: two
-/// more after all were right, else one more than were. Fewer than that may be made, at the end of a draft: if
-/// they are right that is no reason to guess fewer next time. Where none has been right of late, a guess now
-/// and then.
+/// The number of tokens that the inner drafter of a cascade guesses at once. If all guesses were right it
+/// grows to their number plus 2 (and does not fall, because at the end of a draft fewer guesses may have been
+/// made); otherwise it becomes the number of right guesses plus 1. After `patience` misses in a row, only one
+/// call in `rounds_a_look` guesses a token.
 class guess_length {
  public:
   std::uint32_t next() noexcept {
@@ -33,14 +33,14 @@ class guess_length {
  private:
   static constexpr std::uint32_t patience = 4, rounds_a_look = 8;
   std::uint32_t length_ = 4;
-  std::uint32_t num_misses_ = 0; ///< consecutive guesses of which none was right
+  std::uint32_t num_misses_ = 0; ///< number of calls in a row in which no guess was right
 };
 
-/// What the drafter's own pool holds of one request.
+/// The cells of one request in the drafter's own pool.
 ///
 /// Invariant: the cell of slot i, i < cached().size(), was written by passes over cached()[0..i], which are
-/// tokens of the request as far as is known; the cell of slot cached().size() + b was written for token b of
-/// the branches (a tree over the context at that time). Tokens are those of the drafter's own vocabulary.
+/// the request's tokens as known at that time; the cell of slot cached().size() + b was written for token b
+/// of the branches (a tree over the context at that time). Tokens are those of the drafter's own vocabulary.
 class model_session final : public drafter_session {
  public:
   std::span<const token_id> cached() const noexcept { return cached_; }
@@ -49,11 +49,13 @@ class model_session final : public drafter_session {
     return kv_slot{static_cast<std::uint32_t>(cached_.size() + branches_.size())};
   }
 
-  /// The cells of `tokens`, with which the context begins, are there already. The session must be new.
+  /// Declares that the cells of `tokens`, which begin the context, have been computed already. The session
+  /// must be new.
   void take_over(std::span<const token_id> tokens);
-  /// A token of the context is fed to the next slot. There must be no branches.
+  /// Notes that a token of the context is fed to the next slot. There must be no branches.
   void feed(token_id token);
-  /// A draft token is fed to the next slot; `parent` is a branch's number or `token_tree::root`.
+  /// Notes that a draft token is fed to the next slot; `parent` is a branch's number or `token_tree::root`.
+  /// Returns the number of the new branch.
   std::int32_t feed_branch(token_id token, std::int32_t parent);
   /// Forgets the branches from number `count` on.
   void keep_branches(std::size_t count) { branches_.resize(std::min(count, branches_.size())); }
@@ -61,14 +63,15 @@ class model_session final : public drafter_session {
   /// equal along the path.
   std::vector<kv_slot> path_to(std::int32_t branch) const;
 
-  /// Makes the cells those of `context`: keeps the leading cells that are, and of the branches those that it
-  /// went along, moved to their place. Returns the moves, to be carried out in order before the next pass.
+  /// Adapts the cells to `context`: keeps the leading cells whose tokens agree with it, and the cells of
+  /// branches along which it went, which are moved to their positions. Forgets all others. Returns the moves,
+  /// to be carried out in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
   /// The context may change until the next call, except for its first `num_settled` tokens.
   void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
-  /// It is unknown which cells were written.
+  /// Forgets all cells, because it is unknown which were written.
   void forget_all();
 
   std::unique_ptr<drafter_session> clone() const override { return std::make_unique<model_session>(*this); }
@@ -80,13 +83,15 @@ class model_session final : public drafter_session {
     return {static_cast<std::uint32_t>(cached_.size()), next_slot().value};
   }
 
-  std::vector<token_id> own_text;   ///< the request in the own vocabulary, where that is another one
-  std::size_t num_translated = 0;   ///< tokens of the target that `own_text` covers
-  std::size_t first_translated = 0; ///< the first one that it does
-  /// Of a cascade, its inner drafter's. Clones share it: it learns from committed tokens only.
+  /// The request's text in the drafter's vocabulary, if it is not the target's.
+  std::vector<token_id> own_text;
+  std::size_t num_translated = 0;   ///< number of the target's tokens that `own_text` covers
+  std::size_t first_translated = 0; ///< index of the first of them
+  /// Of a cascade: the session of the inner drafter. Clones share it, because it learns from committed tokens
+  /// only.
   std::shared_ptr<drafter_session> inner = {};
-  guess_length num_guesses = {};              ///< the same
-  std::optional<entropy_length> lengths = {}; ///< by rule `entropy`
+  guess_length num_guesses = {};              ///< of a cascade
+  std::optional<entropy_length> lengths = {}; ///< for rule `entropy`
 
  private:
   struct branch {

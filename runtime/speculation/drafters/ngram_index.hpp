@@ -18,14 +18,14 @@ struct occurrence {
   friend bool operator==(const occurrence&, const occurrence&) = default;
 };
 
-/// The places of the n-grams of some lengths in one growing text; finds earlier occurrences of a query's
-/// suffixes. Adding a token costs one insertion for each length, whatever the length of the text. The index
+/// The places of n-grams of certain lengths in one growing text. Finds earlier occurrences of a query's
+/// suffixes. Adding a token costs one insertion for each n-gram length, however long the text is. The index
 /// does not store the text: each call must pass the same text, possibly grown.
 class ngram_index {
  public:
   /// Indexes all lengths from min_length to max_length; keeps only the last occurrence.
   ngram_index(std::uint32_t min_length, std::uint32_t max_length);
-  /// Indexes these lengths (ascending, from 1) and keeps all occurrences, for `find`. Costs 4 bytes more for
+  /// Indexes these lengths (ascending, from 1) and keeps all occurrences, for `find`. Takes 4 more bytes for
   /// each token and length.
   explicit ngram_index(std::vector<std::uint32_t> lengths);
 
@@ -52,7 +52,7 @@ class ngram_index {
   bool keep_earlier_ = false;
   std::size_t num_indexed_ = 0; ///< n-grams that end before this position are in the index
   std::unordered_map<std::uint64_t, std::uint32_t>
-      next_; ///< hash of an n-gram and its length -> position after it
+      next_; ///< key: hash of an n-gram and its length; value: position after it
   /// [length][position]: position after the previous occurrence of the n-gram that ends at `position`; 0 =
   /// none.
   std::vector<std::vector<std::uint32_t>> earlier_;

@@ -31,7 +31,7 @@ class tenant_corpus {
     std::vector<token_id> text; ///< outputs, each followed by token -1, which occurs in no query
     ngram_index index;
   };
-  /// The newer half first.
+  /// [0] is the newer half.
   std::span<const half> halves() const noexcept { return halves_; }
   std::size_t num_tokens() const noexcept { return halves_[0].text.size() + halves_[1].text.size(); }
 

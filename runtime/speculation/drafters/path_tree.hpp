@@ -19,14 +19,14 @@ inline std::uint32_t node_budget(const draft_task& task) noexcept {
   return std::min(std::max(task.max_nodes, task.draft_length), token_tree::max_nodes);
 }
 
-/// Output tokens of `task` that may be others next time.
+/// Number of output tokens of `task` that may be different in the session's next task.
 inline std::size_t num_unsettled(const draft_task& task) noexcept {
   const std::size_t known = std::max<std::size_t>(task.settled().size(), task.prompt_length);
   return task.tokens.size() - std::min(task.tokens.size(), known);
 }
 
-/// Adds `tokens` as a path from the root, sharing what the tree has of it, while there are less than `budget`
-/// nodes. Returns the last node (`token_tree::root` if none was added).
+/// Adds `tokens` as a path from the root; nodes that the tree already has are shared. Stops when the tree has
+/// `budget` nodes. Returns the last node (`token_tree::root` if none was added).
 inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens, std::uint32_t budget) {
   std::int32_t node = token_tree::root;
   for (const token_id token : tokens) {

@@ -9,9 +9,10 @@
 
 namespace paceline::speculation {
 
-/// Kind "prediction": the client's own draft (OpenAI's Predicted Outputs). Copies it as long as the output
-/// agrees. After a divergence it searches for the longest run of last output tokens in the prediction; among
-/// equal runs it takes the nearest one behind the divergence. Needs no weights and no device; runs inline.
+/// Kind "prediction": drafts from the request's `prediction` field (OpenAI's Predicted Outputs). Copies the
+/// prediction as long as the output agrees with it. After a divergence it searches for the longest run of
+/// last output tokens in the prediction; of several equally long runs it takes the nearest one after the
+/// divergence. Needs no weights and no device; runs in line.
 expected<std::unique_ptr<drafter>> make_prediction_drafter(const drafter_parts& parts);
 
 /// The place of a growing output in a prediction.
@@ -26,12 +27,12 @@ class prediction_cursor {
   /// guess.
   std::size_t num_agreed() const noexcept { return num_agreed_; }
 
-  /// Finds a new place after a divergence: `found` are the places behind runs of tokens that agree.
+  /// Finds a new place after a divergence: `found` are the places after runs of tokens that agree.
   void find_again(std::span<const token_id> prediction, std::span<const occurrence> found);
 
  private:
   std::optional<std::size_t> place_ = 0;
-  std::size_t lost_at_ = 0; ///< place of the last divergence: the predicted token that was wrong
+  std::size_t lost_at_ = 0; ///< position in the prediction of the last token that was wrong
   std::size_t num_agreed_ = 0;
   std::size_t num_followed_ = 0; ///< output tokens processed
   bool guessed_ = false;         ///< `place_` assumes that one token was replaced by another

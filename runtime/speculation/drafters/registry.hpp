@@ -26,8 +26,8 @@ struct drafter_parts {
   std::shared_ptr<const model::draft_head> own_head = {};
   /// Loaded from `options.path` by the caller, for kinds with trained look-ahead rows.
   std::shared_ptr<const model::lookahead_inputs> own_inputs = {};
-  /// Of those kinds: the token that stands for their first input in the target's passes. The vocabulary's
-  /// size plus the inputs of the model's drafters before this one.
+  /// For kinds with trained look-ahead rows: the token that stands for their first input vector in the
+  /// target's passes. It is the vocabulary's size plus the number of input vectors of earlier drafters.
   token_id first_input = {};
   std::uint32_t target_vocab_size = 0;                      ///< draft tokens are below it
   std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run some of its layers
@@ -36,7 +36,7 @@ struct drafter_parts {
   std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
   /// Converts text to tokens of the target's vocabulary; empty if there is no tokenizer.
   std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
-  /// Makes a drafter that this one has for itself, of the same registry, which sets it.
+  /// Makes an inner drafter for this drafter. Set by the registry, which makes it with the same factories.
   std::function<expected<std::unique_ptr<drafter>>(const drafter_parts& parts)> make_another = {};
 };
 

@@ -11,14 +11,15 @@ class ops;
 
 namespace paceline::speculation {
 
-/// Cells of committed tokens that a call copies out of the target's pool, over all tasks. A prompt longer
-/// than that is copied in several calls, so that it does not stop other requests.
+/// Largest number of cells of committed tokens that one call copies from the target's pool, over all tasks. A
+/// longer prompt is copied in several calls, so that it does not block other requests.
 inline constexpr std::size_t max_copied_cells = 4096;
 
-/// A drafter whose model is the first layers of the target need not compute what the target has: the cells of
-/// a committed token are the same bits in both pools, since a row's bits do not depend on its company. Copies
-/// those that the lanes' sessions lack, up to the newest token, whose row the drafter runs itself. A lane
-/// whose copies are not complete does not draft in this call; one without target cells is left as it is.
+/// For a drafter whose model consists of the target's first layers: the cells of a committed token have the
+/// same bits in both pools, because a row's bits do not depend on the other rows of its pass. So the drafter
+/// copies them instead of computing them. Copies the cells that the lanes' sessions lack, up to the newest
+/// token, whose row the drafter computes itself. A lane whose copies are not complete does not draft in this
+/// call. A lane without target cells is not changed.
 void take_target_cells(device::ops& ops, model::kv_storage& kv, std::span<draft_lane> lanes);
 
 } // namespace paceline::speculation

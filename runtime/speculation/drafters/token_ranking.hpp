@@ -16,7 +16,7 @@ class token_ranking {
   void add(token_id token, std::uint32_t weight, std::size_t max_tokens);
 
   bool empty() const noexcept { return entries_.empty(); }
-  /// The most frequent token; the lowest id among equals. Must not be empty.
+  /// The most frequent token; of equally frequent ones the lowest id. The ranking must not be empty.
   token_id best() const;
   /// Adds the counts of `other`.
   void add_all(const token_ranking& other, std::size_t max_tokens);

@@ -10,16 +10,17 @@
 
 namespace paceline::speculation {
 
-/// The trees of a drafter with trained look-ahead rows: at [s - 1] the one to draft where s levels are known.
+/// The trees of a drafter with trained look-ahead rows: trees[s - 1] is the tree to draft if s levels are
+/// known.
 using trained_trees = std::vector<std::vector<model::lookahead_node>>;
 
-/// Rows behind the node at `path` where no list says it: `num_rows`, less the sum of its ranks. The likelier
-/// a node, the more it gets.
+/// Number of look-ahead rows after the node at `path` if no file gives it: `num_rows` minus the sum of the
+/// ranks in `path`, so that likelier nodes get more rows.
 std::uint32_t rows_behind(std::span<const std::uint32_t> path, std::uint32_t num_rows) noexcept;
 
-/// The trees that `options` ask for: a chain; a template (`tree_paths`); the lists beside `inputs`; or, if
-/// there are none, the halving template (tree_shape.hpp) of `tree_top_k` children of the root. Error:
-/// invalid_argument if a drafter of the kind cannot draft such trees.
+/// The trees that `options` ask for: a chain; a template (`tree_paths`); the trees of `inputs`; or, if it has
+/// none, the halving template (tree_shape.hpp) of `tree_top_k` children of the root. Error: invalid_argument
+/// if a drafter of the kind cannot draft such trees.
 expected<trained_trees> trees_for(const config::drafter_options& options,
                                   const model::lookahead_inputs& inputs);
 

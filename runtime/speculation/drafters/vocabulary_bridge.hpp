@@ -17,20 +17,21 @@ namespace paceline::speculation {
 
 /// Translates between the vocabulary of a drafter and a different one of its target.
 ///
-/// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may propose tokens
-/// that both vocabularies have, that is, with the same bytes. Its scores are moved to the target's ids; all
-/// other tokens have none. The target's tokens are spelled one by one in the drafter's vocabulary.
-/// `retokenise` (universal assisted generation): text is exchanged; the drafter reads and writes its own
-/// tokens, and its text is tokenized for the target.
+/// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may propose only
+/// tokens that both vocabularies have, that is, tokens with the same bytes. Scores are moved from the
+/// drafter's ids to the target's ids; all other tokens get -infinity. The target's tokens are spelled one by
+/// one in the drafter's vocabulary. `retokenise` (universal assisted generation): text is exchanged; the
+/// drafter reads and writes its own tokens, and its text is tokenized for the target.
 ///
 /// Control tokens (such as the roles of a chat) with the same spelling in both vocabularies are translated to
-/// each other, and so are the tokens that end a generation. The drafter reads the target's other control
-/// tokens as text, except the one that begins a text, for which it has its own.
+/// each other, and so are the tokens that end a generation. The target's BOS is dropped; the drafter's own
+/// BOS begins its text if its vocabulary adds one. The drafter reads the target's other control tokens as
+/// text.
 class vocabulary_bridge {
  public:
   enum class method : std::uint8_t { intersection, retokenise };
 
-  /// Error if they have no text token in common (`intersection`).
+  /// Error if the vocabularies have no text token in common (`intersection`).
   static expected<std::shared_ptr<const vocabulary_bridge>>
   make(method how, std::shared_ptr<const tokenizer::tokenizer> own,
        std::shared_ptr<const tokenizer::tokenizer> target, std::uint32_t own_vocab_size,

@@ -17,8 +17,8 @@ struct tree_candidate {
   std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  /// Logarithm of the product of the weights on the path from the root, each as far as its level counts; at
-  /// most the parent's.
+  /// Sum over the path from the root of share * log(weight), where `add_children` gives the share of a level.
+  /// At most the confidence of the parent.
   double confidence = 0;
 };
 
@@ -26,8 +26,8 @@ struct tree_candidate {
 /// complete sets of siblings, so parents precede children, and siblings are adjacent, best first.
 class candidate_tree {
  public:
-  /// Adds the children of `parent`, best first; weights are limited to 1. `share`: by how much the logarithm
-  /// of their weights is multiplied. Returns the index of the first.
+  /// Adds the children of `parent`, best first; weights above 1 count as 1. `share`: factor of the logarithm
+  /// of their weights. Returns the index of the first child.
   std::int32_t add_children(std::int32_t parent, std::span<const sampling::ranked_token> children,
                             double share = 1);
   void clear() noexcept { nodes_.clear(); }
@@ -50,8 +50,8 @@ class candidate_tree {
   std::vector<tree_candidate> nodes_;
 };
 
-/// Indices of the `count` most confident of `nodes`, ascending; ties to the lower index. Confidence falls
-/// along a path, so the most confident nodes of a whole tree include their ancestors.
+/// Indices of the `count` most confident of `nodes`, ascending; ties to the lower index. Confidence never
+/// rises along a path, so the most confident nodes of a whole tree include their ancestors.
 std::vector<std::int32_t> most_confident(const candidate_tree& candidates,
                                          std::span<const std::int32_t> nodes, std::size_t count);
 

@@ -13,8 +13,8 @@ namespace paceline::speculation {
 /// Draft tokens of one request and round, as a tree rooted in the last committed token, which is not a node.
 /// A chain is a special case. Nodes are in topological order: parents precede children, and siblings are in
 /// order of preference. At most 64 nodes, so that a node's ancestors fit into one machine word. Siblings may
-/// have equal tokens, each with its own branch, from independent draws of one position: rule `rejection`
-/// tries each of them, and rule `coupled` follows all that are right.
+/// have equal tokens, each with its own branch, if a position was drawn several times independently. Rule
+/// `rejection` tries each of them, and rule `coupled` follows all that are right.
 ///
 /// Invariant (`valid()`): the arrays are equally long; parents[i] < i, or `root`; depths[i] = depth of the
 /// parent + 1, or 0 for children of the root; ancestors[i] has a bit for each node on the path from the root

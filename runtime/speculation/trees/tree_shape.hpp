@@ -17,21 +17,21 @@
 /// confident nodes of all levels are proposed (EAGLE-2, Li et al. 2024, section 4: expansion and re-ranking;
 /// confidence = product of the drafter's probabilities on the path).
 /// - optimal: the tree of `nodes` nodes with the largest expected accepted length by the drafter's
-/// probabilities (OPT-Tree, Wang et al. 2024, section 3). This length is the sum of the path probabilities of
-/// the nodes, so the most confident nodes of the whole tree are chosen. Only nodes that are among the most
-/// confident ones so far are expanded, because descendants of others cannot be.
-/// - dart: as dynamic, with other numbers of nodes to expand and of children, and levels that count less the
-/// deeper they lie (DART, arXiv:2601.19278, without its n-gram model, whose weight is 0 here; the published
-/// search also keeps tokens that end the text from being expanded): the confidence of a node is its parent's
-/// plus (d + 1)^-0.7 0.9^d ln(p + 1e-10), d from 0, where p is its share among the 25 likeliest tokens (all
-/// of them, if there are fewer). So p does not depend on how many nodes the tree has.
+///   probabilities (OPT-Tree, Wang et al. 2024, section 3). This length is the sum of the path probabilities
+///   of the nodes, so the most confident nodes of the whole tree are chosen. Only nodes that are among the
+///   `nodes` most confident ones so far are expanded, because descendants of other nodes cannot be chosen.
+/// - dart: like dynamic, but with other numbers of nodes to expand and of children, and with a smaller weight
+///   for deeper levels (DART, arXiv:2601.19278, without its n-gram model, whose weight is 0 here; the
+///   published search also keeps tokens that end the text from being expanded): the confidence of a node is
+///   its parent's plus (d + 1)^-0.7 0.9^d ln(p + 1e-10), d from 0, where p is its share among the 25
+///   likeliest tokens (all of them, if there are fewer). So p does not depend on how many nodes the tree has.
 /// - independent: `top_k` chains that share only the root. Under rules that compare probabilities each one is
 /// drawn independently, so that two may begin with the same token (SpecInfer, Miao et al. 2024, section 4.3:
 /// several draws of one position, tried in turn).
 namespace paceline::speculation {
 
-/// Nodes of a static tree: path i descends by the children of these ranks. Parents and siblings of lower rank
-/// precede a node, so every prefix is a tree, too.
+/// The nodes of a static tree. Each is given by the ranks on its path from the root. Parents and siblings of
+/// lower rank precede a node, so every prefix is a tree, too.
 using tree_template = std::vector<std::vector<std::uint32_t>>;
 
 struct tree_shape {
@@ -39,7 +39,7 @@ struct tree_shape {
   std::uint32_t top_k = 4;
   tree_template paths = {}; ///< static
 
-  /// Of trees dynamic and dart: nodes expanded in a level, and children of each.
+  /// For kinds dynamic and dart: number of nodes expanded in a level, and number of children of each.
   std::uint32_t num_expanded() const noexcept { return kind == config::tree_kind::dart ? 20 : top_k; }
   std::uint32_t num_children() const noexcept { return kind == config::tree_kind::dart ? 25 : top_k; }
 };
@@ -61,8 +61,8 @@ struct expansion {
 /// consist of ranks below 16, or is out of order, or exceeds 64 nodes.
 expected<tree_template> parse_template(std::span<const std::string> paths);
 
-/// A template with `top_k` children of the root, half as many for each of those, and so on down to chains;
-/// added level by level up to `max_nodes` nodes.
+/// A template in which the root has `top_k` children, each of these half as many, and so on down to one
+/// child. Nodes are added level by level up to `max_nodes`.
 tree_template halving_template(std::uint32_t top_k, std::uint32_t depth, std::uint32_t max_nodes);
 
 /// The candidates to expand once all levels above `depth` are known, ascending; at depth 0 the root. Empty if
@@ -74,8 +74,9 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
 void add_children(const tree_shape& shape, candidate_tree& candidates, std::int32_t parent,
                   std::span<const sampling::ranked_token> children);
 
-/// Turns the weights of ranked children, which are their probabilities, into what the shape goes by: of dart
-/// p + 1e-10, with p the share among the children; of others the probability.
+/// Converts the weights of ranked children from probabilities to the weights that the shape uses: for dart p
+/// + 1e-10, where p is the child's share of the sum over the children; for other kinds the probability
+/// itself.
 void weigh_among_siblings(const tree_shape& shape, std::span<sampling::ranked_token> children);
 
 /// The candidates that form the draft, ascending, each with its ancestors.

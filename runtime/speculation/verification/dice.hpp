@@ -12,8 +12,8 @@ namespace paceline::speculation {
 class dice {
  public:
   virtual ~dice() = default;
-  /// Whether to keep a draft token: true with `probability`. `position` and `place` (`draft_place`) are the
-  /// token's.
+  /// True, with probability `probability`, if a draft token is kept. `position` and `place` (`draft_place`)
+  /// are those of the token.
   virtual bool keeps(double probability, token_position position, std::uint32_t place) = 0;
   /// The token recovered at `position`, drawn from `rest`. May overwrite the row that `rest` was made from.
   virtual token_id recovers(remaining_target& rest, token_position position) = 0;

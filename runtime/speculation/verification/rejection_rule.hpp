@@ -26,8 +26,9 @@ constexpr Real residual_weight(Real target_prob, Real draft_prob) noexcept {
   return target_prob > draft_prob ? target_prob - draft_prob : Real{0};
 }
 
-/// A drafter's distribution at one node. The stored probabilities are rescaled to sum to 1 exactly, because
-/// the token was drawn in proportion to the stored values. A draft without distributions is one-hot.
+/// A drafter's distribution at one node. The stored probabilities are rescaled so that their sum is 1,
+/// because the token was drawn in proportion to them. In a draft without distributions, each distribution is
+/// one-hot.
 class draft_side {
  public:
   draft_side(const draft& proposal, std::int32_t node);
@@ -57,8 +58,8 @@ class remaining_target {
 
   /// Probability mass of max(0, probs - factor * draft_probs).
   double mass_beyond(const draft_side& from, double factor) const;
-  /// Replaces the distribution by norm(max(0, probs - factor * draft_probs)). False, without a change, if no
-  /// mass remains except rounding errors.
+  /// Replaces the distribution by norm(max(0, probs - factor * draft_probs)). False, without a change, if the
+  /// remaining mass is only rounding error.
   bool keep_beyond(const draft_side& from, double factor);
 
   /// Writes the distribution into the row, as scores up to a constant.
@@ -73,7 +74,7 @@ class remaining_target {
 
   std::span<float> scores_;
   std::vector<reduced> reduced_; ///< weights that differ from e^score
-  double total_;                 ///< of all weights
+  double total_;                 ///< sum of all weights
   double negligible_;            ///< a total below this is rounding error
 };
 

@@ -34,7 +34,7 @@ struct verification_context {
   const sampling::token_counts* counts = nullptr;
   token_position next_position;            ///< position of the first token to decide = base length
   std::uint32_t output_index = 0;          ///< output index of that token
-  constraint_cursor* constraint = nullptr; ///< what the output must match; null: anything
+  constraint_cursor* constraint = nullptr; ///< cursor of the request's constraint; null: no constraint
   std::span<const token_id> output = {};   ///< committed output tokens, for the constraint
 
   /// The context of the row below `path`; penalties and minimum length count the path's tokens.
@@ -68,8 +68,8 @@ struct rejection_terms {
 /// SpecInfer's multi-step speculative sampling). Siblings are tried in turn. A draft token is kept with
 /// probability min(1, target_prob / draft_prob). After a rejection the next sibling, and finally the
 /// recovered token, face norm(max(0, target_probs - draft_probs)). After full acceptance the bonus token is
-/// drawn from the target. Exact in distribution if every node was drawn from its `draft::probs`, and if
-/// whether it was drawn depended only on what came before. Temperature above 0.
+/// drawn from the target. Exact in distribution if every node was drawn from its `draft::probs` and the
+/// decision to draw it depended only on tokens drawn before. Temperature above 0.
 verdict verify_rejection(const draft& proposal, const verification_context& context, const target_row& rows,
                          dice& dice, rejection_terms terms = {});
 

@@ -16,8 +16,8 @@ struct template_tree;
 }
 
 /// A parsed chat template in Jinja2. Renders the same text as Python's jinja2 3.1 in the configuration given
-/// by `template_options`, and fails where it raises an exception. Copies share the parsed template. Rendering
-/// does not change it, so any number of threads may render at the same time.
+/// by `template_options`; where jinja2 raises an exception, rendering returns an error. Copies share the
+/// parsed template. Rendering does not change it, so any number of threads may render at the same time.
 class chat_template {
  public:
   /// Parses a template of at most 1 MiB. Errors name the template and the line.

@@ -19,14 +19,14 @@ struct chat_request {
   boost::json::object template_arguments; ///< `chat_template_kwargs`: enable_thinking and the like
 };
 
-/// Spellings of special tokens for templates; those that the vocabulary lacks are omitted.
+/// Spellings of special tokens for templates; nullopt if the vocabulary has no such token.
 struct special_spellings {
   std::optional<std::string> bos, eos, pad, unk;
 };
 
 /// The variables of transformers' `apply_chat_template`: messages, tools, documents (None if there are none),
-/// add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own arguments. Fails
-/// if one of the request's own would replace one of the others.
+/// add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own arguments. Error
+/// if one of the request's arguments has the name of another variable.
 expected<boost::json::object> request_variables(chat_request request, const special_spellings& spellings);
 
 } // namespace paceline::tokenizer

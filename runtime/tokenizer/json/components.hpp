@@ -14,7 +14,7 @@ namespace paceline::tokenizer {
 
 // Readers of the components of a Hugging Face tokenizer.json. The first error is recorded for the whole
 // document (`json_node::failed`): errc::unsupported for an unknown component, errc::invalid_file for a
-// malformed one. The results must then not be used.
+// malformed one. After an error the results must not be used.
 
 /// Reads the value of member "normalizer" and appends its steps to `out`. If `node` is absent, `out` is
 /// unchanged.
@@ -32,9 +32,9 @@ struct decoder_rules {
   bool strip_leading_space = false; ///< at the start of the text
   std::vector<std::pair<std::string, std::string>> replacements; ///< (from, to), applied in order
 
-  /// The bytes of a token spelt `spelling`, by the first rule that is set of spaces_between, byte_level and
-  /// byte_fallback (for "<0xHH>" only); otherwise by the replacements. A spelling that is not in the
-  /// byte-level alphabet stays as it is.
+  /// The bytes of a token spelt `spelling`. The first of these rules that is set applies: spaces_between,
+  /// byte_level, byte_fallback (for "<0xHH>" only). If none does, the replacements apply. A spelling that is
+  /// not in the byte-level alphabet stays as it is.
   std::string piece(std::string_view spelling) const;
 };
 
@@ -47,8 +47,8 @@ struct surroundings {
   std::vector<token_id> before, after;
 };
 
-/// Reads the value of member "post_processor" (of a template, the form for a single text). If `node` is
-/// absent, nothing is added. An id that is not below `num_tokens` is an error.
+/// Reads the value of member "post_processor". Of a template it reads the form for a single text. If `node`
+/// is absent, nothing is added. An id that is not below `num_tokens` is an error.
 surroundings read_post_processor(const json_node& node, std::uint32_t num_tokens);
 
 } // namespace paceline::tokenizer

@@ -22,10 +22,10 @@ struct model_vocabulary {
   std::optional<token_id> unknown;
 };
 
-/// Reads the tokens of a BPE or Unigram model; others are refused by name.
+/// Reads the tokens of a BPE or Unigram model; another model is an error that names it.
 model_vocabulary read_model_vocabulary(const json_node& model);
 
-/// The model over its own tokens, which need not include the added ones. nullopt after an error.
+/// Makes the model from its own tokens, which need not include the added tokens. nullopt after an error.
 std::optional<tokenizer_parts::model_variant> make_model(const json_node& model,
                                                          const model_vocabulary& vocabulary);
 

@@ -18,9 +18,9 @@ namespace paceline::tokenizer {
 
 /// Options of a BPE vocabulary.
 struct bpe_rules {
-  bool ignore_merges = false;  ///< a word that is an entry becomes that entry whatever the merges (Llama 3)
-  bool whole_newlines = false; ///< the same, only for words of newlines (Gemma 4)
-  bool byte_fallback = false;  ///< a character without entry becomes the "<0xHH>" entries of its bytes
+  bool ignore_merges = false;  ///< a word that is a token becomes this token, without merges (Llama 3)
+  bool whole_newlines = false; ///< the same, but only for words that consist of newlines (Gemma 4)
+  bool byte_fallback = false;  ///< a character that is no token becomes the "<0xHH>" tokens of its bytes
   bool fuse_unknown = false;   ///< a run of unknown characters is one `unknown`
   std::optional<token_id> unknown{}; ///< nullopt: unknown characters are dropped, as in llama.cpp
 };
@@ -31,8 +31,8 @@ class bpe_model {
  public:
   using workspace = merge_list;
 
-  /// `tokens` are the vocabulary's; `merges` are in rank order. Merges that involve a spelling without a
-  /// token are kept; such a result is finally spelled by smaller tokens.
+  /// `tokens` are those of the vocabulary; `merges` are in rank order. A merge may involve a spelling that is
+  /// no token; if such a spelling is left at the end, it is written as smaller tokens.
   bpe_model(std::shared_ptr<const token_table> tokens,
             const std::vector<std::pair<std::string, std::string>>& merges, bpe_rules rules);
 

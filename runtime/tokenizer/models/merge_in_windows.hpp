@@ -10,24 +10,26 @@
 
 namespace paceline::tokenizer {
 
-/// Merges `word` with the memory of a window, whatever its length.
+/// Merges a word of any length with the memory that one window needs. The result is that of merging the whole
+/// word.
 ///
-/// Nodes are what merging a whole text leaves iff each two neighbours are what merging these two alone
-/// leaves: up to the first merge across a boundary between nodes, what happens on both sides of it is what
-/// happens when the two stand alone. So the beginning of a text is merged, its last part is dropped, because
-/// what follows may change it, and the next window begins with the last node that is left. If that node comes
-/// out of it again, all neighbours are right. Else the windows were too short: `restart()` is called, and the
-/// word is merged anew with windows of twice the length, at last as a whole.
+/// A node is a symbol that is left after merging. A sequence of nodes is the result for a text if and only if
+/// each pair of neighbours is the result for the text of this pair: until the first merge across the boundary
+/// of a pair, the merges on its two sides are those that happen when the pair stands alone. So the first
+/// window of the text is merged, and its last part is dropped, because later text may change it. The next
+/// window begins with the last remaining node. If the first node of this window's result is that node again,
+/// the pairs of neighbours are right. Otherwise the windows were too short: `restart()` is called, and the
+/// word is merged again with windows of twice the length, in the end as a whole.
 ///
-/// `append(begin, end)` gives `work` the characters of these bytes; `find`: see `merge_list::merge_all`;
-/// `visit(node)` is called in order, until it says false: then later windows, which might have led to a
-/// restart, are not looked at.
+/// `append(begin, end)` appends the characters of these bytes of the word to `work`. `find`: see
+/// `merge_list::merge_all`. `visit(node)` is called for the nodes in order. If it returns false, merging
+/// ends, and later windows, which could have led to a restart, are not computed.
 template <class Append, class Find, class Visit, class Restart>
 void merge_in_windows(std::string_view word, merge_list& work, Append append, Find find, Visit visit,
                       Restart restart) {
   auto window = work.window_bytes();
   std::size_t begin = 0;
-  std::optional<merge_list::node> known; // what the window has to begin with
+  std::optional<merge_list::node> known; // the node with which the window's result must begin
   for (;;) {
     auto end = begin + std::min(window, word.size() - begin);
     while (end < word.size() && is_utf8_continuation(word[end])) --end;

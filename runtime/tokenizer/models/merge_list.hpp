@@ -8,14 +8,14 @@
 namespace paceline::tokenizer {
 
 /// A word during merging: a linked list of symbols, and a heap of the possible merges between neighbours. O(n
-/// log n) in the number of symbols. The scratch memory, 36 bytes a symbol, belongs to one thread and is
-/// reused for each word.
+/// log n) in the number of symbols. The scratch memory, 36 bytes for each symbol, belongs to one thread and
+/// is reused for each word.
 class merge_list {
  public:
   static constexpr std::uint32_t no_node = 0xffffffff;
   static constexpr std::size_t default_window_bytes = 64U << 10U;
 
-  /// What is longer is merged in windows of so many bytes (`merge_in_windows`).
+  /// Longer words are merged in windows of `window_bytes` bytes (`merge_in_windows`).
   explicit merge_list(std::size_t window_bytes = default_window_bytes) : window_bytes_(window_bytes) {}
 
   struct node {
@@ -76,7 +76,7 @@ class merge_list {
   }
 
   std::size_t window_bytes() const noexcept { return window_bytes_; }
-  /// The memory that is kept from word to word.
+  /// Bytes of memory that are kept from word to word.
   std::size_t num_bytes() const noexcept {
     return nodes_.capacity() * sizeof(node) + heap_.capacity() * sizeof(candidate);
   }

@@ -22,7 +22,7 @@ class merge_table {
   /// Keeps the first of several entries with the same sides.
   void insert(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t result) noexcept;
 
-  /// Null if the two do not merge. Negative symbols never do.
+  /// The merge of two neighbours; null if there is none. Negative symbols never merge.
   const merge* find(std::int32_t left, std::int32_t right) const noexcept {
     if (left < 0 || right < 0) return nullptr;
     const std::uint64_t sides = pack(left, right);

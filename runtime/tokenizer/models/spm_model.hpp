@@ -13,16 +13,16 @@
 
 namespace paceline::tokenizer {
 
-/// SentencePiece's BPE: of all adjacent pairs whose concatenation is an entry, the one with the highest score
-/// is merged first. Characters that are adjacent in no entry are never merged; so the text is encoded in
-/// separate stretches between such places, with the same result. Characters without an entry become the
-/// "<0xHH>" entries of their bytes. Const and thread-safe.
+/// SentencePiece's BPE: of all adjacent pairs whose concatenation is a token, the pair whose token has the
+/// highest score is merged first. Two characters that are adjacent in no token are never merged, so the text
+/// is divided at such places into stretches that are encoded separately, with the same result. Characters
+/// that are no token become the "<0xHH>" tokens of their bytes. Const and thread-safe.
 class spm_model {
  public:
   using workspace = merge_list;
 
-  /// `scores` has one finite value for each token, or is empty (all equal). `unknown` replaces what cannot be
-  /// spelled even by bytes.
+  /// `scores` has one finite value for each token, or is empty (all equal). `unknown` replaces characters
+  /// that cannot be written even by byte tokens.
   spm_model(std::shared_ptr<const token_table> tokens, const std::vector<float>& scores,
             std::optional<token_id> unknown);
 

@@ -27,7 +27,7 @@ class unigram_model {
   };
 
   /// `scores` has one finite value for each token. With `byte_fallback`, unknown characters become "<0xHH>"
-  /// entries if all their bytes have one; a run of unknown characters is one `unknown`.
+  /// tokens if all their bytes have one. Otherwise a run of unknown characters becomes one `unknown`.
   unigram_model(std::shared_ptr<const token_table> tokens, std::vector<double> scores, token_id unknown,
                 bool byte_fallback);
 

@@ -7,13 +7,13 @@
 
 namespace paceline::tokenizer {
 
-/// What GGUF's tokenizer.ggml.pre says about a BPE vocabulary: the name implies patterns and settings that
-/// the file does not contain.
+/// The patterns and settings that GGUF's tokenizer.ggml.pre, the name of a pre-tokenizer, implies for a BPE
+/// vocabulary. The file itself does not contain them.
 struct bpe_family {
   std::span<const std::string_view>
       patterns;               ///< splits, applied one after the other to the pieces of the previous one
   bool ignore_merges = false; ///< a word that is a token is that token
-  bool add_bos = false;       ///< if the file does not say
+  bool add_bos = false;       ///< default if the file does not say
   bool spm_spelling =
       false; ///< plain text with U+2581 for spaces and byte fallback instead of byte-level spelling
   bool group_digits = false; ///< first divides runs of digits into groups of three from the right

@@ -17,7 +17,7 @@ struct prefix_step {
   bool first_only = false; ///< only before the piece at the start of the input
 };
 
-/// Replaces `from` by `to` everywhere (" " by U+2581).
+/// Replaces `from` by `to` everywhere; for example " " by U+2581.
 struct substitute_step {
   std::string from, to;
 };

@@ -19,11 +19,11 @@ struct digit_groups {
   bool needs_word_boundary = false;
 };
 
-/// Spaces at the end of a line: "\s+$", which takes quadratic time on spaces that are followed by something
-/// else.
+/// Spaces at the end of a line. The pattern "\s+$" takes quadratic time on runs of spaces that are followed
+/// by other characters.
 struct line_end_spaces {};
 
-/// What a split does with matching parts, in the terms of tokenizer.json.
+/// What a split does with matching parts. The names are those of tokenizer.json.
 enum class split_behavior : std::uint8_t {
   removed,
   isolated,
@@ -45,7 +45,7 @@ class splitter {
                                          split_behavior behavior = split_behavior::isolated,
                                          bool invert = false);
 
-  /// Divides every piece separately: a match does not see beyond its piece.
+  /// Divides every piece separately: a pattern cannot see text outside the piece.
   expected<void> apply(text_pieces& pieces, regex::scratch& work) const;
 
  private:

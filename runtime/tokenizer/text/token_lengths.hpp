@@ -8,8 +8,8 @@
 
 namespace paceline::tokenizer {
 
-/// The lengths of the vocabulary's tokens that contain certain bytes. They give a lower bound of the number
-/// of tokens in a text without tokenizing it. Const and thread-safe.
+/// For each byte, and each pair of adjacent bytes, the length of the longest token that contains it. These
+/// give a lower bound of the number of tokens in a text without tokenizing the text. Const and thread-safe.
 class token_lengths {
  public:
   token_lengths() = default;
@@ -27,8 +27,8 @@ class token_lengths {
   std::vector<float> of_pair_; ///< by 256 * first + second
 };
 
-/// Which characters are adjacent inside tokens. No merge crosses a place between two characters that never
-/// are. Const and thread-safe.
+/// The pairs of characters that are adjacent in some token. No merge joins two characters that are adjacent
+/// in no token. Const and thread-safe.
 class token_neighbours {
  public:
   token_neighbours() = default;

@@ -11,7 +11,7 @@ struct block_object final : object {
   std::string render() const { return renderer->run_named_block(*block, nullptr); }
 };
 
-/// The variable `self`.
+/// The variable `self`, whose attributes are the template's blocks.
 struct template_object final : object {
   interpreter* renderer = nullptr;
   std::string describe(runtime&) override { return "<TemplateReference None>"; }

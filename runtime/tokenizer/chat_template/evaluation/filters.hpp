@@ -13,8 +13,8 @@ struct filter_entry {
   native_method call = nullptr;
 };
 
-/// Null if Jinja2 has no such filter. Templates cannot add filters. Those of Jinja2 that are not implemented
-/// (pprint, random, striptags, urlize, wordwrap) are found and fail when they are called.
+/// Null if Jinja2 has no such filter. Templates cannot add filters. Filters of Jinja2 that are not
+/// implemented (pprint, random, striptags, urlize, wordwrap) are found, but calling them fails.
 const filter_entry* find_filter(std::string_view name);
 
 std::span<const filter_entry> text_filters();

@@ -7,8 +7,9 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The functions that every template can call, by the name of their variable: range, dict, namespace, cycler,
-/// joiner, and with `chat_functions` raise_exception and strftime_now. They give no access to the host.
+/// Returns the function that every template can call by `name`: range, dict, namespace, cycler, joiner, and
+/// with `chat_functions` raise_exception and strftime_now. nullopt for other names. These functions give no
+/// access to files, the network or the process.
 std::optional<value> find_global(runtime& rt, std::string_view name);
 
 } // namespace paceline::tokenizer::jinja

@@ -10,8 +10,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The variable slots of a running function of the template; a macro keeps those of the function in which it
-/// was defined.
+/// The variable slots of a running function of the template (`function_frame`). A macro keeps the activation
+/// of the function in which it was defined.
 struct activation final : object {
   std::vector<value> slots;
   activation* outer = nullptr;
@@ -24,15 +24,15 @@ struct macro_object final : object {
   std::optional<value> attribute(runtime& rt, std::string_view name) override;
 };
 
-/// Renders a parsed template once. Recursion is limited, by the parser for the tree, by `max_call_depth` for
-/// calls, and by `max_levels` for both together, so the stack cannot overflow.
+/// Renders a parsed template once. The stack cannot overflow: the parser limits the depth of the tree,
+/// `max_call_depth` limits calls, and `max_levels` limits the sum of both.
 class interpreter {
  public:
   /// `variables` and `tree` must outlive the interpreter.
   interpreter(const template_tree& tree, runtime& rt, const dict_object& variables)
       : tree_(tree), rt_(rt), variables_(variables) {}
 
-  /// Throws `failure`; `line()` is then the line of the failure.
+  /// Returns the rendered text. Throws `failure`; `line()` is then the line where it failed.
   std::string run();
   int line() const { return line_; }
 

@@ -20,17 +20,18 @@ struct item_source {
 
 /// The variable `loop`.
 struct loop_object final : object {
-  item_source* source = nullptr;            ///< null once the loop has ended
-  std::optional<wide_int> length;           ///< known from the start, or counted at the first use
-  const for_statement* recursive = nullptr; ///< what loop(...) renders again
-  activation* closure = nullptr;            ///< where the recursive loop was defined
+  item_source* source = nullptr;  ///< null once the loop has ended
+  std::optional<wide_int> length; ///< known from the start, or counted at the first use
+  /// the statement that loop(...) renders again; null unless the loop is recursive
+  const for_statement* recursive = nullptr;
+  activation* closure = nullptr; ///< activation in which the recursive loop was defined
   wide_int depth0 = 0, index0 = -1;
   value before, current;
   std::vector<value> ahead; ///< items that were read ahead from the source, last one first
   std::vector<value> last_changed;
   bool changed_once = false;
 
-  /// The next item into `current`; false at the end.
+  /// Moves the next item into `current`; false at the end.
   bool advance(runtime& rt);
   /// The item after this one, or null at the end.
   const value* peek(runtime& rt);

@@ -7,13 +7,13 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// `obj.name` in a template: a method or attribute, else an item of that key, else undefined.
+/// `obj.name` in a template: a method or attribute; else the item with this key; else undefined.
 value get_attribute(runtime& rt, const value& object, std::string_view name);
-/// `obj[key]` in a template: an item, else a method or attribute, else undefined.
+/// `obj[key]` in a template: an item; else a method or attribute; else undefined.
 value get_item(runtime& rt, const value& object, const value& key);
 /// `obj[start:stop:step]`; None for omitted parts.
 value get_slice(runtime& rt, const value& object, const value& start, const value& stop, const value& step);
-/// The method or attribute only, without looking for items; nullopt if there is none.
+/// A method or attribute, never an item; nullopt if there is none.
 std::optional<value> own_attribute(runtime& rt, const value& object, std::string_view name);
 
 } // namespace paceline::tokenizer::jinja

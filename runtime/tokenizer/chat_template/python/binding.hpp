@@ -31,8 +31,8 @@ class bound_arguments {
   std::array<value, max_parameters> values_;
 };
 
-/// Fails as Python does on too many, too few, unknown or repeated arguments. A parameter named "" can be
-/// given by position only.
+/// Matches arguments to parameters. Fails like Python on too many, too few, unknown or repeated arguments. A
+/// parameter named "" can be given by position only.
 bound_arguments bind(std::string_view function, const call_arguments& arguments,
                      std::initializer_list<std::string_view> parameters, std::size_t num_required = 0);
 

@@ -5,7 +5,7 @@
 namespace paceline::tokenizer::jinja {
 
 /// Characters whose upper case is more than one character (Unicode's SpecialCasing.txt, unconditional rows),
-/// in ascending order. U+1F80 to U+1FAF are not listed, because a rule gives theirs.
+/// in ascending order. U+1F80 to U+1FAF are not listed, because the code computes their upper case by a rule.
 struct case_expansion {
   char32_t character;
   const char32_t* upper;

@@ -9,14 +9,14 @@ namespace paceline::tokenizer::jinja {
 
 /// 0 to 35 for digits and letters, 99 for everything else.
 int digit_value(char c) noexcept;
-/// int(text, base): surrounding blanks, a sign, underscores between digits, a prefix that matches the base.
-/// nullopt where Python raises ValueError, and for numbers beyond 128 bits.
+/// Int(text, base). Allows surrounding blanks, a sign, underscores between digits, and a prefix that matches
+/// the base. nullopt if Python raises ValueError, and for numbers beyond 128 bits.
 std::optional<wide_int> integer_of_text(std::string_view text, wide_int base);
 /// float(text).
 std::optional<double> real_of_text(std::string_view text);
-/// int(number): toward zero; nullopt if it is not finite or too large.
+/// Int(number): rounds toward zero; nullopt if the number is not finite or too large.
 std::optional<value> truncated(double number);
-/// round(number, precision): half to even, on the exact binary value.
+/// Round(number, precision): rounds the exact binary value, halves to even.
 double rounded(double number, wide_int precision);
 wide_int rounded(wide_int number, wide_int precision);
 

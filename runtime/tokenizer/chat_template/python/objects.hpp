@@ -20,7 +20,7 @@ struct object {
   object(const object&) = delete;
   object& operator=(const object&) = delete;
   virtual ~object() = default;
-  /// str() and repr() of the types that print as a description.
+  /// The result of str() and repr(), for types whose values print as a description.
   virtual std::string describe(runtime&) { return "<object>"; }
   /// An attribute, for types that have attributes.
   virtual std::optional<value> attribute(runtime&, std::string_view) { return std::nullopt; }
@@ -29,7 +29,8 @@ struct object {
 /// A list or a tuple.
 struct list_object final : object {
   std::vector<value> items;
-  bool is_group = false; ///< a tuple from the filter groupby: its parts are also `.grouper` and `.list`
+  /// A tuple from filter groupby, whose two items are also its attributes `grouper` and `list`.
+  bool is_group = false;
 };
 
 /// A dict: entries in order of insertion. A key is found by a linear scan in small dicts and by hash in large
@@ -39,7 +40,7 @@ struct dict_object final : object {
 
   const std::vector<entry>& entries() const noexcept { return entries_; }
   std::size_t size() const noexcept { return entries_.size(); }
-  /// Keys must be hashable, as in Python; others fail.
+  /// Fails for keys that are not hashable in Python.
   const value* find(runtime& rt, const value& key) const;
   const value* find(runtime& rt, std::string_view key) const { return find(rt, value::of_text(key)); }
   void set(runtime& rt, const value& key, const value& item);
@@ -68,8 +69,8 @@ struct range_object final : object {
   }
 };
 
-/// A generator whose items were computed when it was created. An error found then is raised when the consumer
-/// reaches it, as with Python's lazy generators.
+/// A generator whose items were computed when it was created. An error that occurred in this computation is
+/// raised when the consumer reaches that item, as with Python's lazy generators.
 struct iterator_object final : object {
   std::string_view type_name = "generator";
   std::vector<value> items;

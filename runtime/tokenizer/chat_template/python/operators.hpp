@@ -33,7 +33,7 @@ value plus(const value& v);
 
 /// Fails for values that are not hashable in Python.
 std::size_t hash_of(runtime& rt, const value& v);
-/// len(v), or nullopt for a type that has none.
+/// Len(v); nullopt if the type has no length.
 std::optional<wide_int> length_of(runtime& rt, const value& v);
 
 /// Fails with Python's message when `v` is undefined.
@@ -42,9 +42,9 @@ std::string undefined_message(runtime& rt, const value& v);
 
 /// The number as a double; `v.is_number()` must hold.
 double as_real(const value& v) noexcept;
-/// An index, count or width: an int or bool, else a failure that names `what`.
+/// The value of an index, count or width, which must be an int or bool; else a failure that names `what`.
 wide_int require_integer(runtime& rt, const value& v, std::string_view what);
-/// The text of a string, else a failure that names `what`.
+/// The text of `v`, which must be a string; else a failure that names `what`.
 std::string_view require_text(runtime& rt, const value& v, std::string_view what);
 
 } // namespace paceline::tokenizer::jinja

@@ -9,9 +9,10 @@ namespace paceline::tokenizer::jinja {
 std::string integer_text(wide_int number);
 /// repr(float): the shortest digits that read back as the same number.
 std::string real_text(double number);
-/// Exactly `precision` digits after the decimal point.
+/// `number` with exactly `precision` digits after the decimal point.
 std::string fixed_text(double number, int precision);
-/// `precision` digits after the first one, then an exponent of at least two digits.
+/// `number` in scientific notation: `precision` digits after the decimal point and an exponent of at least
+/// two digits.
 std::string scientific_text(double number, int precision);
 
 /// Append Python's str(v) or repr(v) to `out`; fail if the memory budget is exceeded.

@@ -20,7 +20,7 @@ class runtime {
   int nesting_ = 0;
 };
 
-/// Counts the nesting depth of an operation; templates can nest values arbitrarily deep.
+/// Limits the recursion of operations on nested values, because templates can nest values arbitrarily deep.
 class nesting_guard {
  public:
   explicit nesting_guard(runtime& rt) : rt_(rt) {

@@ -22,7 +22,7 @@ std::size_t num_characters(std::string_view text) noexcept;
 /// Byte position of character `index`, or the size of `text` if it has fewer characters.
 std::size_t byte_offset(std::string_view text, std::size_t index) noexcept;
 
-/// Calls `visit(character, byte position)` for each.
+/// Calls `visit(character, byte position)` for each character.
 template <class Visit>
 void for_each_character(std::string_view text, Visit visit) {
   for (std::size_t at = 0; at < text.size();) {
@@ -47,7 +47,7 @@ bool is_printable(char32_t c) noexcept;
 bool is_identifier_start(char32_t c) noexcept;
 bool is_identifier_part(char32_t c) noexcept;
 
-/// Full case mappings: one character may become several.
+/// Unicode's full case mappings: one character may become several.
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string to_casefold(std::string_view text);

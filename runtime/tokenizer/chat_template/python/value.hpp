@@ -6,8 +6,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Integers have 128 bits: enough for all of JSON's 64-bit numbers, signed or not, and their sums and
-/// products. Python's integers are unlimited; here an overflow is reported.
+/// Integers have 128 bits, which is enough for JSON's 64-bit numbers, signed or unsigned, and for their sums
+/// and products. Python's integers are unlimited; here an overflow is an error.
 __extension__ using wide_int = __int128;
 
 enum class value_type : std::uint8_t {
@@ -44,7 +44,7 @@ struct dict_object;
 
 /// A Python value: 32 bytes, cheap to copy. Text and objects are views into the rendering's heap, the
 /// template or the caller's variables, all of which live until the rendering ends. So values own nothing, and
-/// cycles cannot leak.
+/// cyclic references cannot leak memory.
 class value {
  public:
   value() noexcept : integer_(0) {}

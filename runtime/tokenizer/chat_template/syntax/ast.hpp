@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-/// A parsed template. The parser builds the tree, `resolve_names` determines the variable of each name, and
-/// the interpreter walks it without changing it, so one tree can be rendered many times at once.
+/// A parsed template. The parser builds the tree, and `resolve_names` determines the variable of each name.
+/// The interpreter does not change the tree, so several threads can render it at the same time.
 namespace paceline::tokenizer::jinja {
 
 struct expression;
@@ -102,7 +102,7 @@ struct dict_expression {
 
 struct expression {
   int line = 0;
-  int height = 1; ///< levels of expressions from this one down
+  int height = 1; ///< levels of nested expressions, this one included
   std::variant<constant, name_expression, attribute_expression, item_expression, slice_expression,
                call_expression, filter_expression, test_expression, unary_expression, binary_chain,
                concatenation, comparison_chain, logical_chain, conditional_expression, sequence_expression,
@@ -123,13 +123,13 @@ struct load {
   std::string name;
   variable source;
 };
-/// Changes to the slots of the running function on entering a scope.
+/// How the slots of the running function change when a scope is entered.
 struct scope_entry {
   std::vector<load> loads;
   std::vector<int> owned_slots; ///< cleared when the scope is left
 };
-/// A unit with slots of its own: the template, a macro, a call block, a recursive loop, the condition of a
-/// loop, a block.
+/// A function: a part of the template with slots of its own. Functions are the template itself, macros, call
+/// blocks, recursive loops, conditions of loops, and blocks.
 struct function_frame {
   int num_slots = 0;
 };
@@ -144,7 +144,7 @@ struct target {
   variable where;
   std::string attribute;
   std::vector<target> parts;
-  bool exported = false; ///< set at the top level, and so visible in blocks
+  bool exported = false; ///< the variable is set at the top level, so blocks can see it
 };
 
 struct output_part {
@@ -221,7 +221,7 @@ struct block_statement {
   function_frame frame;
   scope_entry scope;
   int self_slot = -1;
-  std::vector<std::pair<std::string, variable>> visible; ///< for a scoped block: the names it can see
+  std::vector<std::pair<std::string, variable>> visible; ///< for a scoped block: the names that it can see
 };
 struct break_statement {};
 struct continue_statement {};

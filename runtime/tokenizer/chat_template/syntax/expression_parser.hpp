@@ -10,11 +10,12 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// A recursive descent parser for the expressions of a template. Nesting is limited, so no template can
-/// overflow the stack, here or when the tree is walked later.
+/// A recursive descent parser for the expressions of a template. Nesting is limited, so that no template can
+/// overflow the stack in the parser or in later walks over the tree.
 class expression_parser {
  public:
-  /// Levels of brackets and blocks in the source, and of nodes in an expression.
+  /// Largest number of nested brackets and blocks in the source (`max_depth`), and of nested nodes in an
+  /// expression (`max_height`).
   static constexpr int max_depth = 100;
   static constexpr int max_height = 200;
 
@@ -34,11 +35,12 @@ class expression_parser {
 
   enum class conditionals : bool { not_allowed, allowed };
   expression_ptr parse_expression(conditionals allowed = conditionals::allowed);
-  /// One expression, or a tuple if commas follow. `end_word` is a name that ends a tuple.
+  /// Parses one expression, or a tuple if commas follow. `end_word` is a name that ends a tuple.
   expression_ptr parse_tuple(conditionals allowed = conditionals::allowed, std::string_view end_word = {},
                              bool in_parentheses = false);
   expression_ptr parse_primary();
-  /// Filters after a "|"; with `start_inline` the first one has no "|". Null if there are none.
+  /// Parses filters after a "|"; with `start_inline` the first one has no "|". Null if there are no filters
+  /// and no operand.
   expression_ptr parse_filters(expression_ptr operand, bool start_inline = false);
 
   /// Counts one level during its lifetime.

@@ -10,11 +10,11 @@
 /// Numbers and strings in a template, spelled as in Python, with "_" between digits.
 namespace paceline::tokenizer::jinja {
 
-/// End of the number that starts at `at`, or `at` if it is not a float (integer).
+/// End of the float, or of the integer, that starts at `at`; `at` if there is none.
 std::size_t end_of_real(std::string_view text, std::size_t at);
 std::size_t end_of_integer(std::string_view text, std::size_t at);
 double parse_real(std::string_view spelling);
-/// nullopt if it is out of range.
+/// nullopt if the number exceeds 128 bits.
 std::optional<wide_int> parse_integer(std::string_view spelling);
 /// The text between quotes with its escapes resolved.
 expected<std::string> unescaped(std::string_view spelling);

@@ -10,7 +10,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Makes a node with its height; fails if the height exceeds what tree walks may recurse.
+/// Makes a node and computes its height. Fails if the height exceeds the limit for recursive walks over the
+/// tree.
 template <class Node>
 expression_ptr make(int line, Node node) {
   auto made = std::make_unique<expression>();

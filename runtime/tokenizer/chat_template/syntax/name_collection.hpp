@@ -8,12 +8,12 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Enters into `names` what `body` reads and writes in its own scope; inner scopes are skipped.
+/// Enters into `names` the names that `body` reads and writes in its own scope; inner scopes are skipped.
 void collect(const block& body, scope_names& names);
 void collect(const expression& e, scope_names& names);
 void collect_parameters(const target& where, scope_names& names);
 
-/// Which of `wanted` are read in `body`, inner scopes included, before they are declared there.
+/// The names of `wanted` that `body`, inner scopes included, reads before they are declared there.
 std::set<std::string> undeclared_names(const block& body, std::initializer_list<const char*> wanted);
 
 /// Line of an assignment to the name `loop` in a for-statement or inside it; nullopt if there is none.

@@ -26,7 +26,7 @@ struct binding {
   int slot = -1;
 };
 
-/// The names one scope reads and writes.
+/// The names that one scope reads and writes.
 class scope_names {
  public:
   scope_names(const scope_names* parent, function_scope& function)
@@ -41,13 +41,13 @@ class scope_names {
   /// After an `if`: merges the effects of its branches, each of which started with a copy of this object.
   void merge_branches(std::initializer_list<const scope_names*> branches);
 
-  /// The changes on entering the scope.
+  /// The changes of slots when the scope is entered.
   scope_entry entry() const;
   /// The variable of a name for code that runs in `from`.
   static variable seen_from(const function_scope& from, const binding& bound) {
     return {from.depth - bound.function->depth, bound.slot};
   }
-  /// Every name stored in this scope or an enclosing one, as seen from here.
+  /// Every name stored in this scope or an enclosing one, with its variable for code in this scope.
   std::vector<std::pair<std::string, variable>> stored_names() const;
 
  private:

@@ -20,7 +20,7 @@ void for_each_argument(Arguments& arguments, Visit visit) {
   if (arguments.rest_named) visit(*arguments.rest_named);
 }
 
-/// Calls `visit(expression&)` for each direct part of `e`, which may be const.
+/// Calls `visit(expression&)` for each direct subexpression of `e`. `e` may be const.
 template <class Expression, class Visit>
 void for_each_child(Expression& e, Visit visit) {
   const auto maybe = [&](auto& part) {
