@@ -27,11 +27,12 @@ struct supervisor_parts {
   std::chrono::nanoseconds restart_window{std::chrono::seconds(10)};
 };
 
-/// Starts every actor of an engine, restarts it on the same state when it dies, and tells its peers. After
-/// more than `max_restarts` deaths within the window an actor stays dead, and the directory's faults name it.
-/// A model without its scheduler or verifier is out of service; without the KV pool or fan_out all models
-/// are. Their requests end and new ones are refused. A model without a draft worker decodes without that
-/// drafter. actors/supervisor_state.hpp has the steps.
+/// Starts every actor of an engine. When an actor dies, the supervisor starts a new one on the same state and
+/// sends the new address to the actors that need it. After more than `max_restarts` deaths within the window
+/// an actor is not restarted, and `directory::faults` records it as lost. If a model's scheduler or verifier
+/// is lost, that model is out of service; if the KV pool or fan_out is lost, all models are. Requests of a
+/// model out of service end, and new ones are refused. If a draft worker is lost, its model decodes without
+/// that drafter. actors/supervisor_state.hpp has the steps.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
