@@ -7,7 +7,8 @@ namespace paceline::protocol {
 // The message structs are defined in protocol/messages.hpp, which includes this header.
 struct event_batch;
 
-/// Takes the events of a round off the critical path and hands each one to its session.
+/// Hands each event of a round to the session of its request, so that the verifier and the scheduler do not
+/// have to.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
