@@ -21,7 +21,7 @@ enum class overlap_mode : std::uint8_t {
   automatic, ///< the mode that is fastest by measured times
 };
 
-/// Shape of the drafts of a drafter with a model.
+/// Shape of the drafts of a drafter with a model or a head. config/README.md describes the shapes.
 enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent, dart, by_kind };
 
 /// How a drafter with a model picks tokens for a request that samples: like the request, or always the
@@ -44,7 +44,9 @@ enum class head_format : std::uint8_t { stored, q8_0, q4_0 };
 struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
   std::string kind = "none"; ///< a key of the drafter registry
-  std::string path;          ///< kinds model, cascade: GGUF file or Hugging Face directory; heads: directory
+  /// kinds model, cascade: GGUF file or Hugging Face directory; heads: directory or (eagle3, dflash, dspark)
+  /// GGUF file
+  std::string path;
   std::uint32_t draft_length = 0; ///< tokens per round if the request names no number; 0: by kind
   paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
   float entropy_smoothing = 0.5F; ///< rule entropy: weight of earlier rounds, below 1
@@ -71,7 +73,7 @@ struct drafter_options {
   float confidence_threshold = 0;
   std::string inner = "ngram";  ///< kind cascade: kind of the drafter that drafts for the cascade's own model
   std::uint32_t ngram_min = 2;  ///< kinds ngram, nasd: shortest suffix looked up
-  std::uint32_t ngram_max = 4;  ///< kinds ngram, nasd: longest
+  std::uint32_t ngram_max = 4;  ///< kinds ngram, nasd: longest suffix looked up
   std::uint32_t candidates = 1; ///< kind ngram: number of continuations proposed together, as a tree
   std::uint32_t suffix_max = 32; ///< kind suffix: longest run of last tokens looked up
   float min_probability = 0.1F; ///< kind suffix: least share of earlier occurrences for a path to be proposed
@@ -87,7 +89,7 @@ struct drafter_options {
   std::uint32_t lookahead_window = 5;  ///< kind lookahead: columns guessed in parallel
   std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
   std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified in a round
-  /// CPU partition on which it runs; if there is no such partition, the target's
+  /// CPU partition on which it runs; if there is no such partition, the target's.
   std::uint32_t partition = 0;
   std::string device = "auto"; ///< kinds model, cascade: auto (the target's), cpu, cuda:N
 };

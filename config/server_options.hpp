@@ -24,7 +24,7 @@ struct server_options {
   /// Origins of web pages that may send requests, in addition to loopback.
   std::vector<std::string> allowed_origins;
   /// Values of the Host header that are served in addition to loopback names. Empty: a server bound beyond
-  /// loopback serves any value.
+  /// loopback serves any value if it has keys, and otherwise IP addresses and `host`.
   std::vector<std::string> allowed_hosts;
   std::uint32_t max_connections = 1024;
   std::uint32_t max_lanes = 16; ///< responses in flight on one WebSocket

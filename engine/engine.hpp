@@ -61,11 +61,14 @@ struct load_progress {
 /// handlers.
 class engine {
  public:
-  /// Loads every configured model and starts the actors in an actor system of its own.
+  /// Loads every configured model and starts the actors in an actor system of its own. `progress` is called
+  /// on the threads that load. Error: that of the first model or drafter that cannot be loaded, or
+  /// errc::resource_exhausted if memory does not suffice for weights or KV cells.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
 
-  /// The same inside `system`, which must outlive the engine and whose configuration went through `prepare`.
+  /// The same inside `system`. The system must outlive the engine, and its configuration must have been
+  /// passed to `prepare`.
   static expected<std::unique_ptr<engine>> start(caf::actor_system& system,
                                                  const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});

@@ -11,8 +11,8 @@ namespace paceline::wire {
 class json_writer;
 
 /// A refusal as the client sees it: an HTTP status and OpenAI's error object. `param` names the invalid field
-/// in the client's own spelling ("messages[2].content"); if empty it is written as null. Messages never
-/// contain addresses, paths or internal names.
+/// in the client's own spelling ("messages[2].content"); if empty it is written as null. `message` never
+/// contains addresses, paths or internal names.
 struct api_error {
   int status = 400;
   std::string type = "invalid_request_error";

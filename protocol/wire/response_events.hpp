@@ -50,14 +50,15 @@ struct response_outcome {
   std::optional<generation_metrics> metrics;
 };
 
-/// Turns one generation into the event sequence of the Responses protocol: created, in_progress, then for
-/// each item of the output output_item.added, its deltas, and output_item.done, and completed, incomplete or
-/// failed. Items are messages, thoughts ("reasoning") and function calls. Sequence numbers start at 0 and
-/// have no gaps. Invariant: the text of an item in the final object is the concatenation of its deltas.
+/// Turns one generation into the event sequence of the Responses protocol: created and in_progress; then, for
+/// each item of the output, output_item.added, its deltas and output_item.done; at the end completed,
+/// incomplete or failed. Items are messages, thoughts ("reasoning") and function calls. Sequence numbers
+/// start at 0 and have no gaps. Invariant: the text of an item in the final object is the concatenation of
+/// its deltas.
 class response_narrator {
  public:
-  /// `spell` gives the text of tokens in log-probabilities. It is called on any thread while an event exists.
-  /// `only_text`: the output will be one message, which is announced at once.
+  /// `spell` gives the text of tokens in log-probabilities. It may be called on any thread for as long as an
+  /// event exists. `only_text`: the output will be one message, which is announced at once.
   response_narrator(response_identity identity, const response_request& request, token_speller spell,
                     bool only_text = true);
 
@@ -120,7 +121,7 @@ class response_narrator {
   std::shared_ptr<response_part> current_; ///< the item that is written; null: none
   std::shared_ptr<response_part> tokens_;  ///< grows until `close`; shared by events afterwards
   std::vector<token_logprob> next_scores_; ///< for the next delta of a message
-  std::vector<token_id> next_tokens_;      ///< of the next delta
+  std::vector<token_id> next_tokens_;      ///< for the next delta
   std::uint32_t num_tokens_ = 0;
   std::uint32_t num_told_tokens_ = 0; ///< output tokens in earlier deltas: the next delta's `token_index`
   std::uint64_t next_sequence_number_ = 0;

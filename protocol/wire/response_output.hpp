@@ -23,7 +23,7 @@ struct response_part {
   kind what = kind::message;
   std::string id;
   std::string call_id;          ///< of a call
-  std::string name;             ///< of the function that a call calls
+  std::string name;             ///< for a call: name of the function
   std::string text;             ///< for a call: its arguments, as JSON
   score_log scores;             ///< of a message, if the client asked for log-probabilities
   std::vector<token_id> tokens; ///< if the client asked for token ids

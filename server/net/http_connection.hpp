@@ -101,8 +101,8 @@ class http_connection final : public connection,
     head,
     body,
     answering,
-    blocked, ///< no request is read until the client has read its replies
-    lingering,
+    blocked,   ///< no further request is read until the client has read enough of the replies
+    lingering, ///< the connection ends: output is still sent, input is dropped
     closed
   };
 

@@ -18,10 +18,10 @@ struct asked_call {
 };
 
 /// The constraint of a request's output, compiled for the model; null if the request has none. If tools are
-/// offered beside a constraint, the output is one call or matches the constraint. If the model reasons, only
-/// the output after its thoughts is constrained; `plan` says whether the prompt has opened thoughts, and
-/// whether tools are offered. `call` is null for a completion. Takes milliseconds to seconds, so it runs on
-/// threads of edge_pool.
+/// offered beside a constraint, the output is one call or matches the constraint. If the model writes
+/// thoughts between markers of one token each, only the output after them is constrained; `plan` says whether
+/// the prompt has opened thoughts, and whether tools are offered. `call` is null for a completion. Takes
+/// milliseconds to seconds, so it runs on threads of edge_pool.
 wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const model_view& model,
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,

@@ -77,7 +77,7 @@ class completion_session final : public exchange,
   caller who_;
   time_point arrival_;
   prepared_completion request_;
-  end_tokens ends_; ///< the same for all choices of a chat
+  end_tokens ends_; ///< for chats: the end tokens, which are the same for all choices
   wire::reply_identity identity_;
   std::shared_ptr<const stream_terms> terms_; ///< shared by all chunks
   std::shared_ptr<generation_group> group_;

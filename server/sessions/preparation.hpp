@@ -23,7 +23,7 @@ struct prepared_completion {
   wire::reply_shape shape;
   wire::output_plan output;      ///< what is separated from the answer in each choice
   std::uint32_t num_choices = 1; ///< for each prompt
-  /// 1, or `num_choices` for a beam search, whose sequence returns all choices of a prompt
+  /// 1, or `num_choices` for a beam search, whose sequence returns all choices of a prompt.
   std::uint32_t choices_a_sequence = 1;
   std::vector<shared_list<token_id>> prompts;
   std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< if echoed; shared by a prompt's choices
@@ -61,8 +61,8 @@ wire::parsed<prepared_response> prepare_response(const edge_context& edge, const
 
 /// Sets the template variables for the wanted reasoning effort. If the template has `reasoning_effort`, the
 /// levels low, medium and high set it. Otherwise, if the template can switch reasoning and the request does
-/// not do so itself, "none" switches it off and every other level on. Error if the template can do neither;
-/// the level medium is then accepted if the template has no levels. No effect if the model does not reason.
+/// not do so itself, "none" switches it off and every other level on. Otherwise the level is an error, except
+/// medium for a template without levels. No effect if the model does not reason.
 std::optional<wire::api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
                                             wire::chat_prompt& prompt);
 

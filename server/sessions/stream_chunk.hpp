@@ -27,7 +27,7 @@ struct stream_chunk {
   std::uint32_t index = 0;
   bool opens = false;
   std::shared_ptr<const std::string> prompt_text; ///< for an echo, in the first chunk
-  /// for an echo with scores: the prompt's first token, which has no score
+  /// For an echo with scores: the prompt's first token, which has no score.
   std::optional<token_id> first_of_prompt;
   std::optional<shared_list<token_id>> prompt; ///< in the first chunk, if the client asked for token ids
   std::size_t text_offset = 0;                 ///< characters of the choice before this chunk
