@@ -92,7 +92,7 @@ class directory {
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
   std::map<model_number, error> out_of_service_;
-  std::size_t num_models_ = 0; ///< 0: not known yet
+  std::size_t num_models_ = 0; ///< 0: not set yet
   bool healthy_ = true;
   std::shared_ptr<fault_book> faults_ = std::make_shared<fault_book>();
 };

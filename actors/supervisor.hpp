@@ -37,7 +37,7 @@ struct supervisor_parts {
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
 /// | scheduler | requests, rounds in flight | results: the verifier reports again; submissions: sessions repeat; answers of the pool: asked again |
-/// | kv_pool | tables, budget | commands: the scheduler asks again and lists the leases that are held |
+/// | kv_pool | tables, budget | commands: the scheduler asks again and lists the leases that requests hold |
 /// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
 /// | draft_worker | the stream with its work | requests: the verifier asks again |
 /// | fan_out | the registry of sessions | events: positions would be missing, so sessions that submitted before fail with device_lost |

@@ -29,8 +29,8 @@ inline constexpr std::uint32_t small_stage_blocks = 2;
 /// cannot be a stage.
 expected<chain_plan> plan_chain(const step_queue::step& pass);
 
-/// Distributes the stages over `num_blocks` blocks: each stage begins at the block where the previous one
-/// ended.
+/// Distributes the stages over `num_blocks` blocks: each stage begins at the block after the last one of the
+/// previous stage.
 void spread(chain_plan& plan, std::uint32_t num_blocks) noexcept;
 
 } // namespace paceline::gpu

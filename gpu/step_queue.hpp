@@ -39,8 +39,8 @@ void clear_padding([[maybe_unused]] T& value) {
 /// be issued completely, it has ended. Used by one thread.
 class step_queue {
  public:
-  /// Largest number of rows in a step that becomes a graph: larger steps take longer than their launches, and
-  /// prompts have too many lengths.
+  /// Largest number of rows in a step that becomes a graph. In larger steps the time of launches does not
+  /// matter, and prompts have too many different lengths.
   static constexpr std::uint32_t max_rows = 64;
   /// Number of remembered shapes. The least recently used shape is forgotten first, with its graph.
   static constexpr std::size_t max_shapes = 48;

@@ -143,8 +143,8 @@ struct out_of_service_event {
   error why{errc::internal, ""};
 };
 
-/// supervisor -> scheduler, target_verifier. The drafter's worker failed for good. Its last program has ended
-/// once `done` has passed.
+/// supervisor -> scheduler, target_verifier. The worker of `drafter` is lost. Its last program has ended once
+/// `done` has passed.
 struct worker_lost_event {
   drafter_index drafter;
   device::fence done;

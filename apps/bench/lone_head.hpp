@@ -44,7 +44,8 @@ class lone_head {
   /// Runs the target over `num_rows` positions after the text, and stores the hidden states that the head
   /// reads.
   void pass(device::ops& ops, std::uint32_t num_rows) { passes_->run(ops, context_, context_ + num_rows); }
-  /// Takes the head back by as many tokens as a round commits, so that the next draft has to read them.
+  /// Makes the head forget the last tokens of the text, as many as a round commits, so that the next draft
+  /// has to read them.
   void forget(device::ops& ops);
   /// Drafts `num_levels` levels after the text.
   void draft(device::ops& ops, std::uint32_t num_levels) { propose(ops, tokens_.size(), num_levels); }

@@ -12,7 +12,7 @@ struct event_batch;
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
-/// | event_batch | target_verifier, scheduler | once a round or decision | - | yes: sessions drop known output |
+/// | event_batch | target_verifier, scheduler | after each round, and after decisions of the scheduler that concern clients | - | yes: sessions drop known output |
 using fan_out_actor = caf::typed_actor<caf::reacts_to<event_batch>>;
 
 } // namespace paceline::protocol
