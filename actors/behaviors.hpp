@@ -16,9 +16,9 @@
 #include <memory>
 #include <unordered_map>
 
-/// Behaviours of the actors. Each decodes a message, calls the state machine and sends what it decided. The
-/// state machines belong to the engine and outlive the actors, so a restarted actor continues on its
-/// predecessor's state.
+/// Behaviours of the actors. A behaviour decodes a message, calls a method of its state machine (`*_state`)
+/// and sends the messages that the state machine returns. The engine owns the state machines (except those of
+/// sessions), and they outlive the actors. So a restarted actor continues on its predecessor's state.
 namespace paceline::actors {
 
 using session_registry = basic_session_registry<protocol::session_actor>;
@@ -94,16 +94,17 @@ struct session_client {
   model_number model;
   drafter_index drafter = plain_decoding;
   std::uint64_t credit = 0;
-  /// Tokens of credit that the session keeps ahead of what the sink has returned from; 0: the client grants
-  /// credit.
+  /// 0: the client grants credit. Otherwise the session grants it: the request may commit this many tokens
+  /// more than the sink has taken.
   std::uint32_t own_window = 0;
-  /// Called on an actor thread. Exactly one call, the last, has finish != none. Destroyed before `ended` is
+  /// Called on an actor thread. The last call, and no other, has finish != none. Destroyed before `ended` is
   /// called.
   std::function<void(const token_event&)> sink;
   std::function<void()> ended; ///< called once, when the session has ended
 };
 /// The part of a session that outlives its actor's state, so that a client gets its last event even if the
-/// session crashes. Used by the session's thread only.
+/// session crashes. Used only by the session's actor, and by the function that CAF calls when this actor
+/// ends.
 struct client_line {
   session_state<protocol::scheduler_actor> state;
   scheduling::admitted_request request;

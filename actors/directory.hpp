@@ -13,9 +13,9 @@
 
 namespace paceline::actors {
 
-/// The current addresses of the actors and the models they serve, for code outside the actor system.
-/// Thread-safe. The supervisor writes it, and empties it before the actor system ends, because a remaining
-/// handle would keep the system from ending.
+/// The current addresses of the actors, and which models are out of service, for code outside the actor
+/// system. Thread-safe. The supervisor updates the directory. It removes all addresses before the actor
+/// system ends, because a remaining address would keep the system from ending.
 class directory {
  public:
   struct entry {
@@ -70,13 +70,13 @@ class directory {
     return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  /// From now on failed actors are not restarted.
+  /// Called when the supervisor itself has failed, so that failed actors are no longer restarted.
   void mark_unhealthy() {
     std::lock_guard lock(mutex_);
     healthy_ = false;
   }
-  /// False if the process should be restarted: no model serves, or a part that works with a device finds it
-  /// failing.
+  /// False if the process should be restarted: the supervisor failed, no model is in service, or a device
+  /// fails (`actor_meter::failing`).
   bool healthy() const {
     std::lock_guard lock(mutex_);
     const bool one_serves = num_models_ == 0 || out_of_service_.size() < num_models_;
@@ -92,7 +92,7 @@ class directory {
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
   std::map<model_number, error> out_of_service_;
-  std::size_t num_models_ = 0; ///< 0: not known yet
+  std::size_t num_models_ = 0; ///< 0: not set yet
   bool healthy_ = true;
   std::shared_ptr<fault_book> faults_ = std::make_shared<fault_book>();
 };

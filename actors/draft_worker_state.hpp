@@ -31,13 +31,14 @@ class draft_worker_state {
                      std::optional<pool_number> pool);
 
   /// Enqueues drafting for `plan`, to start once `after`, the fence of the group's previous round, has
-  /// passed. Drafts for items that ask for it are made in advance, at the same time as that round.
+  /// passed. For items whose `ahead` mode is not off, a program that does not wait for `after` first makes
+  /// drafts in advance, while that round runs.
   enqueued_draft on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                             const device::fence& after);
 
   drafter_index drafter() const noexcept { return drafter_; }
-  /// Called when the worker is lost for good: releases all requests. The fence passes once none of its
-  /// programs reads a request any more.
+  /// Called when the worker is lost for good. Enqueues a program that drops the drafter's state of all
+  /// requests. The returned fence passes when all programs of the worker have ended.
   device::fence programs_done();
 
  private:

@@ -10,19 +10,19 @@
 
 namespace paceline::actors {
 
-/// The failures since the start, one entry for each part, for operators: clients do not see all of them.
-/// Thread-safe.
+/// The failures since the start, one entry for each part that failed. For operators, because clients do not
+/// see all failures. Thread-safe.
 class fault_book {
  public:
   struct entry {
     std::uint64_t num = 0; ///< number of failures
-    bool is_lost = false;  ///< permanently
+    bool is_lost = false;  ///< the part will not be restarted
     error last{errc::internal, ""};
   };
 
-  /// The part failed at something and continues.
+  /// Counts a failure after which the part continues.
   void note(const part& which, error why) { write(which, false, std::move(why)); }
-  /// The part will not be restarted.
+  /// Counts a failure after which the part is not restarted.
   void note_lost(const part& which, error why) { write(which, true, std::move(why)); }
 
   std::map<part, entry> all() const {

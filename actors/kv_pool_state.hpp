@@ -12,9 +12,9 @@
 
 namespace paceline::actors {
 
-/// Translates the scheduler's commands into those of the pool manager. Maps requests to lease keys, so that
-/// messages can name a request and a late command for an earlier lease of it has no effect. Owned by the
-/// engine.
+/// Translates the scheduler's commands into calls of the pool manager. Maps requests to lease keys. So
+/// messages can name a request, and a late command for an earlier lease of the request has no effect. Owned
+/// by the engine.
 ///
 /// Invariant: exactly the requests with a block table in the manager have a key.
 class kv_pool_state {
@@ -24,7 +24,7 @@ class kv_pool_state {
 
   struct answers {
     std::vector<scheduling::lease_event> leases;
-    /// Models with refused requests for blocks that may succeed now.
+    /// Models that were refused blocks and may now succeed.
     std::vector<model_number> freed_models;
   };
   answers handle(model_number model, const std::vector<scheduling::pool_command>& commands);
@@ -37,7 +37,8 @@ class kv_pool_state {
   struct table {
     kv::lease_key key;
     std::uint32_t num_committed = 0;
-    /// In a drafter's pool: where its text begins in the request's; nullopt: it shares nothing.
+    /// In a drafter's pool: index of the request's token at which the drafter's text begins; nullopt: the
+    /// prefix cache is not used.
     std::optional<std::uint32_t> text_begin = {};
   };
   using table_key = std::tuple<model_number, pool_number, request_id>;
@@ -62,7 +63,8 @@ class kv_pool_state {
   kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;
   table* find(model_number model, pool_number pool, request_id request);
   void note_refusal(model_number model);
-  /// Blocks of all pools that are in use or wait for a stream. If the number falls, blocks were freed.
+  /// Number of blocks, in all pools, that are leased, or released but possibly still used by programs. If it
+  /// falls, blocks were freed.
   std::uint64_t num_held() const;
 
   kv::pool_manager* manager_;

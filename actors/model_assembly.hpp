@@ -20,7 +20,7 @@
 
 namespace paceline::actors {
 
-/// One drafter of a model, with what the states need of it.
+/// One drafter of a model, with its data for the model's states.
 struct drafter_seat {
   std::string name;
   speculation::drafter* drafter = nullptr; ///< null for "none", the first drafter, and for "auto", the last
@@ -41,7 +41,8 @@ struct model_materials {
   scheduling::scheduler_options limits;   ///< without the drafters
   std::uint32_t num_pools = 1;            ///< the target's and those of drafters
   const clock* time = nullptr;
-  /// The inputs of the drafters' look-ahead rows, by drafter, in the memory of the target's device.
+  /// Input vectors of the drafters' probes (`drafter::inputs`), concatenated in the order of the drafters:
+  /// [num_inputs][hidden_size], in the memory of the target's device. Null if there are none.
   const float* inputs = nullptr;
   std::uint32_t num_inputs = 0;
 };
@@ -80,8 +81,8 @@ class model_assembly {
   std::unique_ptr<target_verifier_state> verifier_;
 };
 
-/// Largest number of rows, tree nodes and probes together, that a draft of `length` levels by drafter `index`
-/// needs, within its seat's limits. For "auto" the maximum over the other drafters.
+/// Largest number of rows (tree nodes plus probes) of a draft of `length` levels by drafter `index`, within
+/// the limits of its seat. For "auto": the maximum over the other drafters.
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

@@ -12,7 +12,7 @@ class restart_budget {
   restart_budget(std::uint32_t max_restarts, std::chrono::nanoseconds window)
       : max_restarts_(max_restarts), window_(window) {}
 
-  /// Counts a restart at `now` if the budget allows it, and returns true then.
+  /// If the budget allows a restart at `now`, counts it and returns true.
   bool spend(time_point now) {
     while (!restarts_.empty() && now - restarts_.front() > window_) restarts_.pop_front();
     if (restarts_.size() >= max_restarts_) return false;

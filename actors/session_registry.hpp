@@ -19,7 +19,7 @@ namespace paceline::actors {
 template <class Address>
 class basic_session_registry {
  public:
-  /// `session` is `Address{}` for a refused request, which has none.
+  /// `session` is `Address{}` for a refused request, which has no session.
   void add(request_id request, Address session) {
     std::lock_guard lock(mutex_);
     sessions_.emplace(request, std::move(session));
@@ -52,14 +52,14 @@ class basic_session_registry {
       if (!(session == Address{})) out.push_back(session);
     return out;
   }
-  /// Calls `send(session, index)` for each event of a batch whose request has a session. Clients of the other
-  /// requests have already received their last event.
+  /// Calls `send(session, index)` for each event whose request has a session. The clients of requests without
+  /// a session have already received their last event.
   template <class Send>
   void route(const std::vector<token_event>& events, Send send) const {
     for (std::size_t i = 0; i < events.size(); ++i)
       if (const auto session = find(events[i].request); !(session == Address{})) send(session, i);
   }
-  /// False if entries remain after `timeout`.
+  /// Waits until no entry is left; false if some remain after `timeout`.
   bool wait_until_empty(std::chrono::milliseconds timeout) const {
     std::unique_lock lock(mutex_);
     return empty_.wait_for(lock, timeout, [this] { return sessions_.empty(); });

@@ -15,15 +15,16 @@ namespace paceline::actors {
 struct session_terms {
   request_id request;
   model_number model;
-  std::uint64_t credit = 0; ///< total tokens that it may commit until more is granted
-  /// Tokens of credit that the session keeps ahead of what the sink has returned from; 0: the client grants
-  /// credit.
+  std::uint64_t credit = 0; ///< total tokens that the request may commit until more are granted
+  /// 0: the client grants credit. Otherwise the session grants it: the request may commit this many tokens
+  /// more than the sink has taken.
   std::uint32_t own_window = 0;
 };
 
-/// The actions of a session, carried out in this order. Messages go to its scheduler.
+/// The actions of a session, carried out in the order of the members. `submit`, `credit` and `cancel` are
+/// messages to the scheduler.
 struct session_actions {
-  bool deliver = false;                ///< deliver the event that arrived to the client
+  bool deliver = false;                ///< pass the event that has just arrived to the client
   bool submit = false;                 ///< submit the request with its current credit
   std::optional<std::uint64_t> credit; ///< total tokens that the request may commit
   bool cancel = false;
@@ -41,15 +42,15 @@ struct session_actions {
 ///   new -> started (submitted) -> over
 ///
 /// Invariants: the client receives its output once, without gaps, and exactly one last event, also if
-/// messages arrive twice or out of order. Nothing is sent to a scheduler before `on_start`. After a
-/// submission the scheduler is also sent a cancellation that arrived before it.
+/// messages arrive twice or out of order. Nothing is sent to a scheduler before `on_start`. A cancellation
+/// that arrives before the submission is sent after it.
 template <class Address>
 class session_state {
  public:
   explicit session_state(session_terms terms) : terms_(std::move(terms)) {}
 
-  /// The session has been registered. If the news of a restarted scheduler arrived before this message, that
-  /// address is the newer one.
+  /// The session has been registered. If `on_scheduler_restarted` was called before, its address is newer
+  /// than `scheduler` and is kept.
   session_actions on_start(Address scheduler) {
     if (over_ || started_) return {};
     if (scheduler_ == Address{}) scheduler_ = std::move(scheduler);
@@ -68,7 +69,7 @@ class session_state {
     const auto end = std::uint64_t{event.first_index} + event.tokens.size();
     const bool is_last = event.finish != finish_reason::none;
     if (!is_last && !event.tokens.empty() && end <= num_output_) return {}; // repeated after a restart
-    // An earlier event was lost, and its report is late.
+    // An earlier event was lost, and the message that reports the loss has not arrived yet.
     if (!event.tokens.empty() && event.first_index > num_output_) return on_events_lost();
     num_output_ = std::max(num_output_, end);
     num_scores_ += event.prompt_logprobs.size();
@@ -86,7 +87,7 @@ class session_state {
     out.cancel = started_ && !over_;
     return out;
   }
-  /// The client has room for `tokens` more.
+  /// The client takes `tokens` more tokens.
   session_actions on_grant(std::uint64_t tokens) {
     terms_.credit += tokens;
     session_actions out;
@@ -97,14 +98,14 @@ class session_state {
   session_actions on_out_of_service(model_number model, const error& why) {
     return model == terms_.model ? fail(why) : session_actions{};
   }
-  /// Events in transit are lost. A stream with a gap is worse than one that fails, so the request ends. A
-  /// session that has not submitted yet has lost nothing.
+  /// Events in transit were lost, so the output would have a gap: the request ends with device_lost. A
+  /// session that has not submitted its request has lost nothing and continues.
   session_actions on_events_lost() {
     return started_ ? fail(error{errc::device_lost, "the event actor was lost"}) : session_actions{};
   }
   /// The session itself crashed.
   session_actions on_crash() { return fail(error{errc::device_lost, "the request's session was lost"}); }
-  /// The engine stops, and its scheduler with it.
+  /// The engine stops.
   session_actions on_shutdown() {
     if (over_) return {};
     return end(final_event(terms_.request, finish_reason::cancelled));
@@ -137,8 +138,8 @@ class session_state {
     return out;
   }
 
-  /// If the engine grants the credit: returns the tokens of the events that the sink has returned from as
-  /// credit. Grants half a window at a time to save messages.
+  /// If `own_window` is not 0: the new total credit, once the sink has taken at least half a window since the
+  /// last grant. Granting less often saves messages.
   std::optional<std::uint64_t> repayment() {
     const auto window = terms_.own_window;
     const auto taken = num_output_ + num_scores_;

@@ -27,16 +27,17 @@ struct supervisor_parts {
   std::chrono::nanoseconds restart_window{std::chrono::seconds(10)};
 };
 
-/// Starts every actor of an engine, restarts it on the same state when it dies, and tells its peers. After
-/// more than `max_restarts` deaths within the window an actor stays dead, and the directory's faults name it.
-/// A model without its scheduler or verifier is out of service; without the KV pool or fan_out all models
-/// are. Their requests end and new ones are refused. A model without a draft worker decodes without that
-/// drafter. actors/supervisor_state.hpp has the steps.
+/// Starts every actor of an engine. When an actor dies, the supervisor starts a new one on the same state and
+/// sends the new address to the actors that need it. After more than `max_restarts` deaths within the window
+/// an actor is not restarted, and `directory::faults` records it as lost. If a model's scheduler or verifier
+/// is lost, that model is out of service; if the KV pool or fan_out is lost, all models are. Requests of a
+/// model out of service end, and new ones are refused. If a draft worker is lost, its model decodes without
+/// that drafter. actors/supervisor_state.hpp has the steps.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
 /// | scheduler | requests, rounds in flight | results: the verifier reports again; submissions: sessions repeat; answers of the pool: asked again |
-/// | kv_pool | tables, budget | commands: the scheduler asks again and lists the leases that are held |
+/// | kv_pool | tables, budget | commands: the scheduler asks again and lists the leases that requests hold |
 /// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
 /// | draft_worker | the stream with its work | requests: the verifier asks again |
 /// | fan_out | the registry of sessions | events: positions would be missing, so sessions that submitted before fail with device_lost |

@@ -16,7 +16,7 @@
 
 namespace paceline::actors {
 
-/// The actions of a supervisor, in order.
+/// The steps that `supervisor_state` returns. The supervisor carries them out in order.
 namespace steps {
 
 /// Spawns the actor of a part on that part's state.
@@ -47,7 +47,8 @@ struct withdraw {
   error why;
   friend bool operator==(const withdraw&, const withdraw&) = default;
 };
-/// Enqueues an empty program after those of a lost draft worker; its fence tells when they have ended.
+/// Enqueues a last program of a lost draft worker (`draft_worker_state::programs_done`). When its fence
+/// passes, all of the worker's programs have ended.
 struct end_programs {
   part worker;
   friend bool operator==(const end_programs&, const end_programs&) = default;
@@ -60,14 +61,14 @@ struct tell_out_of_service {
   part whom;
   friend bool operator==(const tell_out_of_service&, const tell_out_of_service&) = default;
 };
-/// Returns the memory of all the model's requests to the pool. Needed if the scheduler, which releases it
-/// otherwise, is lost.
+/// Returns the memory of all requests of the model to the pool. Needed if the scheduler is lost, because
+/// otherwise the scheduler releases this memory.
 struct give_back_memory {
   model_number model;
   friend bool operator==(const give_back_memory&, const give_back_memory&) = default;
 };
 enum class news : std::uint8_t { resubmit, events_lost, out_of_service };
-/// Tells every session that is registered at that moment.
+/// Sends the news to every session that is registered when the step is carried out.
 struct tell_sessions {
   news what = news::resubmit;
   model_number model{}; ///< unused for `events_lost`, which concerns all models
@@ -81,7 +82,7 @@ using supervision_step =
                  steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
                  steps::give_back_memory, steps::tell_sessions>;
 
-/// Decides which actors are restarted, which stay dead, and who is told.
+/// Decides which dead actors are restarted, and which parts are told about it.
 ///
 /// Invariants: once started, a part is either alive or lost. A model is out of service exactly if its
 /// scheduler, its verifier, the KV pool or fan_out is lost. Nothing is started or told after the shutdown has

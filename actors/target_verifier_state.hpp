@@ -14,7 +14,7 @@
 
 namespace paceline::actors {
 
-/// The actions that an input causes.
+/// What the verifier's actor must do after a call of the state machine.
 struct verifier_actions {
   struct ask { ///< a draft request
     drafter_index drafter;
@@ -30,8 +30,8 @@ struct verifier_actions {
   std::vector<std::shared_ptr<const scheduling::round_result>> reports;
 };
 
-/// The rounds between composition and report. Owned by the engine, so a restarted verifier finds the rounds
-/// that its predecessor enqueued.
+/// The rounds that the scheduler has composed and whose results it has not acknowledged. Owned by the engine,
+/// so a restarted verifier finds the rounds that its predecessor enqueued.
 ///
 ///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
 ///
@@ -39,8 +39,9 @@ struct verifier_actions {
 /// round in a group's queue may be drafting, and its drafts were requested after the previous round was
 /// enqueued. A round is reported once its fence has passed.
 ///
-/// A round whose drafts are lost with their device is not run. It is enqueued again without drafts. Later
-/// rounds of its group wait until it has run, because their plans start where its plan ends.
+/// If an enqueued round's drafts are lost because their device failed, its program does nothing and the round
+/// is enqueued again without drafts. Later rounds of the group are enqueued again after it, because their
+/// plans start where its plan ends.
 class target_verifier_state {
  public:
   /// The references must outlive the state.
@@ -51,13 +52,13 @@ class target_verifier_state {
                              std::shared_ptr<scheduling::draft_batch> drafts, device::fence ready);
   verifier_actions on_passed(round_id round);
   void acknowledge(round_id round) { unacknowledged_.erase(round); }
-  /// Called when a new actor takes over: asks for drafts, watches fences and reports again. `known` lists the
-  /// rounds to be told to the scheduler.
+  /// Called when a new actor takes over: asks again for missing drafts, watches the fences of enqueued
+  /// rounds, and repeats unacknowledged reports.
   verifier_actions restart();
-  /// A draft worker was replaced: requests to its predecessor may be lost.
+  /// A draft worker was replaced: repeats the draft requests that its predecessor may not have answered.
   verifier_actions on_worker_replaced(drafter_index drafter);
-  /// A draft worker is lost for good: rounds continue without its drafts once the programs that it has
-  /// enqueued (`done`) no longer read their sequences.
+  /// A draft worker is lost for good. Rounds that wait for its drafts run without them, after `done`, the
+  /// fence of the worker's last program, has passed.
   verifier_actions on_worker_lost(drafter_index drafter, device::fence done);
   /// The scheduler was replaced: sends the reports that it has not acknowledged again.
   verifier_actions report_again() const;

@@ -4,7 +4,8 @@
 
 namespace paceline::apps {
 
-/// While it exists, SIGINT is noted and does not end the process. There may be one at a time.
+/// While an object exists, SIGINT is recorded and does not end the process. At most one object may exist at a
+/// time.
 class interrupt_watch {
  public:
   interrupt_watch();

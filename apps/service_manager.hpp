@@ -17,12 +17,12 @@ class service_manager {
   service_manager& operator=(const service_manager&) = delete;
 
   void ready(std::string_view status) const;
-  /// One line for people, without a change of state.
+  /// Reports one line of text for operators, without a change of state.
   void status(std::string_view text) const;
   void stopping(std::string_view status) const;
   /// The configuration is being read again, until the next `ready`.
   void reloading() const;
-  /// Sends a watchdog notification; systemd ignores unrequested ones.
+  /// Sends a watchdog notification. systemd ignores it if the service has no watchdog.
   void alive() const;
 
   /// How often to call `alive`: half of the time that WatchdogSec allows. nullopt if there is no watchdog.

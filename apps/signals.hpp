@@ -5,8 +5,8 @@
 
 namespace paceline::apps {
 
-/// The signals of a daemon, which its main thread waits for, so that they interrupt no thread. Must be
-/// constructed before any other thread, which then inherits the blocked signals.
+/// The signals of a daemon. They are blocked in all threads, and the main thread waits for them with `wait`.
+/// Must be constructed before any thread is started, because threads inherit the set of blocked signals.
 class signals {
  public:
   /// Blocks SIGTERM, SIGINT, SIGHUP and the private `wake`; ignores SIGPIPE.
@@ -19,8 +19,8 @@ class signals {
 
   /// The next SIGTERM, SIGINT, SIGHUP or `wake`; nullopt after `limit`.
   std::optional<int> wait(std::chrono::microseconds limit) const;
-  /// From now on SIGINT ends the process at once, for a user who insists. A service manager that repeats
-  /// SIGTERM does not end it.
+  /// Unblocks SIGINT: the next one ends the process at once, so that a user can press Ctrl-C again during a
+  /// shutdown. SIGTERM stays blocked, because a service manager may repeat it.
   void let_interrupt_end_it() const;
 
  private:

@@ -12,17 +12,17 @@
 
 namespace paceline::config {
 
-/// Full path of an option ("models.0.name") to the place where its value was written. Contains no options
-/// that have their default.
+/// Maps the full path of an option ("models.0.name") to the place where its value was written. Options with
+/// their default value have no entry.
 using origins = std::map<std::string, place, std::less<>>;
 
 /// Sets the options that `root` names in `config`. Unknown keys, wrong types and values out of range are
-/// errors. Returns the sections that have any (`section_of`).
+/// errors. Returns the sections with errors (`section_of`).
 std::set<std::string, std::less<>> apply(const node& root, std::string_view file_name, daemon_config& config,
                                          origins& from, std::vector<std::string>& errors);
 
-/// The part of the configuration that `path` belongs to: "server", "models.0", or "" for the file itself.
-/// Rules about several options never go beyond it.
+/// The part of the configuration that `path` belongs to: "server", "models.0", or "" for the file itself. A
+/// rule about several options always concerns options of one section.
 std::string_view section_of(std::string_view path);
 
 } // namespace paceline::config

@@ -5,8 +5,8 @@
 
 namespace paceline::config {
 
-/// The whole configuration of `paceline serve`. Each member's default is that of its struct;
-/// config/option_table.cpp gives its path, limits and documentation.
+/// The whole configuration of `paceline serve`. Defaults are those of the members' structs.
+/// config/option_table.cpp has each option's path, limits and documentation.
 struct daemon_config {
   server_options server;
   engine_options engine;

@@ -9,9 +9,9 @@ namespace paceline::config {
 
 /// The arithmetic mode of a GPU (docs/gpu.md).
 enum class gpu_mode : std::uint8_t {
-  strict,    ///< a row has the same bits whatever else is computed with it
-  fast,      ///< a row's bits may depend on the other rows
-  reference, ///< a row has the bits of the CPU device
+  strict,    ///< a row's results have the same bits whatever other rows are computed with it
+  fast,      ///< the bits of a row's results may depend on the other rows
+  reference, ///< a row's results have the same bits as on the CPU
 };
 
 /// The value of a `device` option.

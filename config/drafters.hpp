@@ -6,26 +6,28 @@
 
 namespace paceline::config {
 
-/// What a model drafts with: the drafters it lists, or, if it lists none, `ngram` and `suffix`, which need no
-/// model of their own and which drafter `auto` leaves unused where they do not pay. In both cases also
-/// `prediction`, for requests that bring a draft, unless one is listed or its name is taken.
+/// The drafters of a model: those that it lists, or `ngram` and `suffix` if it lists none. `prediction` and
+/// `forced` are added unless a listed drafter has that kind or name. Options that are not set have the
+/// defaults of the drafter's kind (`with_kind_defaults` with `num_levels` 0).
 std::vector<drafter_options> drafters_of(const model_options& model);
 
-/// Kinds that draft with a trained head, which is read from a directory.
+/// True for kinds that draft with a trained head, read from a directory or a GGUF file.
 bool drafts_with_head(const std::string& kind);
 
-/// Those of them whose head is a few input vectors of the target (PaSS, PPD): it has no matrices of its own.
+/// True for kinds whose head is only a few trained input vectors of the target (PaSS, PPD) and has no
+/// matrices.
 bool drafts_with_inputs(const std::string& kind);
 
-/// Kinds whose head has one part for each level, or gives all levels in one pass: by default they draft all
-/// of them.
+/// True for kinds whose head has one part for each level, or computes all levels in one pass. By default they
+/// draft as many levels as the head has.
 bool drafts_all_levels(const std::string& kind);
 
-/// `options` with the defaults of its kind for what names none: the draft length, the tree's shape and its
-/// nodes. EAGLE-2 and EAGLE-3 draft dynamic trees of 8 nodes, Medusa the general one of its published trees,
-/// DART its own of 60 nodes, PPD the trees beside its adapter (else one of `tree_top_k`), all others chains,
-/// with room for 64 nodes. Kinds that draft all levels draft `num_levels`, those that the drafter's head has,
-/// at most 63; until the head is loaded (0) their draft length stays 0. All others draft 5.
+/// Sets the options that are unset to the defaults of the kind. Trees: dynamic, of 8 nodes (at least the
+/// draft length), for eagle2 and eagle3; the published general tree of Medusa (mc_sim_7b_63) for medusa and
+/// hydra; tree `dart`, of 60 nodes, for dart; the trees beside the adapter, else one by `tree_top_k`, for
+/// ppd; chains for all others. The other node limits are 64. Draft length: `num_levels`, the levels of the
+/// loaded head, at most 63, for kinds that draft all levels; 5 for all others. Before the head is loaded,
+/// `num_levels` is 0, and the draft length of these kinds stays 0.
 drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_levels = 0);
 
 } // namespace paceline::config

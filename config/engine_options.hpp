@@ -14,16 +14,18 @@ namespace paceline::config {
 /// How drafting overlaps with verification (docs/overlap.md).
 enum class overlap_mode : std::uint8_t {
   off,
-  groups,    ///< two batch groups, one drafting while the other is verified
-  ahead,     ///< meanwhile the next draft continues from "everything is accepted"
-  outcomes,  ///< meanwhile the next drafts continue from several outcomes; the verdict selects one
-  automatic, ///< the fastest one by measured times
+  groups, ///< two batch groups: the drafter drafts for one while the target verifies the other
+  ahead,  ///< while a draft is verified, the next one is made for the case that all of it is accepted
+  /// While a draft is verified, the next drafts are made for several outcomes; the verdict selects one.
+  outcomes,
+  automatic, ///< the mode that is fastest by measured times
 };
 
-/// Shape of the drafts of a drafter with a model.
+/// Shape of the drafts of a drafter with a model or a head. config/README.md describes the shapes.
 enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent, dart, by_kind };
 
-/// How such a drafter picks tokens for a request that samples: like the request, or always the likeliest.
+/// How a drafter with a model picks tokens for a request that samples: like the request, or always the
+/// likeliest token.
 enum class draft_sampling : std::uint8_t { sampled, greedy };
 
 /// How a drafter's own vocabulary is translated to the target's.
@@ -42,43 +44,53 @@ enum class head_format : std::uint8_t { stored, q8_0, q4_0 };
 struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
   std::string kind = "none"; ///< a key of the drafter registry
-  std::string path;          ///< kinds model, cascade: GGUF file or Hugging Face directory; heads: directory
+  /// kinds model, cascade: GGUF file or Hugging Face directory; heads: directory or (eagle3, dflash, dspark)
+  /// GGUF file
+  std::string path;
   std::uint32_t draft_length = 0; ///< tokens per round if the request names no number; 0: by kind
   paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
   float entropy_smoothing = 0.5F; ///< rule entropy: weight of earlier rounds, below 1
   std::uint32_t max_tree_nodes =
       0; ///< in a draft tree, over all branches; at least the draft length; 0: by kind
   tree_kind tree = tree_kind::by_kind; ///< for drafters with a model or a head
-  std::uint32_t tree_top_k = 4; ///< tree dynamic: nodes expanded in a level and children of each; static:
-                                ///< children at the first level; independent: chains
-  std::vector<std::string> tree_paths; ///< tree static: nodes as paths of child ranks ("0", "0.0", "1");
-                                       ///< empty = made from tree_top_k
+  /// Tree dynamic: nodes expanded in a level and children of each; fixed ("static" in files): children at the
+  /// first level; independent: number of chains.
+  std::uint32_t tree_top_k = 4;
+  /// Tree fixed: nodes as paths of child ranks ("0", "0.0", "1"); empty: by kind, else made from tree_top_k.
+  std::vector<std::string> tree_paths;
   draft_sampling token_choice = draft_sampling::sampled;
   draft_vocabulary vocabulary = draft_vocabulary::same;
-  std::uint32_t layers = 0;                   ///< kind self: the first layers run; 0 = half of them
-  std::vector<std::string> skip_layers;       ///< kind self: instead, the layers left out
-  double rope_theta = 0;                      ///< heads: instead of their config's; 0 = none
+  std::uint32_t layers = 0; ///< kind self: the first layers run; 0 = half of them
+  /// Kind self, instead of `layers`: numbers, from 0, of the layers left out.
+  std::vector<std::string> skip_layers;
+  double rope_theta = 0; ///< heads: base of the rotary positions; 0: the one in their config
   head_format weights = head_format::stored;  ///< heads: format of their matrices
   mtp_concat mtp_order = mtp_concat::by_file; ///< kind mtp: order of the projection's input
-  std::vector<std::string> taps; ///< heads: instead of their config's: target layers after which they read
+  /// Heads: target layers after which hidden states are read; empty: those in their config.
+  std::vector<std::string> taps;
   slot_alignment alignment = slot_alignment::by_file; ///< kinds dflash, dspark
-  float confidence_threshold = 0; ///< kinds dflash, dspark: a draft ends before a token less sure; 0: never
-  std::string inner = "ngram";    ///< kind cascade: kind of the drafter that its model is drafted for by
-  std::uint32_t ngram_min = 2;    ///< kinds ngram, nasd: shortest suffix looked up
-  std::uint32_t ngram_max = 4;    ///< kinds ngram, nasd: longest
-  std::uint32_t candidates = 1;   ///< kind ngram: continuations tried, as a tree
-  std::uint32_t suffix_max = 32;  ///< kind suffix: last tokens compared at most
-  float min_probability = 0.1F;   ///< kind suffix: a path less likely by count is not proposed
-  std::uint32_t corpus_tokens = 16384; ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
-  std::uint32_t corpus_tenants = 16;   ///< kind suffix: tenants kept, the least recently seen one goes first
-  std::string corpus;                  ///< kinds unigram, bigram: file to count, text or (.ids) token ids
-  std::uint64_t seed = 0;              ///< kinds random, synthetic
-  float acceptance = 0.8F;             ///< kind synthetic: share of the tokens that are right
-  std::uint32_t top_tokens = 3;        ///< kind nasd: the target's best tokens learnt a row
+  /// Kinds dflash, dspark: a draft ends before the first token whose confidence is below this; 0: never.
+  float confidence_threshold = 0;
+  std::string inner = "ngram";  ///< kind cascade: kind of the drafter that drafts for the cascade's own model
+  std::uint32_t ngram_min = 2;  ///< kinds ngram, nasd: shortest suffix looked up
+  std::uint32_t ngram_max = 4;  ///< kinds ngram, nasd: longest suffix looked up
+  std::uint32_t candidates = 1; ///< kind ngram: number of continuations proposed together, as a tree
+  std::uint32_t suffix_max = 32; ///< kind suffix: longest run of last tokens looked up
+  float min_probability = 0.1F; ///< kind suffix: least share of earlier occurrences for a path to be proposed
+  /// Kind suffix: tokens of earlier outputs kept for each tenant; 0 = none.
+  std::uint32_t corpus_tokens = 16384;
+  /// Kind suffix: number of tenants kept; the least recently active one is dropped first.
+  std::uint32_t corpus_tenants = 16;
+  std::string corpus;     ///< kinds unigram, bigram: file to count, text or (.ids) token ids
+  std::uint64_t seed = 0; ///< kinds random, synthetic
+  /// Kind synthetic: share of its tokens that are copied from the request's prediction.
+  float acceptance = 0.8F;
+  std::uint32_t top_tokens = 3;        ///< kind nasd: number of the target's best tokens learnt for each row
   std::uint32_t lookahead_window = 5;  ///< kind lookahead: columns guessed in parallel
   std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
-  std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified a round
-  std::uint32_t partition = 0; ///< CPU partition it runs on; one that does not exist means the target's
+  std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified in a round
+  /// CPU partition on which it runs; if there is no such partition, the target's.
+  std::uint32_t partition = 0;
   std::string device = "auto"; ///< kinds model, cascade: auto (the target's), cpu, cuda:N
 };
 
@@ -121,15 +133,16 @@ struct engine_options {
       0; ///< for KV of all models and drafters in each memory space; 0 = as much as max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
   std::uint32_t outcome_guesses = 1; ///< for mode outcomes: tokens guessed at each position of a draft
-  /// Longest pause of a running stream caused by other requests' prompts.
+  /// Longest pause in a running request's output that the prompts of other requests may cause.
   std::chrono::milliseconds max_gap{200};
   std::chrono::milliseconds round_timeout{
-      std::chrono::minutes(5)}; ///< of a round; then its device counts as lost
-  /// At load, for each model that may be drafted for: so long its passes over 1 to 64 rows are timed.
+      std::chrono::minutes(5)}; ///< For one round. If it takes longer, its device counts as lost.
+  /// Time spent, while a model with drafters is loaded, on timing its passes over 1 to 64 rows.
   std::chrono::milliseconds pass_timing{1000};
-  std::uint32_t actor_threads = 2; ///< of an actor system of our own
+  std::uint32_t actor_threads = 2; ///< threads of the actor system, if the engine creates it
   bool prefix_cache = true;
-  std::uint32_t max_restarts = 10; ///< restarts of one actor within `restart_window`; after more it is lost
+  /// Restarts of one actor within `restart_window`; if it dies once more, it is lost.
+  std::uint32_t max_restarts = 10;
   std::chrono::seconds restart_window{10};
 };
 

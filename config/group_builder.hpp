@@ -56,7 +56,7 @@ void from_value(Member& m, const value& v, const std::vector<std::string_view>& 
     m = std::get<Member>(v);
 }
 
-/// Limits of a number, size (bytes) or duration (milliseconds); both are allowed values.
+/// Limits of a number, size (bytes) or duration (milliseconds); both ends are allowed.
 struct limits {
   value_type type;
   std::uint64_t lowest;
@@ -97,7 +97,7 @@ class group_builder {
   void add(std::string_view path, limits l, Access member, std::string_view doc, bool reloadable = false) {
     declare(path, l, {}, member, doc, reloadable);
   }
-  /// Named values; for an enum, in the order of its enumerators.
+  /// An option whose value is one of `words`. For an enum they must be in the order of its enumerators.
   template <class Access>
   void add(std::string_view path, std::vector<std::string_view> words, Access member, std::string_view doc,
            bool reloadable = false) {

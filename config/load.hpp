@@ -11,8 +11,8 @@
 
 namespace paceline::config {
 
-/// Names and values of environment variables: those that `${NAME}` in the file may use, and those that
-/// override options (PACELINE_SERVER_PORT overrides server.port).
+/// Environment variables, by name. `${NAME}` in the file may refer to them, and variables that begin with
+/// PACELINE_ override options (PACELINE_SERVER_PORT overrides server.port).
 using environment = std::map<std::string, std::string, std::less<>>;
 /// The environment of this process.
 environment process_environment();
@@ -52,7 +52,7 @@ inline constexpr std::uint64_t max_file_bytes = 1024 * 1024;
 /// Without a path there is no file and no `version` to check. Collects all errors.
 load_result load(const std::optional<std::string>& path, const environment& variables,
                  const std::vector<assignment>& overrides);
-/// The same for the text of a file; `name` is its name in messages.
+/// Like `load`, for the text of a file; `name` is the file's name in messages.
 load_result load_text(std::string_view text, std::string_view name, const environment& variables,
                       const std::vector<assignment>& overrides);
 

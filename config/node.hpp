@@ -29,7 +29,7 @@ struct node {
   kind type = kind::null;
   config::place place;
   std::string text;           ///< for a scalar
-  bool quoted = false;        ///< always a text, whatever it looks like
+  bool quoted = false;        ///< the scalar was quoted: it is a text even if it looks like a number
   std::vector<node> items;    ///< for a list
   std::vector<entry> entries; ///< for a map, in order; keys are distinct
 
@@ -47,7 +47,7 @@ struct entry {
 /// "a map", "a list", "a text" or "nothing", for messages.
 std::string_view describe(const node& n);
 
-/// An error message about a place.
+/// An error message: place, path of the option, and the violated rule.
 std::string complain(const place& where, std::string_view file_name, std::string_view path,
                      std::string_view rule);
 

@@ -40,8 +40,8 @@ struct option {
   std::string_view doc;    ///< one or two sentences
   bool reloadable = false; ///< applied on SIGHUP; other options need a restart
 
-  /// Access to the member that stores it; `object` is a daemon_config, model_options or drafter_options,
-  /// depending on the group.
+  /// Read and write the member that stores the option. `object` is a daemon_config, model_options or
+  /// drafter_options, depending on the group.
   std::function<value(const void* object)> get;
   std::function<void(void* object, const value& v)> set;
 };
@@ -54,7 +54,7 @@ struct option_group {
   std::vector<option> options;
   const option_group* elements = nullptr; ///< group of the objects in this group's list, if it has one
   std::function<value(std::string_view path)> initial; ///< default of an option
-  /// The objects in `object`'s list; and a function that appends a new one.
+  /// `list_of` returns the objects in `object`'s list; `append` adds one and returns it.
   std::function<std::vector<void*>(void* object)> list_of;
   std::function<void*(void* object)> append;
 
@@ -65,7 +65,8 @@ struct option_group {
   std::vector<std::string> names_in(std::string_view section) const;
 };
 
-/// Options of a daemon_config; its elements are models, and their elements are drafters.
+/// Options of a daemon_config. The group's `elements` are the options of models, and their `elements` those
+/// of drafters.
 const option_group& root_options();
 
 } // namespace paceline::config

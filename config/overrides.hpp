@@ -12,8 +12,8 @@ namespace paceline::config {
 /// "models.0.kv.dtype"); empty if it overrides none.
 std::string path_of_variable(std::string_view name);
 
-/// Overrides values of the file by those of PACELINE_* variables. Variables that begin like a section but
-/// name no option give a warning.
+/// Overrides values of the file by those of PACELINE_* variables. A variable whose name begins with a section
+/// but names no option gives a warning.
 void overlay_variables(node& root, const environment& variables, std::vector<std::string>& errors,
                        std::vector<std::string>& warnings);
 

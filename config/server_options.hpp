@@ -7,11 +7,11 @@
 
 namespace paceline::config {
 
-/// Files in PEM for TLS; without a certificate the server speaks plain HTTP.
+/// PEM files for TLS. Without a certificate the server speaks plain HTTP.
 struct tls_options {
   std::string certificate; ///< chain, the server's own certificate first
   std::string key;         ///< of that certificate, without a passphrase
-  std::string client_ca; ///< authorities of client certificates, which are required; empty: none is asked for
+  std::string client_ca; ///< authorities for client certificates: if set, clients must present a certificate
 };
 
 /// Options of the daemon's network side. Sizes are in bytes.
@@ -19,10 +19,12 @@ struct server_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;          ///< 0: a free one
   std::string api_keys_file;          ///< file with one key a line; empty: no keys
-  bool allow_unauthenticated = false; ///< listen beyond loopback without keys
+  bool allow_unauthenticated = false; ///< allow listening beyond loopback without keys
   tls_options tls;
-  std::vector<std::string> allowed_origins; ///< in addition to loopback pages
-  /// Host values in addition to loopback names; empty: any, when bound beyond loopback.
+  /// Origins of web pages that may send requests, in addition to loopback.
+  std::vector<std::string> allowed_origins;
+  /// Values of the Host header that are served in addition to loopback names. Empty: a server bound beyond
+  /// loopback serves any value if it has keys, and otherwise IP addresses and `host`.
   std::vector<std::string> allowed_hosts;
   std::uint32_t max_connections = 1024;
   std::uint32_t max_lanes = 16; ///< responses in flight on one WebSocket
@@ -30,11 +32,11 @@ struct server_options {
   std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< for an HTTP body or WebSocket message
   // Together well below 512 MiB, which leaves room for a thousand connections: docs/decisions/0524.
   std::uint64_t body_memory_bytes = 128 * 1024 * 1024; ///< for all bodies that arrive or wait to be parsed
-  /// For conversations and responses kept for clients that come back.
+  /// For conversations and responses that are kept for later requests.
   std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;
   std::chrono::milliseconds response_ttl{std::chrono::hours(1)}; ///< of stored responses
   std::uint64_t output_memory_bytes = 96 * 1024 * 1024;          ///< for output that clients have not read
-  std::uint64_t send_buffer_bytes = 256 * 1024; ///< unsent output above which a request pauses
+  std::uint64_t send_buffer_bytes = 256 * 1024; ///< unsent output of a request above which the request pauses
   std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
   std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};

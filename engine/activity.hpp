@@ -12,9 +12,10 @@
 
 namespace paceline {
 
-/// Records when each stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces.
-/// A span lasts from the beginning of a program to its end. The sums leave out the time in which a program
-/// waits for its turn on the device or has paused for another model.
+/// Records when the target's stream and the draft streams of a model computed. Thread-safe. Keeps total
+/// times, and the last `capacity` spans for traces. A span lasts from the beginning of a program to its end.
+/// The totals exclude the time in which a program waits for its turn on the device or pauses for another
+/// model.
 class activity {
  public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
@@ -28,12 +29,12 @@ class activity {
   struct sums {
     std::chrono::nanoseconds target{}; ///< the target's stream computed
     std::chrono::nanoseconds draft{};  ///< a draft stream computed
-    std::chrono::nanoseconds both{};   ///< at the same time
+    std::chrono::nanoseconds both{};   ///< both computed at the same time
   };
 
   /// Runs `work` and records it.
   void record(side who, std::string_view label, const std::function<void()>& work);
-  /// Tells the log that the program of `who` being recorded pauses (false) or continues (true).
+  /// Tells the log that a recorded program of `who` pauses (false) or continues (true).
   void turn(side who, bool computes);
 
   sums totals() const;

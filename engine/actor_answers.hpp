@@ -18,15 +18,14 @@ namespace paceline {
 struct model_answers {
   std::optional<protocol::scheduler_answer> scheduler;
   std::optional<protocol::pool_answer> pool;
-  bool is_late = false; ///< one of them answers an earlier question
+  bool is_late = false; ///< one of the actors did not answer the last question in time
 };
 
 /// Asks actors for their figures and keeps the last answer of each. Thread-safe.
 class actor_answers {
  public:
-  /// The answers by model. Sends all questions at once and waits once, at most a second: a scheduler that
-  /// stalls delays the call by one timeout whatever the number of models, and its last known figures are
-  /// returned.
+  /// Returns the answers by model. Sends all questions at once and waits at most a second for all answers
+  /// together. For an actor that does not answer in time, its last answer is returned.
   std::vector<model_answers> ask(caf::actor_system& system, const actors::directory& where,
                                  std::size_t num_models);
 

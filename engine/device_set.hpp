@@ -13,7 +13,7 @@
 
 namespace paceline {
 
-/// Opens GPU number `n` for one kind of matrix products.
+/// Opens a GPU by its number, for one kind of arithmetic.
 using gpu_opener = std::function<expected<std::unique_ptr<device::compute_device>>(int, gpu::arithmetic)>;
 
 /// The devices of an engine: the CPU, and each GPU once a model has asked for it.

@@ -34,10 +34,11 @@ struct engine_snapshot;
 /// must not block and must not throw.
 using event_sink = std::function<void(const token_event&)>;
 
-/// How far a request may run ahead of its reader.
+/// How many tokens a request may commit before its client has taken earlier ones.
 struct flow_control {
-  /// Tokens that may be ahead of the last event the sink has returned from, when the engine grants credit
-  /// itself. Holds seven rounds of the longest draft (64 tokens and one more), of which two are in flight.
+  /// If the engine grants credit itself: tokens that a request may commit beyond those of the events that the
+  /// sink has returned from. Enough for seven rounds with the longest draft (64 tokens and one more); two
+  /// rounds may be in flight.
   static constexpr std::uint32_t own_window = 512;
   /// Tokens that may be committed before `grant` is called. At 0 the engine pauses the request until `grant`
   /// is called. The score of a prompt token (`sampling.prompt_logprobs`) counts as one token. nullopt: the
@@ -53,17 +54,21 @@ struct load_progress {
   std::uint64_t total = 0;
 };
 
-/// The runtime: models, pools and actors behind one object. All functions are thread-safe; the destructor
-/// must not run at the same time as any of them. It cancels running requests, waits until every sink has
-/// received its last event and all actors have ended, and calls no sink afterwards. Do not destroy an engine
-/// inside a sink: the destructor would wait for that sink. The engine never installs signal handlers.
+/// The runtime: models, pools and actors in one object. All functions are thread-safe. The destructor must
+/// not run at the same time as any of them. The destructor cancels running requests and waits until every
+/// sink has received its last event and all actors have ended. No sink is called afterwards. Do not destroy
+/// an engine inside a sink: the destructor would wait for that sink. The engine never installs signal
+/// handlers.
 class engine {
  public:
-  /// Loads every configured model and starts the actors in an actor system of its own.
+  /// Loads every configured model and starts the actors in an actor system of its own. `progress` is called
+  /// on the threads that load. Error: that of the first model or drafter that cannot be loaded, or
+  /// errc::resource_exhausted if memory does not suffice for weights or KV cells.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
 
-  /// The same inside `system`, which must outlive the engine and whose configuration went through `prepare`.
+  /// The same inside `system`. The system must outlive the engine, and its configuration must have been
+  /// passed to `prepare`.
   static expected<std::unique_ptr<engine>> start(caf::actor_system& system,
                                                  const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
@@ -75,7 +80,7 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Configured model by name or alias; "" and "default" are the first one. None if there is no such model.
+  /// Configured model by name or alias; "" and "default" are the first one. Null if there is no such model.
   const served_model* model(std::string_view name) const noexcept;
   std::vector<const served_model*> models() const;
 
@@ -93,15 +98,16 @@ class engine {
   /// `timeout`.
   bool drain(std::chrono::milliseconds timeout);
 
-  /// False if this process should be restarted: no model serves, a device does not answer, or failed actors
-  /// are no longer restarted. A lost part does not count while other models serve: see `faults`.
+  /// False if this process should be restarted: no model is in service, a device does not answer, or failed
+  /// actors are no longer restarted. The loss of a single part does not make it false while another model is
+  /// in service; `faults` reports it.
   bool healthy() const noexcept;
 
   /// What failed since the start, one entry for each part; see engine/snapshot.hpp. Does not block.
   std::vector<engine_fault> faults() const;
 
-  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits at most a second. A model that
-  /// does not answer in time has its last known figures, marked as late.
+  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits at most a second. For a model
+  /// whose actors do not answer in time, the last known figures are returned, marked as late.
   engine_snapshot snapshot() const;
 
  private:

@@ -16,8 +16,8 @@ namespace paceline {
 /// A loaded model: the weights that run, and its public view.
 class loaded_model final : public served_model {
  public:
-  /// Loads the target named in `options`: weights onto `device`, which must outlive the model, vocabulary and
-  /// chat template.
+  /// Loads the target named in `options`: vocabulary, chat template, and the weights onto `device`, which
+  /// must outlive the model.
   static expected<std::unique_ptr<loaded_model>>
   load(const config::model_options& options, device::compute_device& device,
        const std::function<void(const load_progress&)>& progress);
@@ -86,7 +86,7 @@ expected<std::shared_ptr<const model::draft_head>>
 load_draft_head(const config::drafter_options& options, const config::model_options& target_options,
                 const loaded_model& target, device::compute_device& device);
 
-/// Loads the inputs of a drafter with trained look-ahead rows.
+/// Loads the trained input vectors of a drafter (kinds pass and ppd).
 expected<std::shared_ptr<const model::lookahead_inputs>>
 load_lookahead_inputs(const config::drafter_options& options, const loaded_model& target);
 

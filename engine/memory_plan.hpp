@@ -15,17 +15,17 @@ struct memory_plan {
   std::vector<std::vector<kv::pool_config>> pools; ///< [model][pool]; their `space` is one of `spaces`
 };
 
-/// The pools that the models would like: blocks for all requests that may run together, and at least enough
-/// for one request of full length. Errors: those of querying a device's memory.
+/// Pools with blocks for all requests that may run together, and their minimum: blocks for one request of
+/// full length. Errors: those of querying a device's memory.
 expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit>>& models,
                                     bool prefix_cache);
 
 /// `wanted` with a byte budget for each space, and pools that fit it. A budget is `budget_bytes` or, if that
-/// is 0, the wanted amount limited by what the space has available for cells. Where memory is allocated page
-/// by page, each pool may grow to its space's whole budget. Where it is allocated at once, each pool gets the
-/// blocks of one request, and the rest is divided in proportion to what the pools wanted. Error:
-/// `resource_exhausted`, with the bytes needed, if a budget does not hold one request of full length for each
-/// model.
+/// is 0, the wanted amount limited by what the space has available for cells. If a budget is too small for
+/// all wanted blocks: in a space that allocates memory page by page, each pool may grow up to the whole
+/// budget; in a space that allocates it at once, each pool gets its minimum, and the rest is divided in
+/// proportion to what the pools want beyond it. Error: `resource_exhausted`, with the bytes needed, if a
+/// budget does not hold one request of full length for each model.
 expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes);
 
 /// Adds the pools to `manager` and returns their ids, [model][pool].

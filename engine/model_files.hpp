@@ -12,15 +12,15 @@
 
 namespace paceline {
 
-/// The tokenizer of a Hugging Face directory. `eos_ids` end a generation in addition to the ids that its
-/// files name.
+/// The tokenizer of a Hugging Face directory. `eos_ids` end a generation in addition to the ids that the
+/// directory's files name.
 expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files,
                                               std::vector<token_id> eos_ids = {});
 
 /// The tokenizer of an opened model: from a GGUF file's vocabulary or a directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
 
-/// Name of the built-in chat template, in place of a path.
+/// Configured instead of a path, this name selects the built-in chat template.
 inline constexpr std::string_view chatml_name = "chatml";
 
 /// Reads and parses the chat template file `path`, or parses `own`, the model's template, if no path is

@@ -18,14 +18,14 @@ namespace paceline {
 /// What a model asks of the pool manager for one of its pools.
 struct pool_need {
   std::string name;
-  device::compute_device* device = nullptr; ///< its blocks lie in this device's memory
+  device::compute_device* device = nullptr; ///< the device that holds its blocks
   std::uint64_t cell_bytes = 0;             ///< of one position over all layers
   std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
   std::uint64_t state_bytes = 0;            ///< of one slot of a recurrent state; 0: the model has none
   std::uint32_t wanted_states = 0; ///< slots for all requests that may run together, and for snapshots
   std::uint32_t least_states = 0;  ///< for one request without drafts
-  bool shares_prefixes = true;     ///< its cells are a function of the text, so requests can share them
+  bool shares_prefixes = true;     ///< its cells depend on the text only, so requests can share them
 };
 
 /// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in
@@ -52,21 +52,21 @@ struct model_unit {
 
   /// A drafter by name; "default" and "" are the configured one.
   expected<drafter_index> find_drafter(const std::string& name) const;
-  /// The drafter of a request: the one it names, else `prediction` if the request carries a prediction, else
+  /// The drafter of a request: the one that it names, else `prediction` if the request has a prediction, else
   /// the default.
   expected<drafter_index> drafter_of(const generation_request& request) const;
 
   config::model_options options;
   std::unique_ptr<loaded_model> target;
   device::compute_device* device = nullptr; ///< of the target
-  device::tenant_id tenant; ///< this model and its drafters, as one tenant of the devices' time
+  device::tenant_id tenant;                 ///< tenant id of this model and its drafters on all devices
   std::uint32_t context_length = 0;
   std::uint32_t num_guesses = 0; ///< for overlap mode outcomes; 0: that mode is never used
 
   struct drafter_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
-    device::compute_device* device = nullptr; ///< where its own model is; without one, the target's device
+    device::compute_device* device = nullptr; ///< device of its own model; without one, the target's device
     std::optional<pool_number> pool;          ///< of its own model
     std::unique_ptr<model::kv_storage> kv;
 
@@ -76,12 +76,13 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters;     ///< by index; the first "none", the last "auto"
-  std::unique_ptr<device::buffer> inputs; ///< of the drafters' look-ahead rows; null: there are none
+  std::vector<drafter_unit> drafters; ///< by index; the first "none", the last "auto"
+  /// Input vectors of the drafters' probes: float, [num_inputs][hidden_size]. Null: there are none.
+  std::unique_ptr<device::buffer> inputs;
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;
-  std::unique_ptr<actors::model_assembly> states; ///< drains the streams before anything else is destroyed
+  std::unique_ptr<actors::model_assembly> states; ///< destroyed first, which drains the streams
 
  private:
   expected<drafter_unit> load_drafter(const config::drafter_options& wanted, device_set& devices,
@@ -90,7 +91,7 @@ struct model_unit {
   /// Positions from one snapshot of the target's recurrent state to the next; 0: it has none.
   std::uint32_t state_interval() const;
   void add_states(pool_need& need) const;
-  /// Look-ahead rows of the drafters so far.
+  /// Number of input vectors of the drafters loaded so far.
   std::uint32_t num_inputs() const;
   void upload_inputs();
   std::vector<pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;

@@ -30,7 +30,7 @@ class engine_probe {
   /// "fan_out", "supervisor". False if there is no actor of that name. The supervisor restarts all except
   /// itself.
   bool kill(const std::string& actor);
-  /// Ends the session of a request in the same way. False if the request has ended.
+  /// Ends the session actor of a request as a crash would. False if the request has ended.
   bool kill_session(request_id request);
 
   /// The activity log of a model's streams. Null if there is no such model.

@@ -29,7 +29,7 @@ class served_model {
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
   virtual const model::model_info& info() const noexcept = 0;
   virtual const tokenizer::tokenizer& vocabulary() const noexcept = 0;
-  /// None if neither the model file nor the configuration has one: chat requests are then refused.
+  /// Null if neither the model file nor the configuration has one: chat requests are then refused.
   virtual const tokenizer::chat_template* chat() const noexcept = 0;
   /// The configured parsers of its output: `tool_call_parser`, `reasoning_parser`.
   virtual const std::string& tool_call_parser() const noexcept = 0;
@@ -40,15 +40,16 @@ class served_model {
   virtual std::uint32_t context_length() const noexcept = 0;
   /// Names of the drafters a request may choose, "none" first.
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
-  /// Of each of them, what it drafts in a round for requests that name no draft length: levels, for "auto" at
-  /// most so many.
+  /// For each of `drafters()`: the levels that it drafts in a round for requests that name no draft length;
+  /// for "auto", the maximum.
   virtual const std::vector<std::uint32_t>& draft_lengths() const noexcept = 0;
   /// The configured verification rule. The caller puts it into requests that name none; `submit` applies no
   /// default.
   virtual verification_rule default_rule() const noexcept = 0;
   /// Requests that may run or wait at the same time; further ones end with errc::queue_full.
   virtual std::uint32_t max_requests() const noexcept = 0;
-  /// What passes took when the model was loaded, by rising number of rows; empty: they were not timed.
+  /// Times of passes, measured when the model was loaded, in ascending order of rows; empty if they were not
+  /// measured.
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
 };
 

@@ -15,7 +15,8 @@ struct drafter_counters {
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
   std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
-  /// How often a request had drafts made in advance of a verdict: counted once for each request and round.
+  /// How often a request had drafts made in advance for a round's verdict: counted once for each request and
+  /// round.
   std::uint64_t num_foreseen = 0;
   std::uint64_t num_ready = 0;    ///< how often one of these drafts was for the verdict that came
   std::uint64_t num_failures = 0; ///< failures of the drafter itself; the rounds ran without its draft
@@ -31,7 +32,7 @@ struct pool_gauges {
   std::uint64_t deferred_blocks = 0;     ///< released, but programs of their stream may still use them
   std::uint64_t free_blocks = 0;         ///< free ones, and those that have no memory at present
   std::uint64_t prefix_query_tokens = 0; ///< tokens looked up in the prefix cache, since start
-  std::uint64_t prefix_hit_tokens = 0;   ///< those of them that it had
+  std::uint64_t prefix_hit_tokens = 0;   ///< those of them that the cache had
   std::uint64_t num_evictions = 0;       ///< blocks evicted from the prefix cache, since start
 };
 
@@ -50,8 +51,8 @@ struct engine_fault {
   std::string model;     ///< the model it serves; empty: all of them
   std::string drafter;   ///< name, if the part is a draft worker or drafter
   std::string reason;    ///< of the last failure, or of the loss
-  std::uint64_t num = 0; ///< failures, without those that a restart repaired
-  bool is_lost = false;  ///< it does not work until the engine is started again
+  std::uint64_t num = 0; ///< number of failures, except those that a restart repaired
+  bool is_lost = false;  ///< the part does not work until the engine is started again
 };
 
 /// Passes with the same number of rows.
@@ -60,20 +61,22 @@ struct pass_counters {
   double seconds = 0; ///< of the passes and of the decisions after them
 };
 
-/// Rounds with the same number of requests in which a worker drafted for every request after the verdict.
+/// Rounds, by number of requests, with exactly one draft worker, which drafted for every request after the
+/// previous verdict (no draft had been made in advance).
 struct drafted_round_counters {
   std::uint64_t num_rounds = 0;
   double verify_seconds = 0; ///< of the passes and of the decisions after them
-  double draft_seconds = 0;  ///< of the workers
+  double draft_seconds = 0;  ///< of the worker
 };
 
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
-  bool is_strict = true; ///< whether a row of its target has the same bits whatever else is in the pass
-  /// Its scheduler or the pool did not answer in time, so the figures are the last known ones.
+  /// Whether the results of a row of its target have the same bits whatever other rows are in the pass.
+  bool is_strict = true;
+  /// The scheduler or the KV pool did not answer in time, so the figures are the last known ones.
   bool is_late = false;
-  bool is_out_of_service = false; ///< a part that it needs is lost: it refuses every request
+  bool is_out_of_service = false; ///< a part that the model needs is lost: every request is refused
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;
@@ -88,16 +91,16 @@ struct model_counters {
   std::uint64_t num_rollbacks = 0; ///< rounds in which at least one draft token was rolled back
   std::uint64_t rolled_back_tokens = 0;
   std::uint64_t stale_drafts = 0;
-  std::uint64_t num_decoding_rounds = 0;                   ///< rounds without prompt rows
-  double draft_seconds = 0;                                ///< of those: in-line drafters
-  double pass_seconds = 0;                                 ///< of those: the target's passes
-  double decide_seconds = 0;                               ///< of those: sampling, verification, commit
-  std::vector<pass_counters> decoding_by_rows;             ///< [rows - 1], of the same rounds
+  std::uint64_t num_decoding_rounds = 0;       ///< rounds without prompt rows
+  double draft_seconds = 0;                    ///< time of the in-line drafters in those rounds
+  double pass_seconds = 0;                     ///< time of the target's passes in those rounds
+  double decide_seconds = 0;                   ///< time of sampling, verification and commit in those rounds
+  std::vector<pass_counters> decoding_by_rows; ///< [rows - 1], of the same rounds
   std::vector<drafted_round_counters> drafted_by_requests; ///< [requests - 1], of the same rounds
   double prompt_seconds = 0;                               ///< of the rounds with prompt rows
   double target_busy_seconds = 0;                          ///< of the target's stream
   double draft_busy_seconds = 0;
-  double overlap_seconds = 0; ///< in which both were busy
+  double overlap_seconds = 0; ///< in which the target's stream and a draft stream were busy
   // Steps of all streams of the target's device, by the device's own clock (device::step_times). 0 on CPUs.
   std::uint64_t num_device_steps = 0;
   double device_busy_seconds = 0;

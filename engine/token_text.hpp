@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-/// The text of one generation: the vocabulary's stream of characters with the request's stop strings.
+/// Converts the tokens of one generation to text, and stops at the request's stop strings.
 std::unique_ptr<rounds::text_output> make_token_text(const tokenizer::tokenizer& vocabulary,
                                                      const generation_request& request);
 

@@ -11,19 +11,20 @@
 
 namespace paceline::gpu {
 
-/// How a product is divided so that its intermediate data stays at about 100 MiB.
+/// How a product is divided into slabs, so that its intermediate data takes about 100 MiB.
 struct blas_slabs {
   static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
   static constexpr std::uint32_t most_outputs = 4096; ///< outputs (rows of weights) at a time
-  /// Bound of a slab's weights in float16. A slab has at least one strip, even if the strip is larger.
+  /// Limit for the weights of a slab, in bytes of float16. A slab has at least one strip, even if the strip
+  /// is larger.
   static constexpr std::size_t weight_bytes = 32U << 20;
   static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
 
-  /// Values in a row of float16, rounded up to whole tiles.
+  /// Number of values in a row of float16: `num_cols` rounded up to whole tiles.
   static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
     return pieces(num_cols, tile_cols) * tile_cols;
   }
-  /// Outputs in a slab of a matrix with that many columns: whole strips.
+  /// Number of outputs in a slab of a matrix with `num_cols` columns, a multiple of a strip's rows.
   static constexpr std::uint32_t outputs_for(std::uint32_t num_cols) {
     const std::size_t fitting = weight_bytes / (std::size_t{stride_of(num_cols)} * 2);
     const std::size_t outputs = fitting < most_outputs ? fitting : most_outputs;
@@ -33,7 +34,8 @@ struct blas_slabs {
 
 /// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp). Converts weights to float16, one slab of
 /// the matrix at a time, and multiplies with cuBLASLt. Commands are issued at once and are never part of a
-/// graph. One object for each queue, used by the queue's thread. Calls that CUDA refuses throw cuda_failure.
+/// CUDA graph. One object for each queue, used by the queue's thread. Functions throw cuda_failure if CUDA
+/// refuses a call.
 class blas_products {
  public:
   /// Least number of rows of a pass for which fast mode uses these products.

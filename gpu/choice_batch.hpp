@@ -7,16 +7,17 @@
 
 namespace paceline::gpu {
 
-/// Requests to choose tokens for, in one piece of memory in the kernels' layout.
+/// The arguments of `choose`, packed into one piece of memory in the layout of the kernels.
 class choice_batch {
  public:
-  /// Fails a check if the arguments violate a rule of the op.
+  /// Fails a check (PACELINE_CHECK) if the arguments violate a rule of the op.
   explicit choice_batch(const device::choose_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
   /// The kernels' view, once `bytes` have been copied to `at`.
   choice_view view_at(const std::byte* at) const noexcept;
-  /// True if a logit has to be changed.
+  /// True if any request has penalties, biases or removed tokens, so that logits must be changed before the
+  /// choice.
   bool edits() const noexcept { return edits_; }
 
  private:

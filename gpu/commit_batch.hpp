@@ -7,17 +7,17 @@
 
 namespace paceline::gpu {
 
-/// Packs drafts whose cells are moved to consecutive slots, their parents, and the layers of the cells into
-/// one piece of memory, in the layout of the kernel kv_commit.
+/// The arguments of `kv_commit`, packed into one piece of memory in the layout of its kernel: the drafts
+/// whose accepted cells are moved to consecutive slots, the parents of their nodes, and the layers.
 class commit_batch {
  public:
-  /// Fails a check if the arguments violate a rule of the op.
+  /// Fails a check (PACELINE_CHECK) if the arguments violate a rule of the op.
   explicit commit_batch(const device::kv_commit_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
   /// The kernel's parameters for a copy of `bytes` at `at`. The caller sets `batch` and `chosen`.
   kv_commit_params params_at(const std::byte* at) const noexcept;
-  /// Blocks of the kernel for each draft.
+  /// Number of thread blocks for each draft.
   std::uint32_t num_blocks() const noexcept;
 
  private:

@@ -5,17 +5,18 @@
 #include <optional>
 #include <string>
 
-// cuBLASLt for the real device's runtime. The program does not link this library, which has half a gigabyte
-// and is only needed in fast mode: it is loaded at the first call.
+// cuBLASLt for `cuda_runtime`. The library has half a gigabyte and is only needed in fast mode, so the
+// program does not link it but loads it at the first call.
 
 namespace paceline::gpu::cublas {
 
-/// Our own status numbers begin here; those of the CUDA runtime are smaller.
+/// Statuses of cuBLASLt are returned as this number plus cuBLASLt's own number; statuses of the CUDA runtime
+/// are smaller.
 inline constexpr status first_status = 20000;
 /// This machine does not have the version of cuBLASLt for which the program was built.
 inline constexpr status not_there = first_status + 1000;
 
-// The functions below are those of runtime_api.
+// The following functions implement those of runtime_api.
 
 status create(raw_blas& out);
 status destroy(raw_blas blas);

@@ -16,10 +16,10 @@
 namespace paceline::gpu {
 
 struct cuda_device_options {
-  /// Receives a message for the operator, without line end, about something that makes the device slower but
-  /// is no error. Called on any thread; may be empty.
+  /// Receives messages for the operator, without a line end, about causes of slowness that are not errors.
+  /// Called on any thread; may be empty.
   std::function<void(const std::string&)> say = {};
-  /// When a launch may start. Falls back to the end of the previous work if the device supports nothing else.
+  /// When a launch may start. `at_end` is used if the device does not support `early`.
   launch_start earliest = launch_start::early;
   bool is_timed = false; ///< whether `times` reports steps
   /// How long a thread that waits for the device polls it before it sleeps. Waking a thread takes tens of
@@ -33,8 +33,8 @@ class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
-  /// Device number `index` of `api`, with products made as `products` says. Error: `unsupported` if there is
-  /// no driver, no such device or, for fast mode, no cuBLASLt.
+  /// Opens device number `index` of `api`. `products` selects the arithmetic of matrix products. Error:
+  /// `unsupported` if there is no driver, no such device or, for fast mode, no cuBLASLt.
   static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
                                                      arithmetic products = arithmetic::reference,
                                                      cuda_device_options how = {});
@@ -51,7 +51,7 @@ class cuda_device final : public device::compute_device,
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }
 
-  /// Throws cuda_failure, or std::system_error if the machine grants no more threads.
+  /// Throws cuda_failure, or std::system_error if no thread can be started.
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
                                               device::stream_options options = {}) override;
 
@@ -82,7 +82,7 @@ class cuda_device final : public device::compute_device,
   step_clock clock_;
   const device_context context_;
   const device_facts facts_;
-  // For transfers outside programs, which are complete when the call returns.
+  // For transfers outside programs. They are complete when the call returns.
   std::mutex transfer_mutex_;
   std::optional<command_queue> transfer_queue_;
   std::optional<event> transferred_;

@@ -15,7 +15,8 @@
 
 namespace paceline::gpu {
 
-/// A failed call to the CUDA runtime, thrown until it fails a fence, the loading or the configuration.
+/// Thrown when a call to the CUDA runtime fails. It is caught where the failure can be reported: as the
+/// failure of a fence, or as the error of opening a device or loading a model.
 class cuda_failure : public std::runtime_error {
  public:
   explicit cuda_failure(paceline::error e) : std::runtime_error(e.message()), error_(std::move(e)) {}
@@ -32,7 +33,7 @@ struct step_clock {
   std::atomic<std::int64_t> launching_ns{0};
 };
 
-/// A device of a runtime, as its parts use it: calls, and names for error messages.
+/// What all parts of one GPU device share: the runtime's calls, and names for error messages.
 struct device_context {
   runtime_api& api;
   int index = 0;

@@ -20,15 +20,16 @@ class cuda_fence final : public device::fence::state {
   /// The state of `fence` if it belongs to a stream of `on`; else null.
   static std::shared_ptr<cuda_fence> of(const device::fence& fence, const device_context& on);
 
-  /// Marks the program as issued without a failure; `end` was recorded behind its work.
+  /// Marks the program as issued without a failure; `end` was recorded after its work.
   void issue(std::shared_ptr<event> end);
-  /// Calls `action` once the program was issued, as `fence::when_passed` does; never if it fails before.
+  /// Calls `action` once the program was issued; never if it fails before. Like `fence::when_passed`, calls
+  /// it at once if that has already happened.
   void when_issued(std::function<void()> action);
   /// Makes later work in `queue` wait, on the device, for the end of the program, which must have been
   /// issued.
   void hold(command_queue& queue) const;
-  /// The device has completed the work, so nothing has to wait any more. Called before the fence passes; the
-  /// fence may outlive the device.
+  /// The device has completed the work, so nothing has to wait any more: drops the event. Called before the
+  /// fence passes, because the fence may outlive the device.
   void forget_end();
 
  private:

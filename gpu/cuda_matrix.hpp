@@ -7,8 +7,8 @@
 
 namespace paceline::gpu {
 
-/// Weights on a GPU: as in the file, for kernels that read them byte by byte, or in the streaming order
-/// (gpu/kernels/streamed_layout.hpp). The values are the same.
+/// Weights on a GPU, in one of two layouts with the same values: rows as in the file, or the streaming order
+/// (gpu/kernels/streamed_layout.hpp).
 class cuda_matrix final : public device::matrix {
  public:
   cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows)
@@ -30,7 +30,7 @@ class cuda_matrix final : public device::matrix {
   const weight_rows& rows() const noexcept { return rows_; }
   bool is_streamed() const noexcept { return streamed_.bytes != nullptr; }
   const streamed_weights& streamed() const noexcept { return streamed_; }
-  /// The device that holds them.
+  /// The device that holds the weights.
   const device_context& on() const noexcept { return on_; }
 
  private:

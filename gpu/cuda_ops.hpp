@@ -21,10 +21,10 @@
 
 namespace paceline::gpu {
 
-/// The ops of a GPU. Each op checks its arguments, sends the data that the host has (tokens, rows, block
-/// tables), and launches kernels. Calls return before the work is done: commands are recorded and issued when
-/// the host must wait for a result or the program ends (gpu/step_queue.hpp). One object for each stream, used
-/// by the thread that issues its programs.
+/// The ops of a GPU. Each op checks its arguments, copies the data that the host has (tokens, rows, block
+/// tables) to the device, and launches kernels. Calls return before the work is done. Commands are recorded,
+/// and they are issued when the host must wait for a result or the program ends (gpu/step_queue.hpp). One
+/// object for each stream, used by the thread that issues the stream's programs.
 class cuda_ops final : public device::ops {
  public:
   /// `queue` is the stream's; both must outlive the ops.
@@ -63,8 +63,8 @@ class cuda_ops final : public device::ops {
   bool is_done() const noexcept { return steps_.is_done(); }
   /// Issues what has been recorded, at the end of a program that did not fail.
   void issue() { steps_.issue(); }
-  /// Called at the end of a program: forgets what was sent or placed, and what was recorded but not issued.
-  /// Returns the memory of what was sent and placed, which copies may still use.
+  /// Called at the end of a program: forgets the data that was sent or placed, and commands that were
+  /// recorded but not issued. Returns the memory of that data, because copies may still use it.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
@@ -73,7 +73,8 @@ class cuda_ops final : public device::ops {
     mirrored_piece at;
   };
 
-  /// A chain whose pass is being recorded: its ops use these buffers instead of sending their own.
+  /// A chain whose pass is being recorded. The ops of the pass use these buffers instead of sending their
+  /// arguments.
   struct chain_in_hand {
     std::vector<device::batch_entry> entries; ///< of all steps
     batch_view batch{};
@@ -109,7 +110,7 @@ class cuda_ops final : public device::ops {
   std::uint32_t blocks_together(std::uint32_t shared_bytes);
   bool refuse_chain(const std::string& why);
   step_queue::step hear_pass(const device::chain_args& args, const std::function<void()>& pass);
-  /// True if fast mode computes that many rows differently.
+  /// True if products of `num_rows` rows are computed by cuBLASLt (fast mode).
   bool is_large(std::uint32_t num_rows) const { return blas_ && num_rows >= blas_products::least_rows; }
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
@@ -129,7 +130,7 @@ class cuda_ops final : public device::ops {
   std::vector<streamed_output> streamed_outputs_; ///< of the current matmul
   split_attention split_attention_;
   std::vector<placed> places_;
-  // The batch sent last: all layers of a pass use the same one.
+  // The batch sent last, which all layers of a pass share.
   std::vector<std::byte> sent_batch_;
   std::vector<std::byte> next_batch_;
   batch_view sent_view_{};

@@ -10,16 +10,16 @@ namespace paceline::gpu {
 
 /// A stream of a GPU: a CUDA stream with two threads.
 ///
-/// The first thread issues programs: each one when the previous one was issued and the fences it names have
-/// passed; for fences of the same device it is enough that they were issued, because the device waits for
-/// them (gpu/cuda_fence.hpp). It waits for the device only if a program asks for results (`ops::deliver`).
-/// The second thread completes programs: it waits for the end of each program's work, in order, and passes
-/// the program's fence. So no actor's thread ever waits, and the device has the next program's work while the
-/// host still processes the previous result.
+/// The first thread issues programs. It issues a program when the previous one was issued and the fences that
+/// the program names have passed. For fences of the same device it is enough that their programs were issued,
+/// because the device itself waits for them (gpu/cuda_fence.hpp). This thread waits for the device only if a
+/// program asks for results (`ops::deliver`). The second thread completes programs: it waits for the end of
+/// each program's work, in order, and passes the program's fence. So no actor's thread waits, and the device
+/// has the next program's work while the host still processes the previous result.
 ///
-/// cudaLaunchHostFunc is not used, because its host function is not called after a failure of the context:
-/// fences of a lost device would never pass, whereas waiting for an event reports the failure. One thread
-/// that polls all events is not used either, because it would occupy a core or be late.
+/// cudaLaunchHostFunc is not used, because its host function is not called after a failure of the context,
+/// and fences of a lost device would never pass. Waiting for an event reports the failure. One thread that
+/// polls all events is not used either, because it would occupy a core or notice events late.
 std::unique_ptr<device::stream> make_cuda_stream(const device_context& on, std::string name,
                                                  device::stream_priority priority);
 

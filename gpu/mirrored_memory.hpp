@@ -10,8 +10,8 @@
 
 namespace paceline::gpu {
 
-/// The same number of bytes in pinned host memory and in device memory. Data that a program sends to its ops
-/// or reads back has the same offset in both.
+/// Equally large pieces of pinned host memory and of device memory. Data that a program sends to its ops or
+/// reads back has the same offset in both.
 struct mirrored_piece {
   std::byte* host = nullptr;
   std::byte* device = nullptr;
@@ -38,8 +38,8 @@ class mirrored_pool {
   std::vector<std::unique_ptr<slab>> free_;
 };
 
-/// The mirrored memory used by one program. Later copies read and write it, so it is returned with `release`
-/// only when the device has completed all of them.
+/// The mirrored memory used by one program. Copies enqueued by the program use it later, so the caller of
+/// `release` may return the slabs to the pool only when the device has completed these copies.
 class mirrored_arena {
  public:
   explicit mirrored_arena(mirrored_pool& pool) : pool_(pool) {}

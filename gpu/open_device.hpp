@@ -11,9 +11,10 @@ namespace paceline::gpu {
 /// True in a build that has the CUDA device.
 bool built_with_cuda() noexcept;
 
-/// GPU number `index` of this machine, with products of the given kind (gpu/kernels/sixteen_bit.hpp). Error:
-/// `unsupported` if the build has no CUDA, or the machine no driver or no such device. With
-/// PACELINE_CUDA_EARLY_STARTS=0 in the environment every kernel starts at the end of the previous one.
+/// Opens GPU number `index` of this machine, with the given arithmetic of matrix products
+/// (gpu/kernels/sixteen_bit.hpp). Error: `unsupported` if the build has no CUDA, or if the machine has no
+/// driver or no such device. With PACELINE_CUDA_EARLY_STARTS=0 in the environment every kernel starts at the
+/// end of the previous one.
 expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products);
 
 class runtime_api;

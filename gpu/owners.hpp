@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-// Owners of the CUDA runtime's resources, which release them. Constructors throw cuda_failure; the device's
-// context must outlive the owners. A failed release is not reported: its only cause is a lost device, which
-// every user of the device notices.
+// Classes that own resources of the CUDA runtime and release them. Constructors throw cuda_failure. The
+// device's context must outlive the owners. A failed release is not reported, because its only cause is a
+// lost device, and that makes every later call fail.
 
 namespace paceline::gpu {
 
@@ -32,8 +32,8 @@ class memory {
   std::size_t num_bytes_ = 0;
 };
 
-/// The last command of a queue or graph, as far as it decides when the next launch may start: early behind
-/// another launch, if both kernels support it.
+/// Decides when the next launch of a queue or graph may start: early if the last command is a launch and both
+/// kernels support it.
 class launch_run {
  public:
   explicit launch_run(const device_context& on) : earliest_(on.earliest) {}
@@ -76,7 +76,7 @@ class command_queue {
   command_queue& operator=(const command_queue&) = delete;
 
   const device_context& on() const noexcept { return on_; }
-  /// For other kinds of commands than those below. A launch behind them starts at their end.
+  /// For commands that this class does not offer. The next launch starts when they have ended.
   raw_stream raw() noexcept {
     run_.end();
     return raw_;
@@ -85,13 +85,13 @@ class command_queue {
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
-  /// Starts early if possible; the kernel's struct at `params` is copied.
+  /// The kernel starts early if possible. Its parameters at `params` are copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
-  /// All blocks run at the same time.
+  /// A launch whose blocks all run at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                        std::size_t params_bytes);
   void multiply(const blas_handle& blas, const blas_command& command);
-  /// Later commands wait, on the device, for the event's last record.
+  /// Makes later commands wait, on the device, for the last record of `point`.
   void wait_for(const event& point);
 
  private:
@@ -114,7 +114,7 @@ class event {
   void record(command_queue& queue);
   /// Blocks until the device has reached the event: polls for as long as the context says, then sleeps.
   void wait();
-  /// By the device's clock, between two timed events that the device has reached.
+  /// Seconds by the device's clock between two timed events that the device has reached.
   double seconds_since(const event& earlier) const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace paceline::gpu {
 
-/// Appends arrays to a buffer, which it clears first, each at a multiple of 64 bytes.
+/// Clears a buffer and appends arrays to it, each at a multiple of 64 bytes.
 class packer {
  public:
   explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }

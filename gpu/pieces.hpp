@@ -5,7 +5,7 @@
 
 namespace paceline::gpu {
 
-/// Number of pieces of size `of` that `num` needs; the last one may be smaller.
+/// num / of, rounded up.
 constexpr std::uint32_t pieces(std::size_t num, std::size_t of) noexcept {
   return static_cast<std::uint32_t>((num + of - 1) / of);
 }

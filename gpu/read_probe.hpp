@@ -17,7 +17,7 @@ class read_probe {
   /// Allocates `num_bytes` of the device's memory, a positive multiple of 16. `on` must outlive the probe.
   explicit read_probe(const device_context& on, std::size_t num_bytes = enough_bytes);
 
-  /// Bytes per second of a few sweeps through all of it, by the device's clock.
+  /// Reads the memory a few times and returns bytes per second by the device's clock.
   double sample();
 
  private:

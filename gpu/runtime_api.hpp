@@ -29,10 +29,11 @@ struct device_facts {
   std::string name;
   int compute_capability = 0; ///< 90 for 9.0
   std::size_t memory_bytes = 0;
-  int kernel_target = 0; ///< compute capability for which its kernels were compiled; may be lower
+  /// Compute capability for which the kernels that it runs were compiled; may be lower than its own.
+  int kernel_target = 0;
 
-  /// True if launches can start early. Kernels for older GPUs do not wait for the previous one
-  /// (wait_for_previous).
+  /// True if launches can start early. Kernels compiled for older GPUs do not wait for the previous kernel
+  /// (wait_for_previous), so they must not.
   bool can_start_early() const noexcept { return compute_capability >= 90 && kernel_target >= 90; }
 };
 
@@ -56,8 +57,8 @@ struct copy_command {
 enum class launch_start : bool {
   at_end, ///< when everything before it has ended
   /// When all blocks of the previous kernel, on the stream or in the graph, have allowed it (let_next_begin)
-  /// or ended. The kernel itself then waits for the end of that one (wait_for_previous). Both kernels must be
-  /// listed in `takes_turns`, and the device needs compute capability 9.0 or later.
+  /// or ended. The kernel itself then waits for the end of the previous one (wait_for_previous). Both kernels
+  /// must be listed in `takes_turns`, and the device needs compute capability 9.0 or later.
   early,
 };
 
@@ -72,7 +73,7 @@ struct launch_command {
 
 enum class blas_type : std::uint8_t { f16, f32 };
 
-/// A matrix in cuBLASLt's layout: column after column, `stride` values from one to the next.
+/// A matrix in cuBLASLt's layout, column-major: column c begins at value c * stride.
 struct blas_matrix {
   blas_type type = blas_type::f32;
   std::uint64_t num_rows = 0;
@@ -91,12 +92,12 @@ struct blas_product {
   friend bool operator==(const blas_product&, const blas_product&) = default;
 };
 
-/// cuBLASLt's algorithm for products of a shape, as opaque bits.
+/// The algorithm that cuBLASLt has chosen for products of a shape, as opaque bits.
 struct blas_algorithm {
   std::uint64_t bits[8] = {};
 };
 
-/// One product: matrices on the device, and a workspace there that it uses while it runs.
+/// One product. The matrices, and the workspace that it uses while it runs, are in device memory.
 struct blas_command {
   blas_product product;
   blas_algorithm by;
@@ -107,9 +108,9 @@ struct blas_command {
   std::size_t workspace_bytes = 0;
 };
 
-/// The parts of the CUDA runtime and of cuBLASLt that this folder uses: everything that tests replace. Calls
-/// other than `wait` return before the device has done the work. The device does the work of one stream in
-/// order, that of several streams in any order. As thread-safe as the CUDA runtime.
+/// The functions of the CUDA runtime and of cuBLASLt that this folder uses. Tests replace all of them by an
+/// emulation. Calls other than `wait` return before the device has done the work. The device does the work of
+/// one stream in order, that of several streams in any order. As thread-safe as the CUDA runtime.
 class runtime_api {
  public:
   virtual ~runtime_api() = default;
@@ -118,12 +119,13 @@ class runtime_api {
   virtual status num_devices(int& out) = 0;
   /// Sets everything except `kernel_target`.
   virtual status inspect(int device, device_facts& out) = 0;
-  /// For the current device. Fails if the program has no kernels for it.
+  /// Sets `out` to `device_facts::kernel_target` of the current device. Fails if the program has no kernels
+  /// for it.
   virtual status find_kernel_target(int& out) = 0;
   /// Selects the device for the other calls of the calling thread.
   virtual status use(int device) = 0;
 
-  /// Free bytes of the device's memory, with other programs taken into account.
+  /// Free bytes of the device's memory (memory used by other programs is not free).
   virtual status count_free(std::size_t& out) = 0;
   virtual status allocate(void*& out, std::size_t num_bytes) = 0;
   /// Waits until the device is idle.
@@ -133,7 +135,7 @@ class runtime_api {
   /// Like `release`.
   virtual status release_pinned(void* memory) = 0;
 
-  /// `urgency`: 0, or more for work with priority.
+  /// `urgency`: 0, or larger for streams with higher priority.
   virtual status make_stream(raw_stream& out, int urgency) = 0;
   virtual status end_stream(raw_stream stream) = 0;
   /// `is_timed` allows `elapsed`.
@@ -159,9 +161,10 @@ class runtime_api {
   virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status launch(const launch_command& launch, raw_stream stream) = 0;
 
-  /// Number of blocks of such a launch on one multiprocessor, and number of multiprocessors; their product is
-  /// the limit of `launch_together`. Either is 0 if such launches are not supported. Also allows `kernel`
-  /// that much shared memory from then on.
+  /// How many blocks of `kernel`, with this number of threads and bytes of shared memory, one multiprocessor
+  /// can run at the same time, and the number of multiprocessors. Their product is the limit of
+  /// `launch_together`. Either is 0 if such launches are not supported. From then on `kernel` may use
+  /// `shared_bytes`.
   virtual status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
                                 kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) = 0;
   /// A launch that starts after everything before it. All blocks run at the same time and may wait for each
@@ -172,7 +175,7 @@ class runtime_api {
   // A graph and its executables are used by one thread at a time.
 
   virtual status make_graph(raw_graph& out) = 0;
-  /// Executables made from it can still be launched, but no longer updated.
+  /// Executables made from the graph can still be launched, but no longer updated.
   virtual status end_graph(raw_graph graph) = 0;
   /// Adds a command after node `after`, or at the beginning if that is null. A launch that starts early must
   /// follow a launch.
@@ -180,17 +183,17 @@ class runtime_api {
   virtual status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) = 0;
   /// Uses the graph's current addresses, sizes and parameters.
   virtual status make_executable(raw_executable& out, raw_graph graph) = 0;
-  /// May be called while it runs: it is freed afterwards.
+  /// May be called while the executable runs: it is freed afterwards.
   virtual status end_executable(raw_executable graph) = 0;
   /// Changes the command of `node`, a node of the graph from which the executable was made, for later
   /// launches; launches already requested do not change. A copy keeps its direction, and a launch its start.
   virtual status update_copy(raw_executable graph, raw_node node, const copy_command& copy) = 0;
   virtual status update_launch(raw_executable graph, raw_node node, const launch_command& launch) = 0;
-  /// Runs the executable, in the order that the nodes require; memory is read and written when a node runs.
-  /// Later work on `stream` comes after all of it.
+  /// Enqueues the executable. Its nodes run in the order that their predecessors require, and later work on
+  /// `stream` runs after all of them.
   virtual status launch_graph(raw_executable graph, raw_stream stream) = 0;
 
-  // cuBLASLt, only for devices in fast mode. Fails if this machine has none.
+  // cuBLASLt, only for devices in fast mode. `make_blas` fails if this machine does not have it.
 
   virtual status make_blas(raw_blas& out) = 0;
   virtual status end_blas(raw_blas blas) = 0;

@@ -9,8 +9,8 @@
 
 namespace paceline::gpu {
 
-/// Launches attention as defined in gpu/kernels/split_attention_params.hpp, as part of the steps of a queue.
-/// One object for each queue.
+/// Launches the kernels of attention as defined in gpu/kernels/split_attention_params.hpp, through a step
+/// queue. One object for each queue.
 class split_attention {
  public:
   /// Limit for the partial results of one launch: for 8 rows of a model with 32 heads of 128 dimensions it is
@@ -20,11 +20,11 @@ class split_attention {
   explicit split_attention(step_queue& steps, std::size_t most_bytes = usual_bytes)
       : steps_(steps), most_bytes_(most_bytes) {}
 
-  /// Attention of all rows of `args`. `tiles` are those of `tile_rows`; `tiles_there` and `batch` are copies
-  /// on the device.
+  /// Attention of all rows of `args`. `tiles` is the result of `tile_rows`; `tiles_there` and `batch` are in
+  /// device memory.
   void attend(const device::attention_args& args, std::span<const row_tile> tiles,
               const row_tile* tiles_there, const batch_view& batch);
-  /// The same for a chain: `rows` are those of all its steps; the rows of `args` are those of the first step.
+  /// The same for a chain: `rows` has the rows of all its steps, and `args` has those of the first step.
   void attend_steps(const device::attention_args& args, std::span<const device::batch_entry> rows,
                     std::span<const row_tile> tiles, const row_tile* tiles_there, const batch_view& batch);
 

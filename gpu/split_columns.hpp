@@ -6,14 +6,14 @@
 
 namespace paceline::gpu {
 
-/// How the columns of a streamed product are divided among blocks.
+/// How the columns of a streamed product are divided among thread blocks.
 struct column_splits {
-  std::uint32_t tiles_of_split = 0; ///< whole units of split_cols
+  std::uint32_t tiles_of_split = 0; ///< a multiple of `tiles_of_split_unit`
   std::uint32_t num_splits = 0;
 };
 
-/// Depends only on the shape of the matrix, so that a row's sums do not depend on other rows. Gives a large
-/// GPU two blocks for each multiprocessor.
+/// Depends only on the shape of the matrix, so that the sums of a row of x do not depend on other rows. Aims
+/// at 256 blocks: about two for each multiprocessor of a large GPU.
 constexpr column_splits split_columns(std::uint32_t num_rows, std::uint32_t num_cols) {
   constexpr std::uint32_t wanted_blocks = 256, rows_of_block = stream_warps * stream_strips * strip_rows;
   const auto pieces = [](std::uint32_t num, std::uint32_t of) { return num / of + (num % of != 0 ? 1 : 0); };

@@ -17,8 +17,8 @@ class step_graph {
   step_graph(const step_graph&) = delete;
   step_graph& operator=(const step_graph&) = delete;
 
-  // First add the nodes, each one behind the previous one, then call `instantiate`. Launches start early if
-  // possible, whatever `launch` says.
+  // First add the nodes, in their order, then call `instantiate`. Launches start early if possible;
+  // `launch.start` is not read.
   void add(const copy_command& copy);
   void add(launch_command launch);
   void instantiate();

@@ -14,8 +14,8 @@
 
 namespace paceline::gpu {
 
-/// Zeroes padding so that equal values have equal bytes, with compilers that support it. With others a graph
-/// is sometimes updated without need.
+/// Zeroes the padding of `value`, so that equal values have equal bytes. Does nothing if the compiler does
+/// not support it; then graphs are sometimes updated without need.
 template <class T>
 void clear_padding([[maybe_unused]] T& value) {
 #if defined(__has_builtin)
@@ -25,24 +25,24 @@ void clear_padding([[maybe_unused]] T& value) {
 #endif
 }
 
-/// The commands that a program gives a queue between two points at which the host waits: a step. Commands are
-/// recorded and issued together: one by one if the step's shape is new, as one CUDA graph if it has occurred
-/// before. The shape is the sequence of commands: copies with their directions, and kernels with their grids,
-/// blocks and shared memory. Everything else may change from step to step: addresses, sizes of copies and
-/// parameters of kernels. The graph's nodes are updated with these before it is launched, so a graph does
-/// what its commands would do. Data that is not part of the commands (tokens, positions, block tables) is in
-/// the memory that the copies transfer.
+/// Records the commands of programs and issues them in steps. A step has the commands between two points at
+/// which the host waits for the device. They are issued one by one if the step's shape is new, and as one
+/// CUDA graph if the shape has occurred before. The shape is the sequence of commands: copies with their
+/// directions, and kernels with their grids, blocks and shared memory. Addresses, sizes of copies and
+/// parameters of kernels may change from step to step; the graph's nodes are updated with them before a
+/// launch. Data that is not part of the commands (tokens, positions, block tables) is in the memory that the
+/// copies transfer.
 ///
 /// A graph is made when its shape occurs for the second time. If that fails, steps of the shape are issued
-/// command by command, and the device reports it once for each queue (`device_context::say`). Steps that end
-/// with `finish` are timed (`device_context::clock`). Functions throw cuda_failure; a step that could not be
-/// issued completely has ended. Used by one thread.
+/// command by command, and the failure is reported once for each queue (`device_context::say`). Steps that
+/// end with `finish` are timed (`device_context::clock`). Functions throw cuda_failure. If a step could not
+/// be issued completely, it has ended. Used by one thread.
 class step_queue {
  public:
-  /// Largest number of rows in a step that becomes a graph: larger steps take longer than their launches, and
-  /// prompts have too many lengths.
+  /// Largest number of rows in a step that becomes a graph. In larger steps the time of launches does not
+  /// matter, and prompts have too many different lengths.
   static constexpr std::uint32_t max_rows = 64;
-  /// Number of remembered shapes; the least recently used go first, with their graphs.
+  /// Number of remembered shapes. The least recently used shape is forgotten first, with its graph.
   static constexpr std::size_t max_shapes = 48;
 
   explicit step_queue(command_queue& queue)
@@ -63,7 +63,8 @@ class step_queue {
     clear_padding(said);
     note({command_kind::launch, kernel, shape, nullptr, nullptr, sizeof said, 0, beside}, &said);
   }
-  /// All blocks run at the same time. Cannot be part of a graph: the rest of the step is issued directly.
+  /// A launch whose blocks all run at the same time. It cannot be part of a graph, so the rest of the step is
+  /// issued directly.
   template <class Params>
   void launch_together(kernel_id kernel, const launch_shape& shape, const Params& params) {
     static_assert(std::is_trivially_copyable_v<Params>);
@@ -74,7 +75,7 @@ class step_queue {
   }
   /// Issued at once, after what was recorded: a graph has no node for it.
   void multiply(const blas_handle& blas, const blas_command& command);
-  /// From now until the end of the step commands are issued directly, after those already recorded.
+  /// Issues the recorded commands. From now until the end of the step commands are issued directly.
   void go_on_directly();
 
   /// Ends the step: issues everything that was recorded.
@@ -83,12 +84,12 @@ class step_queue {
   void finish();
   /// Ends the step without issuing its commands.
   void forget() noexcept;
-  /// True if the host has waited for all commands since `begin_program`, and for everything that the queue
-  /// itself had to wait for.
+  /// True if the host has waited for all commands since `begin_program` and for everything that these had to
+  /// wait for.
   bool is_done() const noexcept { return is_done_; }
   void begin_program() noexcept { is_done_ = false; }
-  /// Ensures that `of`, on the device, has at least `num_bytes`. New memory is allocated only after the
-  /// device has completed everything that may use the old memory, whose content is lost.
+  /// Ensures that `of`, in device memory, has at least `num_bytes`. If it is too small, waits until the
+  /// device has completed everything that may use it, and allocates new memory; the content is lost.
   void make_room(memory& of, std::size_t num_bytes);
 
   enum class command_kind : std::uint8_t { copy_in, copy_out, launch };
@@ -100,7 +101,7 @@ class step_queue {
     const void* from = nullptr;
     std::size_t num_bytes = 0; ///< of the copy, or of the parameters
     std::size_t params_at = 0; ///< in the step's `params`
-    bool beside = false;       ///< independent of the launch before it; a queue still runs them in order
+    bool beside = false; ///< independent of the launch before it; issued directly, they still run in order
 
     bool is_like(const command& other) const noexcept;
     copy_command copy() const noexcept { return {to, from, num_bytes, what == command_kind::copy_out}; }
@@ -112,7 +113,7 @@ class step_queue {
 
     const void* params_of(const command& launch) const noexcept { return params.data() + launch.params_at; }
     bool is_like(const step& other) const noexcept;
-    /// True if commands number `number` of both steps, which have the same kind, are equal.
+    /// True if command number `number` is equal in both steps. It must have the same kind in both.
     bool says_the_same(std::size_t number, const step& other) const noexcept;
     launch_command launch(std::size_t number) const noexcept;
   };
@@ -133,7 +134,8 @@ class step_queue {
 
   void note(command c, const void* params);
   void issue_noted();
-  /// Called before each command: for the first command of a timed step the device records the time.
+  /// Called before each command. Before the first command of a timed step it makes the device record the
+  /// time.
   void begin();
   /// Called after each command.
   void note_launch();

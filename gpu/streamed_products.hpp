@@ -22,8 +22,7 @@ struct streamed_qkv {
   streamed_weights q, k, v;
 };
 
-/// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One object for
-/// each queue.
+/// Launches the kernels of gpu/kernels/streamed_matmul.cuh through a step queue. One object for each queue.
 class streamed_products {
  public:
   explicit streamed_products(step_queue& steps) : steps_(steps) {}
@@ -32,21 +31,22 @@ class streamed_products {
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
   /// True if `multiply_gated` supports the two: equal in type and shape.
   static bool can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept;
-  /// A gated product; the two products are not written to memory except as partial sums.
+  /// A gated product. The products of the gate and of `up` are not written to memory, except as partial sums.
   void multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
                       const streamed_weights& up);
-  /// Products that become queries, keys and values when their splits are added up. `batch` has all rows.
+  /// The products that give queries, keys and values; these are completed when the splits are summed. `batch`
+  /// has all rows.
   void multiply_qkv(const device::qkv_args& args, const streamed_qkv& weights, const batch_view& batch);
 
  private:
-  /// Rows for which weights are read together: a part of an op's rows.
+  /// A part of an op's rows for which the weights are read once.
   struct slice {
     std::uint32_t first;
     std::uint32_t num_rows;
   };
   template <class Work>
   static void for_each_slice(std::uint32_t num_rows, const Work& work);
-  /// Who adds up the splits of a product.
+  /// Whether the splits of a product are summed here or by a later kernel.
   enum class sums_are { added_here, left_in_parts };
 
   arranged_rows arrange(const slice& rows, const float* x, std::size_t x_stride, std::uint32_t num_cols,

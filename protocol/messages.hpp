@@ -36,15 +36,15 @@ struct submit_command {
       0; ///< output tokens and prompt scores it may report in total until a grant_command raises the limit
 };
 
-/// engine -> session -> scheduler. May overtake the submit_command of its request, so the scheduler keeps a
-/// tombstone.
+/// engine -> session -> scheduler. May arrive before the submit_command of its request, so the scheduler
+/// remembers cancellations of unknown requests.
 struct cancel_command {
   request_id request;
 };
 
-/// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` is the total that
+/// engine -> session: the client takes `tokens` more tokens. session -> scheduler: `tokens` is the total that
 /// the request may commit, so the message may be repeated. The score of a prompt token (`prompt_logprobs`)
-/// counts as one.
+/// counts as one token.
 struct grant_command {
   request_id request;
   std::uint64_t tokens = 0;
@@ -61,7 +61,8 @@ struct pool_batch_command {
 /// kv_pool -> scheduler. Answers to a batch, in order.
 struct lease_batch_event {
   std::vector<scheduling::lease_event> leases;
-  bool blocks_freed = false; ///< a request that was refused before may succeed now
+  /// Blocks were freed after a request for blocks was refused, which may now succeed.
+  bool blocks_freed = false;
 };
 
 /// scheduler -> target_verifier. Composition of a round. The verifier enqueues the rounds of a group in the
@@ -132,7 +133,7 @@ struct rounds_known_event {
   std::vector<round_id> rounds;
 };
 
-/// supervisor -> every session when fan_out was restarted: events in transit are lost.
+/// supervisor -> every session when fan_out was restarted: events in transit may be lost.
 struct events_lost_event {};
 
 /// supervisor -> scheduler of `model` and every session. A part that the model needs failed for good; its
@@ -142,8 +143,8 @@ struct out_of_service_event {
   error why{errc::internal, ""};
 };
 
-/// supervisor -> scheduler, target_verifier. The drafter's worker failed for good. Its last program has ended
-/// once `done` has passed.
+/// supervisor -> scheduler, target_verifier. The worker of `drafter` is lost. Its last program has ended once
+/// `done` has passed.
 struct worker_lost_event {
   drafter_index drafter;
   device::fence done;
@@ -160,8 +161,8 @@ struct resubmit_event {
 struct ready_question {};
 struct ready_answer {};
 
-/// engine -> session, sent after the session was registered: submit to `scheduler`, whose address was read
-/// after the registration.
+/// engine -> session, sent after the session was registered: the session submits its request to `scheduler`.
+/// That address was read after the registration.
 struct start_event {
   scheduler_actor scheduler;
 };

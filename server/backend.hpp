@@ -27,25 +27,26 @@ namespace paceline::server {
 /// Purpose of a special token.
 enum class special_role : std::uint8_t { begin, end, padding };
 
-/// Decodes tokens to text as they arrive: the concatenated texts are the text of all tokens. Used by one
-/// thread at a time.
+/// Decodes tokens to text as they arrive. The concatenated results of all calls are the text of all tokens.
+/// Used by one thread at a time.
 class text_decoder {
  public:
   virtual ~text_decoder() = default;
   /// The text that `token` completes; always whole characters.
   virtual std::string feed(token_id token) = 0;
-  /// The replacement for a character that was begun and not completed. Nothing may be fed afterwards.
+  /// U+FFFD if a character was begun and not completed, else empty. `feed` must not be called afterwards.
   virtual std::string flush() = 0;
 };
 
-/// How a chat template takes part in reasoning.
+/// How a chat template influences reasoning.
 struct template_reasoning {
-  bool any = false;         ///< it begins thoughts, or depends on one of the variables below
-  bool is_switched = false; ///< by `enable_thinking` (or `thinking`)
-  bool has_effort = false;  ///< by `reasoning_effort`
+  bool any = false;         ///< it opens thoughts itself, or depends on one of the variables below
+  bool is_switched = false; ///< `enable_thinking` (or `thinking`) switches reasoning on or off
+  bool has_effort = false;  ///< it depends on `reasoning_effort`
 };
 
-/// A served model as the edge sees it: tokenizer, template and limits. Immutable; thread-safe.
+/// A served model as the edge (the network side of the server) sees it: tokenizer, template and limits.
+/// Immutable; thread-safe.
 class model_view {
  public:
   virtual ~model_view() = default;
@@ -74,9 +75,10 @@ class model_view {
   /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
   virtual const template_reasoning& reasoning() const noexcept = 0;
-  /// How its output is to be read.
+  /// The format of the model's output: markers of thoughts, and the syntax of calls.
   virtual const wire::output_format& outputs() const noexcept = 0;
-  /// Compiles what an output must match (grammar::compiler::compile); not on an actor's thread.
+  /// Compiles a grammar that an output must match (grammar::compiler::compile). It may take seconds, so it
+  /// must not be called on an actor's thread.
   virtual expected<std::shared_ptr<const token_constraint>>
   compile(const grammar::grammar_source& source) const = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
@@ -92,8 +94,8 @@ class backend {
   virtual void cancel(request_id request) = 0;
   virtual void grant(request_id request, std::uint32_t tokens) = 0;
   virtual bool healthy() const noexcept = 0;
-  /// How far the models are loaded; nullopt once they serve, which never ends. Until then there are no
-  /// models.
+  /// How far the models are loaded; nullopt once they are in service, and from then on. Until then `models`
+  /// is empty.
   virtual std::optional<load_status> loading() const { return std::nullopt; }
   /// May block for up to a second.
   virtual engine_snapshot snapshot() const = 0;

@@ -25,7 +25,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// What all sessions of one server share. Outlives them.
 struct edge_context {
-  const config::server_options& options; ///< values at the start; for options marked *reload* use `settings`
+  /// Values at the start of the server; for options marked *reload* in config/README.md use `settings`.
+  const config::server_options& options;
   const config::metrics_options& metrics_options;
   settings_cell& settings; ///< values that a reload may change
   const edge_limits& limits;
@@ -36,7 +37,7 @@ struct edge_context {
   event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;
-  /// Places in the engine, divided between API keys.
+  /// Places for requests in the engine, divided between API keys.
   std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
 
   std::shared_ptr<stream_board> streams = std::make_shared<stream_board>();
@@ -47,7 +48,8 @@ struct edge_context {
 
 /// The client of a request, identified before the body is read.
 struct caller {
-  /// Digest of the API key; empty without keys. Separates prefix caches and stored responses.
+  /// Digest of the API key; empty without keys. Requests of different tenants share neither prefix caches nor
+  /// stored responses.
   std::string tenant;
   std::string request_id; ///< the client's x-request-id, or a generated one
   /// Lowest `priority` that its requests may ask for (lower runs first); unlimited without keys.
@@ -57,11 +59,12 @@ struct caller {
 /// Traits of a job that reads `body_bytes` for `who`.
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
 
-/// Called on an edge thread before a body is read. Returns an error if the body had to give up its memory
-/// while it waited.
+/// Called on a thread of edge_pool before the text of a body is read. Returns an error if the budget took
+/// back the body's memory while the body waited (body_budget).
 std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body);
 
-/// `prefix` and 128 random bits. The id cannot be guessed, so whoever knows it may use what it names.
+/// `prefix` and 128 random bits in hexadecimal. The id cannot be guessed, so knowing it is a sufficient
+/// permission to use what it names.
 std::string fresh_id(std::string_view prefix);
 std::uint64_t fresh_seed();
 /// Seconds since 1970.

@@ -11,11 +11,11 @@
 
 namespace paceline::server {
 
-/// Threads for host work above a millisecond (parsing, templates, tokenization), so that sockets and actors
-/// do not wait for it. Jobs must not throw. The destructor drops jobs that have not begun and joins the
-/// threads.
+/// Threads for work that may take more than a millisecond (parsing, templates, tokenization), so that sockets
+/// and actors do not wait for it. Jobs must not throw. The destructor drops jobs that have not begun and
+/// joins the threads.
 ///
-/// Large jobs run on all threads but one (or on the only one), and tenants take turns.
+/// Large jobs may occupy all threads except one (or the only thread). Tenants take turns.
 class edge_pool final : public job_pool {
  public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);

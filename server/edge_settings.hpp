@@ -13,18 +13,19 @@
 
 namespace paceline::server {
 
-/// The settings of the edge that a reload may change: the options marked *reload*. Immutable.
+/// The settings of the edge (the server's network side) that a reload may change: the options marked *reload*
+/// in config/README.md. Immutable.
 struct edge_settings {
   key_ring keys;
   std::vector<std::string> allowed_origins;
   std::chrono::milliseconds request_timeout{};
   bool vllm_names = false;
   bool metrics_require_key = false;
-  std::shared_ptr<tls_context> tls = nullptr; ///< of connections accepted from now on; null: plain HTTP
+  std::shared_ptr<tls_context> tls = nullptr; ///< for connections accepted from now on; null: plain HTTP
 
-  /// Reads the files of keys and certificates. Errors: one of them is unreadable or wrong, or `bound_host` is
-  /// open to other machines without keys and `allow_unauthenticated` is off. The host and that permission are
-  /// those of the running server.
+  /// Reads the files of keys and certificates. Errors: a file is unreadable or wrong; or there are no keys,
+  /// `bound_host` can be reached from other machines and `allow_unauthenticated` is false. On a reload the
+  /// last two are those of the running server.
   static expected<edge_settings> from(const config::server_options& options,
                                       const config::metrics_options& metrics, const std::string& bound_host,
                                       bool allow_unauthenticated);

@@ -14,7 +14,7 @@
 
 namespace paceline::server {
 
-/// A named value of a log line. Never a prompt, an output or an API key.
+/// A named value of a log line. It must not contain a prompt, an output or an API key.
 struct log_field {
   log_field(std::string_view field, std::string_view text) : name(field), value(text) {}
   log_field(std::string_view field, const char* text) : name(field), value(text) {}
@@ -28,8 +28,8 @@ struct log_field {
 };
 
 /// The daemon's log: one event a line. Text: "2026-01-31T12:00:00.000Z info draining timeout_ms=30000"; JSON:
-/// one object with time, level, message and the fields. Thread-safe, and no thread waits for the reader: a
-/// line that meets a full pipe or disk is dropped and counted.
+/// one object with time, level, message and the fields. Thread-safe. Writing never blocks: if the pipe or
+/// disk is full, the line is dropped and counted.
 class event_log {
  public:
   /// A log that writes nothing.
@@ -38,8 +38,8 @@ class event_log {
   event_log(const event_log&) = delete;
   event_log& operator=(const event_log&) = delete;
 
-  /// Logs to `options.file`, which is created or appended to, or else to `standard_error`, which is not
-  /// closed.
+  /// Logs to `options.file`, which is created or appended to. If that is empty, logs to the descriptor
+  /// `standard_error`, which is not closed.
   static expected<std::shared_ptr<event_log>> open(const config::logging_options& options,
                                                    int standard_error = 2);
 
@@ -59,7 +59,7 @@ class event_log {
   std::atomic<config::log_level> level_{config::log_level::off};
   config::log_format format_ = config::log_format::text;
   std::string path_; ///< empty: standard error
-  std::mutex mutex_; ///< held from the check that a line fits to its write
+  std::mutex mutex_; ///< held while a line is checked for room and written
   int descriptor_ = -1;
   std::atomic<std::uint64_t> num_dropped_{0};
 };

@@ -22,14 +22,14 @@ struct job_traits {
   std::string tenant;          ///< digest of the API key; empty without keys
   std::size_t num_tenants = 1; ///< number of configured keys
   bool large = false;          ///< reads a body above `large_body_bytes`
-  bool continues = false;      ///< continues an earlier job, whose memory is held until then
+  bool continues = false;      ///< continues an earlier job, whose memory is held until this one has run
 };
 
-/// Only some of the edge threads read bodies above this size, so that short requests never wait behind
-/// requests that take seconds.
+/// Bodies above this size are parsed on at most all edge threads (edge_pool) except one, so that short
+/// requests need not wait for requests that take seconds.
 inline constexpr std::size_t large_body_bytes = 64U << 10U;
 
-/// Runs functions on other threads; returns false if too many wait already.
+/// Runs jobs on other threads. `submit` returns false if too many jobs wait already.
 class job_pool {
  public:
   virtual ~job_pool() = default;

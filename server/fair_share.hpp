@@ -8,10 +8,11 @@
 namespace paceline::server {
 
 /// Places shared by several API keys. Half of the places are divided equally between the keys and reserved
-/// for them; the other half is first come, first served. So neither one key nor several together can lock out
-/// another key, and one key alone can get more than half. With one key or none all places are common.
+/// for them (at least one for each key, if there are enough); the rest is first come, first served. So
+/// neither one key nor several together can lock out another key, and one key alone can get more than half of
+/// the places. With one key or none no place is reserved.
 ///
-/// Not thread-safe: the owner must lock.
+/// Not thread-safe: the caller must hold a lock.
 class fair_share {
  public:
   explicit fair_share(std::size_t num_places = 0) : num_places_(num_places) {}
@@ -30,8 +31,9 @@ class fair_share {
     ++num_taken_;
     return true;
   }
-  /// Takes `count` places or none. A request for more places than the tenant could ever get beside the other
-  /// shares succeeds if the tenant holds nothing and the places are free; otherwise it could never run.
+  /// Takes `count` places or none. A request for more places than the tenant could get beside the reserved
+  /// places of the other tenants could never run. So it may also take places reserved for others, if the
+  /// tenant holds no place and enough are free.
   [[nodiscard]] bool take(const std::string& tenant, std::size_t count, std::size_t num_tenants) {
     const auto own = reserved(num_tenants);
     const bool is_beyond_share = num_tenants > 1 && count > num_places_ - own * (num_tenants - 1);
@@ -72,7 +74,7 @@ class fair_share {
     if (num_taken_ >= num_places_) return false;
     const auto own = reserved(num_tenants);
     if (taken < own) return true;
-    std::size_t beyond = 0; // places taken of the common half
+    std::size_t beyond = 0; // places taken that are not reserved
     for (const auto& [tenant, count] : taken_) beyond += count - std::min(count, own);
     return beyond < num_places_ - own * num_tenants;
   }

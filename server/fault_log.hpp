@@ -12,7 +12,8 @@
 
 namespace paceline::server {
 
-/// Logs new failures of an engine, at most one line for each part and call. Not thread-safe.
+/// Logs failures of an engine that it has not logged before. A call writes at most one line for each part.
+/// Not thread-safe.
 class fault_log {
  public:
   explicit fault_log(std::shared_ptr<event_log> log) : log_(std::move(log)) {}

@@ -14,9 +14,9 @@
 
 namespace paceline::server {
 
-/// Jobs that wait for an edge thread. Tenants take turns; the jobs of one tenant run in order, except that
-/// jobs that continue an earlier one come first. Small jobs overtake a large job that may not run yet. Not
-/// thread-safe.
+/// Jobs that wait for a thread of edge_pool. Tenants take turns. The jobs of one tenant run in order, except
+/// that jobs that continue an earlier one come first. Small jobs overtake large jobs while no further large
+/// job may run. Not thread-safe.
 class job_queue {
  public:
   struct job {
@@ -37,7 +37,7 @@ class job_queue {
     return true;
   }
 
-  /// The next job; nullopt if none that waits may run.
+  /// Removes and returns the next job; nullopt if no waiting job may run.
   std::optional<job> pop(bool large_ones_may_run) {
     for (auto turn = lines_.begin(); turn != lines_.end(); ++turn) {
       auto& jobs = turn->jobs;
@@ -67,7 +67,7 @@ class job_queue {
   };
 
   fair_share places_;
-  std::list<line> lines_; ///< of tenants with waiting jobs, next in turn first
+  std::list<line> lines_; ///< one for each tenant with waiting jobs, in the order of their turns
 };
 
 } // namespace paceline::server

@@ -11,19 +11,19 @@
 
 namespace paceline::server {
 
-/// The runtime of an edge whose port opens before the models are loaded:
+/// A backend for a server whose port opens before the models are loaded:
 ///
 ///     loading ── serve ──▶ serving
 ///
-/// While it loads it has no models and is healthy. Thread-safe.
+/// While models are being loaded, it has no models and is healthy. Thread-safe.
 class late_backend final : public backend {
  public:
-  /// `parts`: what will be loaded, in this order.
+  /// `parts`: what will be loaded, in the order of loading.
   explicit late_backend(std::vector<load_part> parts) : status_{std::move(parts)} {}
 
-  /// Takes over how far a part is. Stages of no part are ignored.
+  /// Records the progress of the part whose `load_part::stage` is `progress.stage`. Other stages are ignored.
   void note(const load_progress& progress);
-  /// Ends the loading. Called once.
+  /// Called once, when the models are loaded: from now on calls go to `runtime`.
   void serve(std::unique_ptr<backend> runtime);
 
   std::optional<load_status> loading() const override;

@@ -6,22 +6,23 @@
 
 namespace paceline::server {
 
-/// The weights of a model, or of a drafter with a model of its own, while they are read.
+/// Progress of reading the weights of a model, or of a drafter with a model of its own.
 struct load_part {
   std::string model;
   std::string drafter;          ///< empty: the model itself
   std::uint64_t bytes_read = 0; ///< up to `num_bytes`
-  std::uint64_t num_bytes = 0;  ///< the files' size until the reading begins, then exact; 0: has no weights
+  /// Before reading begins the size of the files, then the exact number; 0: it has no weights.
+  std::uint64_t num_bytes = 0;
 
   /// load_progress::stage of this part.
   std::string stage() const { return drafter.empty() ? model : model + "/" + drafter; }
 };
 
-/// How far a load is.
+/// The progress of loading all models.
 struct load_status {
   std::vector<load_part> parts;
 
-  /// The share of all bytes that has been read, 0 to 1; 0 if there are none.
+  /// Share of all bytes that has been read, 0 to 1; 0 if there are no weights.
   double share() const {
     std::uint64_t read = 0;
     std::uint64_t all = 0;

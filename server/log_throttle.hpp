@@ -6,8 +6,8 @@
 
 namespace paceline::server {
 
-/// Allows one log line in each interval and counts the events that it stands for. Not thread-safe; the caller
-/// passes the time.
+/// Allows one log line in each interval, and counts the events for which a line stands. Not thread-safe. The
+/// caller passes the time.
 class log_throttle {
  public:
   using time_point = std::chrono::steady_clock::time_point;

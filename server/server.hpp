@@ -22,14 +22,14 @@ namespace paceline::server {
 
 class backend;
 
-/// What a reload found changed in the files that the options name.
+/// What has changed in the files of keys and certificates when a reload reads them.
 struct edge_changes {
   key_changes keys;
-  std::optional<certificate_facts> certificate; ///< if it is another one than before
+  std::optional<certificate_facts> certificate; ///< the new certificate, if it has changed
 };
 
-/// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All
-/// functions are thread-safe. The destructor stops it without draining.
+/// The daemon's network side (edge): HTTP, server-sent events and WebSocket on one port, in front of one
+/// engine. All functions are thread-safe. The destructor stops the server without draining.
 class http_server {
  public:
   ~http_server();
@@ -41,28 +41,29 @@ class http_server {
   /// "http://127.0.0.1:8000"; with TLS "https://…"
   std::string address() const;
 
-  /// The certificate of new connections; none without TLS.
+  /// The certificate used for new connections; nullopt without TLS.
   std::optional<certificate_facts> certificate() const;
 
   /// Applies the options marked *reload*, and reads the files of keys and certificates again. Running
-  /// requests keep the old values, and open connections stay open. On an error (unreadable keys, a key of
-  /// another certificate, an open address without keys, TLS switched on or off) nothing changes. Both results
-  /// are counted.
+  /// requests keep the old values, and open connections stay open. On an error (unreadable files, a key that
+  /// does not belong to the certificate, an address that other machines can reach without keys, TLS switched
+  /// on or off) nothing changes. Metrics count both outcomes.
   expected<edge_changes> reload(const config::server_options& options,
                                 const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 
-  /// Refuses new generations (503, /readyz too) and lets those in flight end, for at most `drain_timeout`;
-  /// /livez keeps answering 200. Generations that remain then end with an error that says so, and all
+  /// Refuses new generations (503, also from /readyz; /livez still answers 200) and lets running ones end,
+  /// for at most `drain_timeout`. Generations that still run then end with the error `draining`, and all
   /// connections are closed. Returns when no thread and no connection of this server is left. True if no
   /// generation was cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
-  /// What `runtime` refers to must outlive the server. A late_backend opens the port before the models are
-  /// loaded: until then requests for them get 503 `loading`, and /readyz shows how far they are. Errors: port
-  /// in use, unknown address, unreadable keys or certificates, an open address without keys and without
-  /// `allow_unauthenticated`. `open_session`: see service.
+  /// Starts a server for `runtime`; objects to which the backend refers must outlive the server. With a
+  /// late_backend the port opens before the models are loaded: until then requests for models get 503
+  /// `loading`, and /readyz shows the progress. Errors: port in use, unknown address, unreadable keys or
+  /// certificates, an address that other machines can reach without keys and without `allow_unauthenticated`.
+  /// `open_session`: see service.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
         config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {},
@@ -74,7 +75,7 @@ class http_server {
   std::unique_ptr<parts> parts_;
 };
 
-/// Starts the edge of `runtime`, which must outlive it.
+/// Starts a server for `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
                                              config::metrics_options metrics = {},
                                              std::shared_ptr<event_log> log = {});

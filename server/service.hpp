@@ -22,16 +22,16 @@
 
 namespace paceline::server {
 
-/// A request that passed all checks that need no body.
+/// A request that has passed all checks that are made before its body is read.
 struct admitted_request {
   route where;
   caller who;
   request_head head;
   header_list cors;                 ///< headers for every reply to this origin
-  std::uint64_t max_body_bytes = 0; ///< that may arrive
+  std::uint64_t max_body_bytes = 0; ///< largest body that may arrive
 };
 
-/// A request that is answered from its head alone: an error or an OPTIONS.
+/// The answer to a request that is answered from its head alone: an error, or the reply to OPTIONS.
 struct answered_request {
   http_reply reply;
   bool close = false; ///< the body, if any, is not read, so the connection must be closed
@@ -48,26 +48,27 @@ class service {
   /// Checks Host, Origin, path, method, key, content type and length, before the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
-  /// Answers on `channel`. Returns null if the answer is already complete.
+  /// Answers the request on `channel`. Returns the exchange that continues the answer, or null if the answer
+  /// is complete.
   std::shared_ptr<exchange> handle(const admitted_request& request, request_body body,
                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
   std::shared_ptr<frame_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
                                                 executor_ptr executor);
 
-  /// From now on new generations get 503, and /readyz says so.
+  /// From now on new generations and /readyz are answered with 503.
   void begin_drain() {
     draining_ = true;
-    events_.publish(true); // otherwise its clients would keep the drain waiting
+    events_.publish(true); // otherwise the clients of /paceline/events would delay the drain
   }
   bool draining() const noexcept { return draining_; }
-  /// Housekeeping, about once a second.
+  /// To be called about once a second: drops expired responses and publishes a snapshot of events.
   void tick() {
     registry_.sweep(edge_.now());
     services_.stored->sweep(edge_.now());
     events_.publish();
   }
-  /// Ends everything that outlives connections.
+  /// Ends all registered responses and drops stored ones, which outlive connections.
   void clear() {
     registry_.clear();
     services_.stored->clear();
@@ -79,11 +80,13 @@ class service {
   // service_admission.cpp
   std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
                                           caller& who) const;
-  /// Runs `job` on an edge thread. Refuses the session at once if the server ends or too many jobs wait.
+  /// Runs `job` on a thread of edge_pool. Refuses the session at once if the server ends or too many jobs
+  /// wait.
   template <class Session, class Job>
   std::shared_ptr<exchange> enqueue(const std::shared_ptr<Session>& session, const job_traits& traits,
                                     Job job);
-  /// Starts the session, on its executor, with what `prepare` makes on an edge thread.
+  /// Runs `prepare` on a thread of edge_pool, and then starts the session with its result, on the session's
+  /// executor.
   template <class Session, class Prepare>
   std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
                                   const job_traits& traits, Prepare prepare);

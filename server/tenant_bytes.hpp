@@ -10,11 +10,11 @@
 
 namespace paceline::server {
 
-/// Bytes of one budget that each tenant holds. When a budget is used up, the tenant with most bytes gives way
-/// first, so that no tenant can lock out another. Not thread-safe: the owner must lock.
+/// The bytes of one budget that each tenant holds. When a budget is used up, the tenant with most bytes loses
+/// memory first, so that no tenant can lock out another. Not thread-safe: the caller must hold a lock.
 class tenant_bytes {
  public:
-  /// Changes what `tenant` holds by `to` - `from`.
+  /// An item of `tenant` changes its size from `from` to `to` bytes.
   void change(const std::string& tenant, std::uint64_t from, std::uint64_t to) {
     total_ += to - from;
     auto& bytes = bytes_[tenant];

@@ -9,11 +9,13 @@
 
 namespace paceline::server {
 
-/// Places for requests of each model that run or wait in the engine, by API key. No key can take the places
-/// reserved for another. With one key or none only the engine's queue limits them. Thread-safe.
+/// The places for running and waiting requests of each model, divided between API keys (fair_share). No key
+/// can take places reserved for another key. With one key or none there is no limit here; only the engine's
+/// queue limits the requests. Thread-safe.
 class waiting_places {
  public:
-  /// Takes `count` places for requests of `tenant`, one of `num_tenants`, or none of them.
+  /// Takes `count` of the model's `num_places` places for `tenant`, one of `num_tenants` tenants. False, and
+  /// none taken, if that is not possible.
   [[nodiscard]] bool take(const std::string& model, std::size_t num_places, const std::string& tenant,
                           std::size_t count, std::size_t num_tenants) {
     if (num_tenants < 2) num_places = static_cast<std::size_t>(-1);

@@ -11,13 +11,14 @@
 
 namespace paceline::apps::bench {
 
-/// One way of decoding, through one interface, that is compared with others.
+/// One configuration that a bench compares with others: a drafter, its options, and the interface through
+/// which requests are sent.
 struct arm {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter's own
   std::optional<overlap_request> overlap = {};    ///< nullopt: the engine chooses
   door_kind through = door_kind::http;
-  std::string name() const; ///< without the door
+  std::string name() const; ///< without the interface
 };
 
 /// How the prompts of a workload are run.
@@ -42,12 +43,15 @@ struct arm_figures {
   std::vector<double> decode_rates;
   std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
   std::vector<double> gaps;        ///< seconds between a request's successive events with tokens
-  /// Seconds from the end of the target's program that commits an event's tokens to the client that has read
-  /// the event. An event that is more than one round late is compared with a later round's end.
+  /// Seconds from the end of a target program until a client has read an event with tokens. The program is
+  /// the last one that ended before the event was read; it committed the event's tokens unless the event took
+  /// longer than a round.
   std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
-  std::uint64_t num_traced_rounds = 0; ///< that committed tokens; 0 without trace
-  std::uint64_t num_full_periods = 0;  ///< of those: rounds while all requests of the group were decoding
+  std::uint64_t num_traced_rounds = 0; ///< rounds that committed tokens; 0 without trace
+  /// Intervals between successive events with tokens of a request, while all requests of the group were
+  /// decoding.
+  std::uint64_t num_full_periods = 0;
   double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
   std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
@@ -55,24 +59,26 @@ struct arm_figures {
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
   std::uint32_t num_different = 0;                 ///< requests whose tokens differ from the first arm's
   double wall_seconds = 0;
-  model_counters spent; ///< increase of the counters during its runs
+  model_counters spent; ///< increase of the model's counters during the arm's runs
 
   double acceptance_rate() const; ///< accepted over verified draft tokens
-  /// Share of accepted tokens among the draft tokens whose predecessors were accepted: alpha in the
-  /// literature.
+  /// Share of accepted tokens among the draft tokens whose predecessors in the draft were accepted: alpha of
+  /// Leviathan et al. 2023, section 3.
   double alpha() const;
   double acceptance_length() const; ///< committed tokens in a round with drafts
-  /// Mean seconds from round to round of a request while all requests of its group were decoding; 0 if there
-  /// was no such time.
+  /// Mean seconds between a request's successive events with tokens while all requests of its group were
+  /// decoding; 0 if there was no such time.
   double period() const;
-  /// Share of drafts made in advance whose outcome came true; 0 if there were none.
+  /// Of the requests' rounds with drafts made in advance, the share in which one of them was for the verdict
+  /// that came; 0 if there were none.
   double ready_share() const;
-  /// Share of rounds with drafts in which token number `position` was accepted.
+  /// Share of rounds with drafts in which draft token `position` (from 0) was accepted.
   double accepted_at(std::uint32_t position) const;
 };
 
-/// Runs every group of prompts with every arm before the next group, in an order that rotates with group and
-/// seed. `doors` must have those of all arms. Reports progress on standard error unless `quiet`.
+/// Runs every group of prompts with every arm before the next group. The order of the arms rotates with group
+/// and seed. `doors` must contain the interfaces of all arms. Reports progress on standard error unless
+/// `quiet`.
 expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& doors, std::span<const arm> arms,
                                            const run_settings& settings,
                                            std::span<const workload_prompt> prompts, bool quiet);

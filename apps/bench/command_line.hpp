@@ -6,8 +6,9 @@
 
 namespace paceline::apps::bench {
 
-/// Adds `bench` and its subcommands to `app`; when one is parsed, it stores its exit code in `code`. Options
-/// live until the program ends. `command_line` is included in reports, to repeat a figure.
+/// Adds `bench` and its subcommands to `app`. Parsing a subcommand runs it and stores its exit code in
+/// `code`. The option objects live until the program ends. `command_line` is included in reports, so that a
+/// measurement can be repeated.
 void add_commands(CLI::App& app, int& code, const std::string& command_line);
 
 /// The program's arguments as typed.

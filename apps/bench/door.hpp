@@ -28,19 +28,20 @@ namespace paceline::apps::bench {
 enum class door_kind : std::uint8_t {
   http,       ///< the daemon's HTTP, streamed: server-sent events
   websocket,  ///< the daemon's Responses WebSocket mode, streamed
-  engine,     ///< a function call without edge, protocol and socket; no client uses it
+  engine,     ///< calls of `engine::submit`, without server, protocol and socket
   unstreamed, ///< the daemon's HTTP API with the reply in one piece
 };
 inline constexpr std::array<std::string_view, 4> door_names{"http", "websocket", "engine", "unstreamed"};
 inline std::string_view name_of(door_kind kind) { return door_names[static_cast<std::size_t>(kind)]; }
 
-/// One request, for any interface.
+/// One request, independent of the interface.
 struct errand {
   const workload_prompt* prompt = nullptr;
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {};
   std::optional<overlap_request> overlap = {};
-  /// "cache_salt" and "user": nothing computed or written under another value is reused.
+  /// Sent as "cache_salt" and "user", so that the request reuses no KV and no earlier text of requests with
+  /// another value.
   std::string salt = {};
   std::uint32_t max_tokens = 128;
   float temperature = 0;
@@ -56,11 +57,11 @@ struct arrival {
   std::uint32_t num_tokens = 0;
 };
 
-/// The result of a request by the client's clock. Checked: the reply is complete, its usage equals the tokens
-/// received, and the model received the prompt's tokens.
+/// The result of a request, with times by the client's clock. Already checked: the reply is complete, its
+/// usage equals the number of tokens received, and the model received the prompt's tokens.
 struct delivery {
   time_point sent;  ///< just before the request's first byte was written
-  time_point ended; ///< with the reply's last byte
+  time_point ended; ///< when the reply's last byte was read
   std::vector<token_id> tokens;
   std::string text;
   std::vector<arrival> arrivals; ///< events with tokens; empty for an unstreamed reply
@@ -70,7 +71,7 @@ struct delivery {
   double seconds() const { return std::chrono::duration<double>(ended - sent).count(); }
 };
 
-/// A client's connection. Handles one request at a time, used by one thread.
+/// A client's connection. One request at a time, one thread.
 class connection {
  public:
   virtual ~connection() = default;
@@ -86,12 +87,12 @@ class door {
 };
 
 std::unique_ptr<door> make_engine_door(engine& runtime);
-/// To 127.0.0.1:`port`.
+/// A door to the server at 127.0.0.1:`port`.
 std::unique_ptr<door> make_http_door(std::uint16_t port, bool streamed);
 std::unique_ptr<door> make_websocket_door(std::uint16_t port);
 
-/// The interfaces of one engine. Those of the daemon use a real server with default options on a free
-/// loopback port, in this process.
+/// The doors of one engine. The doors of the daemon share a server with default options, in this process, on
+/// a free loopback port.
 class door_set {
  public:
   /// `runtime` must outlive the set.

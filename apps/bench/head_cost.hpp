@@ -9,19 +9,20 @@
 
 namespace paceline::apps::bench {
 
-/// What draft heads cost beside a plain pass of their target: a draft, a level of it, the capture of the
-/// states that they read, and the verification of their drafts.
+/// Times of trained draft heads, for comparison with a plain pass of their target: a whole draft, a draft of
+/// one level, a pass that stores the hidden states that the head reads, and a pass that verifies a draft.
 class head_costs {
  public:
-  /// Loads the heads in `paths`. Error: the first one of a head.
+  /// Loads the heads in `paths`. Returns the error of the first head that fails.
   static expected<head_costs> open(const lone_model& target, const std::vector<std::string>& paths,
                                    const model::head_load_options& load, std::uint32_t context);
 
-  /// Times everything once, in turn; not counted if `repeat` is 0.
+  /// Times each part of each head once. `repeat` 0 is the warm-up, which must come first: the heads read the
+  /// text, and the times are dropped.
   expected<void> measure(const lone_model& target, std::uint32_t context, std::uint32_t repeat);
 
-  /// For each head and shape its figures: medians with their spread. With `length` above 0 the speed-up is
-  /// that at this acceptance length, instead of the published ones.
+  /// The figures of each head and draft shape: medians with their spread. The speed-up is computed for
+  /// acceptance length `length`, or for the published one if `length` is 0.
   boost::json::array to_json(const lone_model& target, double length) const;
 
  private:

@@ -13,18 +13,18 @@
 
 namespace paceline::apps::bench {
 
-/// A draft head and the shape of its drafts, over a made-up text of a target, without an engine.
+/// A draft head with one draft shape, run on a made-up text of a target, without an engine.
 class lone_head {
  public:
-  /// How it drafts, and the mean number of tokens a round that was published for such drafts.
+  /// Options of the drafts, and the acceptance length that was published for drafts of this shape.
   struct shape {
     config::drafter_options options; ///< kind, levels and tree
-    double acceptance_length = 0;    ///< with the target's own token; 0: none is known
-    std::string source;              ///< of that length
+    double acceptance_length = 0;    ///< including the target's own token; 0: unknown
+    std::string source;              ///< where that length was published
   };
 
-  /// Loads the head in `path` for `target`, which outlives it, with each shape that was published for its
-  /// kind, or else the kind's own.
+  /// Loads the head in `path` for `target`, which must outlive the results. Returns one object for each draft
+  /// shape that was published for the head's kind; if there is none, one with the kind's default shape.
   static expected<std::vector<std::unique_ptr<lone_head>>> open_all(const lone_model& target,
                                                                     const std::string& path,
                                                                     const model::head_load_options& load,
@@ -34,24 +34,27 @@ class lone_head {
   const shape& drafts() const noexcept { return shape_; }
   const model::draft_head& head() const noexcept { return *head_; }
   std::uint32_t levels() const noexcept { return shape_.options.draft_length; }
-  std::uint32_t nodes() const noexcept { return num_nodes_; } ///< of a whole draft, after `read_text`
+  std::uint32_t nodes() const noexcept { return num_nodes_; } ///< of a whole draft; valid after `read_text`
 
   // To be called inside a program:
 
-  /// The target's pass over the text, which writes the states that the head reads, and the head's. To be
-  /// called first.
+  /// Runs the target over the text, which stores the hidden states that the head reads, and then lets the
+  /// head read them. To be called first.
   void read_text(device::ops& ops);
-  /// The target's pass over so many positions behind the text; states are written, too.
+  /// Runs the target over `num_rows` positions after the text, and stores the hidden states that the head
+  /// reads.
   void pass(device::ops& ops, std::uint32_t num_rows) { passes_->run(ops, context_, context_ + num_rows); }
-  /// Makes the head lack the last tokens of the text, as many as a round commits.
+  /// Makes the head forget the last tokens of the text, as many as a round commits, so that the next draft
+  /// has to read them.
   void forget(device::ops& ops);
-  /// A draft of so many levels behind the text.
+  /// Drafts `num_levels` levels after the text.
   void draft(device::ops& ops, std::uint32_t num_levels) { propose(ops, tokens_.size(), num_levels); }
 
  private:
   lone_head(const lone_model& target, std::string path, std::shared_ptr<const model::draft_head> head,
             shape drafts, std::unique_ptr<speculation::drafter> drafter, std::uint32_t context);
-  /// Drafts behind the first `length` tokens; returns the nodes, none if the head has not read them all.
+  /// Drafts after the first `length` tokens. Returns the number of nodes: 0 if the head has not read all of
+  /// these tokens yet.
   std::size_t propose(device::ops& ops, std::size_t length, std::uint32_t num_levels);
 
   std::string path_;
@@ -63,8 +66,8 @@ class lone_head {
   std::unique_ptr<speculation::drafter_session> session_;
   std::unique_ptr<model::kv_storage> target_kv_, kv_;
   std::unique_ptr<model::made_up_passes> passes_;
-  std::vector<block_id> blocks_; ///< of its own pool
-  std::vector<token_id> tokens_; ///< the text and the token behind it
+  std::vector<block_id> blocks_; ///< of the head's own pool
+  std::vector<token_id> tokens_; ///< the text and the token after it
   sampling::pipeline sampling_;
   sampling::token_counts counts_;
 };

@@ -33,8 +33,8 @@ class lone_model {
 
   /// See `model::made_up_passes::run`.
   void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
-  /// A greedy draft of `length` tokens after the one at position `begin`. False if the device cannot make it
-  /// in one launch, so that it was made by passes of one row.
+  /// Computes a greedy draft of `length` tokens after the token at position `begin`, if possible in one
+  /// launch. Returns false if the device cannot do this and the draft was computed by passes of one row.
   bool draft(device::ops& ops, std::uint32_t begin, std::uint32_t length) const;
 
   /// Time by the device's own clock so far (`device::step_times::busy`); nullopt if it has none.
@@ -65,7 +65,7 @@ class lone_model {
   std::shared_ptr<const model::transformer> runs_;
   std::unique_ptr<model::kv_storage> kv_;
   std::unique_ptr<model::made_up_passes> passes_; ///< over its one sequence
-  std::unique_ptr<device::stream> stream_;        ///< goes first
+  std::unique_ptr<device::stream> stream_;        ///< destroyed first
 };
 
 } // namespace paceline::apps::bench

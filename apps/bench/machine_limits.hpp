@@ -10,8 +10,8 @@ class thread_team;
 
 namespace paceline::apps::bench {
 
-/// The maximum rates of a team on this machine, measured in the same minutes as the figure that is compared
-/// with them: the roof of a roofline. On a shared host other guests change it from minute to minute.
+/// The maximum rates of a thread team on this machine: the roof of a roofline model. On a shared host they
+/// change from minute to minute, so they are sampled between the passes that are compared with them.
 class machine_limits {
  public:
   /// Allocates more memory than any known last-level cache.
@@ -20,9 +20,10 @@ class machine_limits {
   /// Takes one sample; to be called between the passes that are timed.
   void sample();
 
-  double read_bytes_per_second() const; ///< median: all threads read memory in order
-  double multiply_adds_per_second()
-      const; ///< median: all threads multiply bytes that lie in registers, at the best kernel level
+  double read_bytes_per_second() const; ///< median of the samples: all threads read memory sequentially
+  /// Median of the samples: all threads multiply bytes that are in registers, with the best instructions that
+  /// the CPU supports.
+  double multiply_adds_per_second() const;
 
  private:
   cpu::thread_team& team_;

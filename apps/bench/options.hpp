@@ -14,7 +14,7 @@ namespace paceline::apps::bench {
 /// Options that all benches share.
 struct common_options {
   model_choice choice;
-  std::uint32_t repeats = 5; ///< counted runs, after one that warms up
+  std::uint32_t repeats = 5; ///< timed runs, after one warm-up run
   std::uint64_t seed = 1;    ///< for generated prompts and for sampling
   bool json = false;
   std::string command_line; ///< the command that repeats the bench
@@ -24,7 +24,7 @@ struct decode_options : common_options {
   std::uint32_t prompt_tokens = 8;
   std::uint32_t tokens = 128;
   std::uint32_t batch = 1; ///< requests at the same time
-  bool roof = false;       ///< measure between the runs how fast the device reads its memory
+  bool roof = false;       ///< also measure, between the runs, how fast the device reads its memory
 };
 
 struct prefill_options : common_options {
@@ -38,7 +38,7 @@ struct cost_options : common_options {
   bool by_op = false;
   std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
   std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
-  double acceptance_length = 0;                     ///< for their speed-up; 0: the published ones
+  double acceptance_length = 0; ///< of the heads, for their speed-up; 0: the published ones
 };
 
 /// How requests of a workload reach the engine.
@@ -71,8 +71,9 @@ struct spec_options : common_options {
   door_options doors;
   std::vector<std::string> workloads;                 ///< like those of serve
   std::vector<std::string> drafters{"ngram", "auto"}; ///< in addition to plain decoding
-  std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of each but "auto"
-  std::vector<overlap_request> overlap; ///< each drafter in each of these modes; empty: the engine chooses
+  std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of every drafter except "auto"
+  /// Each drafter is run in each of these modes; empty: the engine chooses.
+  std::vector<overlap_request> overlap;
   std::vector<std::uint32_t> concurrency{1};
   std::uint32_t requests = 0; ///< prompts taken from each file; 0: all
   std::uint32_t max_tokens = 128;
@@ -87,7 +88,8 @@ int prefill(const prefill_options& options);
 int cost(const cost_options& options);
 /// A workload file through the daemon: latencies, tokens per second, acceptance, comparison of drafters.
 int serve(const serve_bench_options& options);
-/// Drafters x lengths x workloads: acceptance, measured and predicted speed-up, parts of the time.
+/// Every drafter with every length on every workload: acceptance, measured and predicted speed-up, and where
+/// the time goes.
 int spec(const spec_options& options);
 
 } // namespace paceline::apps::bench

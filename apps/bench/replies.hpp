@@ -18,10 +18,10 @@ struct stamped_event {
   std::string data;
 };
 
-/// Splits a body of server-sent events into the data of events as bytes arrive. Drops comments.
+/// Splits a body of server-sent events, as its bytes arrive, into the data of each event. Drops comments.
 class sse_splitter {
  public:
-  /// Adds bytes that were read at `time`, which becomes the time of the events that end in them.
+  /// Adds bytes that were read at `time`. Events that end in these bytes get this time.
   void add(std::string_view bytes, time_point time);
   std::vector<stamped_event> take() { return std::move(events_); }
 
@@ -30,7 +30,7 @@ class sse_splitter {
   std::vector<stamped_event> events_;
 };
 
-/// The endpoint of a request: that for conversations, or that for plain prompts.
+/// The endpoint of a request: /v1/chat/completions for a conversation, /v1/completions for a plain prompt.
 std::string_view completion_path(const errand& request);
 /// Body of a request to `completion_path`. Asks for token ids, so that the reply can be checked.
 std::string completion_body(const errand& request, bool streamed);
@@ -40,8 +40,9 @@ expected<std::string> response_frame(const errand& request);
 /// True if `data` is the last event of a response.
 bool ends_response(std::string_view data);
 
-// These functions do not set `sent` and `ended`. Errors: a refusal of the daemon, in its own words; a reply
-// that is incomplete, or whose usage differs from the tokens received, or that belongs to another prompt.
+// These functions do not set `sent` and `ended`. Errors: the daemon refused the request (the error has its
+// message); the reply is incomplete; its usage differs from the number of tokens received; its prompt tokens
+// are not the request's.
 expected<delivery> read_completion_stream(const errand& request, std::span<const stamped_event> events);
 expected<delivery> read_completion(const errand& request, std::string_view body);
 expected<delivery> read_response_stream(const errand& request, std::span<const stamped_event> events);

@@ -17,8 +17,8 @@ struct summary {
   double most = 0;
   double deviation = 0; ///< median absolute deviation from the median
   std::size_t count = 0;
-  /// 95 % confidence interval of the median from order statistics; the whole range if there are fewer than
-  /// six values.
+  /// 95 % confidence interval of the median, from order statistics; minimum and maximum if there are fewer
+  /// than six values.
   double interval_from = 0;
   double interval_to = 0;
 };
@@ -26,13 +26,15 @@ struct summary {
 /// Statistics of `values`, in any order, at least one.
 summary summarise(std::vector<double> values);
 
-/// The smallest value that is not exceeded by `share` (0..1) of `values`; there must be at least one.
+/// The smallest of `values` such that at least a `share` (0 to 1) of them are not greater. There must be at
+/// least one value.
 double percentile(std::vector<double> values, double share);
 
 boost::json::object to_json(const summary& s);
 
-/// Share of a time in which a device was idle, by its own clock, as two bounds: it is unknown how long it
-/// waited for a step that the host was submitting.
+/// Bounds of the share (0 to 1) of the wall time in which a device was idle. While the host submits a step,
+/// the device may be waiting for it (`device::step_times::launching`): `most` counts this time as idle,
+/// `least` as busy.
 struct idle_share {
   double least = 0;
   double most = 0;

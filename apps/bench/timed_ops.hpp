@@ -15,13 +15,13 @@
 
 namespace paceline::apps::bench {
 
-/// A device's ops with a clock around each one: shows where the time of a forward pass goes. For devices
+/// Wraps a device's ops and times each call, to show where the time of a forward pass goes. Only for devices
 /// whose ops return when the result is complete.
 class timed_ops final : public device::ops {
  public:
   struct share {
     std::chrono::nanoseconds time{};
-    std::uint64_t weight_bytes = 0;  ///< read, counted once for each call
+    std::uint64_t weight_bytes = 0;  ///< bytes of the weights used, counted once for each call
     std::uint64_t multiply_adds = 0; ///< in matmuls
   };
 
@@ -38,7 +38,7 @@ class timed_ops final : public device::ops {
       s.multiply_adds += std::uint64_t{a.num_rows} * o.weights->num_rows() * a.num_cols;
     }
   }
-  /// Counts the experts that rows use if none share one: at most all.
+  /// Counts the weights of the experts as if no two rows used the same one, but at most those of all experts.
   void expert_mixture(const device::expert_mixture_args& a) override {
     share& s = time("experts", [&] { inner_.expert_mixture(a); });
     const std::uint64_t used = std::uint64_t{a.num_rows} * a.routing.num_used;

@@ -7,15 +7,15 @@
 
 namespace paceline::apps {
 
-/// Joins lines to messages. A line that ends with a backslash goes on in the next one; lines between a line
-/// that begins with """ and one that ends with it are one message:
+/// Joins lines to messages. A line that ends with a backslash continues in the next line. Lines from one that
+/// begins with """ to one that ends with """ are one message:
 ///
 ///     at rest ── line\ ──▶ continued ── line ──▶ message
 ///        │ └── """line ──▶ quoted ── line""" ──▶ message
 ///        └── line ──▶ message
 class message_lines {
  public:
-  /// The message that `line` completes, if it does.
+  /// The message that `line` completes; nullopt if it completes none.
   std::optional<std::string> add(std::string_view line);
   /// True within a message.
   bool is_open() const noexcept { return state_ != state::rest; }
@@ -28,22 +28,22 @@ class message_lines {
   std::string text_;
 };
 
-/// What chat understands besides messages.
+/// The commands of `paceline chat`.
 enum class chat_command : std::uint8_t { help, fresh, system, drafter, race, trace, bye };
 
-/// A command with the text behind its name.
+/// A command with the text after its name.
 struct chat_order {
   chat_command what;
   std::string argument;
 };
-/// A word that looks like a command and is none.
+/// A word that looks like a command but is none.
 struct unknown_order {
   std::string word;
   std::string nearest; ///< command with a similar name; empty: none
 };
 
-/// What a message asks for: a command begins with a slash and a word of letters. Anything else, such as
-/// "/usr/bin" or a line that begins with a space, is for the model.
+/// Decides whether a message is a command. A command begins with a slash and a word of letters. Anything
+/// else, such as "/usr/bin" or a line that begins with a space, is returned as text for the model.
 std::variant<std::string, chat_order, unknown_order> read_message(std::string message);
 
 /// One line for each command.

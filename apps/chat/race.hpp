@@ -14,7 +14,7 @@ struct race_run {
   std::chrono::duration<double> time{}; ///< from the submission to the last event
 };
 
-/// Both times, and how many tokens of the two are the same.
+/// The time and speed of both runs, and how many leading tokens are the same in both.
 std::string race_report(const race_run& plain, const race_run& speculative);
 
 } // namespace paceline::apps

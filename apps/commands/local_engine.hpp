@@ -19,7 +19,8 @@
 
 namespace paceline::apps {
 
-/// The drafter of requests that name none: the one that the flags bring, or --drafter.
+/// The drafter of requests that name none: the kind of --draft-head, `model` with --draft-model, else
+/// --drafter. Error if both of the first two are given.
 expected<std::string> default_drafter(const model_choice& choice);
 
 /// An engine for one model in this process. Reports the progress of loading on standard error.
@@ -35,16 +36,17 @@ struct generated {
 
 /// A message of a conversation.
 boost::json::object chat_turn(std::string_view role, std::string_view content);
-/// The user's `message` behind the system prompt, if there is one, and the `earlier` messages.
+/// The messages of a conversation: the system prompt, if there is one, then `earlier`, then the user's
+/// `message`.
 boost::json::array conversation(const std::optional<std::string>& system, const boost::json::array& earlier,
                                 const std::string& message);
 
 /// A conversation's tokens, from the model's chat template.
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
-/// Submits `request` and waits for its end; `on_event` receives the events as they arrive, on this thread.
-/// Once `wants_end` says so, which is asked at least twenty times a second, the request is cancelled, and
-/// what arrives later is dropped.
+/// Submits `request` and waits for its end. `on_event` receives the events as they arrive, on this thread.
+/// `wants_end` is asked at least 20 times a second. Once it returns true, the request is cancelled and later
+/// events are not passed on.
 generated generate(engine& runtime, generation_request request,
                    const std::function<void(const token_event&)>& on_event,
                    const std::function<bool()>& wants_end = {});

@@ -14,15 +14,15 @@
 
 namespace paceline::apps {
 
-/// What `options` make a daemon read, in this order, with the sizes of the files.
+/// The files that a daemon with these options loads, in this order, with their sizes in bytes.
 std::vector<server::load_part> parts_of(const config::engine_options& options);
 
-/// The load of a daemon's models, on a thread of its own: its main thread obeys signals meanwhile. A load
-/// cannot be interrupted, so the destructor waits for it.
+/// Loads a daemon's models on a thread of its own, so that the main thread can handle signals meanwhile. A
+/// load cannot be interrupted, so the destructor waits for its end.
 class model_load {
  public:
-  /// Begins the load of `options`, which must outlive it. `on_progress` is called on threads of the load,
-  /// `on_end` once, when `has_ended` has become true.
+  /// Starts loading. `options` must outlive the object. `on_progress` and `on_end` are called on the loading
+  /// threads; `on_end` is called once, after `has_ended` has become true.
   model_load(const config::engine_options& options, std::function<void(const load_progress&)> on_progress,
              std::function<void()> on_end);
 
@@ -33,7 +33,7 @@ class model_load {
  private:
   std::optional<expected<std::unique_ptr<engine>>> result_; ///< set before `has_ended_`
   std::atomic<bool> has_ended_{false};
-  std::jthread thread_; ///< last: it uses the others
+  std::jthread thread_; ///< last, because it uses the other members
 };
 
 } // namespace paceline::apps

@@ -19,11 +19,11 @@ struct model_choice {
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
   std::string chat_template;        ///< file that replaces the model's own template; empty: none
   kv_type kv_dtype = kv_type::f16;
-  std::string device = "auto";                    ///< auto, cpu or cuda:N
+  std::string device = "auto";                    ///< auto, cpu, or cuda:N, also with /fast or /reference
   std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
-  std::string draft_model;                        ///< path of a drafter's model; implies `model`
-  std::string draft_head;            ///< directory or GGUF file of a trained head; implies its kind
+  std::string draft_model;                        ///< path of a drafter's model; the drafter is then `model`
+  std::string draft_head; ///< directory or GGUF file of a trained head; the drafter is then the head's kind
   std::string draft_device = "auto"; ///< for the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter decides
   std::uint32_t partitions = 1;  ///< groups of cores; with two, drafting models run on the second
@@ -73,7 +73,7 @@ struct serve_options {
   std::optional<std::string> draft_model;
   std::optional<std::string> draft_head;
   std::optional<std::string> drafter;
-  std::vector<std::string> api_keys; ///< each may be several, separated by commas
+  std::vector<std::string> api_keys; ///< each element may have several keys, separated by commas
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> threads;

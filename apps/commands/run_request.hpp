@@ -9,14 +9,14 @@
 
 namespace paceline::apps {
 
-/// Refuses a parameter whose flag has no effect without another one: 0, or the exit code, with a message on
-/// standard error.
+/// Checks for flags that have no effect without another flag. Returns 0 if there are none; otherwise prints a
+/// message to standard error and returns the exit code.
 int refuse_stray_parameters(const run_options& options);
 
 /// The request that the flags of `run` and `chat` describe.
 generation_request make_request(const run_options& options, std::vector<token_id> prompt);
 
-/// Writes to standard output at once.
+/// Writes to standard output and flushes it.
 void print_now(std::string_view text);
 
 /// True if standard output is a terminal and NO_COLOR (no-color.org) is unset or empty.

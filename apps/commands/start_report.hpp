@@ -6,12 +6,12 @@
 
 namespace paceline::apps {
 
-/// Writes what is known before the models are loaded into the log: warnings, and the drafters of each model
-/// with the reason for them.
+/// Logs what is known before the models are loaded: warnings, and each model's drafters with the reason why
+/// it has them.
 void tell_configuration(server::event_log& log, const config::load_result& loaded);
 
-/// The same for what only the loaded models tell: contexts that were configured too long, how many levels
-/// each drafter drafts, and what passes cost, which says why drafting pays here or does not.
+/// Logs what is known only after the models are loaded: contexts that were configured longer than the model's
+/// own, the draft length of each drafter, and the times of passes, which determine whether drafting pays.
 void tell_models(server::event_log& log, const config::engine_options& options, const engine& runtime);
 
 } // namespace paceline::apps

@@ -12,16 +12,16 @@ namespace paceline::apps {
 /// Where a token of a round came from.
 enum class token_origin : std::uint8_t {
   plain,     ///< the target's, in a round without a draft
-  accepted,  ///< drafted, and what the target would have written
-  rejected,  ///< drafted, and not kept
-  recovered, ///< the target's, in the place of the first rejected token
-  bonus,     ///< the target's, behind a draft that was accepted as a whole
+  accepted,  ///< drafted and kept by verification
+  rejected,  ///< drafted but not kept
+  recovered, ///< the target's, in place of the first rejected token
+  bonus,     ///< the target's, after a draft that was accepted as a whole
 };
 
 /// How an origin is shown.
 struct token_style {
-  std::string_view escape; ///< colour of a terminal; empty: as other text
-  std::string_view sign;   ///< what distinguishes it without colours
+  std::string_view escape; ///< terminal escape sequence of its colour; empty: no colour
+  std::string_view sign;   ///< mark that shows the origin where there are no colours
   std::string_view name;
 };
 

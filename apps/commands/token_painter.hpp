@@ -10,8 +10,8 @@
 
 namespace paceline::apps {
 
-/// Colours the text of a generation by the origin of its tokens. Without colours, the text alone. For one
-/// generation whose requests have a trace.
+/// Colours the text of one generation by the origin of its tokens; without `colour` the text is unchanged.
+/// The request must ask for a trace.
 class token_painter {
  public:
   token_painter(const tokenizer::tokenizer& vocabulary, bool colour)
@@ -23,7 +23,8 @@ class token_painter {
  private:
   tokenizer::incremental_decoder decoder_;
   bool colour_;
-  /// Text of tokens, and what of it `event.text` has not brought yet: it may wait for a stop string.
+  /// Origin and text of tokens whose text has not appeared in `event.text` yet. Text is held back while it
+  /// may be the beginning of a stop string.
   std::deque<std::pair<token_origin, std::string>> spans_;
 };
 

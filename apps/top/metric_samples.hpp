@@ -22,7 +22,7 @@ using label_filter = std::vector<std::pair<std::string_view, std::string_view>>;
 /// The samples of one scrape.
 class metric_samples {
  public:
-  /// Reads Prometheus text (version 0.0.4). Lines that are no samples are skipped.
+  /// Reads Prometheus text (version 0.0.4). Lines that are not samples are skipped.
   static metric_samples parse(std::string_view text);
 
   /// Sum over the samples of a family that have these labels; 0 if there are none.

@@ -10,8 +10,8 @@
 namespace paceline::apps {
 
 /// The result of `work`, which runs on a thread of its own; nullopt if it takes longer than `patience`. For
-/// calls that cannot be cancelled: the thread goes on until `work` returns, so `work` owns all that it uses.
-/// Throws what `work` throws.
+/// calls that cannot be cancelled: after the timeout the thread continues until `work` returns, so `work`
+/// must own all that it uses. Throws what `work` throws.
 template <class Work>
 std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work) {
   std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));

@@ -11,12 +11,13 @@
 
 namespace paceline::apps {
 
-/// What one drafter of a model does.
+/// Figures of one drafter of a model.
 struct drafter_figures {
   std::string name;
   double rounds_per_second = 0; ///< that verified its tokens
   double drafted_per_second = 0;
-  std::optional<double> acceptance; ///< share of its tokens; none if it drafted nothing in the interval
+  /// Accepted / drafted tokens; nullopt if it drafted nothing in the interval.
+  std::optional<double> acceptance;
   std::optional<double> acceptance_so_far; ///< the same since the daemon started
 };
 
@@ -50,14 +51,14 @@ struct top_figures {
   std::string state; ///< loading, serving or draining
   double load_progress = 1;
   double uptime = 0;   ///< seconds
-  double interval = 0; ///< seconds that rates are over
+  double interval = 0; ///< seconds over which rates are computed
   std::uint64_t connections = 0, websockets = 0, resident_bytes = 0;
   std::uint64_t num_streams = 0;
   std::vector<model_figures> models;
   std::vector<stream_figures> streams; ///< the oldest ones
 };
 
-/// What the daemon said at one time.
+/// What was read from the daemon at one time.
 struct top_sample {
   double time = 0; ///< seconds, of any steady clock
   double date = 0; ///< seconds since 1970
@@ -65,10 +66,10 @@ struct top_sample {
   boost::json::object snapshot; ///< of /paceline/events
 };
 
-/// The figures of the time between two samples.
+/// The figures of the interval between two samples.
 top_figures figures_between(const top_sample& before, const top_sample& now);
 
-/// Figures for people, one a line; `columns`: the width to stay within.
+/// Text of several lines for a terminal of `columns` columns.
 std::string to_text(const top_figures& figures, const std::string& url, std::size_t columns);
 /// The same as one JSON object in one line.
 std::string to_json_line(const top_figures& figures, const std::string& url);

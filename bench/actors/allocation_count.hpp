@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// Counts calls of `operator new` in this process, all forms of it, separately for threads that run actors.
-/// Linking allocation_count.cpp replaces the operators.
+/// Counts of calls of `operator new` (all forms) in this process, separately for threads that run actors and
+/// other threads. Linking allocation_count.cpp replaces the operators.
 namespace paceline::bench {
 
 struct allocation_counts {

@@ -7,13 +7,14 @@
 
 namespace paceline::gpu::emulation {
 
-/// Copies to shared memory that one thread has begun. They are made when the thread waits for them, the
-/// latest time at which a GPU may make them. Until then their destination is NaN.
+/// Asynchronous copies to shared memory (cp.async) that one thread has begun. A copy is made when the thread
+/// waits for it, which is the latest time at which a GPU may make it. Until then its destination is filled
+/// with 0xff (NaN in floats).
 class copies_under_way {
  public:
   static constexpr std::size_t most_bytes = 16;
 
-  /// `now`: read the source at once, the earliest time at which a GPU may.
+  /// `now`: the source is read at once, the earliest time at which a GPU may read it.
   void begin(std::byte* to, const std::byte* from, std::size_t num_bytes, bool now) {
     std::memset(to, 0xff, num_bytes);
     copy& added = open_.emplace_back(copy{to, from, num_bytes, {}});
@@ -25,7 +26,7 @@ class copies_under_way {
     groups_.push_back(std::move(open_));
     open_.clear();
   }
-  /// Makes the copies of all groups except the last `rest`.
+  /// Makes the copies of all groups except the last `rest` groups.
   void wait(std::size_t rest) {
     for (; groups_.size() > rest; groups_.pop_front())
       for (const copy& c : groups_.front())

@@ -6,10 +6,10 @@
 
 namespace paceline::gpu::emulation {
 
-/// Memory that only the emulated device may access: outside commands its pages are protected, so that a host
-/// that reads or writes a device address crashes as with a GPU. (While one thread runs a command, they are
-/// accessible to all.) With AddressSanitizer, accesses outside the pieces are also detected inside commands.
-/// Thread-safe.
+/// Memory that only the emulated device may access. Its pages are protected while no command runs, so that
+/// host code that accesses a device address crashes, as with a GPU. (While one thread runs a command, the
+/// pages are accessible to all threads.) With AddressSanitizer, accesses outside the allocated pieces are
+/// also detected during commands. Thread-safe.
 class device_memory {
  public:
   device_memory();
@@ -17,7 +17,7 @@ class device_memory {
   device_memory(const device_memory&) = delete;
   device_memory& operator=(const device_memory&) = delete;
 
-  /// A piece aligned to 256 bytes with all bits set: NaN. Null if there is no more memory.
+  /// A piece aligned to 256 bytes, with all bits set (NaN in floats). Null if there is no more memory.
   void* allocate(std::size_t num_bytes);
   void release(void* piece);
 

@@ -30,7 +30,7 @@ class kept_launch {
 /// The current command of a node.
 using graph_command = std::variant<copy_command, kept_launch>;
 
-/// Commands and their predecessors. A graph defines no other order.
+/// A CUDA graph: commands, each with at most one predecessor. No other order is defined.
 class emulated_graph {
  public:
   struct node {
@@ -41,14 +41,15 @@ class emulated_graph {
 
   /// `after` is null or a node of this graph. Returns null otherwise, or if an early start is not possible.
   const node* add(graph_command what, const void* after, launch_start start = launch_start::at_end);
-  /// The nodes in one permitted order: among those that may come next, the one added last.
+  /// The nodes in a permitted order that differs from the order of insertion where possible: of the nodes
+  /// that may come next, the one that was added last.
   std::vector<const node*> in_order() const;
 
  private:
   std::list<node> nodes_;
 };
 
-/// A graph as it was when this object was made, plus updates.
+/// A copy of a graph that can be launched (cudaGraphExec_t), and whose commands can be updated.
 class emulated_executable {
  public:
   explicit emulated_executable(const std::shared_ptr<const emulated_graph>& from);
@@ -59,7 +60,7 @@ class emulated_executable {
     graph_command what;
     launch_start start = launch_start::at_end; ///< early: before the previous step has ended
   };
-  /// In the order in which a launch runs them.
+  /// The commands in the order in which a launch runs them.
   const std::vector<step>& steps() const noexcept { return steps_; }
 
  private:

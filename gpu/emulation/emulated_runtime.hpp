@@ -17,9 +17,9 @@
 namespace paceline::gpu::emulation {
 
 /// A CUDA runtime without a GPU. Kernels run on the emulation of blocks and warps, in memory that the host
-/// cannot access. Every command is run at the call, on the calling thread; overriding `defer` changes that.
-/// Only kernels are delayed: they run when the next command of their stream arrives (launch_line), at the
-/// latest at a record.
+/// cannot access. A command runs during the call, on the calling thread, unless a subclass overrides `defer`.
+/// Kernels are an exception: they run when later commands of their stream arrive (launch_line), at the latest
+/// when an event is recorded.
 class emulated_runtime : public runtime_api {
  public:
   explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed), num_multiprocessors_(2 + seed % 4) {}
@@ -80,12 +80,13 @@ class emulated_runtime : public runtime_api {
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
   /// Sets the number of bytes reported as free; does not limit allocations.
   void have_free(std::size_t num_bytes) { free_bytes_ = num_bytes; }
-  /// Number of launches so far that were to start early, including those in graphs.
+  /// Number of launches so far with `launch_start::early`, including those in graphs.
   std::uint64_t num_early() const noexcept { return num_early_.load(); }
-  /// Default 90: compute capability 9.0 of the device and of its kernels. Below that nothing starts early.
+  /// Set the compute capability of the device, and that for which the kernels were compiled. 90 (9.0) is the
+  /// default of both. If either is lower, no launch starts early.
   void have_compute_capability(int number) { compute_capability_ = number; }
   void have_kernels_for(int number) { kernel_target_ = number; }
-  /// The next `times` queries of an event report that the device has not reached it.
+  /// The next `times` queries of events (`has_come_to`) report that the device has not reached the event.
   void say_not_yet(std::uint32_t times) { num_not_yet_ = times; }
   /// Sets the number of blocks that can be launched together.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
@@ -125,7 +126,7 @@ class emulated_runtime : public runtime_api {
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
   std::atomic<std::uint32_t>
-      num_multiprocessors_; ///< each with room for one block of a launch whose blocks run together
+      num_multiprocessors_; ///< Each has room for one block of a launch whose blocks run together.
   std::atomic<std::size_t> free_bytes_ = std::size_t{64} << 30;
   device_memory memory_;
   mutable std::mutex mutex_;

@@ -12,12 +12,14 @@
 
 namespace paceline::gpu::emulation {
 
-/// The launches of a stream that have arrived and not ended. A kernel is held back until the next command is
-/// known. If that one starts early, some of its blocks are run up to the point where they wait, before this
-/// kernel has begun; possibly also those of one or two more behind it. So a kernel that reads or writes
-/// before it has waited does so before its predecessors have done anything.
+/// The launches of a stream that have arrived but not ended. A kernel is held back until the next command of
+/// the stream is known. If the next launch starts early, some of its blocks are run, up to the point where
+/// they wait for the previous kernel, before the held kernel has begun. Up to two launches after that may be
+/// started in the same way. So if a kernel reads or writes before it waits, it does so before its
+/// predecessors have done anything, and the error shows.
 ///
-/// Makes the device's memory accessible for what it runs. Thread-safe; calls throw the exceptions of kernels.
+/// Makes the device's memory accessible while kernels run. Thread-safe. Functions throw the exceptions of
+/// kernels.
 class launch_line {
  public:
   explicit launch_line(device_memory& memory);
@@ -25,7 +27,7 @@ class launch_line {
   launch_line(const launch_line&) = delete;
   launch_line& operator=(const launch_line&) = delete;
 
-  /// The next launch of the stream. One that starts early must directly follow another launch.
+  /// Adds the next launch of the stream. A launch that starts early must directly follow another launch.
   void add(const kept_launch& launch, std::uint64_t seed, launch_start start);
   /// Returns when all launches have ended.
   void finish();

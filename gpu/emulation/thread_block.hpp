@@ -8,7 +8,7 @@
 
 namespace paceline::gpu::emulation {
 
-/// A kernel violates the rules of barriers. Threads of one block wait for each other at different places or
+/// A kernel violates the rules of barriers: threads of one block wait for each other at different places, or
 /// for a thread that has returned, or a kernel that starts early does not wait for its predecessor.
 class barrier_fault : public std::runtime_error {
  public:
@@ -25,15 +25,15 @@ class copy_fault : public std::runtime_error {
 struct grid {
   std::uint32_t blocks_x = 1;
   std::uint32_t blocks_y = 1;
-  std::uint32_t threads = 1;    ///< in a block; whole warps
+  std::uint32_t threads = 1;    ///< in a block; a multiple of 32
   std::size_t shared_bytes = 0; ///< of a block
 };
 
-/// Calls `thread` once for every thread of the grid, on the calling thread, and models barriers and shared
-/// memory like a GPU. Each emulated thread has its own stack (a fibre) and runs until it waits or returns;
-/// then another one runs. Blocks run one after the other. `seed` decides the order of threads and of blocks.
-/// If a barrier is missing, most seeds make a thread see data that another has not written yet or has
-/// overwritten. At the start of a block all bytes of shared memory are 0xff (NaN in floats).
+/// Calls `thread` once for every thread of the grid, on the calling thread, with barriers and shared memory
+/// as on a GPU. Each emulated thread has its own stack (a fibre) and runs until it waits or returns; then
+/// another one runs. Blocks run one after the other. `seed` decides the order of threads and of blocks. If a
+/// barrier is missing, then with most seeds a thread sees data that another thread has not written yet or has
+/// already overwritten. At the start of a block all bytes of shared memory are 0xff (NaN in floats).
 ///
 /// Throws barrier_fault and the exceptions of `thread`.
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
@@ -47,9 +47,9 @@ class grid_run {
   grid_run(const grid_run&) = delete;
   grid_run& operator=(const grid_run&) = delete;
 
-  /// Runs `num_blocks` of the blocks, or all, up to the point where threads wait for the previous kernel.
-  /// A copy to shared memory that begins before that point reads its source at once. After this call every
-  /// thread of the grid, also in the other blocks, must wait for the previous kernel before it returns.
+  /// Runs `num_blocks` of the blocks (at most all) up to the point where their threads wait for the previous
+  /// kernel. A copy to shared memory that begins before that point reads its source at once. After this call
+  /// every thread of the grid, in all blocks, must wait for the previous kernel before it returns.
   void start_early(std::uint32_t num_blocks);
   /// The previous kernel has ended: runs the rest. Throws like run_grid.
   void finish();
@@ -80,7 +80,7 @@ const thread_place& this_thread() noexcept;
 /// Returns once all threads of the block have called it.
 void wait_for_block();
 
-/// Returns once all threads of the grid have called it; for grids whose blocks run together.
+/// Returns once all threads of the grid have called it. Only inside run_together.
 void wait_for_grid();
 
 /// Returns once the previous kernel has ended.
@@ -108,7 +108,7 @@ const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
 ///
 /// Throws copy_fault.
 void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes);
-/// Makes a group of the copies that the thread began since the last call.
+/// Makes a group of the copies that the thread has begun since its last call of this function.
 void end_copy_group();
 /// Waits for the copies of all groups of the thread except the last `rest` groups.
 void wait_for_copies(std::size_t rest);

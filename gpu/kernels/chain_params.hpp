@@ -10,17 +10,17 @@
 
 namespace paceline::gpu {
 
-// A chain of passes in one launch (runtime/device/op_chain.hpp, docs/decisions/0507). A pass is described as
-// data: its *stages* are the launches that it would consist of, in order. All blocks of draft_chain run at
-// the same time, divide the blocks of each stage among them, and synchronise before a stage that needs all of
-// the previous results.
+// A chain of passes in one launch of draft_chain (runtime/device/op_chain.hpp, docs/decisions/0507). A pass
+// is described as data, by its *stages*: the launches of which it would otherwise consist, in order. All
+// blocks of draft_chain run at the same time, divide the blocks of each stage among them, and synchronise
+// before a stage that needs all of the previous results.
 
 /// Threads of a block of draft_chain.
 inline constexpr std::uint32_t chain_threads = 128;
 
 /// Largest number of queries in a tile of a chain: the heads of one key-value head, for one row.
 inline constexpr std::uint32_t chain_queries = 8;
-/// Bytes for a kernel's parameters.
+/// Bytes reserved in a stage for the kernel's parameters.
 inline constexpr std::size_t stage_params_bytes = 496;
 
 /// A launch that is a stage of another launch.
@@ -28,23 +28,25 @@ struct alignas(16) chain_stage {
   std::byte params[stage_params_bytes]; ///< the kernel's struct
   std::uint32_t blocks_x = 1;           ///< of the kernel's grid
   std::uint32_t num_blocks = 1;         ///< in the whole grid
-  std::uint32_t first_block = 0;        ///< the block of draft_chain that computes the first of them
+  /// Block of draft_chain that computes block 0 of the stage; the next ones follow.
+  std::uint32_t first_block = 0;
   kernel_id kernel{};
   bool by_warps = false; ///< each of its blocks is one warp
   bool is_small = false; ///< block 0 of draft_chain computes all of it
-  bool waits = true;     ///< for all blocks; otherwise, if block 0 computes this stage and the previous one
-                         ///< alone, only for itself
+  /// All blocks of draft_chain synchronise before this stage. False where the stage does not need results of
+  /// other blocks.
+  bool waits = true;
 };
 static_assert(sizeof(chain_stage) == 512 && sizeof(chain_stage) == chain_threads * 4);
 
-/// Rotation angles of all steps, and the place where the stages read those of the current step.
+/// RoPE angles of all steps, and the place from which the stages read the angles of the current step.
 struct chain_table {
   const float* from = nullptr; ///< [num_steps][num_values]
   float* to = nullptr;         ///< [num_values]
   std::uint32_t num_values = 0;
 };
 
-/// The data that differs between steps, and the places where the stages read it.
+/// The data that differs between steps (passes of the chain), and the places from which the stages read it.
 struct chain_steps {
   const device::chain_row* rows; ///< [num_steps][num_rows]
   std::uint32_t num_rows;
@@ -61,14 +63,16 @@ struct chain_steps {
   device::chain_choice* out;
 };
 
-/// All blocks of the launch run together; the grid has one row of them.
+/// All blocks of the launch run at the same time; grid in blocks (num_blocks, 1).
 struct draft_chain_params {
   const chain_stage* stages;
   std::uint32_t num_stages;
   std::uint32_t num_blocks; ///< of the launch
-  std::uint32_t slots_at;   ///< in shared memory: two stages, behind the memory used by stages
-  bool waits_at_end;        ///< the last stage is not computed by block 0 alone
-  std::uint32_t* arrived;   ///< must be 0
+  /// Offset in shared memory, after the memory that the stages use, of room for two stages: the current one
+  /// and the next.
+  std::uint32_t slots_at;
+  bool waits_at_end;      ///< the last stage is not computed by block 0 alone
+  std::uint32_t* arrived; ///< counter of sync_grid; must be 0 at the start
   chain_steps steps;
 };
 

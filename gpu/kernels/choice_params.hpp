@@ -7,9 +7,10 @@
 
 namespace paceline::gpu {
 
-// Parameters of the kernels of `choose`: device::choose_args with indices instead of spans.
+// Parameters of the kernels of op `choose`. They contain device::choose_args and device::token_choice
+// (runtime/device/op_choose.hpp, which documents the fields) with indices instead of spans.
 
-/// Number of logits that share one bound of their noise and are searched together.
+/// Number of consecutive logits that are searched together: the noise of their tokens has one upper bound.
 inline constexpr std::uint32_t choice_chunk = noise_stream::cohort_size;
 
 /// A token with an amount added to its logit.
@@ -44,7 +45,8 @@ struct choice_request {
 struct choice_row {
   std::uint32_t request = 0;
   std::uint32_t level = 0;
-  choice_span path; ///< tokens below the root, for requests with penalties
+  /// Draft tokens from the root's child down to the row's node, for requests with penalties.
+  choice_span path;
 };
 
 /// All requests of a call.
@@ -59,7 +61,7 @@ struct choice_view {
   const token_id* paths;
 };
 
-/// The choice of a row.
+/// The token chosen for a row.
 struct row_choice {
   token_id token;
   bool hopeless = false;
@@ -68,12 +70,12 @@ struct row_choice {
 /// Threads of a block of edit_logits and choose_rows.
 inline constexpr std::uint32_t choice_threads = 128;
 
-/// Which tokens of a row's path the committed text also contains. In shared memory.
+/// In shared memory: which tokens of a row's path also occur in the committed text.
 struct edit_memory {
   bool is_counted[device::max_draft_nodes];
 };
 
-/// One block a row; grid (1, rows).
+/// One block for each row; grid (1, rows).
 struct edit_logits_params {
   choice_view view;
   float* logits;
@@ -83,35 +85,35 @@ struct edit_logits_params {
 /// Warps of a block of chunk_maxima.
 inline constexpr std::uint32_t maxima_warps = 4;
 
-/// One warp a chunk; grid (chunks / maxima_warps, rows).
+/// One warp for each chunk; grid (chunks / maxima_warps, rows).
 struct chunk_maxima_params {
   const float* logits;
   float* maxima; ///< [rows][chunks]
   std::uint32_t vocab_size;
 };
 
-/// A score with its index: that of a token, or of a chunk's likeliest token.
+/// A score, and the index of a token or of a chunk (whose score is that of its likeliest token).
 struct scored {
   float score;
   std::uint32_t index;
 };
 
-/// State of a search for the best values. Each entry belongs to a thread.
+/// In shared memory: state of a search for the best scores. Each entry belongs to a thread.
 struct best_memory {
-  scored best[choice_threads]; ///< so far, best first
+  scored best[choice_threads]; ///< the best ones so far, best first
   scored offered[choice_threads];
 };
 static_assert(device::most_top_k <= choice_threads);
 
-/// Data shared by the threads of choose_rows. In shared memory.
+/// In shared memory: data of the threads of choose_rows.
 struct choice_memory {
   best_memory top; ///< for rows with top-k
   double value[choice_threads];
   float max[choice_threads];
-  std::uint32_t place[choice_threads]; ///< a chunk, then a token
+  std::uint32_t place[choice_threads]; ///< index of a chunk, later of a token
 };
 
-/// One block a row; grid (1, rows).
+/// One block for each row; grid (1, rows).
 struct choose_rows_params {
   choice_view view;
   const float* logits;
@@ -120,7 +122,7 @@ struct choose_rows_params {
   std::uint32_t vocab_size;
 };
 
-/// One thread a request; one row of blocks.
+/// One thread for each request.
 struct walk_drafts_params {
   choice_view view;
   const row_choice* choices;

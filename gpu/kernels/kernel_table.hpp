@@ -4,7 +4,7 @@
 
 namespace paceline::gpu {
 
-/// The address that the CUDA runtime launches for `kernel`: the host's stub of a __global__ function.
+/// The address with which the CUDA runtime launches `kernel`: the host stub of its __global__ function.
 const void* device_function(kernel_id kernel) noexcept;
 
 /// Runs one thread of `kernel` on the emulation; `params` points to the kernel's struct.

@@ -7,7 +7,8 @@
 
 namespace paceline::gpu {
 
-// Parameters of the kernel of `kv_commit`: device::kv_commit_args with indices instead of spans.
+// Parameters of the kernel of op `kv_commit`: device::kv_commit_args (runtime/device/op_kv_commit.hpp, which
+// documents the fields) with indices instead of spans.
 
 /// Threads of a block of kv_commit.
 inline constexpr std::uint32_t commit_threads = 128;
@@ -19,15 +20,16 @@ struct commit_draft {
   std::uint32_t first_parent = 0; ///< index of node 0 in `kv_commit_params::parents`
 };
 
-/// The path of a draft, root first. In shared memory.
+/// In shared memory: the accepted path of a draft, from the root's child down.
 struct commit_memory {
   std::uint32_t num_moves;
   std::uint32_t nodes[device::max_draft_nodes];
-  device::kv_copy moves[device::max_draft_nodes]; ///< of its cells
+  device::kv_copy moves[device::max_draft_nodes]; ///< copies of the path's cells to consecutive slots
 };
 
-/// One thread a dimension of a head in one layer, then one a value of the vectors beside the cells; grid
-/// (layers * blocks_per_layer + blocks of the vectors, drafts).
+/// One thread for each dimension of each key-value head of a layer, and, in further blocks, one for each
+/// value of the vectors beside the cells. Grid in blocks (layers * blocks_per_layer + blocks of the vectors,
+/// drafts).
 struct kv_commit_params {
   batch_view batch;
   const device::kv_layer* layers;

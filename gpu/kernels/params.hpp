@@ -80,8 +80,10 @@ constexpr bool takes_turns(kernel_id kernel) noexcept {
   }
 }
 
-// Parameters of kernels. Pointers are device addresses. The contracts of the ops document the arrays
-// (runtime/device/op_<name>.hpp); these structs are the device's side of them.
+// Parameters of kernels. Pointers are device addresses, strides are in values. The contracts of the ops
+// (runtime/device/op_<name>.hpp) document the arrays. "Grid (x, y)" is the size of a launch: y in blocks; x
+// in threads where the comment says "one thread for each value", "block of 32 values" or "pair", otherwise in
+// blocks.
 
 /// A matrix in device memory, with rows as in the file.
 struct weight_rows {
@@ -89,24 +91,25 @@ struct weight_rows {
   std::size_t row_bytes = 0;
   device::tensor_type type = device::tensor_type::f32;
   std::uint16_t block_bytes = 0;  ///< from the type's traits
-  std::uint16_t block_values = 0; ///< likewise; 32 or 256 where the type is quantised
+  std::uint16_t block_values = 0; ///< from the type's traits; 32 or 256 if the type is quantised
   std::uint32_t num_rows = 0;
   std::uint32_t num_cols = 0;
 };
 
 /// Number of activations that share a scale.
 inline constexpr std::uint32_t quantised_block = 32;
-/// Number of codes summed in advance, for formats with minima.
+/// Number of codes whose sum is computed in advance, for weight formats with minima.
 inline constexpr std::uint32_t quantised_group = 16;
 
-/// Quantised activations: the `num_planes` planes of a row are adjacent, followed by those of the next row.
+/// Quantised activations. A row has `num_planes` planes (2 if `matmul_args::two_planes`, else 1), which are
+/// adjacent.
 struct quantised_rows {
   std::int8_t* codes = nullptr; ///< [num_rows * num_planes][num_cols]
   float* scales = nullptr;      ///< [num_rows * num_planes][num_cols / 32]
   std::int16_t* sums = nullptr; ///< [num_rows * num_planes][num_cols / 16], sums of codes
 };
 
-/// One thread a block of 32 values; grid (blocks of a row, rows).
+/// One thread for each block of 32 values; grid (blocks of a row, rows).
 struct quantise_rows_params {
   const float* x;
   std::size_t x_stride;
@@ -117,11 +120,11 @@ struct quantise_rows_params {
 
 /// Warps of a block of matmul_quantised.
 inline constexpr std::uint32_t matmul_warps = 4;
-/// Planes of rows that one of its warps multiplies at a time.
+/// Planes of rows that one warp of matmul_quantised multiplies at a time.
 inline constexpr std::uint32_t matmul_chains = 8;
 
-/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one for
-/// each lane. One column more than lanes avoids bank conflicts. In shared memory, one for each warp.
+/// In shared memory, one for each warp: the terms of the sums of one output and `matmul_chains` planes of
+/// rows, over 32 blocks of columns, one block for each lane. The row length 33 avoids bank conflicts.
 struct chain_terms {
   float product[matmul_chains][33];
   float scale[matmul_chains][33];
@@ -129,19 +132,21 @@ struct chain_terms {
   float min_of_group[2][33];
 };
 
-/// Outputs of a block of matmul_float, one a thread, and the number of rows of x multiplied by it.
+/// Outputs of a block of matmul_float, one for each thread, and the number of rows of x that the block
+/// multiplies.
 inline constexpr std::uint32_t float_outputs = 64;
 inline constexpr std::uint32_t float_rows = 8;
 /// Columns of weights that matmul_float keeps in shared memory.
 inline constexpr std::uint32_t float_columns = 32;
 
-/// Weights of a block of matmul_float, a few columns at a time. In shared memory.
+/// In shared memory: weights of a block of matmul_float, `float_columns` columns at a time.
 struct float_tile {
   float weights[float_outputs][float_columns + 1];
 };
 
-/// One product of a matmul. Quantised weights: one warp an output; grid (outputs / matmul_warps, planes of
-/// rows / matmul_chains). Other weights: grid (outputs / float_outputs, rows / float_rows).
+/// One product of a matmul. Quantised weights: one warp for each output; grid in blocks (outputs /
+/// matmul_warps, planes of rows / matmul_chains). Other weights: one thread for each output; grid in blocks
+/// (outputs / float_outputs, rows / float_rows).
 struct matmul_params {
   weight_rows weights;
   std::uint32_t num_rows;   ///< of x
@@ -155,7 +160,7 @@ struct matmul_params {
   bool add;
 };
 
-/// One thread a block of 32 values; grid (blocks of a row, rows).
+/// One thread for each block of 32 values; grid (blocks of a row, rows).
 struct embed_params {
   weight_rows table;
   streamed_weights streamed; ///< used instead of `table` if it has bytes
@@ -165,7 +170,7 @@ struct embed_params {
   float scale;
 };
 
-/// One warp a part of a row; grid (parts, rows).
+/// One warp for each part of a row; grid (parts, rows).
 struct rms_norm_params {
   const float* x;
   std::size_t x_stride;
@@ -179,7 +184,7 @@ struct rms_norm_params {
 /// Threads of a block of add_normed.
 inline constexpr std::uint32_t add_normed_threads = 128;
 
-/// One block a row; grid (1, rows).
+/// One block for each row; grid (1, rows).
 struct add_normed_params {
   const float* x;
   std::size_t x_stride;
@@ -190,7 +195,7 @@ struct add_normed_params {
   float epsilon;
 };
 
-/// One thread a pair; grid (pairs of all heads, rows).
+/// One thread for each pair; grid (pairs of all heads, rows).
 struct rope_params {
   float* x;
   std::size_t stride;
@@ -201,10 +206,10 @@ struct rope_params {
   device::rope_layout layout;
 };
 
-/// One thread a value; grid (values of a row, rows).
+/// One thread for each value; grid (values of a row, rows).
 struct glu_params {
   const float* gate;
-  const float* up; ///< null: the activation alone
+  const float* up; ///< null: the activation without a product
   std::size_t stride;
   float* out;
   std::size_t out_stride;
@@ -212,7 +217,7 @@ struct glu_params {
   device::activation act;
 };
 
-/// One thread a value; grid (values of a row, rows).
+/// One thread for each value; grid (values of a row, rows).
 struct add_params {
   float* y;
   std::size_t y_stride;
@@ -221,7 +226,7 @@ struct add_params {
   std::uint32_t width;
 };
 
-/// One thread a value; grid (values of a row, rows).
+/// One thread for each value; grid (values of a row, rows).
 struct gather_params {
   float* y;
   std::size_t y_stride;
@@ -231,7 +236,7 @@ struct gather_params {
   std::uint32_t width;
 };
 
-/// One thread a value; grid (values of a row, rows).
+/// One thread for each value; grid (values of a row, rows).
 struct scatter_params {
   float* y;
   std::size_t y_stride;
@@ -246,10 +251,10 @@ struct batch_view {
   const device::batch_entry* rows;
   const kv_slot* paths;
   const block_id* blocks;           ///< the tables of all sequences, concatenated
-  const std::uint32_t* first_block; ///< [num_sequences]: where each table begins in `blocks`
+  const std::uint32_t* first_block; ///< [num_sequences]: index in `blocks` at which each table begins
 };
 
-/// One warp a head of a row; grid (key-value heads, rows).
+/// One warp for each head of a row; grid (key-value heads, rows).
 struct kv_write_params {
   batch_view batch;
   device::kv_layer layer;
@@ -258,27 +263,29 @@ struct kv_write_params {
   std::size_t stride;
 };
 
-/// One thread a dimension of a head, which carries out all copies in order; one row of blocks. Between two
-/// pools: one copy; a row of blocks each.
+/// One thread for each dimension of each key-value head. Within one pool a thread makes all copies in order,
+/// and the grid has one row of blocks. Between two pools a thread makes one copy, and the grid has one row of
+/// blocks for each copy.
 struct kv_copy_params {
   device::kv_layer layer;
   device::kv_layer from; ///< another pool, or `layer`
   const device::kv_copy* copies;
-  std::uint32_t num_copies; ///< that a thread carries out
+  std::uint32_t num_copies; ///< made by each thread
 };
 
 /// Threads of a block of attention.
 inline constexpr std::uint32_t attention_threads = 128;
 
-/// Data shared by the threads of a block of attention about the current split. In shared memory.
+/// In shared memory: data of a block of attention about the current split.
 struct split_memory {
-  float scores[device::attention_split];  ///< then the probabilities
-  float weights[device::attention_split]; ///< probabilities, times the scales of the values if there are any
+  float scores[device::attention_split]; ///< scores, later probabilities
+  /// Probabilities, multiplied by the scales of the values if the cells are quantised.
+  float weights[device::attention_split];
   float warp_max[attention_threads / 32];
   float sum;
 };
 
-/// One block a head of a row; grid (query heads, rows).
+/// One block for each head of a row; grid (query heads, rows).
 struct attention_params {
   batch_view batch;
   device::kv_layer layer;

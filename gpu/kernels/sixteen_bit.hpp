@@ -4,65 +4,67 @@
 #include <cstdint>
 #include <limits>
 
-// Products with activations of 16 bits, as a GPU makes them on its tensor cores: the contract of matmul under
-// `arithmetic::sixteen_bit`, beside that of runtime/device/op_matmul.hpp (docs/decisions/0501 says why there
-// are two).
+// Matrix products with activations of 16 bits, as tensor cores compute them. This is the contract of matmul
+// under `arithmetic::sixteen_bit`; under `arithmetic::reference` it is that of runtime/device/op_matmul.hpp
+// (docs/decisions/0501 says why there are two).
 //
-// **Activations.** A row of x is multiplied by a power of two, `multiplier_to_f16(max |x|)`, that brings its
-// largest value between 2^14 and 2^15, and rounded to float16: 11 bits for values down to 2^-28 of the row's
-// largest. A row with a value that is not finite has results that are NaN.
+// **Activations.** A row of x is multiplied by a power of two, `multiplier_to_f16(max |x|)`, which brings its
+// largest absolute value to at least 2^14 and below 2^15. Then it is rounded to float16. Values down to 2^-28
+// of the row's largest keep 11 significant bits. If a value of the row is not finite, all results of the row
+// are NaN.
 //
-// **Weights** are not rounded. Codes of up to 8 bits are float16 as they are, those of F8_E4M3 among them
-// (2^-8 times their value, which the scale makes up for); F16 is; BF16 becomes so by a power of two a row,
-// but for what is smaller than 2^-32 of the row's largest.
+// **Weights** are used as float16 without rounding. Integer codes of up to 8 bits and F16 are exact in
+// float16. F8_E4M3 is used as 2^-8 times its value, which is exact, and the scale compensates for the factor.
+// BF16 is multiplied by a power of two for each row; only values below 2^-32 of the row's largest are
+// rounded.
 //
-// **Sums.** The columns are cut into splits of whole multiples of 256 (`gpu/split_columns.hpp`: by the shape
-// of the matrix alone). In a split, from acc = 0, per group of 16 or 32 columns that share a scale,
-// ascending:
+// **Sums.** The columns are divided into splits, whose sizes are multiples of 256 and depend only on the
+// shape of the matrix (`gpu/split_columns.hpp`). In a split acc begins with 0. Then for each group of 16 or
+// 32 columns that share a scale, in ascending order:
 //
 //     j   = sum of code * x       16 columns at a time on the tensor core, which adds to what it has so far
 //     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
 //     acc = fma(min, s, acc)      s the sum of the group's 32 x; Q4_1 only
 //
-// where s is added up by lanes: lane t < 4 has the columns 8 i + 2 t and the next for i = 0 to 3, in this
-// order, and s = (lane 0 + lane 1) + (lane 2 + lane 3). Of Q4_K and Q5_K, whose scales and minima are whole
-// numbers of 6 bits times the d and the m of 256 columns, code * scale is a float16 and a column's weight on
-// the core:
+// where s is summed by four lanes: lane t adds columns 8 i + 2 t and 8 i + 2 t + 1 for i = 0 to 3, in this
+// order, and s = (lane 0 + lane 1) + (lane 2 + lane 3). In Q4_K and Q5_K scales and minima are integers of 6
+// bits, to be multiplied by the d and the m of 256 columns. There code * scale is exact in float16, and the
+// tensor core multiplies x by it:
 //
 //     j   = sum of (code * scale) * x       over the 256 columns, 16 at a time
 //     k   = sum of min * s                  over their 8 groups, s as two float16, 22 bits, in one step
 //     acc = fma(j, d, acc)
 //     acc = fma(k, m, acc)
 //
-// For F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
-// two of weights and row; the splits are added in ascending order; y = that, or that + bias; with `add`,
-// y_before + that.
+// For F16 and BF16 the tensor core adds directly to acc. Then acc is multiplied by the inverses of the powers
+// of two of the weights' row and of the row of x. The splits are added in ascending order, then the bias, if
+// there is one. With `add` the result is added to y, otherwise it is stored in y.
 //
-// Every step but the tensor core's is rounded once. How that rounds the sum of its 17 terms is its own:
-// float32 with no more than 2^-23 of the largest term lost for each, where a factor less than 2^-14 counts as
-// 2^-14 (code * scale of Q4_K and Q5_K is 2^-15 or more there). So a row's result has the same bits on
-// one kind of GPU whatever the other rows, their number and its place among them; but not those of another
-// device.
+// Every step except the tensor core's is rounded once. How the tensor core rounds the sum of its 17 terms
+// depends on the kind of GPU. It is assumed to be a float32 with an error of at most 2^-23 of the largest
+// term for each term, where a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K and Q5_K is at least
+// 2^-15). So on one kind of GPU a row's result has the same bits whatever other rows are computed with it,
+// but another device may give other bits.
 //
-// **Fast mode** (docs/decisions/0508) gives that up for passes of more than 64 rows: weights, rounded to
-// float16 after a power of two a row has brought them into its range, and activations as above are multiplied
-// by cuBLASLt, in sums of float32 whose order it chooses by the number of rows. Weights of F16 and BF16 are
-// not rounded by that.
+// **Fast mode** (docs/decisions/0508) does not guarantee this for passes of more than 64 rows. There, weights
+// are multiplied by a power of two for each row and rounded to float16 (F16 and BF16 as above). cuBLASLt
+// multiplies them by the activations described above. It sums in float32, in an order that it chooses by the
+// number of rows.
 
 namespace paceline::gpu {
 
 /// Arithmetic of products.
 enum class arithmetic : std::uint8_t {
-  reference,   ///< as in runtime/device/op_matmul.hpp, to the bit: the results of every other device
+  reference,   ///< as in runtime/device/op_matmul.hpp: the same bits as on the CPU
   sixteen_bit, ///< as above
   fast,        ///< as above, except for passes of more than 64 rows
 };
 
-/// True if products of few rows are computed as above.
+/// True if products of up to 64 rows are computed as described above.
 constexpr bool is_sixteen_bit(arithmetic products) noexcept { return products != arithmetic::reference; }
 
-/// The power of two for which its product with `largest`, which must not be negative, is at least 2^14 and
-/// less than 2^15; 2^126 for values below 2^-112, NaN for values that are not finite.
+/// The power of two whose product with `largest` is at least 2^14 and below 2^15. `largest` must not be
+/// negative. 2^126 if `largest` is below 2^-112; NaN if it is not finite.
 constexpr float multiplier_to_f16(float largest) noexcept {
   constexpr std::uint32_t bias = 127, most = 126;
   const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23;

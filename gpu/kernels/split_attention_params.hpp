@@ -2,13 +2,13 @@
 
 #include "gpu/kernels/params.hpp"
 
-// Attention of a GPU under `arithmetic::sixteen_bit`: the contract, beside that of
-// runtime/device/op_attention.hpp (docs/decisions/0504 says why there are two). What a row sees, and in which
-// slots, is as there.
+// The contract of attention under `arithmetic::sixteen_bit` and `fast`. It defines other sums than
+// runtime/device/op_attention.hpp (docs/decisions/0504 says why there are two contracts). Which positions a
+// row sees, and in which slots they are, is defined there.
 //
-// **Splits.** Positions are cut at multiples of `kv_split`, whatever the row: Flash-Decoding (Dao, Haziza,
-// Massa, Sizov, 2023), with splits that do not move when the context grows. For one row, head and split i, in
-// float32 and over the positions j of it that the row sees:
+// **Splits.** Positions are divided at multiples of `kv_split`, for all rows alike. This is Flash-Decoding
+// (Dao, Haziza, Massa, Sizov, 2023) with splits that do not move when the context grows. For one row, head
+// and split i, in float32, over the positions j of the split that the row sees:
 //
 // clang-format off
 //     s_j      = chain of fma(query[d], key_j[d], .) over d = 0, 1, ..., from 0
@@ -32,8 +32,8 @@
 
 namespace paceline::gpu {
 
-/// Positions in a split. An estimate: 64 KiB of F16 cells at head_dim 128, and 64 blocks at 1024 positions
-/// with 8 key-value heads.
+/// Positions in a split. The size was estimated, not measured: at head_dim 128 a split has 64 KiB of F16
+/// cells, and 1024 positions with 8 key-value heads give 64 blocks.
 inline constexpr std::uint32_t kv_split = 128;
 /// Threads of a block of attention: one for each position, then one for each dimension.
 inline constexpr std::uint32_t split_threads = 128;
@@ -42,7 +42,8 @@ inline constexpr std::uint32_t merge_threads = 128;
 
 /// Largest total number of cells on tree paths of the rows in one tile.
 inline constexpr std::uint32_t most_path_cells = 64;
-/// Cells that a tile reads in a split: those in the slots of their positions, then those on paths.
+/// Largest number of cells that a tile reads in a split: those in the slots of their positions, then those on
+/// paths.
 inline constexpr std::uint32_t tile_columns = kv_split + most_path_cells;
 /// Dimensions of a key, or positions of values, that a thread loads at a time.
 inline constexpr std::uint32_t kv_batch = 16;
@@ -60,25 +61,25 @@ struct row_tile {
   std::uint32_t num_rows;
 };
 
-/// The positions of the current split that a row sees, counted from the split's beginning; none if first >=
-/// end.
+/// The positions [first, end) of the current split that a row sees, counted from the split's beginning; none
+/// if first >= end.
 struct seen_positions {
   std::uint32_t first;
-  /// Those before it lie in the slots of their own numbers, the others on the row's path.
+  /// Positions before this one are in the slots of the same number, the others on the row's path.
   std::uint32_t linear;
   std::uint32_t end;
   std::uint32_t path_column; ///< column of the first position on the path
-  std::uint32_t path_at;     ///< its index in `paths`
+  std::uint32_t path_at;     ///< index of that position's slot in `batch_view::paths`
 };
 
-/// A tile and a split, in shared memory. Followed by queries [queries][padded head_dim], padded with 0, and
-/// scores [queries][tile_columns].
+/// In shared memory: data about a tile and a split. It is followed by queries [queries][padded head_dim],
+/// padded with 0, and scores [queries][tile_columns].
 struct alignas(16) tile_memory {
-  std::uint32_t masks[tile_columns]; ///< the queries that see a column
+  std::uint32_t masks[tile_columns]; ///< bit q: query q sees the column
   std::size_t cells[tile_columns];   ///< as kv_layer::scale_index
   seen_positions rows[most_tile_queries];
   std::uint32_t num_linear;  ///< columns before those on paths
-  std::uint32_t num_columns; ///< a multiple of kv_batch; the last ones may be seen by no query
+  std::uint32_t num_columns; ///< a multiple of kv_batch; no query sees the columns that fill it up
 };
 
 constexpr std::uint32_t padded_head_dim(std::uint32_t head_dim) {
@@ -106,9 +107,9 @@ struct split_range {
   std::uint32_t num_splits;
 };
 
-/// One block for each tile, split and group of heads of one key-value head; grid (groups of heads * key-value
-/// heads * splits, tiles). One kernel for each type of cell. Blocks behind the last split of a row have
-/// nothing to do: rounding the number of splits up to a power of two makes launches more uniform.
+/// One block for each tile, split and group of heads of one key-value head; grid in blocks (groups of heads *
+/// key-value heads * splits, tiles). One kernel for each type of cell. The number of splits is rounded up to
+/// a power of two, so that fewer different launches occur; blocks of the additional splits do nothing.
 struct attend_params {
   batch_view batch;
   device::kv_layer layer;
@@ -119,13 +120,13 @@ struct attend_params {
   split_partials out;
   std::uint32_t num_heads;       ///< of queries
   std::uint32_t heads_of_tile;   ///< of one key-value head
-  std::uint32_t queries_of_tile; ///< room for them: 8, 16 or 32
+  std::uint32_t queries_of_tile; ///< queries for which a tile has room: 8, 16 or 32
   float scale;
   float soft_cap;
   std::uint32_t window;
 };
 
-/// One block a head of a row; grid (query heads, rows).
+/// One block for each head of a row; grid (query heads, rows).
 struct merge_attention_params {
   const device::batch_entry* rows; ///< the batch's
   split_range range;
@@ -137,7 +138,7 @@ struct merge_attention_params {
   std::uint32_t window;
 };
 
-/// The splits of a row that are being merged, in shared memory.
+/// In shared memory: the splits of a row that are being merged.
 struct merge_memory {
   float weights[merge_threads];
   float sums[merge_threads];

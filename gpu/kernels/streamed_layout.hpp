@@ -6,16 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 
-// Weights in the order in which tensor cores use them, so that matmul reads them from beginning to end, once.
+// Weights in the order in which tensor cores use them, so that matmul reads memory sequentially and once.
 //
-// 16 rows are a *strip*. A strip is cut into *tiles* of 64 columns, of which a warp reads each in whole 16
-// byte words, a lane next to a lane: what lane l of the warp feeds to its tensor core lies in "its" words.
-// Tiles follow one another along the strip, strips along the matrix. One tile, or four where scales belong to
-// 256 columns (a *span*), are preceded by a header with the scales. Rows and columns beyond the matrix are
-// zeros.
+// 16 rows are a *strip*. A strip is divided into *tiles* of 64 columns. A warp reads a tile in words of 16
+// bytes, adjacent words by adjacent lanes. The words that lane l reads contain the codes that lane l passes
+// to the tensor core. Tiles are stored in the order of the columns, strips in the order of the rows. A *span*
+// is one tile, or four tiles in formats whose scales belong to 256 columns. A span begins with a header that
+// has its scales. Rows and columns beyond the matrix are zeros.
 //
-// Codes of a tile, as planes of unsigned codes (for 4 bits a plane of 512 bytes; for 5 and 6 bits that and a
-// plane of the upper bits; for 8 bits two planes of 512 bytes; for 16 bits four, of values):
+// The codes of a tile are unsigned and stored in planes. 4 bits: one plane of 512 bytes. 5 and 6 bits: this
+// plane and one of the upper bits. 8 bits: two planes of 512 bytes. 16 bits: four such planes, of values.
 //
 // clang-format off
 //     plane   words of lane l   where pair i of step `step` lies; j = 4 step + i
@@ -26,16 +26,18 @@
 //     16      4                 plane `step`, word i
 // clang-format on
 //
-// Headers: Q4_0, Q5_0, Q8_0: d of both blocks of 32 columns a row. Q4_1: (d, m) of both. Q4_K, Q5_K: (d, m) a
-// row; then for each quarter of the span 16 bits a row, then 8 bits a row: scale, minimum, scale, minimum of
-// 6 bits each. Q6_K: d a row, then for each quarter 4 scales of 8 bits a row. F8_E4M3: the float32 scale of
-// the tile's 64 columns a row. F16, BF16: none; BF16 has multipliers of rows elsewhere.
+// Headers. Each entry is stored for all 16 rows before the next entry. Q4_0, Q5_0, Q8_0: d of both blocks of
+// 32 columns. Q4_1: (d, m) of both blocks. Q4_K, Q5_K: (d, m); then 16 bits for each quarter of the span;
+// then 8 more bits for each quarter. The 24 bits are scale, minimum, scale, minimum of 6 bits each. Q6_K: d;
+// then for each quarter 4 scales of 8 bits. F8_E4M3: the float32 scale of the tile's 64 columns. F16, BF16:
+// no header; BF16 has multipliers of rows elsewhere (`streamed_weights::multipliers`).
 
 namespace paceline::gpu {
 
 inline constexpr std::uint32_t strip_rows = 16;
 inline constexpr std::uint32_t tile_cols = 64;
-inline constexpr std::uint32_t tile_steps = 4; ///< of 16 columns: products of a tensor core
+/// Steps of 16 columns, each one instruction of the tensor core.
+inline constexpr std::uint32_t tile_steps = 4;
 /// Granularity in which a matmul's columns are divided among blocks, for every format.
 inline constexpr std::uint32_t split_cols = 256;
 inline constexpr std::uint32_t tiles_of_split_unit = split_cols / tile_cols;
@@ -50,13 +52,14 @@ struct streamed_layout {
   std::uint32_t stages = 0; ///< tiles that a warp has in flight
 
   constexpr bool is_streamed() const { return code_bits != 0; }
-  /// True if a scale is an integer whose product with a code is exact in float16, times a number of the span.
+  /// True if a scale is an integer times a number of the span (Q4_K, Q5_K). The product of the integer and a
+  /// code is exact in float16.
   constexpr bool scales_codes() const { return has_mins && tiles_of_span != 1; }
   constexpr std::uint32_t tile_bytes() const { return strip_rows * tile_cols / 8 * code_bits; }
   constexpr std::uint32_t span_bytes() const { return header_bytes + tiles_of_span * tile_bytes(); }
   constexpr std::uint32_t span_cols() const { return tiles_of_span * tile_cols; }
-  /// Slots for the headers that a warp has in flight: those of the spans of its stages, rounded up to a power
-  /// of two if it differs from the number of stages, so that a slot is easy to find.
+  /// Slots for the headers that a warp has in flight: one for each stage if a span is one tile; otherwise one
+  /// for each span that the stages may touch, rounded up to a power of two.
   constexpr std::uint32_t header_slots() const {
     return tiles_of_span == 1 ? stages : std::bit_ceil((stages + tiles_of_span - 2) / tiles_of_span + 1);
   }
@@ -91,7 +94,8 @@ constexpr streamed_layout streamed_layout_of(device::tensor_type type) {
   }
 }
 
-/// Location of a code in a tile: the lane whose words hold it, and the pair and step in it.
+/// Location of a code in a tile: the lane whose words contain it, and its step, pair and half (see the table
+/// above).
 struct code_place {
   std::uint32_t lane;
   std::uint32_t step;
@@ -99,7 +103,8 @@ struct code_place {
   std::uint32_t half; ///< 0: the lower one
 };
 
-/// For row `row` < 16 and column `col` < 64 of a tile: as the operand A of mma.m16n8k16 lies in registers.
+/// The location of row `row` < 16 and column `col` < 64 of a tile. It is that of operand A of mma.m16n8k16 in
+/// registers.
 constexpr code_place place_in_tile(std::uint32_t row, std::uint32_t col) {
   return {row % 8 * 4 + col % 8 / 2, col / 16, row / 8 + col % 16 / 8 * 2, col % 2};
 }
@@ -113,8 +118,8 @@ constexpr std::uint32_t col_in_tile(const code_place& at) {
 /// A matrix in this order.
 struct streamed_weights {
   const std::byte* bytes = nullptr;
-  /// Powers of two, one for each row of all strips, that bring values into float16's range: for BF16, and in
-  /// fast mode for all types except F16. Otherwise null.
+  /// Powers of two that bring values into float16's range, one for each row of all strips. For BF16, and in
+  /// fast mode for all types except F16; otherwise null.
   const float* multipliers = nullptr;
   std::size_t strip_bytes = 0;
   device::tensor_type type = device::tensor_type::f16;

@@ -4,11 +4,11 @@
 
 namespace paceline::gpu {
 
-/// Threads of a block that packs weights: four tiles, one thread for each lane that will read.
+/// Threads of a block that packs weights: four tiles, with one thread for each lane that will read them.
 inline constexpr std::uint32_t pack_threads = 128;
 
-/// Packs rows from a file into whole strips. One thread a lane of a tile; grid (tiles of a strip * 32,
-/// strips).
+/// Packs rows from a file into whole strips. One thread for each lane of a tile; grid (tiles of a strip * 32
+/// threads, strips).
 struct pack_weights_params {
   weight_rows from; ///< the rows of these strips
   std::byte* to;    ///< the first of these strips
@@ -16,25 +16,26 @@ struct pack_weights_params {
   std::uint32_t num_tiles; ///< in a strip
 };
 
-/// Computes powers of two that bring rows into float16's range. One warp a row; grid (1, rows of the strips).
+/// Computes powers of two that bring rows into float16's range. One warp for each row; grid in blocks (1,
+/// rows of the strips).
 struct scale_weight_rows_params {
   weight_rows from;
   float* multipliers; ///< of the first row on
 };
 
-/// Activations of up to 64 rows as the operand B of mma.m16n8k16: 16 bytes a lane for each unit of 32 columns
-/// and each tile of 8 rows. Lane 4 r + t has columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row r in the unit's
+/// Activations of up to 64 rows, arranged as operand B of mma.m16n8k16: 16 bytes for each lane, unit of 32
+/// columns and tile of 8 rows. Lane 4 r + t has columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row r in the unit's
 /// first 16 columns, then in its second.
 struct arranged_rows {
   std::byte* halves = nullptr; ///< [num_units][num_tiles][32][16]
-  float* scales = nullptr;     ///< [8 * num_tiles]: a row is its halves times this, a power of two
-  float* sums = nullptr;       ///< [num_units][8 * num_tiles], sums of the halves
-  /// Those sums as operand B, 8 bytes a lane for each span of 8 units and each tile of 8 rows: for units 2 t
-  /// and 2 t + 1 of row r of the tile, the sum times `sum_multiplier`, rounded to float16, and 2^11 times the
-  /// remainder, rounded to float16.
+  float* scales = nullptr;     ///< [8 * num_tiles], powers of two: x = scale * float16 value
+  float* sums = nullptr;       ///< [num_units][8 * num_tiles], sums of the float16 values of a unit
+  /// The same sums as operand B: 8 bytes for each lane, span of 8 units and tile of 8 rows. Lane 4 r + t has,
+  /// for units 2 t and 2 t + 1 of row r, the sum times `sum_multiplier`, rounded to float16, and 2^11 times
+  /// the remainder, rounded to float16.
   std::byte* sum_halves = nullptr; ///< [num_units / 8][num_tiles][32][8]
-  std::uint32_t num_units = 0;     ///< a multiple of the units in `split_cols`; zeros behind the last column
-  /// 1, 2, 4 or 8; rows behind the last one are arbitrary, and products with them are dropped.
+  std::uint32_t num_units = 0;     ///< a multiple of the units in `split_cols`; zeros after the last column
+  /// 1, 2, 4 or 8. Rows after the last one are arbitrary, and products with them are dropped.
   std::uint32_t num_tiles = 0;
 };
 
@@ -44,11 +45,12 @@ inline constexpr float sum_multiplier = 0x1p-5F; ///< brings sums of 32 into flo
 inline constexpr std::uint32_t token_tile = 8;
 inline constexpr std::uint32_t streamed_rows = 64; ///< rows of x for which weights are read at a time
 inline constexpr std::uint32_t arrange_threads = 128;
-/// Shared memory of a block that searches a row's largest value.
+/// Bytes of shared memory of a block that searches a row's largest value.
 inline constexpr std::uint32_t arrange_shared_bytes = arrange_threads / 32 * sizeof(std::uint32_t);
 
-/// Arranges rows, unchanged or normed with `norm` (runtime/device/op_rms_norm.hpp). One thread for a lane's
-/// 16 bytes, four a unit of a row; grid (4 * units / arrange_threads, rows).
+/// Arranges rows, unchanged or after an RMS norm with weights `norm` (runtime/device/op_rms_norm.hpp). One
+/// thread for the 16 bytes of a lane, so four threads for each unit of a row; grid in blocks (4 * units /
+/// arrange_threads, rows).
 struct arrange_rows_params {
   const float* x;
   std::size_t x_stride;
@@ -59,13 +61,13 @@ struct arrange_rows_params {
   arranged_rows out;
 };
 
-/// Warps of a block of the streamed products, and strips of a warp.
+/// Warps of a block of the streamed products, and strips that a warp multiplies.
 inline constexpr std::uint32_t stream_warps = 4;
 inline constexpr std::uint32_t stream_strips = 2;
 
-/// One product for up to 64 rows of x: two strips a warp; grid (strips / 8, splits). Or a gated one
-/// (runtime/device/op_gated_matmul.hpp): one strip of the gate and one of `up` a warp; grid (strips / 4,
-/// splits).
+/// One product for up to 64 rows of x: a warp multiplies two strips; grid in blocks (strips / 8, splits). Or
+/// a gated product (runtime/device/op_gated_matmul.hpp): a warp multiplies one strip of the gate and one of
+/// `up`; grid in blocks (strips / 4, splits).
 struct streamed_params {
   streamed_weights weights;
   streamed_weights up; ///< same type and shape as `weights`; without bytes if the product is not gated
@@ -73,17 +75,18 @@ struct streamed_params {
   arranged_rows x;
   std::uint32_t num_rows;       ///< of x
   std::uint32_t num_tiles;      ///< in a strip
-  std::uint32_t tiles_of_split; ///< with which a block multiplies
+  std::uint32_t tiles_of_split; ///< tiles of a strip that a block multiplies
   std::uint32_t num_splits;
-  float* partial; ///< [num_splits][num_rows][weights.num_rows], to be added up by another kernel; followed by
-                  ///< those of `up`
-  float* y;       ///< used if `partial` is null
+  /// [num_splits][num_rows][weights.num_rows], summed by a later kernel; followed by the sums of `up`.
+  float* partial;
+  float* y; ///< used if `partial` is null
   std::size_t y_stride;
   const float* bias; ///< may be null
   bool add;
 };
 
-/// Adds up the splits, gated or not. One thread an output; grid (outputs, rows).
+/// Sums the splits of a product, gated or not. One thread for each output of a row; grid (outputs in threads,
+/// rows).
 struct add_splits_params {
   const float* partial;
   const float* partial_up; ///< null: not gated
@@ -97,7 +100,7 @@ struct add_splits_params {
   bool add;
 };
 
-/// Partial sums of the products that become queries, keys or values.
+/// The partial sums of the product that gives queries, keys or values, with bias and norm.
 struct head_products {
   const float* partial; ///< [num_splits][num_rows][num_heads * head_dim]
   std::uint32_t num_splits;
@@ -106,14 +109,14 @@ struct head_products {
   const float* norm; ///< [head_dim], may be null
 };
 
-/// Heads of a row in a block of finish_heads, one warp each.
+/// Heads of a row in a block of finish_heads; each has one warp.
 inline constexpr std::uint32_t heads_of_block = 4;
 
-/// Computes queries, keys and values from their products and writes the last two to their cells. One warp a
-/// head of a row; grid (heads of all three / heads_of_block, rows). Shared memory:
-/// [heads_of_block][head_dim].
+/// Computes queries, keys and values from the partial sums, and writes keys and values to their cells. One
+/// warp for each head of a row; grid in blocks (heads of all three / heads_of_block, rows). Shared memory:
+/// [heads_of_block][head_dim] floats.
 struct finish_heads_params {
-  batch_view batch; ///< of these rows, like `table` and `out`
+  batch_view batch; ///< the same rows as `table` and `out`
   device::kv_layer layer;
   head_products q, k, v;
   const float* table; ///< [num_rows][2 * num_pairs]
@@ -125,33 +128,33 @@ struct finish_heads_params {
   std::size_t out_stride;
 };
 
-/// Inputs and outputs of the intrinsics' tests; one warp.
+/// Inputs and outputs of the kernel that tests the intrinsics. It has one warp.
 struct probe_params {
   const std::uint32_t* a;       ///< [32][4] registers of lanes
   const std::uint32_t* b;       ///< [32][2]
   const float* c;               ///< [32][4]
   float* products;              ///< [32][4]
-  const std::byte* copied;      ///< [2][32][16], copied to shared memory and written to
-  std::byte* arrived;           ///< [2][32][16], by lanes that did not copy them
-  std::uint32_t* halves;        ///< [32]: pairs of float16 of c[l][0], c[l][1], less the pair a[l][0]
-  float* widened;               ///< [32]: the lower half of a[l][0]
+  const std::byte* copied;      ///< [2][32][16]: copied to shared memory
+  std::byte* arrived;           ///< [2][32][16]: the copied bytes, as seen by lanes that did not copy them
+  std::uint32_t* halves;        ///< [32]: the pair of c[l][0] and c[l][1] in float16, minus the pair a[l][0]
+  float* widened;               ///< [32]: the lower float16 of a[l][0], as float32
   std::uint32_t* half_products; ///< [32]: the pair a[l][0] times the pair a[l][1]
   std::uint32_t*
-      doubled; ///< [32]: the lower half of a[l][0] in both, xor three times the upper one of a[l][1]
+      doubled; ///< [32]: the lower half of a[l][0] in both halves, xor three times the upper half of a[l][1]
 };
 
-/// What a thread of probe_turns does: as kernels must, or a violation.
+/// What a thread of probe_turns does: what kernels must do, or a violation.
 enum class probe_turn : std::uint8_t {
   in_turn,
-  reads_early,  ///< before it waits
+  reads_early,  ///< reads `from` before it waits for the previous kernel
   copies_early, ///< begins to copy to shared memory before it waits
-  writes_early, ///< something else, before it waits
+  writes_early, ///< writes another value before it waits
   some_in_turn, ///< threads without a value return without waiting
   none_in_turn, ///< nobody waits
 };
 
-/// A kernel for tests of early starts: to[i] = from[i] + 1, one thread a value. Uses 16 bytes of shared
-/// memory a thread. `from` has four times as many values, of which those at multiples of 4 are used.
+/// Parameters of a kernel for tests of early starts: to[4 i] = from[4 i] + 1, with one thread for each i <
+/// num_values. It uses 16 bytes of shared memory for each thread.
 struct probe_turns_params {
   const float* from; ///< [num_values][4]
   float* to;         ///< [num_values][4]
@@ -162,7 +165,7 @@ struct probe_turns_params {
 /// Bytes that a thread of read_memory reads at a time.
 inline constexpr std::uint32_t probe_read_bytes = 16;
 
-/// Reads memory, to measure the rate.
+/// Parameters of a kernel that reads memory, to measure the rate.
 struct read_memory_params {
   const std::byte* from; ///< aligned to `probe_read_bytes`
   std::size_t num_reads; ///< by all threads together

@@ -11,7 +11,7 @@ struct draft_request;
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
-/// | draft_request | target_verifier | the group's round before is enqueued | - (verify_request to the sender, at once) | yes: drafts again |
+/// | draft_request | target_verifier | the group's previous round is enqueued | - (verify_request to the sender, at once) | yes: drafts again |
 using draft_worker_actor = caf::typed_actor<caf::reacts_to<draft_request>>;
 
 } // namespace paceline::protocol

@@ -13,7 +13,7 @@ struct pool_answer;
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
-/// | pool_batch_command | scheduler | at most once a decision | - (lease_batch_event to the sender when there is one) | yes: late or repeated commands are stale |
+/// | pool_batch_command | scheduler | after a decision, at most one message | - (lease_batch_event to the sender, if there is an answer) | yes: late or repeated commands are stale |
 /// | pool_question | engine | metrics | pool_answer | yes |
 using kv_pool_actor =
     caf::typed_actor<caf::reacts_to<pool_batch_command>, caf::replies_to<pool_question>::with<pool_answer>>;

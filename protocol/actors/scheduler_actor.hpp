@@ -25,10 +25,10 @@ struct scheduler_answer;
 /// | --- | --- | --- | --- | --- |
 /// | submit_command | session | a request starts | - | yes: a known request is ignored |
 /// | cancel_command | session | the client asked, or left | - | yes |
-/// | grant_command | session | the client has read | - | yes: it names the sum |
-/// | lease_batch_event | kv_pool | answers, or blocks came back | - | yes |
+/// | grant_command | session | the client has read | - | yes: it names the total |
+/// | lease_batch_event | kv_pool | the pool answers, or blocks were freed | - | yes |
 /// | round_done_event | target_verifier | a round's fence has passed | - | yes: a known round is ignored |
-/// | rounds_known_event | target_verifier | it starts | - | yes |
+/// | rounds_known_event | target_verifier | the verifier starts | - | yes |
 /// | link_command | supervisor | a peer was started | - | yes |
 /// | out_of_service_event | supervisor | a part the model needs failed for good | - | yes |
 /// | worker_lost_event | supervisor | a draft worker failed for good | - | yes |

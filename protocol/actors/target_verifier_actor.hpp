@@ -19,7 +19,7 @@ struct worker_lost_event;
 /// | round_command | scheduler | a round is composed | - | no |
 /// | verify_request | draft_worker | its draft program is enqueued | - | yes: answered requests are ignored |
 /// | round_passed_event | itself | the round's program is complete | - | yes |
-/// | acknowledge_command | scheduler | it has taken a result in | - | yes |
+/// | acknowledge_command | scheduler | the scheduler has applied a result | - | yes |
 /// | link_command | supervisor | a peer was started | - | yes |
 /// | worker_lost_event | supervisor | a draft worker failed for good | - | yes |
 using target_verifier_actor =

@@ -11,8 +11,8 @@ namespace paceline::wire {
 class json_writer;
 
 /// A refusal as the client sees it: an HTTP status and OpenAI's error object. `param` names the invalid field
-/// in the client's own spelling ("messages[2].content"); if empty it is written as null. Messages never
-/// contain addresses, paths or internal names.
+/// in the client's own spelling ("messages[2].content"); if empty it is written as null. `message` never
+/// contains addresses, paths or internal names.
 struct api_error {
   int status = 400;
   std::string type = "invalid_request_error";
@@ -24,11 +24,12 @@ struct api_error {
   friend bool operator==(const api_error&, const api_error&) = default;
 };
 
-/// A value of the wrong type, out of its range or outside its set.
+/// The error for a value of the wrong type, out of range, or not in the allowed set.
 api_error invalid_value(std::string param, std::string message);
-/// A known field or value that this server does not support. Never ignored silently.
+/// The error for a known field or value that this server does not support. Such fields are never ignored
+/// silently.
 api_error unsupported(std::string param, std::string message);
-/// An error of the runtime as status, type and code.
+/// Converts an error of the runtime to status, type and code.
 api_error from_error(const error& failure, std::string param = {});
 
 /// {"message":…,"type":…,"param":…,"code":…}, OpenAI's error object.

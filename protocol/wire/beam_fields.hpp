@@ -9,12 +9,13 @@ namespace paceline::wire {
 
 class field_reader;
 
-/// Reads the fields of beam search. vLLM's: `use_beam_search`, `length_penalty`, and `n` as the width. Ours:
-/// `beam_width`, of whose hypotheses the best `n` are returned. `n` must have been read before.
+/// Reads the fields of beam search: vLLM's `use_beam_search` and `length_penalty`, and Paceline's
+/// `beam_width`. The best `n` of `beam_width` hypotheses are returned; without `beam_width` the width is `n`.
+/// `n` must have been read before.
 void read_beams(field_reader& reader, generation_fields& out);
 
-/// The first field that is incompatible with beam search, to be called once all fields are read; nullopt
-/// without beam search.
+/// The error for the first field that is incompatible with beam search; nullopt if there is none, or without
+/// beam search. To be called once all fields are read.
 std::optional<api_error> conflict_with_beams(const generation_fields& fields);
 
 } // namespace paceline::wire

@@ -9,8 +9,8 @@
 
 namespace paceline::wire {
 
-/// A compact sequence of numbers, read in the order in which they were written. It grows by blocks, so
-/// growing never needs twice the memory.
+/// A compact sequence of numbers, read in the order in which they were written. It grows by blocks, without
+/// copying, so that growing never needs twice the memory.
 class byte_log {
  public:
   static constexpr std::size_t block_bytes = 8U << 10U;
@@ -19,7 +19,7 @@ class byte_log {
     if (size_ % block_bytes == 0) blocks_.push_back(std::make_unique<block>());
     (*blocks_.back())[size_++ % block_bytes] = byte;
   }
-  /// Seven bits for each byte, low bits first.
+  /// Appends `number` as a variable-length integer: seven bits in each byte, low bits first.
   void put(std::uint64_t number) {
     for (; number >= 0x80; number >>= 7U) put_byte(static_cast<std::uint8_t>(number) | 0x80U);
     put_byte(static_cast<std::uint8_t>(number));

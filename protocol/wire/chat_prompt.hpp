@@ -27,19 +27,19 @@ struct tool_call {
   friend bool operator==(const tool_call&, const tool_call&) = default;
 };
 
-/// One message. Its roles are those of chat templates: system (also for developer), user, assistant, and tool
-/// (also for function).
+/// One message. `role` is a role of chat templates: system, user, assistant or tool. OpenAI's developer is
+/// read as system, function as tool.
 struct chat_message {
   std::string role;
   std::optional<std::string> content; ///< text parts joined by line breaks; nullopt only with tool calls
   std::string name;
   std::vector<tool_call> tool_calls;
   std::string tool_call_id;
-  std::string reasoning = {}; ///< of the assistant: its thoughts, for templates that repeat them
+  std::string reasoning = {}; ///< the assistant's thoughts, for templates that include them
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
-/// A call that a request asks for (`tool_choice` "required", or a function by name).
+/// Whether a request demands a call (`tool_choice` "required", or a function by name).
 struct tool_demand {
   bool required = false;
   std::string function; ///< the only one that may be called; empty: any
@@ -56,15 +56,16 @@ struct chat_prompt {
   std::string reasoning_effort;        ///< empty: the template's default
 };
 
-/// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
-/// before.
+/// Limit of `argument_budget`. A tree of this many values needs about 16 MiB. A template that writes that
+/// many values exceeds its own limits long before.
 inline constexpr std::size_t max_tree_values = 400'000;
 
 /// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
 /// receive them as a tree.
 class argument_budget {
  public:
-  /// Fails `reader`, which reads the message, if the budget is exceeded. `field` has the calls.
+  /// Counts the arguments of `message`, which `reader` reads. Fails `reader` if the budget is exceeded; the
+  /// error names `field`.
   void take(field_reader& reader, const chat_message& message, std::string_view field = "tool_calls");
 
  private:
@@ -83,14 +84,14 @@ std::string read_tool_list(field_reader& reader, void (*read)(field_reader&, jso
 /// `parallel`: `parallel_tool_calls`.
 void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
 
-/// Fails `reader` if no tool can fulfil the demand.
+/// Fails `reader` if `tools` cannot fulfil the demand.
 void judge_tool_demand(field_reader& reader, const std::string& tools, const tool_demand& demand);
 
 /// Text of a message or item: a string, or parts of the types `text`, `input_text`, `output_text` and
 /// `refusal`, whose texts are joined by line breaks. Other parts are refused. `out` is unchanged without
 /// `content`. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
-/// The same of the field `row`.
+/// Like `read_content`, for the field `row`.
 bool read_text_parts(field_reader& reader, const field_spec& row, std::optional<std::string>& out);
 
 /// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking,

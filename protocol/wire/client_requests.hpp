@@ -19,7 +19,7 @@ using prompt_input = std::variant<std::string, std::vector<token_id>>;
 struct completion_request {
   generation_fields fields;
   std::vector<prompt_input> prompts; ///< at least one
-  bool echo = false;                 ///< the prompt is part of the text
+  bool echo = false;                 ///< the prompt's text is returned before the output
   std::optional<std::uint32_t> num_logprobs;
 };
 
@@ -30,14 +30,14 @@ struct chat_request {
   std::optional<std::uint32_t> num_logprobs;
 };
 
-/// Where a client that lost its connection resumes.
+/// The point from which a client that lost its connection reads on.
 struct resume_point {
   std::string response_id;
   std::uint32_t next_token = 0; ///< output index of the first token that the client has not seen
 };
 
-/// Paceline's extensions of the Responses protocol, in the object "paceline" beside token_ids and trace. All
-/// are off by default.
+/// Paceline's extensions of the Responses protocol. They are members of the object "paceline", which also has
+/// token_ids and trace. All are off by default.
 struct response_options {
   bool resumable = false; ///< the generation continues for a while without its connection
   std::optional<resume_point> resume;
@@ -90,7 +90,7 @@ parsed<response_request> parse_response_request(std::string_view body, const req
 parsed<tokenize_request> parse_tokenize_request(std::string_view body, const request_limits& limits);
 parsed<detokenize_request> parse_detokenize_request(std::string_view body, const request_limits& limits);
 
-/// A frame that is refused. Names its lane if that was parsed.
+/// A frame that is refused. `stream_id` is its lane, if that could be parsed.
 struct refused_frame {
   std::string stream_id;
   api_error failure;

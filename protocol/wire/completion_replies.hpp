@@ -19,16 +19,17 @@ struct reply_identity {
   std::string fingerprint;
 };
 
-/// What one chunk adds to one choice.
+/// The part of a choice that one chunk of a stream adds.
 struct reply_choice {
   std::uint32_t index = 0;
-  output_items items; ///< of a completion: text alone
+  output_items items; ///< for a completion only text
   std::vector<token_id> tokens;
   std::vector<token_score> scores;
-  std::size_t text_offset = 0; ///< characters of the choice before this chunk (legacy log-probabilities)
+  /// Characters of the choice before this chunk (for the log-probabilities of completions).
+  std::size_t text_offset = 0;
   std::vector<told_round> rounds;
   finish_reason finish = finish_reason::none;
-  bool has_calls = false; ///< the choice has calls of functions, in this chunk or before
+  bool has_calls = false; ///< the choice has calls of functions, in this chunk or an earlier one
 };
 
 /// Which parts of a reply the client asked for.
@@ -46,10 +47,11 @@ struct reply_totals {
   std::optional<generation_metrics> metrics; ///< for requests with one sequence
 };
 
-/// "finish_reason" of a choice; empty for none. A choice that ended by itself with calls has "tool_calls".
+/// "finish_reason" of a choice; empty for `finish_reason::none`. It is "tool_calls" for `finish_reason::stop`
+/// with `has_calls`.
 std::string_view finish_name(finish_reason reason, bool has_calls) noexcept;
 
-// These functions write streams; whole_reply.hpp writes replies in one piece.
+// These functions write streams; whole_reply.hpp writes replies that are not streamed.
 
 /// Begins the object of a reply or chunk: writes "id" to "system_fingerprint".
 void open_reply(json_writer& out, const reply_identity& identity, std::string_view object);

@@ -9,15 +9,15 @@ namespace paceline::wire {
 
 class field_reader;
 
-/// What the output must match, and the field that says so.
+/// What the output must match, and the field in which the client sent it.
 struct output_constraint {
   grammar::grammar_source source;
   std::string field; ///< path, for errors: "response_format.json_schema.schema"
 };
 
-/// Reads the fields that constrain an output; a request may have one of them. OpenAI's `response_format`
-/// (json_object and json_schema; llama-server's form with `schema` beside `type`), vLLM's
-/// `structured_outputs` and `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, llama-server's
+/// Reads the fields that constrain an output; a request may have one of them. OpenAI: `response_format`
+/// (json_object and json_schema, also in llama-server's form with `schema` beside `type`). vLLM:
+/// `structured_outputs`, `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`. llama-server:
 /// `grammar` and `json_schema`.
 void read_constraint(field_reader& reader, std::optional<output_constraint>& out);
 

@@ -6,9 +6,9 @@
 
 namespace paceline::wire {
 
-/// "Why was it not faster?" in one sentence: the drafters, how much was drafted and accepted, what the drafts
-/// promised for which time (if drafter `auto` weighed that), and what limited most rounds. Empty for a
-/// request that had no drafter, or no room for a draft.
+/// One sentence for users about why a request was not faster: the drafters, the number of drafted and
+/// accepted tokens, the expected tokens and the time of drafts (if drafter `auto` compared them), and what
+/// limited the speed in most rounds. Empty for a request that had no drafter, or no room for a draft.
 std::string explain(const speculation_stats& stats);
 
 } // namespace paceline::wire

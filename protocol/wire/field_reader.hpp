@@ -20,35 +20,34 @@ struct json_limits {
   std::size_t max_depth = 32;
 };
 
-/// Checks that `text` is one JSON object. Refuses text beyond a limit, malformed text, and a top level other
-/// than an object. Builds no tree of values: the view reads the text, which must outlive it. Of a repeated
-/// key the last value wins.
+/// Checks that `text` is one JSON object within `limits`. Builds no tree of values: the returned view reads
+/// `text`, which must outlive it. If a key is repeated, its last value is used.
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits = {});
 
-/// The type of a JSON value for messages: "a string", "an object", "a number with a fraction".
+/// The type of a JSON value, for error messages: "a string", "an object", "a number with a fraction".
 std::string_view kind_of(json_view value);
 
-/// The name of a list's element: "messages[2]".
+/// The name of an element of a list: "messages[2]".
 inline std::string indexed(std::string_view name, std::size_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
 }
 
 /// Reads the fields of one JSON object into typed variables. No number is converted with loss: an integer
-/// field accepts only JSON integers inside its range. Null counts as absent. The first failure is kept and
-/// later reads do nothing, so a parser can read all fields and check once. `ignored` lists the fields that
-/// were not read.
+/// field accepts only JSON integers inside its range. Null counts as absent. The first failure is kept, so a
+/// parser can read all fields and check for a failure once at the end. `ignored` lists the fields that were
+/// not read.
 ///
-/// A body may have a million members. The constructor reads the text once and keeps those whose name is in
-/// the field table, the last one of each name; so reading a field takes the same time whatever else the
-/// object has. A name that the table lacks is looked for in the text.
+/// A body may have a million members. The constructor reads the text once and keeps the members whose name is
+/// in the field table, the last one of each name. So the time to read such a field does not depend on the
+/// number of members. A name that is not in the table is searched in the text.
 class field_reader {
  public:
   /// `path` prefixes field names in messages ("messages[2]"); empty at the top level. `fields` must be an
   /// object.
   field_reader(json_view fields, std::string path);
 
-  // Fields of the table (`spec` in fields/field_table.hpp), with its bounds. True if the field is present and
-  // was read; otherwise `out` is unchanged.
+  // These functions read a field of the table (`spec` in fields/field_table.hpp), with the bounds of its row.
+  // They return true if the field is present and was read; otherwise `out` is unchanged.
   bool boolean(const field_spec& row, bool& out) { return boolean(row.name, out); }
   bool number(const field_spec& row, float& out) { return number(row.name, out, row.range); }
   bool text(const field_spec& row, std::string& out) {
@@ -66,14 +65,14 @@ class field_reader {
   std::optional<json_view> object(const field_spec& row) { return object(row.name); }
   /// Marks a field that has no effect: neither refused nor reported as ignored.
   void accept(const field_spec& row) { mark_as_read(row.name); }
-  /// Fails if the field is present with another value than null and the neutral ones.
+  /// Fails if the field is present and its value is neither null nor one of the row's neutral values.
   void refuse(const field_spec& row);
-  /// Checks the fields of the object at `path` of such a request that were not read, because they belong to
-  /// another role or kind of it, for their type and bounds: what a field may be does not depend on its
-  /// neighbours. Of lists it checks the number of elements.
+  /// Checks type and bounds of those fields of the object at `path` that the table has for requests of `kind`
+  /// and that were not read. (The parser does not read fields that belong to another role or type of the
+  /// object.) For lists it checks the number of elements.
   void check_unread(std::string_view path, request_kinds kind);
 
-  // The same with bounds of the caller's own.
+  // The same with bounds given by the caller.
   bool boolean(std::string_view name, bool& out);
   bool number(std::string_view name, float& out, float_range range);
   bool text(std::string_view name, std::string& out, std::size_t min_bytes, std::size_t max_bytes);
@@ -91,7 +90,7 @@ class field_reader {
     out = value;
     return true;
   }
-  /// [0, 2^64).
+  /// An integer in [0, 2^64).
   bool unsigned64(std::string_view name, std::optional<std::uint64_t>& out);
   /// Index of the field's text in `allowed`.
   std::optional<std::size_t> choice(std::string_view name, std::span<const std::string_view> allowed);
@@ -101,8 +100,8 @@ class field_reader {
   std::optional<json_view> object(std::string_view name);
   std::optional<json_elements> array(std::string_view name, std::size_t min_size, std::size_t max_size);
 
-  /// Calls `read(reader)` with a reader of each object in the list `name`. Ends with a failure at the first
-  /// element that is no object or whose reader failed.
+  /// Calls `read(reader)` with a reader of each object in the list `name`. Stops with a failure at the first
+  /// element that is not an object or whose reader failed.
   template <class Read>
   void for_each_object(std::string_view name, json_elements elements, Read read) {
     std::size_t i = 0;
@@ -127,14 +126,14 @@ class field_reader {
   std::string path_of(std::string_view name) const;
 
   const std::optional<api_error>& failure() const noexcept { return failure_; }
-  /// Names of unread fields, with path: the first `max_ignored`, long names truncated.
+  /// Paths of the fields that were not read: the first `max_ignored`, with long names truncated.
   std::vector<std::string> ignored() const;
   static constexpr std::size_t max_ignored = 32;
 
  private:
   /// A member whose name is in the field table.
   struct member {
-    int name; ///< its index
+    int name; ///< index of the name (`index_of_name`)
     json_view value;
     bool is_read = false;
   };
@@ -145,9 +144,9 @@ class field_reader {
 
   json_view fields_;
   std::vector<member> members_;      ///< at most one for each name
-  std::vector<std::uint8_t> places_; ///< by index of name: position in `members_` and 1; 0: not there
+  std::vector<std::uint8_t> places_; ///< by index of the name: position in `members_`, plus 1; 0: absent
   std::string path_;
-  std::vector<std::string_view> read_; ///< names that the table lacks
+  std::vector<std::string_view> read_; ///< names, not in the table, that were read
   std::optional<api_error> failure_;
 };
 

@@ -6,9 +6,9 @@ class object;
 
 namespace paceline::wire {
 
-/// Fits the variables of a chat template (`template_variables`) to those of gpt-oss, which take what the
-/// harmony format allows and no more: a message has one call, directly in front of its result; there is no
-/// content that is null, and none beside a call and its thoughts; and every tool has a description.
+/// Changes the variables of a chat template (`template_variables`) to what gpt-oss's templates accept. A
+/// message has at most one call, and its result comes directly after it. Content that is null is removed. A
+/// message with a call keeps its thoughts only if it has no content. Every tool has a description.
 void fit_to_harmony(boost::json::object& variables);
 
 } // namespace paceline::wire

@@ -10,7 +10,7 @@
 
 namespace paceline::wire {
 
-/// Which items of a list a client asks for.
+/// The part of a list of items that a client asks for.
 struct item_page {
   std::size_t limit = 20;
   bool newest_first = true;
@@ -18,7 +18,7 @@ struct item_page {
 };
 
 /// The list of GET /v1/responses/{id}/input_items: the turns of a response's prompt as items. A turn with
-/// calls is several items. nullopt if there is no item `page.after`.
+/// calls is several items. nullopt if no item has the id `page.after`.
 std::optional<output_json> input_item_list(const std::string& response_id,
                                            std::span<const chat_message> turns, const item_page& page);
 

@@ -15,8 +15,8 @@ namespace paceline::wire {
 class json_elements;
 class json_members;
 
-/// One value of a JSON text that parse_object has checked. It is a view of the text and converts values on
-/// access, so a body of millions of values costs no memory beyond its text.
+/// One value of a JSON text that parse_object has checked. It refers to the text and converts values when
+/// they are read, so a body of millions of values needs no memory beyond its text.
 class json_view {
  public:
   /// `text` must be one well-formed JSON value without surrounding whitespace.
@@ -37,10 +37,10 @@ class json_view {
   std::optional<std::uint64_t> uint64() const;
   std::optional<double> number() const;
   std::optional<std::string> string() const;
-  /// Whether it is a string with these bytes; makes no copy.
+  /// True if it is a string equal to `expected`; makes no copy.
   bool is_string(std::string_view expected) const;
 
-  /// The elements of an array, the members of an object; empty for other types.
+  /// The elements of an array, or the members of an object; empty for a value of another type.
   json_elements elements() const;
   json_members members() const;
 
@@ -50,7 +50,8 @@ class json_view {
   std::string_view text_;
 };
 
-/// A member of an object. The name is spelled as in the text, with its escapes.
+/// A member of an object. `raw_name` is the name as spelled in the text, with escapes; `name` is without
+/// them.
 struct json_member {
   std::string_view raw_name;
   json_view value{"null"};
@@ -58,7 +59,7 @@ struct json_member {
   bool is_named(std::string_view name) const;
 };
 
-/// The elements of an array in order. One iteration reads the array's text once.
+/// The elements of an array in order. An iteration over all elements reads the array's text once.
 class json_elements {
  public:
   class iterator {
@@ -107,14 +108,14 @@ class json_members {
   std::string_view text_; ///< "{...}"
 };
 
-/// The value of a member of an object, of a repeated name the last one; nullopt for other values.
+/// The value of the last member called `name`; nullopt if there is none or `object` is not an object.
 std::optional<json_view> member_of(json_view object, std::string_view name);
 
-/// The elements as token ids, integers in [0, 2^31); nullopt if any element is something else. Uses 4 bytes a
-/// token, also while reading.
+/// The elements as token ids, which are integers in [0, 2^31); nullopt if any element is something else.
+/// Never uses more than 4 bytes for each token.
 std::optional<std::vector<token_id>> read_token_ids(json_elements elements);
 
-/// Number of JSON values inside `value`, itself included: the nodes that a tree of it would have.
+/// Number of JSON values in `value`, including itself: the number of nodes that a tree of it would have.
 std::size_t count_values(json_view value);
 /// The text without whitespace between its tokens.
 std::string compact(json_view value);

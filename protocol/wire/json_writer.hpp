@@ -9,9 +9,9 @@
 namespace paceline::wire {
 
 /// Appends JSON to a string. Numbers print in their shortest exact form, without an exponent from 1e-6 to
-/// 1e15. Text is always valid UTF-8 (a broken sequence becomes U+FFFD), and the line separators at which some
-/// stream readers split (U+0085, U+2028, U+2029) are escaped. The writer adds commas; the caller must nest
-/// correctly.
+/// 1e15. The output is always valid UTF-8 (an invalid sequence becomes U+FFFD). U+0085, U+2028 and U+2029 are
+/// escaped, because some readers of streams take them for line ends. The writer adds commas; the caller must
+/// nest values correctly.
 class json_writer {
  public:
   json_writer& begin_object() { return open('{'); }
@@ -66,8 +66,7 @@ class json_writer {
 /// Appends `text` as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Appends `text` escaped, without quotes. The pieces of a text, each of whole characters, give the same as
-/// the whole text.
+/// Appends `text` escaped, without quotes. A text may be appended in pieces, if each has whole characters.
 void append_escaped(std::string& out, std::string_view text);
 
 /// Number of code points; `text` must be well-formed UTF-8.

@@ -11,8 +11,8 @@
 
 namespace paceline::wire {
 
-/// Log-probabilities of a choice until its reply is written: ids and values, about 7 bytes an entry. The text
-/// of tokens is looked up when the entries are written.
+/// Holds the log-probabilities of a choice until its reply is written: token ids and values, about 7 bytes
+/// for each. Ids are converted to text when the reply is written.
 class score_log {
  public:
   void append(const token_logprob& score);
@@ -37,11 +37,11 @@ class score_log {
   std::size_t size_ = 0;
 };
 
-/// Round traces of a choice until its reply is written.
+/// Holds the round traces of a choice until its reply is written.
 class round_log {
  public:
-  /// Upper bound of the bytes of a round that commits one token, if `auto` weighed at most 16 drafters. A
-  /// round that commits more has fewer bytes for each of its tokens.
+  /// Upper bound of the bytes of a round that commits one token, if `auto` compared at most 16 drafters. A
+  /// round that commits more tokens needs fewer bytes for each token.
   static constexpr std::size_t most_bytes = 96 + 16 * 14 + max_draft_length * 8;
 
   void append(const round_trace& round);
@@ -68,7 +68,7 @@ class round_log {
   void append(const work_span& span);
 
   byte_log bytes_;
-  std::vector<std::string> drafters_; ///< their names, in the order of their first round
+  std::vector<std::string> drafters_; ///< names of drafters, in the order of their first appearance
 };
 
 } // namespace paceline::wire

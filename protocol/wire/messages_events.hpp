@@ -23,7 +23,7 @@ struct message_identity {
 struct message_ending {
   finish_reason finish = finish_reason::none;
   bool has_calls = false;
-  std::string stop_sequence; ///< the one that ended it; empty: none
+  std::string stop_sequence; ///< the stop string that ended the output; empty: none
   usage used;
 };
 
@@ -35,12 +35,12 @@ struct message_event {
 
 /// Writes a message of /v1/messages, streamed: message_start, then for each block of the output
 /// content_block_start, its deltas and content_block_stop, then message_delta and message_stop. Blocks are
-/// thoughts, text and calls of tools. Invariant: the blocks are those of `whole_message`.
+/// thoughts, text and calls of tools. Invariant: the blocks are the same as those of `whole_message`.
 class message_stream {
  public:
   explicit message_stream(message_identity identity) : identity_(std::move(identity)) {}
 
-  /// `prompt_tokens`: how many of them are cached is known at the end.
+  /// message_start. It reports `prompt_tokens`; how many of them were cached is reported at the end.
   message_event open(std::uint32_t prompt_tokens) const;
   std::vector<message_event> add(const output_items& items);
   std::vector<message_event> close(const message_ending& ending);
@@ -56,7 +56,7 @@ class message_stream {
   std::optional<output_item::kind> open_; ///< what the open block holds
 };
 
-/// The whole message. `items`: those of the same kind joined.
+/// The message as one JSON text. In `items`, adjacent items of the same kind must be joined.
 std::string whole_message(const message_identity& identity, const output_items& items,
                           const message_ending& ending);
 

@@ -6,8 +6,9 @@
 
 namespace paceline::wire {
 
-// Anthropic's form of a chat, read into the same request as /v1/chat/completions: `system` becomes the first
-// message, blocks of text become the content, `tool_use` a call, `tool_result` a message of a tool.
+// Requests of Anthropic's Messages API, read into the same struct as those of /v1/chat/completions: `system`
+// becomes the first message, blocks of text become content, `tool_use` a call, and `tool_result` a message of
+// role tool.
 
 /// POST /v1/messages.
 parsed<chat_request> parse_messages_request(std::string_view body, const request_limits& limits);

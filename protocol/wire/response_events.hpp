@@ -23,7 +23,7 @@ struct response_event {
   std::uint32_t end_token = 0; ///< number of output tokens that the client has seen after this event
   std::optional<output_json> long_json = std::nullopt; ///< set for an event that repeats a long output
 
-  /// Bytes it holds in memory, including an output that several events share.
+  /// Bytes that the event holds in memory, including output that it shares with other events.
   std::size_t num_bytes() const noexcept { return long_json ? long_json->num_bytes() : json.size(); }
 };
 
@@ -35,7 +35,7 @@ struct response_identity {
   std::string model;
 };
 
-/// What one round adds, as the client sees it.
+/// What one round adds to the output.
 struct response_delta {
   output_items items;
   std::vector<token_id> tokens;
@@ -50,14 +50,15 @@ struct response_outcome {
   std::optional<generation_metrics> metrics;
 };
 
-/// Turns one generation into the event sequence of the Responses protocol: created, in_progress, then for
-/// each item of the output output_item.added, its deltas, and output_item.done, and completed, incomplete or
-/// failed. Items are messages, thoughts ("reasoning") and function calls. Sequence numbers start at 0 and
-/// have no gaps. Invariant: the text of an item in the final object is the concatenation of its deltas.
+/// Turns one generation into the event sequence of the Responses protocol: created and in_progress; then, for
+/// each item of the output, output_item.added, its deltas and output_item.done; at the end completed,
+/// incomplete or failed. Items are messages, thoughts ("reasoning") and function calls. Sequence numbers
+/// start at 0 and have no gaps. Invariant: the text of an item in the final object is the concatenation of
+/// its deltas.
 class response_narrator {
  public:
-  /// `spell` gives the text of tokens in log-probabilities. It is called on any thread while an event exists.
-  /// `only_text`: the output will be one message, which is announced at once.
+  /// `spell` gives the text of tokens in log-probabilities. It may be called on any thread for as long as an
+  /// event exists. `only_text`: the output will be one message, which is announced at once.
   response_narrator(response_identity identity, const response_request& request, token_speller spell,
                     bool only_text = true);
 
@@ -86,12 +87,13 @@ class response_narrator {
 
   void open_item(response_part::kind what, events& out);
   void close_item(bool whole, events& out);
-  /// Goes on with an item of that kind, a new one if the current one is of another.
+  /// Makes an item of that kind the current one: begins a new item if the current one has another kind.
   void ensure_item(response_part::kind what, events& out);
   void add(const output_item& item, bool last, events& out);
   void add_delta(const std::string& text, bool last, events& out);
 
-  // These functions omit output and request, and note in `marked` where they belong.
+  // These functions omit the output and the long parts of the request, and record in `marked` where these
+  // belong.
   void write_object(json_writer& out, marks& marked) const;
   void write_request_echo(json_writer& out, marks& marked) const;
   bool has_output() const noexcept { return request_generate_; }
@@ -115,13 +117,13 @@ class response_narrator {
   // State of the response so far.
   std::string status_ = "in_progress";
   token_speller spell_;
-  std::vector<part> items_;                ///< complete, in order
+  std::vector<part> items_;                ///< complete items, in order
   std::shared_ptr<response_part> current_; ///< the item that is written; null: none
   std::shared_ptr<response_part> tokens_;  ///< grows until `close`; shared by events afterwards
-  std::vector<token_logprob> next_scores_; ///< of the next delta of a message
-  std::vector<token_id> next_tokens_;      ///< of the next delta
+  std::vector<token_logprob> next_scores_; ///< for the next delta of a message
+  std::vector<token_id> next_tokens_;      ///< for the next delta
   std::uint32_t num_tokens_ = 0;
-  std::uint32_t num_told_tokens_ = 0; ///< whose position a delta carried
+  std::uint32_t num_told_tokens_ = 0; ///< output tokens in earlier deltas: the next delta's `token_index`
   std::uint64_t next_sequence_number_ = 0;
   response_outcome outcome_;
 };

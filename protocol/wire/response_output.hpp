@@ -11,8 +11,8 @@
 
 namespace paceline::wire {
 
-/// One item of a response's output, stored once however many events repeat it. Immutable once it is complete;
-/// then connections share it and read it on their own threads.
+/// One item of a response's output, stored once however many events repeat it. Once complete it is immutable,
+/// so that connections can share it and read it on several threads.
 struct response_part {
   enum class kind : std::uint8_t {
     message,
@@ -23,8 +23,8 @@ struct response_part {
   kind what = kind::message;
   std::string id;
   std::string call_id;          ///< of a call
-  std::string name;             ///< of the function that a call calls
-  std::string text;             ///< of a call: its arguments, as JSON
+  std::string name;             ///< for a call: name of the function
+  std::string text;             ///< for a call: its arguments, as JSON
   score_log scores;             ///< of a message, if the client asked for log-probabilities
   std::vector<token_id> tokens; ///< if the client asked for token ids
   token_speller spell;
@@ -43,15 +43,16 @@ struct response_echo {
   std::size_t num_bytes() const noexcept { return instructions.size() + tools.size(); }
 };
 
-/// JSON that repeats a response's output or request: the other text, and the positions at which output and
-/// request are inserted. Immutable; thread-safe once the output is complete.
+/// JSON that repeats a response's output or request. It has the other text (`words`) and the positions at
+/// which parts of output and request are inserted (`marks`). Immutable; thread-safe once the output is
+/// complete.
 class output_json {
  public:
   enum class content : std::uint8_t { text, scores, tokens, instructions, tools };
   struct mark {
-    std::size_t position = 0; ///< in the other text
+    std::size_t position = 0; ///< in `words`
     content what = content::text;
-    std::shared_ptr<const response_part> part; ///< null: of the request
+    std::shared_ptr<const response_part> part; ///< null: the mark is for a part of the request
   };
 
   output_json() = default;
@@ -59,14 +60,14 @@ class output_json {
   output_json(std::string words, std::vector<mark> marks,
               const std::shared_ptr<const response_echo>& echo = {});
 
-  /// Bytes it holds, shared parts included; the JSON may be ten times as long.
+  /// Bytes held, including shared parts; the JSON may be ten times as long.
   std::size_t num_bytes() const noexcept { return words_.size() + shared_bytes(); }
   /// True if the text is too short to gain from being written in pieces.
   bool is_short() const noexcept { return shared_bytes() <= 8U << 10U; }
 
-  /// All of it as one text.
+  /// The JSON as one text.
   std::string text() const;
-  /// The same text piece by piece, between `before` and `after`. Keeps alive what it reads.
+  /// The JSON piece by piece, with `before` and `after` around it. The source keeps alive what it reads.
   std::unique_ptr<text_source> open(std::string before = {}, std::string after = {}) const;
 
  private:

@@ -9,7 +9,8 @@ namespace paceline::wire {
 
 class field_reader;
 
-/// Reads how logits become a token: temperature, truncations, penalties, biases. A top_p of 0 is kept.
+/// Reads the sampling parameters: temperature, top_p, top_k, min_p, penalties, biases. A top_p of 0 is
+/// allowed here; `resolve` handles it.
 void read_sampling(field_reader& reader, sampling_params& out);
 /// Reads `seed`; -1, which asks llama-server for any seed, counts as absent.
 void read_seed(field_reader& reader, std::optional<std::uint64_t>& out);

@@ -15,11 +15,13 @@ class text_source {
   text_source(const text_source&) = delete;
   text_source& operator=(const text_source&) = delete;
 
-  /// The next piece, of about `num_bytes`; shorter only at the end, and empty only after the end.
+  /// The next piece, of about `num_bytes` bytes. It is shorter only at the end of the text, and empty only
+  /// after the end.
   virtual std::string next(std::size_t num_bytes) = 0;
   virtual bool at_end() const noexcept = 0;
 
-  /// Bytes held to generate the rest of the text, without shared parts. Falls while the source is read.
+  /// Bytes held in order to generate the rest of the text, without shared parts. Decreases while the source
+  /// is read.
   virtual std::size_t num_bytes() const noexcept = 0;
   struct shared_part {
     const void* identity = nullptr; ///< equal for all sources that share the part

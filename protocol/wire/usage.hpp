@@ -23,8 +23,9 @@ struct usage {
   std::uint32_t cached_tokens = 0;
   std::uint32_t accepted_draft_tokens = 0;
   std::uint32_t rejected_draft_tokens = 0;
-  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest guarantee of its choices
-  bool has_prediction = false;        ///< the client sent one: the draft tokens are told
+  /// The weakest guarantee of the request's choices.
+  paceline::guarantee guarantee = paceline::guarantee::tokens;
+  bool has_prediction = false; ///< the client sent a prediction, so the counts of draft tokens are written
   std::uint32_t reasoning_tokens = 0; ///< those of `completion_tokens` that are thoughts
 };
 
@@ -32,7 +33,7 @@ struct usage {
 void add(usage& total, const token_event& last, std::uint32_t prompt_tokens, std::uint32_t completion_tokens,
          bool count_prompt);
 
-/// Times of one choice and the effect of speculation on it. They are printed only for requests with a single
+/// Times of one choice and the effect of speculation on it. They are written only for requests with a single
 /// choice.
 struct generation_metrics {
   request_timings timings;
@@ -41,24 +42,25 @@ struct generation_metrics {
   std::optional<speculation_stats> speculation;
 };
 
-/// "usage" as /v1/completions and /v1/chat/completions print it.
+/// Writes "usage" in the form of /v1/completions and /v1/chat/completions.
 void write_usage(json_writer& out, const usage& used);
-/// "usage" as /v1/responses prints it.
+/// Writes "usage" in the form of /v1/responses.
 void write_response_usage(json_writer& out, const usage& used);
-/// "metrics": milliseconds, vLLM's "speculative_decoding" if a draft token was verified, and "explanation"
-/// (explanation.hpp) if one could have been.
+/// Writes "metrics": times in milliseconds, vLLM's "speculative_decoding" if a draft token was verified, and
+/// "explanation" if `explain` (explanation.hpp) returns one.
 void write_metrics(json_writer& out, const generation_metrics& metrics);
-/// "timings" as llama-server prints it.
+/// Writes "timings" in llama-server's form.
 void write_timings(json_writer& out, const generation_metrics& metrics);
 
-/// One token with its log-probability, as text. Its bytes need not be whole characters.
+/// One token with its log-probability. `bytes` need not be whole characters.
 struct token_score {
   std::string bytes;
   std::optional<float> logprob;                   ///< nullopt for the first token of a prompt
   std::vector<std::pair<std::string, float>> top; ///< best first
 };
 
-/// Writes OpenAI's legacy arrays; `text_offset` counts characters from `first_offset`.
+/// Writes the "logprobs" of completions as OpenAI's legacy arrays. The first "text_offset" is `first_offset`,
+/// in characters.
 void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& scores,
                            std::size_t first_offset);
 /// One element of the legacy "top_logprobs".

@@ -77,7 +77,7 @@ class whole_reply {
   std::size_t num_bytes() const noexcept { return at_end() ? 0 : kept_bytes_ + prompt_bytes_; }
 
  private:
-  /// Writes one step of a part of the reply; returns false when the part is complete.
+  /// Writes the next step of a part of the reply; false when the part is complete.
   using part = std::function<bool(json_writer&)>;
   struct opened {};
 

@@ -15,15 +15,16 @@ using key_digest = std::array<std::uint8_t, 32>;
 
 /// The rights of an API key besides sending requests.
 struct key_rights {
-  /// Lowest `priority` that its requests may ask for (lower runs first). 0: they may only give way to others.
+  /// Lowest `priority` that its requests may ask for (lower runs first). At 0 requests may give way to
+  /// others, but not precede them.
   std::int32_t best_priority = 0;
 };
 
-/// What a new file of keys changed.
+/// The differences between two files of keys.
 struct key_changes {
   std::size_t added = 0;
   std::size_t removed = 0;
-  std::size_t changed = 0; ///< with other rights
+  std::size_t changed = 0; ///< keys whose rights differ
 
   bool any() const noexcept { return added + removed + changed > 0; }
   friend bool operator==(const key_changes&, const key_changes&) = default;
@@ -48,8 +49,8 @@ class key_ring {
 
   key_changes since(const key_ring& before) const;
 
-  /// Rights of `key`; nullopt if it is unknown. The time taken reveals neither which key matched nor how much
-  /// of one.
+  /// Rights of `key`; nullopt if it is unknown. The time that the call takes reveals neither which key
+  /// matched nor how many characters did.
   std::optional<key_rights> find(std::string_view key) const noexcept;
   bool holds(std::string_view key) const noexcept { return find(key).has_value(); }
 
@@ -70,20 +71,21 @@ std::string_view bearer_key(std::string_view authorization) noexcept;
 
 /// The sub-protocols that a WebSocket client offers.
 struct offered_protocols {
-  std::string_view key; ///< the API key in one of them, "openai-insecure-api-key.KEY"; empty if there is none
-  std::string_view answer; ///< the one to answer with, which holds no secret; empty if there is none
+  std::string_view key; ///< the API key from a protocol "openai-insecure-api-key.KEY"; empty if there is none
+  /// The protocol to answer with, which is not the one with the key; empty if there is none.
+  std::string_view answer;
 };
 
 /// Reads a Sec-WebSocket-Protocol header. Pages cannot send an Authorization header with a WebSocket, so
 /// OpenAI's clients offer the key as a sub-protocol beside another one, such as "realtime".
 offered_protocols read_protocols(std::string_view header) noexcept;
 
-/// True for names that always mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port. Host
-/// names are compared without regard to case, here and below.
+/// True for names that always mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port. This
+/// function and those below ignore the case of host names.
 bool is_loopback_host(std::string_view host) noexcept;
 
-/// True for an IPv4 address of four octets or an IPv6 address in brackets, with or without a port. DNS cannot
-/// redirect these.
+/// True for an IPv4 address of four octets or an IPv6 address in brackets, with or without a port. DNS has no
+/// influence on where these lead.
 bool is_ip_literal(std::string_view host) noexcept;
 
 /// Rules for the Host header.
@@ -93,19 +95,22 @@ struct host_rules {
   const std::vector<std::string>& allowed; ///< each with or without a port
 };
 
-/// Guards against DNS rebinding, where the name of a web page resolves to this server. Listed hosts and
-/// loopback names pass, because DNS cannot make a page's name one of the latter. A server bound to loopback
-/// accepts nothing else. One bound to an open address also accepts, if no hosts are listed: with keys any
-/// Host, because the page does not have the key; without keys IP literals and the bound address.
+/// Guards against DNS rebinding: a web page whose host name is made to resolve to this server. Listed hosts
+/// and loopback names are allowed; a page on the Internet cannot have a loopback name. A server bound to
+/// loopback, or with a list of hosts, allows nothing else. A server bound to another address and without a
+/// list also allows: with keys, any host, because the page does not know a key; without keys, IP literals and
+/// the bound address.
 bool host_allowed(std::string_view host, const host_rules& rules);
 
-/// The header names of a preflight's list that pages may send: those that the server reads, and those that
-/// OpenAI's and Anthropic's browser clients add. In lower case, without repetition.
+/// The header names that pages may send: those that the server reads, those that OpenAI's and Anthropic's
+/// browser clients add, and of `requested` (a CORS preflight's list) those that begin with "x-stainless-". In
+/// lower case, without repetition.
 std::vector<std::string> permitted_headers(std::string_view requested);
 
-/// Guards against pages of other sites. An absent Origin passes (not a browser), as do the server's own
-/// (`host`) and those of this machine; others must be listed. With `is_secure` the server's own pages come by
-/// https only, because anybody on the way can make one of http; without it a proxy in front may speak https.
+/// Guards against pages of other sites. Allowed are an absent Origin (the client is not a browser), the
+/// server's own origin (`host`), loopback origins, and those in `allowed`. With `is_secure` (TLS) the
+/// server's own origin must be https, because an attacker in the network can forge pages over http. Otherwise
+/// it may be http or https, because a proxy in front may speak https.
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed,
                     bool is_secure = false);
 

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-/// HTTP as Beast reads and writes it. Beast dominates build time, so no header includes it, and this folder
-/// has one source file that does. It is given heads and chunks only, never the body of a request
+/// Reading and writing of HTTP with Boost.Beast. Beast dominates build time, so no header includes it, and
+/// only one source file of this folder does. Beast handles heads and chunks only, never the body of a request
 /// (docs/decisions/0590).
 namespace paceline::server {
 
-/// A request's head in parts, which are views into its bytes.
+/// The parts of a request's head, as views into its bytes.
 struct split_head {
   struct field {
     std::string_view name;
@@ -29,8 +29,8 @@ struct split_head {
   bool asks_for_upgrade = false; ///< Connection lists "upgrade"
 };
 
-/// Splits a whole head, its empty line included. Tolerates more than this server does: see
-/// parse_request_head. Error: how the head is malformed.
+/// Splits a whole head, including the empty line. It accepts heads that this server must refuse:
+/// parse_request_head checks more. The error says how the head is malformed.
 expected<split_head> split_request_head(std::string_view bytes);
 
 /// Standard phrase of a status.

@@ -9,24 +9,24 @@
 
 namespace paceline::server {
 
-/// Bounds of a chunked body. What they count is dropped, except for the body itself.
+/// Limits of a chunked body.
 struct chunk_limits {
   std::uint64_t max_body_bytes = 8U << 20U;
   std::size_t max_extension_bytes = 4096; ///< of all chunks together
   std::size_t max_trailer_bytes = 4096;   ///< of all trailer lines together
 };
 
-/// Decodes a chunked request body in pieces of any size. Accepts only what RFC 9112 allows to send, so that a
-/// proxy in front cannot see another end of the request: sizes are 1 to 16 hexadecimal digits followed at
-/// once by CR LF or an extension, lines and chunks end with CR LF, and CR and LF appear nowhere else in
-/// framing. Extensions and trailers are checked and dropped.
+/// Decodes a chunked request body in pieces of any size. Accepts only what RFC 9112 allows a sender, so that
+/// a proxy in front and this server always agree where the request ends. Sizes are 1 to 16 hexadecimal
+/// digits, directly followed by CR LF or an extension. Lines and chunks end with CR LF. CR and LF appear
+/// nowhere else in the framing. Extensions and trailers are checked and dropped.
 class chunk_decoder {
  public:
   explicit chunk_decoder(const chunk_limits& limits) : limits_(limits) {}
 
-  /// Removes framing, and the run of body bytes after it, from the front of `bytes`. Returns the run. It is
-  /// empty only if `bytes` is used up, the body has ended, or it was refused; after the end nothing is
-  /// removed.
+  /// Removes framing and the body bytes that follow it from the front of `bytes`, and returns these body
+  /// bytes. The result is empty only if `bytes` is used up, the body has ended, or the body was refused.
+  /// After the end nothing is removed.
   std::string_view next(std::string_view& bytes);
 
   bool at_end() const noexcept { return state_ == state::ended; }
@@ -63,7 +63,8 @@ class chunk_decoder {
 
   const chunk_limits limits_;
   state state_ = state::size_begin;
-  std::uint64_t size_ = 0; ///< of the chunk, while its line is read; then its bytes that are missing
+  /// Size of the chunk while its line is read; then the number of its bytes that are missing.
+  std::uint64_t size_ = 0;
   std::uint32_t num_digits_ = 0;
   std::uint64_t body_bytes_ = 0; ///< of this chunk and those before it
   std::size_t extension_bytes_ = 0;

@@ -10,7 +10,7 @@
 
 namespace paceline::server {
 
-/// Wraps a source so that each piece is a chunk of an HTTP body.
+/// Wraps a source so that each of its pieces becomes a chunk of a chunked HTTP body.
 class chunked_source final : public wire::text_source {
  public:
   explicit chunked_source(std::unique_ptr<wire::text_source> inner) : inner_(std::move(inner)) {}

@@ -24,12 +24,12 @@ inline wire::api_error still_loading(const load_status& status) {
           "",        5};
 }
 
-/// The error of a request for which the edge threads have no time.
+/// The error of a request that is refused because too many jobs wait in edge_pool.
 inline wire::api_error overloaded() {
   return {503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
 }
 
-/// How an error is written.
+/// The API whose error format is used.
 enum class error_form : std::uint8_t { openai, anthropic };
 
 /// The form that clients of a path expect.

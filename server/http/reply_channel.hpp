@@ -15,7 +15,8 @@ using header_list = std::vector<std::pair<std::string, std::string>>;
 struct http_reply {
   int status = 200;
   std::string body;
-  std::shared_ptr<const std::string> shared_body = nullptr; ///< instead of `body`: one text for many clients
+  /// Used instead of `body`: one text shared by many clients.
+  std::shared_ptr<const std::string> shared_body = nullptr;
   std::string content_type = "application/json";
   header_list headers;
 };
@@ -26,8 +27,9 @@ inline http_reply json_reply(std::string body) {
   return reply;
 }
 
-/// The client's end of one HTTP request. Exactly one of `reply`, `begin_stream` … `finish` or `begin_pieces`
-/// … (`finish` or `abandon`) is called, on the connection's executor.
+/// Sends the reply to one HTTP request. All functions are called on the connection's executor. Callers use
+/// exactly one of three sequences: `reply`; `begin_stream`, `send`…, `finish`; `begin_pieces`, `send`…, then
+/// `finish` or `abandon`.
 class reply_channel {
  public:
   virtual ~reply_channel() = default;
@@ -40,19 +42,18 @@ class reply_channel {
   /// Sends more of the body, generated as the client reads it.
   virtual void send(std::unique_ptr<wire::text_source> bytes) = 0;
   virtual void finish() = 0;
-  /// The rest of the body will not be sent. Aborts the connection, so that the client does not take the part
-  /// it has for the whole.
+  /// The rest of the body will not be sent. Aborts the connection, so that the client does not take an
+  /// incomplete body for a whole one.
   virtual void abandon() = 0;
-  /// Reports how many bytes the exchange holds for output that it will send later. They count as output
-  /// waiting for the client.
+  /// Sets how many bytes the exchange holds for output that it will send later. They count as output that
+  /// waits for the client.
   virtual void keep(std::size_t bytes) = 0;
   /// True if more bytes wait for the client than one connection may hold; `exchange::on_writable` is called
   /// later.
   virtual bool congested() const = 0;
 };
 
-/// A request being answered, as its connection sees it. All functions are called on the connection's
-/// executor.
+/// A request that is being answered. The connection calls all functions, on its executor.
 class exchange {
  public:
   virtual ~exchange() = default;
@@ -60,7 +61,7 @@ class exchange {
   virtual void on_writable() = 0;
   /// Nothing was sent for some time: the exchange should send a keep-alive.
   virtual void on_idle() = 0;
-  /// The server stops now: the exchange must end with an error that says so.
+  /// The server stops now: the exchange must end with an error that gives this reason.
   virtual void on_shutdown() = 0;
   /// The client has gone; the channel must not be used any more.
   virtual void on_disconnect() = 0;

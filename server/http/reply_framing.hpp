@@ -10,11 +10,11 @@
 
 namespace paceline::server {
 
-/// How replies to the request at hand are written: with a body or without, in chunks or as plain bytes, and
+/// How replies to the current request are written: with a body or without, in chunks or as plain bytes, and
 /// whether another request may follow.
 class reply_framing {
  public:
-  /// The next request's head has not been read: a refusal of it has a body.
+  /// Called before the next request's head is read: until then a refusal has a body.
   void reset() noexcept { head_only_ = chunked_ = false; }
   void belong_to(const request_head& head) {
     keep_alive_ = head.keep_alive;
@@ -25,14 +25,14 @@ class reply_framing {
   bool keep_alive() const noexcept { return keep_alive_; }
   bool http_1_0() const noexcept { return http_1_0_; }
 
-  /// The bytes of a whole reply but for a shared body.
+  /// The bytes of a whole reply, except a shared body.
   std::string whole(const http_reply& reply, bool keep_alive) const {
     return write_reply(reply, keep_alive, head_only_);
   }
-  /// A body in pieces begins: chunked, or up to the close for an HTTP/1.0 client.
+  /// A body in pieces begins. It is chunked, or, for an HTTP/1.0 client, ends when the connection is closed.
   void begin_pieces() noexcept { keep_alive_ = (chunked_ = !http_1_0_) && keep_alive_; }
   bool chunked() const noexcept { return chunked_; }
-  /// A piece of the body as it is sent; empty or none where there is no body.
+  /// A piece of the body as it is sent; empty or null if the reply has no body (HEAD).
   std::string piece(std::string bytes) const {
     if (head_only_) return {};
     return chunked_ ? write_chunk(bytes) : std::move(bytes);

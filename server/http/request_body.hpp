@@ -7,18 +7,18 @@
 
 namespace paceline::server {
 
-/// Accounts for the memory of a body until its last owner is destroyed.
+/// Counts the memory of a body until the last owner of this object is destroyed.
 class body_place {
  public:
   virtual ~body_place() = default;
-  /// The text is about to be read, so the body may not give way from now on. False if it had to give way
-  /// before.
+  /// The text is about to be read: from now on the budget must not take back the body's memory. False if it
+  /// has already done so.
   [[nodiscard]] virtual bool begin_use() = 0;
 };
 
-/// A whole request body or WebSocket message. `owner` holds its memory: the parser keeps it until the text is
-/// no longer needed. `place` accounts for that memory: it is kept until what was made of the text is gone,
-/// too.
+/// A whole request body or WebSocket message. `owner` holds its memory; the parser keeps it until the text is
+/// no longer needed. `place` counts that memory in a budget; it is kept until the values parsed from the text
+/// are gone, too.
 struct request_body {
   request_body() = default;
   request_body(std::string bytes) { // NOLINT: a text is a body
@@ -29,7 +29,8 @@ struct request_body {
   request_body(std::string_view bytes, std::shared_ptr<void> kept, std::shared_ptr<body_place> counted)
       : text(bytes), owner(std::move(kept)), place(std::move(counted)) {}
 
-  /// Must be called before the text is read: false if the body had to give way while it waited.
+  /// Must be called before the text is read. False if the budget took back the body's memory while the body
+  /// waited.
   [[nodiscard]] bool begin_use() const { return !place || place->begin_use(); }
 
   std::string_view text;

@@ -33,13 +33,13 @@ struct request_head {
 
   /// True if a body follows, or may follow.
   bool has_body() const noexcept { return content_length.value_or(0) > 0 || is_chunked || expects_continue; }
-  /// True if the client sends its body once it was told to continue.
+  /// True if the client sends its body only after it was told to continue (Expect: 100-continue).
   bool waits_for_continue() const noexcept {
     return expects_continue && !http_1_0 && (is_chunked || content_length.value_or(0) > 0);
   }
   /// The first header of that (lower-case) name; empty if there is none.
   std::string_view header(std::string_view name) const noexcept;
-  /// Value of a query parameter, percent-decoded ('+' is unchanged); none if absent or with a NUL.
+  /// Value of a query parameter, percent-decoded ('+' is unchanged); nullopt if it is absent or contains NUL.
   std::optional<std::string> query_value(std::string_view name) const;
 };
 
@@ -59,11 +59,12 @@ struct head_complete {
   std::size_t num_bytes = 0;
 };
 
-/// A strict HTTP/1.1 head parser: Beast's, with a filter of our own before it and behind it. Refused: bare CR
-/// or LF, NUL, folded lines, space before a colon, a Transfer-Encoding other than one "chunked" of HTTP/1.1
-/// without Content-Length, several Host headers or, in HTTP/1.1, none, repeated or listed Content-Length, a
-/// target that is no URI or, if absolute, of another host, more headers or bytes than `limits`. What the
-/// filter sees in single lines is refused before the head is complete. `bytes` must start at a request line.
+/// A strict HTTP/1.1 head parser: Beast's, with further checks before and after it. Refused are bare CR or
+/// LF, NUL, folded lines and a space before a colon; a Transfer-Encoding other than one "chunked" in HTTP/1.1
+/// without Content-Length; several Host headers, or none in HTTP/1.1; a repeated Content-Length, or one with
+/// several values; a target that is not a URI, or an absolute one of another host; more headers or bytes than
+/// `limits`. Errors in single lines are found before the head is complete. `bytes` must begin with a request
+/// line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
 

@@ -28,10 +28,10 @@ enum class endpoint {
   live,
   ready,
   metrics,
-  events, ///< what runs, once a second
+  events, ///< /paceline/events: what runs, once a second
   openapi,
   page,      ///< "/"
-  page_file, ///< what the page consists of
+  page_file, ///< the files of the page
 };
 
 struct route {
@@ -39,7 +39,7 @@ struct route {
   std::string id; ///< the variable part of the path: a model's name or a response's id
 };
 
-/// No such path (404), or not with this method (405 with the allowed ones).
+/// The path does not exist (404), or not with this method (405 with the allowed methods).
 struct no_route {
   std::vector<std::string_view> allowed_methods; ///< empty: no such path
 };
@@ -52,7 +52,7 @@ struct endpoint_path {
   endpoint target;
 };
 std::span<const endpoint_path> all_paths() noexcept;
-/// What the '*' of an endpoint's path stands for: "model", "response_id" or "file".
+/// Name of the variable for which the '*' of an endpoint's path stands: "model", "response_id" or "file".
 std::string_view variable_of(endpoint target) noexcept;
 
 /// HEAD is routed like GET. OPTIONS must be handled before.
@@ -61,7 +61,7 @@ std::variant<route, no_route> find_route(std::string_view method, std::string_vi
 /// The methods of a path, for Allow headers; empty if there is no such path.
 std::vector<std::string_view> methods_of(std::string_view path);
 
-/// What to say about a path that is not served. Names the path that was probably meant, if there is one.
+/// Error message for a path that does not exist. Names a similar path, if there is one.
 std::string why_missing(const std::string& path);
 
 /// Label of an endpoint in metrics.
@@ -69,7 +69,7 @@ std::string_view to_string(endpoint target) noexcept;
 
 /// True if the endpoint takes a JSON body.
 bool takes_body(endpoint target) noexcept;
-/// True if the endpoint answers with a model, so not while models are being loaded.
+/// True if the endpoint needs a model, so that it fails while models are being loaded.
 bool needs_models(endpoint target) noexcept;
 /// True if the endpoint needs no key even when keys are configured.
 bool is_open(endpoint target, bool open_metrics) noexcept;

@@ -17,13 +17,14 @@ namespace paceline::server {
 
 class exposition;
 
-/// Distributions of one model's requests, as its clients see them.
+/// Distributions of values of one model's requests, measured at the network side.
 struct model_metrics {
   histogram first_token{first_token_bounds()};
-  histogram token_gap{token_gap_bounds()}; ///< one observation for each token, not for each frame
-  /// Decode time over tokens after the first, one observation for each request.
+  histogram token_gap{token_gap_bounds()}; ///< one observation for each token, not for each event
+  /// Decode time divided by the number of tokens after the first; one observation for each request.
   histogram time_per_token{token_gap_bounds()};
-  histogram commit_to_write{delay_bounds()}; ///< for streamed events: from commit to the write to the socket
+  /// For streamed events: time from the commit of the tokens to the write to the socket.
+  histogram commit_to_write{delay_bounds()};
   histogram total{latency_bounds()};
   histogram queued{first_token_bounds()};
   histogram prefill{first_token_bounds()};
@@ -50,8 +51,9 @@ class edge_metrics {
   std::atomic<std::uint64_t> tls_handshakes{0};
   std::atomic<std::uint64_t> tls_failures{0};         ///< handshakes that did not complete
   std::atomic<std::int64_t> certificate_not_after{0}; ///< seconds since 1970; 0 without TLS
-  std::atomic<std::uint64_t> bodies_given_up{0};      ///< refused for lack of memory, incomplete or unread
-  std::atomic<std::uint64_t> outputs_given_up{0};     ///< connections closed for lack of memory for output
+  /// Bodies refused for lack of memory while they arrived or waited to be parsed.
+  std::atomic<std::uint64_t> bodies_given_up{0};
+  std::atomic<std::uint64_t> outputs_given_up{0}; ///< connections closed for lack of memory for output
   std::atomic<std::uint64_t> websockets_total{0};
   std::atomic<std::uint64_t> websockets_active{0};
   std::atomic<std::uint64_t> disconnect_cancels{0}; ///< requests cancelled because their client left
@@ -63,19 +65,20 @@ class edge_metrics {
   std::atomic<std::uint64_t> reloads_applied{0};
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<bool> last_reload_refused{false};
-  // Values of the last update:
-  std::atomic<double> load_share{1}; ///< of the models' bytes that have been read; 1 once they serve
+  // Values that are set before each scrape:
+  /// Share of the models' bytes that has been read; 1 once they are in service.
+  std::atomic<double> load_share{1};
   std::atomic<std::uint64_t> event_watchers{0}; ///< clients of /paceline/events
   std::atomic<std::uint64_t> log_lines_dropped{0};
   std::atomic<std::uint64_t> kept_bytes{
-      0}; ///< stored responses, conversations and logs of resumable responses
+      0}; ///< Of stored responses, conversations and logs of resumable responses.
   std::atomic<std::uint64_t> kept_evictions{0};
 
   /// Prometheus text of the edge, the engine and the process, with vLLM's names if asked for.
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
 
  private:
-  /// One more than the endpoints: the last counts requests refused before they had one.
+  /// The endpoints, and one entry for requests that were refused before their endpoint was known.
   static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::page_file) + 2;
   static constexpr std::size_t num_classes = 6; ///< the first digit of the status
 

@@ -15,24 +15,25 @@ namespace paceline::server {
 class event_watcher {
  public:
   virtual ~event_watcher() = default;
-  /// `is_last`: there will be none after it.
+  /// `is_last`: no snapshot follows.
   virtual void on_snapshot(const std::shared_ptr<const std::string>& text, bool is_last) = 0;
 };
 
-/// Gives one text a second to everybody who watches. The text is made once for all, and only if somebody
-/// watches. Thread-safe.
+/// Distributes snapshots to all watchers (`publish` is called once a second). The text is made once for all
+/// of them, and only if there is a watcher. Thread-safe.
 class event_desk {
  public:
   /// `make_text` gets the number of the snapshot.
   event_desk(std::size_t most_watchers, std::function<std::string(std::uint64_t)> make_text)
       : most_(most_watchers), make_text_(std::move(make_text)) {}
 
-  /// The watcher receives a first snapshot at once, and then each one until it is gone. False if there are
-  /// too many, or no more to come.
+  /// The watcher receives a snapshot at once, and then every published one until it is destroyed. False if
+  /// there are too many watchers, or after the last snapshot.
   [[nodiscard]] bool watch(std::weak_ptr<event_watcher> watcher, executor_ptr executor);
-  /// The watcher receives the first snapshot alone, and takes no place. False if there are no more to come.
+  /// The watcher receives one snapshot, at once, and does not count as a watcher afterwards. False after the
+  /// last snapshot.
   [[nodiscard]] bool look(std::weak_ptr<event_watcher> watcher, executor_ptr executor) const;
-  /// Sends a snapshot. `is_last`: and lets nobody watch any more.
+  /// Sends a snapshot to all watchers. With `is_last` no more watchers are accepted.
   void publish(bool is_last = false);
 
   std::size_t num_watchers() const;
@@ -43,13 +44,14 @@ class event_desk {
     executor_ptr executor;
   };
   static void send(const place& to, const std::shared_ptr<const std::string>& text, bool is_last);
-  void forget_gone(); ///< under the lock
+  void forget_gone(); ///< `mutex_` must be held
 
   const std::size_t most_;
   const std::function<std::string(std::uint64_t)> make_text_;
   mutable std::mutex mutex_;
   std::vector<place> places_;
-  std::uint64_t number_ = 0; ///< of the last snapshot that all got; a newcomer begins with it
+  /// Number of the last published snapshot; the first snapshot of a new watcher has it, too.
+  std::uint64_t number_ = 0;
   bool ended_ = false;
 };
 

@@ -18,7 +18,7 @@ struct named_model_metrics {
 void write_process(exposition& out);
 /// Writes counters and gauges of models, drafters, pools and actors.
 void write_engine(exposition& out, const engine_snapshot& snapshot);
-/// Writes the histograms measured at the edge.
+/// Writes the histograms of `model_metrics`.
 void write_distributions(exposition& out, const std::vector<named_model_metrics>& models);
 /// Writes the metrics that dashboards and bench tools read, under vLLM's names. Optional, because the names
 /// contain colons, which lint tools reject.

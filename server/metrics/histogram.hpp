@@ -30,7 +30,8 @@ class histogram {
   std::atomic<double> sum_{0};
 };
 
-/// Bucket bounds. Those of inter-token latency begin below a millisecond, for small models on fast machines.
+/// Bucket bounds: times in seconds, and counts of tokens. `token_gap_bounds` begin below a millisecond, for
+/// small models on fast machines.
 std::span<const double> latency_bounds() noexcept;
 std::span<const double> first_token_bounds() noexcept;
 std::span<const double> token_gap_bounds() noexcept;

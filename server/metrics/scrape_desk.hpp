@@ -10,9 +10,9 @@
 
 namespace paceline::server {
 
-/// Produces the text of /metrics. Collecting the figures waits for actors, so it runs as a job on its own
-/// thread: neither an I/O thread nor a thread busy with prompts does it. One text is made at a time. Requests
-/// that arrive meanwhile share the next text, so nobody gets figures older than the request. Thread-safe.
+/// Produces the text of /metrics. Collecting the figures waits for actors, so it runs as a job of `jobs`, not
+/// on an I/O thread or on a thread that processes prompts. One text is made at a time. Requests that arrive
+/// meanwhile share the next text, so no request gets figures that are older than itself. Thread-safe.
 class scrape_desk : public std::enable_shared_from_this<scrape_desk> {
  public:
   using text = std::shared_ptr<const std::string>;

@@ -11,7 +11,8 @@
 
 namespace paceline::server {
 
-/// A generation whose client waits for it: one sequence of a request. Its group counts; any thread reads.
+/// A generation whose client waits for it: one sequence of a request. Its generation_group updates the
+/// counters; any thread may read them.
 struct running_stream {
   using time_point = std::chrono::steady_clock::time_point;
 
@@ -19,7 +20,7 @@ struct running_stream {
   std::uint32_t prompt_tokens = 0;
   time_point arrival; ///< of the request
   std::atomic<std::uint32_t> num_tokens{0};
-  std::atomic<std::uint32_t> num_rounds{0}; ///< that committed tokens of it
+  std::atomic<std::uint32_t> num_rounds{0}; ///< rounds that committed tokens of it
 };
 
 /// The generations that run or wait at the moment. Thread-safe.

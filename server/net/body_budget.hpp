@@ -16,18 +16,19 @@
 
 namespace paceline::server {
 
-/// Memory of the request bodies and WebSocket messages of all connections, from arrival until they are
-/// parsed. When the budget is used up, a body of the tenant that holds most has to give way: its incomplete
-/// body that has recently arrived most slowly, or, in favour of another tenant, also its latest complete body
-/// that waits to be read. So no tenant can lock out another one. The first 64 KiB of a body are not counted,
-/// so a small request always finds room; the number of connections limits these. Thread-safe. Uses no
-/// sockets; the clock is injected.
+/// Limits the memory of the request bodies and WebSocket messages of all connections, from arrival until they
+/// are parsed. When a body grows beyond the budget, bodies have to give way: their memory is taken back and
+/// their requests fail. First come tenants that hold more than the growing body's tenant, the largest first:
+/// their incomplete body that has recently arrived most slowly, else their latest complete body that waits to
+/// be parsed. If there is none, the slowest incomplete body of the same tenant gives way. So no tenant can
+/// lock out another one. The first 64 KiB of a body are not counted, so that a small request always has room;
+/// their memory is limited by the number of connections. Thread-safe. Uses no sockets; the clock is injected.
 class body_budget : public std::enable_shared_from_this<body_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t free_bytes = 64U << 10U;
 
-  /// One body. Its bytes are returned when the last owner is destroyed.
+  /// The claim of one body. Its bytes are returned to the budget when the last owner destroys it.
   class claim final : public body_place {
    public:
     claim(std::shared_ptr<body_budget> budget, std::string tenant, std::function<void()> give_way);
@@ -35,10 +36,10 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
-    /// Sets the size of the body to `bytes`. False if it has to give way, now or already before.
+    /// Sets the size of the body to `bytes`. False if the body has to give way, or had to before.
     [[nodiscard]] bool hold(std::size_t bytes);
-    /// The body is complete: from now on it gives way to other tenants only. False if it had to give way
-    /// before.
+    /// The body is complete: from now on it gives way only to bodies of other tenants. False if it had to
+    /// give way before.
     [[nodiscard]] bool complete();
     [[nodiscard]] bool begin_use() override;
     bool revoked() const noexcept { return revoked_; }
@@ -60,7 +61,8 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   body_budget(std::uint64_t max_bytes, std::function<time_point()> now)
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
-  /// `give_way` is called at most once, on any thread, without a lock; it should free the body's memory soon.
+  /// `give_way` is called at most once, on any thread, without a lock, if the body has to give way to another
+  /// one. It should free the body's memory soon.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> give_way);
 
   std::uint64_t num_bytes() const;
@@ -69,7 +71,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
 
  private:
   bool hold(claim& one, std::size_t bytes);
-  /// The body that gives way to `one`; `one` itself if there is no other.
+  /// The body that gives way to `one`; may be `one` itself.
   claim& victim_of(claim& one, time_point now) const;
   /// The incomplete body of `tenant` that arrives most slowly; null if it has none.
   claim* slowest(const std::string& tenant, time_point now) const;

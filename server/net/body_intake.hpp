@@ -15,30 +15,31 @@
 
 namespace paceline::server {
 
-/// How long a body may take to arrive.
+/// How long a body may take to arrive: `first` plus its bytes divided by the rate, at most `most`.
 struct body_pace {
-  std::chrono::milliseconds first; ///< before its rate counts
+  std::chrono::milliseconds first; ///< allowed for any body
   std::chrono::milliseconds most;
   std::uint64_t min_bytes_per_second = 1024;
 };
 
-/// The body of a request while it arrives, with the length that its head states or in chunks. Uses no
+/// The body of a request while it arrives, either with the Content-Length of its head or chunked. Uses no
 /// sockets; times are arguments.
 class body_intake {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   enum class state { arriving, complete, gives_way, refused };
 
-  /// `head` was admitted: its length is at most `max_bytes`. The rest: see inbound_body.
+  /// `head` was admitted, so its Content-Length is at most `max_bytes`. For `budget`, `tenant` and `give_way`
+  /// see inbound_body.
   body_intake(const request_head& head, std::uint64_t max_bytes, const body_pace& pace, time_point begin,
               std::shared_ptr<body_budget> budget, std::string tenant, std::function<void()> give_way);
 
   /// Removes the bytes of this body from the front of `bytes`. `gives_way`: the budget has no room for them;
-  /// `refused`: see `refusal`.
+  /// `refused`: the chunks are malformed or too long, see `refusal`.
   [[nodiscard]] state take(std::string_view& bytes);
 
-  /// Time until the body must be complete. For a chunked body it grows with every byte, because its length is
-  /// unknown.
+  /// Time until the body must be complete. For a chunked body, whose length is unknown, the allowed time
+  /// grows with every byte.
   std::chrono::milliseconds time_left(time_point now) const;
   const wire::api_error& refusal() const { return *decoder_->refusal(); }
   bool has_to_give_way() const noexcept { return body_.has_to_give_way(); }

@@ -16,7 +16,7 @@ namespace paceline::server {
 
 using tcp_socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, io_strand>;
 
-/// State that connections share.
+/// The objects that all connections use.
 struct connection_context {
   service& requests;
   connection_set& connections;
@@ -39,12 +39,13 @@ std::unique_ptr<output_budget::claim> claim_output(const connection_context& con
 }
 
 /// Serves HTTP on an accepted socket until either side closes, with `tls` after a handshake. Above
-/// `server.max_connections` a connection gets a 503, or is closed at once if too many are being refused.
+/// `server.max_connections` a connection gets status 503, or is closed at once if too many connections are
+/// being refused.
 connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand,
                                  const std::shared_ptr<tls_context>& tls);
 
-/// Takes over a stream (see transport.hpp) whose upgrade request was admitted: does the handshake and then
-/// the Responses WebSocket mode.
+/// Takes over a stream (see transport.hpp) whose upgrade request was admitted. Completes the WebSocket
+/// handshake, and then serves the Responses WebSocket mode.
 template <class Stream>
 void serve_websocket(const connection_context& context, Stream stream, io_strand strand,
                      const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket);

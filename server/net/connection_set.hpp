@@ -23,8 +23,8 @@ class connection {
   virtual void abort() = 0;
 };
 
-/// The open connections. If there are too many, the connection that has been silent for longest gives way,
-/// among those that have never sent a whole request. Thread-safe; uses no sockets.
+/// The open connections. If there are too many, a connection that has never sent a whole request is closed to
+/// make room: of these, the one that has been silent for longest. Thread-safe; uses no sockets.
 class connection_set {
   struct entry;
   using entries = std::list<std::shared_ptr<entry>>;
@@ -32,11 +32,11 @@ class connection_set {
  public:
   enum class admission {
     admitted,
-    refused, ///< may send a refusal and close; counted separately
-    dropped, ///< too many are being refused already, or the set is closed: close without a reply
+    refused, ///< above the limit: may send a refusal and close; counted separately
+    dropped, ///< too many connections are being refused, or the set is closed: must close without a reply
   };
 
-  /// Owned by the connection; destroying it removes the connection from the set. Used on the connection's
+  /// Owned by a connection; destroying it removes the connection from the set. Used on the connection's
   /// strand.
   class ticket {
    public:
@@ -47,10 +47,10 @@ class connection_set {
 
     /// Bytes arrived.
     void note_activity();
-    /// A whole request arrived: the connection no longer gives way.
+    /// A whole request arrived: from now on the connection is not closed to make room.
     void note_request();
     bool has_asked() const noexcept { return has_request_; }
-    /// Begins work that a drain waits for, until `end_work`. Repeated calls have no effect.
+    /// Begins work for which `wait_until_idle` waits, until `end_work`. Repeated calls have no effect.
     void begin_work();
     void end_work();
 
@@ -71,20 +71,22 @@ class connection_set {
   explicit connection_set(std::size_t max_connections, std::size_t max_refusals = 64)
       : max_connections_(max_connections), max_refusals_(max_refusals) {}
 
-  /// Adds an accepted connection. Above the limit it takes the place of a silent one, if there is one.
+  /// Adds an accepted connection. Above the limit a silent connection is closed to make room, if there is
+  /// one.
   place add(const std::shared_ptr<connection>& added);
-  /// Makes a silent connection give way because another resource is used up. False if there is none.
+  /// Closes the connection that has been silent for longest, because another resource is used up. False if
+  /// there is none.
   bool evict_silent();
   /// Replaces the ticket's connection by `successor`, after an upgrade.
   void replace(ticket& ticket, const std::shared_ptr<connection>& successor);
-  /// Number of connections that hold a place.
+  /// Number of connections that count for the limit: neither refused nor being closed to make room.
   std::size_t size() const;
 
   void drain_all();
   void cut_all_short();
   /// Closes all connections; those added from now on are dropped.
   void close();
-  /// Waits until no work that a drain waits for is left; false after `timeout`.
+  /// Waits until no connection is between `begin_work` and `end_work`; false after `timeout`.
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
  private:

@@ -22,8 +22,8 @@
 
 namespace paceline::server {
 
-/// One client connection. Everything happens on its strand. `Stream`: see transport.hpp. Included by its
-/// source file only, which has both instances.
+/// One client connection. All work is done on its strand. `Stream`: see transport.hpp. Only
+/// http_connection.cpp includes this header; it instantiates the template for both streams.
 template <class Stream>
 class http_connection final : public connection,
                               public reply_channel,
@@ -43,7 +43,8 @@ class http_connection final : public connection,
   ~http_connection() override { --metrics().connections_active; }
 
   void start(const connection_set::place& place);
-  /// Takes the place of a connection whose client spoke HTTP where TLS is spoken: says so and closes.
+  /// For a client that speaks plain HTTP where TLS is expected: takes over its connection, sends an error
+  /// with this reason, and closes.
   void start_refusal(std::shared_ptr<connection_set::ticket> ticket);
 
   // connection
@@ -94,21 +95,21 @@ class http_connection final : public connection,
   using error_code = boost::system::error_code;
   using milliseconds = std::chrono::milliseconds;
 
-  /// What the next bytes of the client belong to.
+  /// What the next bytes from the client belong to.
   enum class state {
-    opening, ///< to the TLS handshake
+    opening, ///< the TLS handshake
     head,
     body,
     answering,
-    blocked, ///< no request is read until the client has read its replies
-    lingering,
+    blocked,   ///< no further request is read until the client has read enough of the replies
+    lingering, ///< the connection ends: output is still sent, input is dropped
     closed
   };
 
   edge_metrics& metrics() const { return context_.requests.edge().metrics; }
   bool keeps_alive() const { return framing_.keep_alive() && !draining_; }
-  /// Closed now, a client that has just connected, or whose request lies unread, could not tell whether its
-  /// request was carried out.
+  /// True if the client has sent no request yet, or if bytes of it are unread. If the connection were closed
+  /// now, the client could not tell whether its request was carried out.
   bool is_about_to_ask() { return !ticket_->has_asked() || has_unread(stream_); }
 
   void begin(std::shared_ptr<connection_set::ticket> ticket);
@@ -161,7 +162,7 @@ class http_connection final : public connection,
   std::array<char, 16U << 10U> chunk_;
   std::string in_;
   bool reading_ = false;
-  bool output_ended_ = false; ///< what still arrives is read from the socket and dropped
+  bool output_ended_ = false; ///< bytes that still arrive are read from the socket and dropped
   outbound_queue out_;
   std::uint64_t num_sends_ = 0;
 

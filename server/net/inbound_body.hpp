@@ -10,13 +10,13 @@
 
 namespace paceline::server {
 
-/// A body or message while it arrives. A large one lies in memory pages of its own, which are allocated as
-/// they are filled and returned to the system at once. On the heap, bodies of varying sizes would fragment it
-/// to several times what the budget counts. Uses no sockets.
+/// A body or message while it arrives. A large one has memory pages of its own, which are allocated as they
+/// are filled, and returned to the system as soon as the body is freed. On the heap, bodies of varying sizes
+/// would cause fragmentation to several times the memory that the budget counts. Uses no sockets.
 class inbound_body {
  public:
-  /// A body of `tenant` with at most `max_bytes`. `give_way` is called if the
-  /// budget takes this body's memory for another body.
+  /// A body of `tenant` with at most `max_bytes`. `give_way` is called if the budget takes back this body's
+  /// memory for another body (body_budget).
   inbound_body(std::shared_ptr<body_budget> budget, std::string tenant, std::size_t max_bytes,
                std::function<void()> give_way)
       : budget_(std::move(budget)), tenant_(std::move(tenant)), max_bytes_(max_bytes),
@@ -24,7 +24,7 @@ class inbound_body {
 
   /// False if the budget has no room for the bytes: the body must be refused and dropped.
   [[nodiscard]] bool append(std::string_view bytes);
-  /// Appends as many of `bytes` as are missing and removes them from it.
+  /// Appends as many of `bytes` as are missing, and removes them from `bytes`. False like `append`.
   [[nodiscard]] bool fill_from(std::string_view& bytes) {
     const auto share = bytes.substr(0, missing());
     bytes.remove_prefix(share.size());
@@ -32,9 +32,9 @@ class inbound_body {
   }
   std::size_t size() const noexcept { return size_; }
   std::size_t missing() const noexcept { return max_bytes_ - size_; }
-  /// True if the budget has reclaimed the body's memory.
+  /// True if the budget has taken back the body's memory.
   bool has_to_give_way() const noexcept;
-  /// Moves the complete body into `whole`. False if the budget revoked it before.
+  /// Moves the complete body into `whole`. False if the budget has taken back its memory.
   [[nodiscard]] bool take(request_body& whole);
 
  private:

@@ -17,9 +17,9 @@ namespace paceline::server {
 
 using io_strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The threads that run sockets and sessions. Shared ownership: executors keep the context alive, so a late
-/// event of the engine never meets a dangling pointer. `finish` must be called once before the last owner
-/// goes, and not on one of the threads.
+/// The threads that run sockets and sessions. Executors share ownership of the runtime, so an event of the
+/// engine that arrives late finds it alive. `finish` must be called once before the last owner is destroyed,
+/// and not on one of the runtime's threads.
 class io_runtime : public std::enable_shared_from_this<io_runtime> {
  public:
   explicit io_runtime(std::size_t num_threads);
@@ -27,18 +27,17 @@ class io_runtime : public std::enable_shared_from_this<io_runtime> {
   boost::asio::io_context& context() noexcept { return context_; }
   io_strand make_strand() { return boost::asio::make_strand(context_); }
   executor_ptr make_executor(io_strand strand);
-  /// Runs the task on the strand; drops it if `finish` has closed the runtime. Any thread.
+  /// Runs the task on the strand; drops it if `finish` has closed the runtime. Callable on any thread.
   void post(const io_strand& strand, std::function<void()> task);
 
-  /// Lets the threads end once no work is left, joins them, and closes the runtime: from then on executors
-  /// drop what is posted. What was posted before is run, in part by the caller, so that nothing remains
-  /// queued.
+  /// Lets the threads end when no work is left, joins them, and closes the runtime: tasks posted later are
+  /// dropped. Tasks posted before are run, the last of them possibly on the calling thread.
   void finish();
 
  private:
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
-  std::shared_mutex closing_; ///< held by each post, and to change `is_open_`
+  std::shared_mutex closing_; ///< held shared by each `post`, and exclusively to change `is_open_`
   bool is_open_ = true;
   std::vector<std::thread> threads_;
 };

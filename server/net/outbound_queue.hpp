@@ -15,15 +15,16 @@
 
 namespace paceline::server {
 
-/// Bytes that wait for a client, and when its session may continue. One write is outstanding at a time: a
-/// `next_` function begins it and `written` ends it with the number of bytes written. A write is at most 64
-/// KiB even if the reply is larger, so that progress can be told from a stall.
+/// The output that waits for a client. It decides when the client's session must pause (`congested`). One
+/// write is outstanding at a time: `next_piece` or `next_bytes` begins it, and `written` ends it with the
+/// number of bytes written. A write has at most 64 KiB even if the reply is larger, so that progress can be
+/// distinguished from a stall.
 ///
-/// A message may also be a source that produces its bytes when its turn comes. Its length is unknown, so it
-/// counts as congestion until its last byte was produced.
+/// A message may also be a source that produces its bytes when its turn comes. Its length is unknown, so the
+/// queue is congested until the source has produced its last byte.
 ///
-/// All waiting output is counted in a budget over all connections: unsent bytes and what sources hold. A part
-/// that several sources share is counted once.
+/// A budget over all connections counts all waiting output: unsent bytes, and the memory that sources hold. A
+/// part that several sources of this queue share is counted once.
 class outbound_queue {
  public:
   static constexpr std::size_t slice_bytes = 64U << 10U;
@@ -39,7 +40,7 @@ class outbound_queue {
   /// `bound`: number of unsent bytes above which the queue is congested.
   explicit outbound_queue(std::size_t bound) : bound_(bound) {}
 
-  /// Counts what waits in `claim`. Must be called first.
+  /// Counts the waiting output in `claim`. Must be called first.
   void count_in(std::unique_ptr<output_budget::claim> claim) { claim_ = std::move(claim); }
 
   /// The client was identified as `tenant`.
@@ -71,13 +72,13 @@ class outbound_queue {
   bool empty() const noexcept { return !has_next() && !writing_; }
   bool has_next() const noexcept { return !waiting_.empty() || source_ || offset_ < current_.size(); }
 
-  /// Begins a write: the next slice of one message.
+  /// Begins a write of the next slice of one message.
   piece next_piece() {
     begin_write();
     const auto bytes = slice();
     return {bytes, !source_ && offset_ + bytes.size() == current_.size()};
   }
-  /// Begins a write: the next slice of all that waits. Short messages are joined.
+  /// Begins a write of the next slice of all waiting messages. Short messages are joined.
   std::string_view next_bytes() {
     begin_write();
     while (offset_ == 0 && !source_ && !waiting_.empty() && current_.size() < slice_bytes) {
@@ -88,8 +89,9 @@ class outbound_queue {
     }
     return slice();
   }
-  /// Ends the write after `count_taken` bytes; the rest is part of the next write. Returns true if this ended
-  /// the congestion. Congestion ends at half the bound, so that it does not flap.
+  /// Ends the write, of which `count_taken` bytes were written; the rest is part of the next write. Returns
+  /// true if the queue is no longer congested. That is so at half the bound, so that the state does not
+  /// change with every write.
   bool written(std::size_t count_taken) {
     writing_ = false;
     num_bytes_ -= count_taken;
@@ -104,7 +106,7 @@ class outbound_queue {
     return true;
   }
   bool congested() const noexcept { return congested_; }
-  /// Bytes that wait, and bytes held to generate the rest.
+  /// Unsent bytes, plus bytes held in order to generate further output.
   std::size_t held_bytes() const noexcept { return num_bytes_ + source_bytes_ + kept_bytes_; }
   /// True if the client must read output before its next request or message is read.
   bool holds_back_requests() const noexcept {
@@ -151,10 +153,11 @@ class outbound_queue {
   std::size_t num_sources_ = 0;  ///< sources with bytes left
   std::size_t source_bytes_ = 0; ///< bytes they hold
   std::size_t kept_bytes_ = 0;
-  std::map<const void*, std::size_t> shared_;   ///< by part: the number of sources that share it
+  /// Identity of a shared part to the number of sources that share it.
+  std::map<const void*, std::size_t> shared_;
   std::unique_ptr<output_budget::claim> claim_; ///< null: not counted
   std::deque<std::variant<std::string, std::unique_ptr<wire::text_source>>> waiting_;
-  std::unique_ptr<wire::text_source> source_; ///< of the message being written, if it has more bytes
+  std::unique_ptr<wire::text_source> source_; ///< source of the message being written, if it has more bytes
   std::string current_;                       ///< the bytes being written
   std::size_t offset_ = 0;                    ///< how many of them were written
   bool writing_ = false;

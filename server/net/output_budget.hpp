@@ -14,16 +14,17 @@
 
 namespace paceline::server {
 
-/// Output that waits for the clients of all connections: written bytes, and what the rest of the output is
-/// generated from. When the budget is used up, a client of the tenant that holds most gives way: the one that
-/// has recently read least. The first 16 KiB of each client are not counted, so a stream whose client keeps
-/// up never needs the budget. Thread-safe. Uses no sockets; the clock is injected.
+/// Limits the memory of output that waits for the clients of all connections: unsent bytes, and data from
+/// which further output is generated. When the budget is used up, the connection of one client is closed: of
+/// the tenant that holds most, the client that has recently read least. The first 16 KiB of each client are
+/// not counted, so a stream whose client reads fast enough never needs the budget. Thread-safe. Uses no
+/// sockets; the clock is injected.
 class output_budget : public std::enable_shared_from_this<output_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t free_bytes = 16U << 10U;
 
-  /// The output that waits for one client. Its bytes are returned when the connection ends.
+  /// The claim of one client's waiting output. Its bytes are returned to the budget when the connection ends.
   class claim {
    public:
     claim(std::shared_ptr<output_budget> budget, std::function<void()> give_way);
@@ -31,17 +32,19 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
-    /// The client was identified as `tenant`. Before, it counts for the tenant with the empty name.
+    /// The client was identified as `tenant`. Before that, its output counts for the tenant with the empty
+    /// name.
     void belong_to(const std::string& tenant);
-    /// Sets the number of waiting bytes, after the client read `taken` more. Called on the connection's
-    /// strand.
+    /// Sets the number of waiting bytes. `taken`: bytes that the client has read since the last call. Called
+    /// on the connection's strand.
     void hold(std::size_t bytes, std::size_t taken = 0);
 
    private:
     friend class output_budget;
     const std::shared_ptr<output_budget> budget_;
     std::function<void()> give_way_;
-    bool is_counted_ = false; ///< used on the connection's strand; the members below belong to the budget
+    /// Used on the connection's strand; the members below are guarded by the budget's lock.
+    bool is_counted_ = false;
     std::string tenant_;
     std::list<claim*>::iterator position_; ///< valid while the claim is counted
     std::uint64_t charged_ = 0;
@@ -52,8 +55,8 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
   output_budget(std::uint64_t max_bytes, std::function<time_point()> now)
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
-  /// `give_way` is called at most once, on any thread, without a lock; it should free the waiting output
-  /// soon.
+  /// `give_way` is called at most once, on any thread, without a lock, if the client's connection must be
+  /// closed. It should free the waiting output soon.
   std::unique_ptr<claim> open(std::function<void()> give_way);
 
   std::uint64_t num_bytes() const;
@@ -66,7 +69,7 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
   const std::uint64_t max_bytes_;
   const std::function<time_point()> now_;
   mutable std::mutex mutex_;
-  std::list<claim*> counted_; ///< claims that hold more than the uncounted bytes
+  std::list<claim*> counted_; ///< claims that hold more than `free_bytes`
   tenant_bytes bytes_;
 };
 

@@ -6,12 +6,14 @@
 
 namespace paceline::server {
 
-/// How many bytes have moved recently, to choose who gives way. The weight of each byte halves every second.
+/// A measure of how many bytes a transfer has moved recently; budgets choose by it which transfer is ended.
+/// The weight of each byte halves every second.
 class recent_bytes {
  public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// Maximum and initial value. A transfer that has just begun is not the slowest before it could move a
-  /// byte. A transfer that moved much at once and then stalls soon counts as slower than a steady one.
+  /// Maximum and initial value. As initial value it protects a transfer that has just begun and could not
+  /// move a byte yet. As maximum it makes a transfer that moved much and then stalls soon count as slower
+  /// than a steady one.
   static constexpr double most = 256 << 10;
 
   explicit recent_bytes(time_point now = {}) : updated_(now) {}

@@ -15,8 +15,8 @@ class strand_timer {
  public:
   explicit strand_timer(const io_strand& strand) : timer_(strand) {}
 
-  /// Calls `expired(owner)` after `time`, in place of what was to come, unless it is cancelled or its owner,
-  /// of which this is a part, is gone by then.
+  /// Calls `expired(owner)` after `time`, unless the timer is cancelled or started again, or the owner is
+  /// gone by then. The timer must be a member of `owner`.
   template <class Owner, class Expired>
   void start(std::chrono::milliseconds time, std::weak_ptr<Owner> owner, Expired expired) {
     timer_.expires_after(time);

@@ -13,7 +13,7 @@ class context;
 
 namespace paceline::server {
 
-/// What is told of a server's certificate.
+/// Properties of the server's certificate that are reported.
 struct certificate_facts {
   std::string subject;    ///< "CN = inference.example.com"
   std::string valid_till; ///< UTC, "2027-01-31T12:00:00Z"
@@ -21,17 +21,18 @@ struct certificate_facts {
 };
 
 /// Certificate, key and rules of TLS connections: TLS 1.2 and 1.3, authenticated ciphers with forward
-/// secrecy, no renegotiation, no compression. Immutable; connections keep what they need of one that was
-/// replaced.
+/// secrecy, no renegotiation, no compression. Immutable. Connections keep what they need of a context that
+/// was replaced.
 class tls_context {
  public:
-  /// Reads the files of `options`, which has a certificate. Errors name the file and the reason: unreadable,
-  /// no PEM, a weak key, a key of another certificate or with a passphrase, no authority in `client_ca`.
+  /// Reads the files of `options`, which must name a certificate. Errors name the file and the reason:
+  /// unreadable, not PEM, a weak key, a key that does not belong to the certificate or has a passphrase, no
+  /// authority in `client_ca`.
   static expected<std::shared_ptr<tls_context>> load(const config::tls_options& options);
 
   boost::asio::ssl::context& native() noexcept { return *native_; }
   const certificate_facts& certificate() const noexcept { return certificate_; }
-  /// SHA-256 over the certificate; tells whether a file holds another one than before.
+  /// SHA-256 of the certificate, to detect whether the file has another certificate than before.
   const std::string& fingerprint() const noexcept { return fingerprint_; }
 
  private:

@@ -10,8 +10,8 @@
 
 #include <utility>
 
-/// All that differs between a connection over TCP and one over TLS. Functions take the stream of a connection
-/// and are called on its strand.
+/// The differences between connections over TCP and over TLS. A connection's `Stream` is tcp_socket or
+/// tls_stream. Functions take this stream and are called on the connection's strand.
 namespace paceline::server {
 
 using tls_stream = boost::asio::ssl::stream<tcp_socket>;
@@ -21,7 +21,7 @@ inline constexpr bool is_secure = false;
 template <>
 inline constexpr bool is_secure<tls_stream> = true;
 
-/// The socket below, whose descriptor knows what the client has acknowledged.
+/// The TCP socket of a stream, for acknowledged_bytes and the like.
 inline tcp_socket& socket_of(tcp_socket& stream) noexcept { return stream; }
 inline tcp_socket& socket_of(tls_stream& stream) noexcept { return stream.next_layer(); }
 
@@ -34,7 +34,8 @@ inline bool has_unread(tls_stream& stream) {
   return SSL_has_pending(stream.native_handle()) == 1 || has_unread(stream.next_layer());
 }
 
-/// True if the client has closed the socket and all bytes of it were read. Asio does not tell it twice.
+/// True if the client has closed its side and all its bytes were read. Asio reports this only once, so the
+/// socket is asked directly.
 inline bool has_ended(tcp_socket& socket) noexcept {
   char next = 0;
   return ::recv(socket.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
@@ -56,16 +57,16 @@ inline bool is_plain_http(const boost::system::error_code& failure) noexcept {
          ERR_GET_REASON(static_cast<unsigned>(failure.value())) == SSL_R_HTTP_REQUEST;
 }
 
-/// Tells the client that no output follows, above the socket, and calls `done()` when that is written. Reads
-/// of the stream may end with an error from now on; the socket can still be read. The client's own
-/// close_notify is not waited for, because the rest of a refused body may come before it.
+/// Over TLS, tells the client that no output follows (close_notify), and calls `done()` when that is written;
+/// over TCP only calls `done()`. Reads of the TLS stream may fail from now on; the socket can still be read.
+/// Does not wait for the client's close_notify, because the rest of a refused body may come before it.
 template <class Done>
 void async_end_output(tcp_socket&, Done done) {
   done();
 }
 template <class Done>
 void async_end_output(tls_stream& stream, Done done) {
-  // Else there are two calls, the second of which waits.
+  // Otherwise Asio calls SSL_shutdown a second time, which waits for the client's close_notify.
   SSL_set_shutdown(stream.native_handle(), SSL_RECEIVED_SHUTDOWN);
   stream.async_shutdown([done = std::move(done)](const boost::system::error_code&) { done(); });
 }

@@ -6,9 +6,9 @@
 namespace paceline::server {
 
 /// Decides whether a client reads its waiting output fast enough: on average at least `min_bytes_per_second`,
-/// with a lag of at most `patience`. Any progress counts, so a large reply may take as long as it needs, and
-/// a client that reads one byte a second is still detected. Uses no clock and no socket: times and counts are
-/// arguments.
+/// with a lag of at most `patience`. There is no limit for the whole reply, so a large one may take as long
+/// as it needs; a client that reads one byte a second is still detected. Uses no clock and no socket: times
+/// and counts are arguments.
 class write_deadline {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -18,7 +18,7 @@ class write_deadline {
 
   /// Output begins to wait. `taken`: bytes that the client has read so far, counted from a fixed origin.
   void begin(time_point now, std::uint64_t taken);
-  /// The client has read `taken` bytes in total; false once it is too far behind.
+  /// The client has read `taken` bytes in total, from the same origin. False once it is too far behind.
   [[nodiscard]] bool observe(time_point now, std::uint64_t taken);
   /// When `observe` will fail if the client reads nothing more.
   time_point expiry() const noexcept { return seen_at_ + credit_; }

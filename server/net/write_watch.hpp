@@ -11,14 +11,15 @@
 
 namespace paceline::server {
 
-/// A write deadline on a connection's strand: asks the kernel periodically how much the client has read.
+/// Applies a write_deadline to a connection, on its strand: asks the kernel periodically how many bytes the
+/// client has acknowledged.
 class write_watch {
  public:
   write_watch(const io_strand& strand, std::chrono::milliseconds patience, std::uint64_t min_bytes_per_second)
       : timer_(strand), deadline_(patience, min_bytes_per_second), interval_(patience / 4) {}
 
-  /// Output begins to wait. `expired` is called once if the client falls too far behind. `owner` keeps the
-  /// watch alive meanwhile.
+  /// Output begins to wait. `expired(owner)` is called once if the client falls too far behind. The watch
+  /// must be a member of `owner`.
   template <class Owner, class Expired>
   void begin(std::weak_ptr<Owner> owner, int descriptor, Expired expired) {
     if (std::exchange(active_, true)) return;

@@ -14,7 +14,7 @@ struct page_file {
   std::string_view sha256; ///< of the text, in hexadecimal
 };
 
-/// Name of the file that "/" answers with.
+/// Name of the file that is served at "/".
 inline constexpr std::string_view page_index = "index.html";
 
 /// Returns the page file `name`. Its Content-Security-Policy lets the browser load scripts and styles from

@@ -11,17 +11,17 @@
 
 namespace paceline::server {
 
-/// The call that a chat or response asks for, and the tools from which it may be.
+/// The call that a chat or response demands, and the tools that may be called.
 struct asked_call {
   const wire::tool_demand& demand;
   const std::string& tools; ///< JSON, as `read_tools` keeps it
 };
 
-/// What the output of a request must match, compiled for the model; null if the request asks for nothing.
-/// Where tools are offered beside a constraint, the output is one call or matches the constraint. The answer
-/// of a model that thinks first is constrained behind its thoughts; `plan` says whether the prompt has opened
-/// them, and whether tools were offered. `call`: null for a completion, which has neither. Takes milliseconds
-/// to seconds, so it runs on edge threads.
+/// The constraint of a request's output, compiled for the model; null if the request has none. If tools are
+/// offered beside a constraint, the output is one call or matches the constraint. If the model writes
+/// thoughts between markers of one token each, only the output after them is constrained; `plan` says whether
+/// the prompt has opened thoughts, and whether tools are offered. `call` is null for a completion. Takes
+/// milliseconds to seconds, so it runs on threads of edge_pool.
 wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const model_view& model,
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,

@@ -15,9 +15,9 @@
 
 namespace paceline::server {
 
-/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor
-/// with the states preparing, generating and done. A refusal before the first token is an HTTP status; later
-/// it is an error event in the stream, because status 200 has been sent.
+/// Answers one completion or chat request, streamed or whole. It runs on its connection's executor and has
+/// the states preparing, generating and done. An error before the first token becomes an HTTP status. A later
+/// one becomes an error event in the stream, because status 200 has been sent.
 class completion_session final : public exchange,
                                  public generation_observer,
                                  public std::enable_shared_from_this<completion_session> {
@@ -25,7 +25,7 @@ class completion_session final : public exchange,
   completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
                      caller who);
 
-  /// The request, as the edge threads parsed and prepared it.
+  /// `prepared`: the request, parsed and prepared by a thread of edge_pool, or the error to send.
   void start(wire::parsed<prepared_completion> prepared);
 
   void on_writable() override;
@@ -39,7 +39,7 @@ class completion_session final : public exchange,
   /// The output of one choice so far.
   struct choice_state {
     choice_reader reader;
-    wire::whole_choice whole;    ///< everything, kept if the reply is not streamed
+    wire::whole_choice whole;    ///< the whole output, if the reply is not streamed
     std::size_t text_offset = 0; ///< characters sent so far
     bool opened = false;
     bool ended = false;
@@ -47,19 +47,20 @@ class completion_session final : public exchange,
 
   void fail(const wire::api_error& failure);
   void begin_stream();
-  /// Sends or keeps what `event` adds to one choice of its sequence.
+  /// Sends what `event` adds to a choice, or keeps it for the reply.
   void tell(std::size_t choice, const token_event& event);
   void stream_event(std::size_t choice, const token_event& event);
   void keep_event(std::size_t choice, const token_event& event);
-  /// Sends or keeps the results of a beam search, one for each choice. Returns the number of their tokens.
+  /// Sends or keeps the hypotheses of a beam search, one for each choice. Returns the number of their tokens.
   std::uint32_t tell_hypotheses(std::size_t sequence, const token_event& event);
   void finish();
   /// Starts the reply that is not streamed: sends it at once if it is short, otherwise as fast as the channel
   /// accepts it.
   void reply_whole();
-  /// Starts a reply that would keep too much while later choices are still being generated.
+  /// Starts sending a reply that would otherwise hold too many bytes, while later choices are still being
+  /// generated.
   void begin_early();
-  /// Adds the finished choices up to the first unfinished one to the reply.
+  /// Adds the finished choices before the first unfinished one to the reply.
   void pass_on();
   void send_pieces();
   wire::reply_content begun_reply();
@@ -76,14 +77,14 @@ class completion_session final : public exchange,
   caller who_;
   time_point arrival_;
   prepared_completion request_;
-  end_tokens ends_; ///< of all choices of a chat
+  end_tokens ends_; ///< for chats: the end tokens, which are the same for all choices
   wire::reply_identity identity_;
   std::shared_ptr<const stream_terms> terms_; ///< shared by all chunks
   std::shared_ptr<generation_group> group_;
   std::vector<choice_state> choices_;
   std::unique_ptr<wire::whole_reply> reply_; ///< while the reply is sent in pieces
   std::size_t num_passed_on_ = 0;            ///< number of choices in `reply_`
-  std::size_t kept_bytes_ = 0;               ///< bytes kept for the other choices
+  std::size_t kept_bytes_ = 0;               ///< bytes held for choices that are not in `reply_`
   wire::reply_totals totals_;
   wire::usage so_far_;
   bool streaming_ = false; ///< the reply is an event stream

@@ -13,9 +13,9 @@
 
 namespace paceline::server {
 
-/// The turns of finished responses of one connection, for `previous_response_id`. Limited in entries and
-/// bytes, and together with other connections by `kept_memory`; the least recently used go first. Each entry
-/// holds its whole conversation, so entries are evicted independently of each other.
+/// The turns of finished responses of one connection, for `previous_response_id`. Entries and bytes are
+/// limited, and `kept_memory` limits the bytes of all connections; the least recently used entry is evicted
+/// first. An entry has its whole conversation, so it does not depend on other entries.
 class conversation_store {
  public:
   conversation_store(std::size_t max_entries, std::size_t max_bytes, std::shared_ptr<kept_memory> kept,
@@ -25,7 +25,7 @@ class conversation_store {
 
   /// A conversation larger than the whole store is not kept.
   void put(std::string response_id, std::vector<wire::chat_message> messages);
-  /// nullopt if it was never kept or was evicted. Counts as a use.
+  /// The turns of a response; nullopt if they were never kept or have been evicted. Counts as a use.
   std::optional<std::vector<wire::chat_message>> find(const std::string& response_id);
 
   std::size_t num_entries() const noexcept { return entries_.size(); }
@@ -54,12 +54,12 @@ class conversation_store {
   std::list<entry> entries_; ///< most recently used first
 };
 
-/// Memory of a conversation.
+/// Bytes of memory that a conversation needs.
 std::size_t bytes_of(const std::vector<wire::chat_message>& messages);
-/// Bytes of its texts, which a template writes.
+/// Bytes of the texts of a conversation, which a template writes into the prompt.
 std::size_t text_bytes(const std::vector<wire::chat_message>& messages);
 
-/// The error of a request that continues a response that is not kept.
+/// The error for a `previous_response_id` that is not kept.
 wire::api_error unknown_previous(const std::string& id);
 
 } // namespace paceline::server

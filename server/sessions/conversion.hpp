@@ -11,12 +11,12 @@
 
 namespace paceline::server {
 
-/// Up to this number of tokens /tokenize and /v1/messages/count_tokens count for any model. For a model with
-/// a longer context it counts up to that.
+/// Largest number of tokens that /tokenize and /v1/messages/count_tokens process; for a model with a longer
+/// context, its context length.
 inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 
-// These functions take milliseconds and run on edge threads. Their results generate the text while it is
-// sent. They release `body` once it was read.
+// These functions take milliseconds and run on threads of edge_pool. The sources that they return generate
+// the text while it is sent. The functions release `body` when it has been read.
 
 /// Bodies of the replies of /tokenize and /detokenize. `path_model`: the model that the path names; may be
 /// empty.

@@ -8,8 +8,8 @@
 
 namespace paceline::server {
 
-/// The tokens that end a request and are no part of its text. OpenAI's log-probabilities of chats and
-/// responses are those of the text; legacy completions list the end, too, which evaluation tools count on.
+/// The tokens that end a request and are not part of its text. In chats and responses OpenAI's
+/// log-probabilities do not include them. In legacy completions they do, and evaluation tools rely on it.
 class end_tokens {
  public:
   end_tokens() = default;

@@ -14,7 +14,8 @@ namespace paceline::server {
 /// WebSocket close codes this server uses (RFC 6455 section 7.4).
 enum class close_code : std::uint16_t {
   normal = 1000,
-  going_away = 1001,       ///< a drain, or the connection's lifetime has ended: connect again
+  /// The server drains, or the connection's lifetime has ended: the client may connect again.
+  going_away = 1001,
   unsupported_data = 1003, ///< a binary message
   policy_violation = 1008, ///< the client does not read, or sends too much
   too_big = 1009,
@@ -22,23 +23,24 @@ enum class close_code : std::uint16_t {
   try_again = 1013, ///< too many large messages arrive at the same time
 };
 
-/// The client's end of one WebSocket connection. All calls on its executor.
+/// Sends messages to the client of one WebSocket connection. All functions are called on the connection's
+/// executor.
 class frame_channel {
  public:
   virtual ~frame_channel() = default;
   virtual void send(std::string text) = 0;
   /// Sends one message, generated as the client reads it.
   virtual void send(std::unique_ptr<wire::text_source> text) = 0;
-  /// Allows the next message to be read: they are handled one at a time.
+  /// Allows the next message to be read. Messages are handled one at a time.
   virtual void read_next() = 0;
   virtual bool congested() const = 0;
-  /// Whether messages sent from now on are binary; false at first. Only while nothing waits to be sent.
+  /// Sets whether messages sent from now on are binary; initially false. Only while nothing waits to be sent.
   virtual void send_binary(bool binary) = 0;
-  /// Sends what waits, then closes.
+  /// Sends waiting messages, then closes.
   virtual void close(close_code code, std::string_view reason) = 0;
 };
 
-/// The server's end of one WebSocket connection: receives messages, sends on its channel. All calls on the
+/// Handles the messages of one WebSocket connection and sends on its channel. All functions are called on the
 /// connection's executor.
 class frame_session {
  public:
@@ -46,7 +48,7 @@ class frame_session {
   /// Handles one text message. Calls the channel's `read_next` when it is done.
   virtual void on_text(request_body message) = 0;
   virtual void on_binary(request_body message) = 0;
-  /// There is no room for the message that is arriving.
+  /// The body budget has no room for the message that is arriving.
   virtual void on_overload() = 0;
   /// The channel is no longer congested.
   virtual void on_writable() = 0;
@@ -57,7 +59,7 @@ class frame_session {
   virtual void expire() = 0;
   /// The server stops: ends running responses with an error, then closes with 1001.
   virtual void shut_down() = 0;
-  /// Responses are in flight.
+  /// True while responses are in flight.
   virtual bool busy() const noexcept = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace paceline::server {
 
-/// Receives the events of a group, on the group's executor.
+/// Receives the events of a generation_group, on the group's executor.
 class generation_observer {
  public:
   virtual ~generation_observer() = default;
@@ -21,15 +21,16 @@ class generation_observer {
   virtual bool congested(std::size_t sequence) const = 0;
 };
 
-/// What limits how far the sequences of a group run ahead.
+/// What limits how many tokens the sequences of a group may commit before earlier ones are taken.
 enum class pacing : std::uint8_t {
-  engine, ///< nothing: the output is kept until the end
-  room,   ///< kept output: the group's observer says when there is no more room
-  client, ///< sent output: sequences continue as the client reads
+  engine, ///< no limit: the whole output is kept until the end
+  /// Output is kept, and sequences pause while the observer has no room (`generation_observer::congested`).
+  room,
+  client, ///< output is sent, and sequences pause while the client does not read
 };
 
-/// The engine requests of one client request. Brings their events onto the session's executor, grants credit
-/// as the client reads, and measures times. All functions run on the executor.
+/// The engine requests of one client request. Passes their events to the observer on the session's executor,
+/// grants credit as the client reads, and measures times. All functions must be called on the executor.
 ///
 /// Invariant: every submitted request either delivers its final event or is cancelled when the group is
 /// destroyed; the first `num_submitted_` requests are submitted.
@@ -42,9 +43,9 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   generation_group& operator=(const generation_group&) = delete;
 
   /// Submits all sequences: the first few at once, the others in separate tasks, so that other work of the
-  /// executor's thread runs in between. Unless `how` is `pacing::engine`, a sequence runs ahead of a
-  /// congested observer by at most the configured credit. Returns an error, and submits nothing, if that
-  /// would take places reserved for other keys.
+  /// executor's thread can run in between. Unless `how` is `pacing::engine`, a sequence commits at most its
+  /// share of `edge_limits::initial_credit` while the observer is congested. If the sequences would need
+  /// places that are reserved for other keys (waiting_places), returns an error and submits nothing.
   std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
                                        pacing how);
   /// Cancels the running sequences; their final events (cancelled) are still delivered.
@@ -64,7 +65,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     std::uint32_t prompt_tokens = 0;
     std::uint32_t num_tokens = 0;
     std::uint32_t owed_credit = 0;
-    stream_board::entry shown; ///< what others see of it while it runs
+    stream_board::entry shown; ///< its entry for /paceline/events while it runs
     bool finished = false;
     time_point last_tokens{};
   };
@@ -75,15 +76,15 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);
   void repay(std::size_t index);
-  /// Continues paused sequences and starts those that wait for others of the group, as far as the observer
-  /// has room.
+  /// As far as the observer has room, continues paused sequences and gives first credit to sequences that
+  /// wait for others of the group.
   void go_on();
 
   const edge_context& edge_;
   executor_ptr executor_;
   std::weak_ptr<generation_observer> observer_;
   std::string tenant_;
-  std::string model_; ///< running sequences occupy places of this model
+  std::string model_; ///< the model whose places running sequences occupy
   time_point arrival_;
   model_metrics* metrics_ = nullptr;
   std::vector<sequence> sequences_;
@@ -91,7 +92,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   std::size_t num_submitted_ = 0;
   std::size_t num_running_ = 0;
   pacing pacing_ = pacing::engine;
-  std::uint32_t window_ = 0;   ///< of credit, if limited
+  std::uint32_t window_ = 0;   ///< credit of a sequence, if limited
   std::size_t num_opened_ = 0; ///< sequences that have received credit: the first ones
   bool withholding_ = false;
 };

@@ -15,17 +15,17 @@
 
 namespace paceline::server {
 
-/// Memory that is kept for clients that may come back, over all clients: stored responses, conversations that
-/// WebSockets may continue, and logs of resumable responses. When it is used up, the least recently used
-/// entry of the tenant that holds most is evicted. Thread-safe.
+/// Limits the memory that is kept for later requests, over all clients: stored responses, conversations that
+/// WebSocket clients may continue, and logs of resumable responses. When it is used up, the least recently
+/// used entry of the tenant that holds most is evicted. Thread-safe.
 ///
-/// Invariant: `resting_` lists the evictable claims of each tenant, the longest unused first; all of them are
-/// open.
+/// Invariant: `resting_` lists the unused claims of each tenant, which may be evicted, the longest unused
+/// first. None of them has been evicted.
 class kept_memory : public std::enable_shared_from_this<kept_memory> {
  public:
   static constexpr auto no_bound = std::numeric_limits<std::uint64_t>::max();
 
-  /// One entry. Its bytes are returned when the owner destroys it.
+  /// The claim of one entry. Its bytes are returned when the owner destroys it.
   class claim {
    public:
     claim(std::shared_ptr<kept_memory> memory, std::string tenant, std::function<void()> evict);
@@ -33,11 +33,12 @@ class kept_memory : public std::enable_shared_from_this<kept_memory> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
-    /// Sets its size to `bytes`. Evicts nothing yet: see `make_room`.
+    /// Sets the entry's size to `bytes`. Does not evict other entries: see `make_room`.
     void resize(std::size_t bytes);
-    /// Marks it as unused: it may be evicted, after those that are unused already.
+    /// Marks the entry as unused: it may be evicted, after the tenant's entries that have been unused for
+    /// longer.
     void rest();
-    /// Marks it as used, so that it stays. False if it was evicted.
+    /// Marks the entry as used, so that it is not evicted. False if it was evicted before.
     [[nodiscard]] bool wake();
 
    private:
@@ -54,11 +55,11 @@ class kept_memory : public std::enable_shared_from_this<kept_memory> {
 
   explicit kept_memory(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// A new entry, in use. `evict` frees what it holds; it is called at most once, on any thread, without a
-  /// lock.
+  /// A new entry, marked as used. `evict` frees its memory; it is called at most once, on any thread, without
+  /// a lock.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> evict);
-  /// Evicts unused entries until the rest fits. False if the used ones alone do not fit. Must be called
-  /// without a lock.
+  /// Evicts unused entries until the others fit. False if the used entries alone do not fit. The caller must
+  /// not hold a lock that `evict` takes.
   bool make_room();
 
   std::uint64_t num_bytes() const;

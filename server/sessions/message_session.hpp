@@ -11,9 +11,9 @@
 
 namespace paceline::server {
 
-/// Answers one request of /v1/messages, streamed or whole, in Anthropic's form. A state machine on its
-/// connection's executor with the states preparing, generating and done. A refusal before the first token is
-/// an HTTP status; later it is an error event in the stream, because status 200 has been sent.
+/// Answers one request of /v1/messages, streamed or whole, in Anthropic's form. It runs on its connection's
+/// executor and has the states preparing, generating and done. An error before the first token becomes an
+/// HTTP status. A later one becomes an error event in the stream, because status 200 has been sent.
 class message_session final : public exchange,
                               public generation_observer,
                               public std::enable_shared_from_this<message_session> {
@@ -21,7 +21,7 @@ class message_session final : public exchange,
   message_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
                   caller who);
 
-  /// The request, as the edge threads parsed and prepared it.
+  /// `prepared`: the request, parsed and prepared by a thread of edge_pool, or the error to send.
   void start(wire::parsed<prepared_completion> prepared);
 
   void on_writable() override;
@@ -50,7 +50,7 @@ class message_session final : public exchange,
   wire::message_identity identity_;
   wire::message_stream stream_{{}};
   choice_reader reader_;
-  wire::output_items items_; ///< everything, kept if the reply is not streamed
+  wire::output_items items_; ///< the whole output, if the reply is not streamed
   std::shared_ptr<generation_group> group_;
   bool streaming_ = false; ///< the reply is an event stream
 };

@@ -21,14 +21,16 @@ struct prepared_completion {
   bool echo = false;
   bool has_prediction = false;
   wire::reply_shape shape;
-  wire::output_plan output;             ///< what the output of each choice is searched for
-  std::uint32_t num_choices = 1;        ///< for each prompt
-  std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence
+  wire::output_plan output;      ///< what is separated from the answer in each choice
+  std::uint32_t num_choices = 1; ///< for each prompt
+  /// 1, or `num_choices` for a beam search, whose sequence returns all choices of a prompt.
+  std::uint32_t choices_a_sequence = 1;
   std::vector<shared_list<token_id>> prompts;
   std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< if echoed; shared by a prompt's choices
   std::vector<generation_request> sequences;
-  std::uint64_t most_kept_bytes = 0; ///< by all sequences together, if the reply is not streamed
-  std::string client_id;             ///< request_id in the body
+  /// Upper bound of bytes held by all sequences together, if the reply is not streamed.
+  std::uint64_t most_kept_bytes = 0;
+  std::string client_id; ///< request_id in the body
   std::vector<std::string> ignored_fields;
 };
 
@@ -37,11 +39,12 @@ struct prepared_response {
   const model_view* model = nullptr;
   wire::response_request request;
   generation_request sequence;
-  wire::output_plan output;                     ///< what the output is searched for
+  wire::output_plan output;                     ///< what is separated from the answer
   std::vector<wire::chat_message> conversation; ///< all turns of the prompt, without instructions
 };
 
-// These functions take milliseconds and run on edge threads. They are pure except for random seeds.
+// These functions take milliseconds and run on threads of edge_pool. They have no side effects; the only
+// input besides the arguments is random seeds.
 
 /// `path_model`: the model that the request's path names; may be empty.
 wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
@@ -56,8 +59,10 @@ wire::parsed<prepared_response> prepare_response(const edge_context& edge, const
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
-/// Tells the template how much the model is to reason. A model that does not reason has nothing to switch,
-/// and where the template only switches, each level but none switches on.
+/// Sets the template variables for the wanted reasoning effort. If the template has `reasoning_effort`, the
+/// levels low, medium and high set it. Otherwise, if the template can switch reasoning and the request does
+/// not do so itself, "none" switches it off and every other level on. Otherwise the level is an error, except
+/// medium for a template without levels. No effect if the model does not reason.
 std::optional<wire::api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
                                             wire::chat_prompt& prompt);
 
@@ -68,13 +73,13 @@ wire::parsed<std::string> render_text(const model_view& model, const wire::chat_
 /// Limits of requests, from options and edge limits.
 wire::request_limits request_limits_of(const edge_context& edge);
 
-/// The model of that name, or 404.
+/// The model of that name, or the error 404.
 wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view name);
 /// The model that the path or the body of a request names. An error if they name different ones.
 wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view path_model,
                                            std::string_view body_model);
-/// The same for a tokenizer. An error if several models are served and none is named: the ids of another
-/// vocabulary look like a success.
+/// The same for /tokenize and /detokenize. An error if several models are served and none is named, because a
+/// client would not notice that it got the ids of another model's vocabulary.
 wire::parsed<const model_view*> find_tokenizer(const backend& runtime, std::string_view path_model,
                                                std::string_view body_model);
 

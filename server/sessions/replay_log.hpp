@@ -13,26 +13,27 @@
 
 namespace paceline::server {
 
-/// Where a reader starts in a response.
+/// The position at which a reader starts in the events of a response.
 struct replay_start {
   std::optional<std::uint32_t> next_token; ///< the first output token that the reader has not seen
   /// The last event that the reader has seen (OpenAI's starting_after).
   std::optional<std::uint64_t> after_sequence;
 };
 
-/// The events of one resumable response, kept for readers that come back. Written on the response's executor
+/// The events of one resumable response, kept for clients that reconnect. Written on the response's executor
 /// and read on that of a connection. There is one reader at a time; a new one replaces it. Above `max_bytes`,
-/// events that the reader has taken are dropped from the front; if it has not taken them, the generation
-/// pauses. The same happens when the memory over all kept data is used up: a log that is being read is not
-/// evicted.
+/// the oldest events that the reader has taken are dropped. While events of more than half of `max_bytes` are
+/// not taken, the generation pauses. A log that is being read is not evicted from `kept_memory`; if that
+/// memory is used up, the log applies lower limits instead.
 class replay_log final : public response_listener {
  public:
   explicit replay_log(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// Accounts for the log in `memory` with its `claim`. Must be called first.
+  /// Counts the log's bytes in `memory`, with `claim`. Must be called first.
   void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
 
-  /// Called with the log unlocked, on the writer's or the next reader's thread; must only post a task.
+  /// Called without the log's lock, on the thread of the writer or of another reader. It must only post a
+  /// task.
   using notification = std::function<void()>;
 
   void on_event(const wire::response_event& event) override;
@@ -55,17 +56,17 @@ class replay_log final : public response_listener {
 
   /// How the response ended; null while it runs.
   std::shared_ptr<const finished_response> result() const;
-  /// Since when the log has no reader; nullopt while it has one.
+  /// The time since which the log has had no reader; nullopt while it has one.
   std::optional<time_point> unread_since() const;
 
-  /// Called (unlocked) when there is room again after `congested`.
+  /// `notify` is called, without the log's lock, when the log is no longer congested.
   void on_room(notification notify);
 
  private:
   void drop_taken();
   bool is_congested() const;
   void count();
-  /// The log has grown: evicts others if necessary; called unlocked.
+  /// Called after the log has grown, without the log's lock: evicts other entries of `memory_` if necessary.
   void make_room();
   /// Sequence number of the first event for a reader that has the tokens before `next_token`; nullopt if it
   /// was dropped.
@@ -75,7 +76,7 @@ class replay_log final : public response_listener {
   mutable std::mutex mutex_;
   std::deque<wire::response_event> events_;
   std::uint64_t first_sequence_ = 0; ///< of events_.front()
-  std::uint64_t next_sequence_ = 0;  ///< the reader's next event
+  std::uint64_t next_sequence_ = 0;  ///< sequence number of the reader's next event
   std::size_t num_bytes_ = 0;        ///< of events
   std::size_t untaken_bytes_ = 0;
   std::size_t result_bytes_ = 0;

@@ -13,8 +13,8 @@ class replay_sink : public response_listener {
   virtual void on_replaced() = 0;
 };
 
-/// Moves the events of a log to a sink as fast as the sink accepts them. All functions run on the sink's
-/// executor.
+/// Passes the events of a log to a sink as fast as the sink accepts them. All functions are called on the
+/// sink's executor.
 class replay_reader : public std::enable_shared_from_this<replay_reader> {
  public:
   replay_reader(const edge_context& edge, executor_ptr executor, std::shared_ptr<replay_log> log,

@@ -9,8 +9,8 @@
 
 namespace paceline::server {
 
-/// The headers of every reply to a generation: the request's id, and the first twenty of the fields that were
-/// ignored, if there are any.
+/// The headers of every reply to a generation: the request's id, and the names of the first twenty ignored
+/// fields, if there are any.
 inline header_list reply_headers(const std::string& request_id,
                                  const std::vector<std::string>& ignored_fields) {
   header_list list{{"x-request-id", request_id}};

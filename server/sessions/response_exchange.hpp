@@ -10,8 +10,8 @@
 namespace paceline::server {
 
 /// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. Runs on its
-/// connection's executor. The opening events are held back until another event follows, so that a refusal
-/// until then can still be an HTTP status.
+/// connection's executor. The opening events are held back until another event follows, so that an error
+/// before that can still become an HTTP status.
 class response_exchange final : public exchange,
                                 public replay_sink,
                                 public std::enable_shared_from_this<response_exchange> {
@@ -19,7 +19,7 @@ class response_exchange final : public exchange,
   response_exchange(const response_services& services, executor_ptr executor,
                     std::shared_ptr<reply_channel> channel, caller who);
 
-  /// The request, as the edge threads parsed and prepared it.
+  /// `prepared`: the request, parsed and prepared by a thread of edge_pool, or the error to send.
   void start(wire::parsed<prepared_response> prepared);
   /// GET with ?stream=true: continues sending a resumable response.
   void resume(const std::string& response_id, const replay_start& start);

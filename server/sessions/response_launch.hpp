@@ -15,8 +15,8 @@ namespace paceline::server {
 /// The limits of the store of finished responses.
 store_limits store_limits_of(const edge_context& edge);
 
-/// What response sessions need besides the edge: the registry of responses, executors that outlive a
-/// connection, and the store of finished responses.
+/// The objects that response sessions share: the edge, the registry of responses, a maker of executors that
+/// outlive a connection, and the store of finished responses.
 struct response_services {
   const edge_context& edge;
   response_registry& registry;
@@ -25,13 +25,14 @@ struct response_services {
   std::shared_ptr<response_store> stored = std::make_shared<response_store>(store_limits_of(edge), kept);
 };
 
-/// A response that is sent to one client, directly or through the log of a resumable one.
+/// A response that is being sent to one client: directly from its session, or, if it is resumable, from its
+/// log.
 class told_response {
  public:
   void on_writable();
   /// The client is gone: a direct response ends, a resumable one continues.
   void leave(response_registry& registry);
-  /// Ends a direct response with error events. False if there is none, or if it is resumable.
+  /// Ends a direct response with error events. False if no response is being sent, or if it is resumable.
   [[nodiscard]] bool fail(const wire::api_error& why);
   bool active() const noexcept { return session_ || reader_; }
 
@@ -47,7 +48,7 @@ class told_response {
 };
 
 /// Starts a prepared response for `sink` on `executor`; a resumable one runs on an executor of its own. The
-/// sink receives events by posted tasks only, never before this function returns.
+/// sink receives events only in tasks posted to its executor, so never before this function returns.
 wire::parsed<told_response> launch(const response_services& services, const caller& who,
                                    executor_ptr executor, std::shared_ptr<replay_sink> sink,
                                    prepared_response prepared, std::string stream_id, time_point arrival);

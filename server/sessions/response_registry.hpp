@@ -10,8 +10,8 @@
 
 namespace paceline::server {
 
-/// The responses that another connection may name: running ones, to cancel them, and resumable ones, to read
-/// them again. Thread-safe. An id of another tenant counts as unknown.
+/// The responses to which other connections may refer by id: running ones, to cancel them, and resumable
+/// ones, to read them again. Thread-safe. An id of another tenant counts as unknown.
 class response_registry {
  public:
   response_registry(std::size_t max_resumable, std::chrono::milliseconds retention)
@@ -25,7 +25,8 @@ class response_registry {
     std::shared_ptr<replay_log> log;        ///< for resumable responses
   };
 
-  /// False if no more resumable responses of this tenant fit, one of `num_tenants`.
+  /// False if there is no place left for a resumable response of the entry's tenant, one of `num_tenants`
+  /// (fair_share).
   [[nodiscard]] bool add(const std::string& id, entry added, std::size_t num_tenants);
   /// Removes a response that is not resumable.
   void remove(const std::string& id);
@@ -35,9 +36,10 @@ class response_registry {
   /// Log of a resumable response; null if unknown.
   std::shared_ptr<replay_log> log(const std::string& id, const std::string& tenant) const;
 
-  /// Drops resumable responses without a reader for the retention time; those still running are ended.
+  /// Drops resumable responses that have had no reader for the retention time. Those that still run are
+  /// ended.
   void sweep(time_point now);
-  /// Drops one response, as if it had had no reader for that time.
+  /// Drops one response as `sweep` does.
   void evict(const std::string& id);
   /// Ends all responses.
   void clear();

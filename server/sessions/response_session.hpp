@@ -20,15 +20,15 @@ class response_store;
 struct finished_response {
   std::string id;
   wire::response_outcome outcome;
-  wire::output_json object;                     ///< the response object
-  bool continuable = false;                     ///< it did not fail
-  bool stored = false;                          ///< and the client allows the server to keep it
+  wire::output_json object; ///< the response object
+  bool continuable = false; ///< it did not fail, so a later request may continue it
+  bool stored = false;      ///< it did not fail, and the client allows the server to keep it
   std::vector<wire::chat_message> conversation; ///< all turns, with the answer
   std::size_t num_input_turns = 0;              ///< those before the answer
 };
 
-/// Receives the events of a response: a stream, a lane of a socket, or a log. Called on the session's
-/// executor.
+/// Receives the events of a response. It is an HTTP exchange, a lane of a WebSocket, or a log. Called on the
+/// session's executor.
 class response_listener {
  public:
   virtual ~response_listener() = default;
@@ -37,8 +37,8 @@ class response_listener {
   virtual bool congested() const = 0;
 };
 
-/// Generates one response and passes its events to the listener. All functions run on the executor. It ends
-/// with exactly one `on_finished`, unless it is abandoned first.
+/// Generates one response and passes its events to the listener. All functions are called on the executor.
+/// The listener receives exactly one `on_finished`, unless `abandon` is called first.
 class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:
@@ -46,8 +46,8 @@ class response_session final : public generation_observer,
                    prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
                    time_point arrival);
 
-  /// Keeps the response in `store` when it has ended, unless it failed or the client does not allow it. Must
-  /// be called before `start`.
+  /// When the response has ended, it is kept in `store`, unless it failed or the client does not allow it.
+  /// Must be called before `start`.
   void keep_in(std::shared_ptr<response_store> store) { store_ = std::move(store); }
   /// Submits the generation and sends the opening events.
   void start();

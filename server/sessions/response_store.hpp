@@ -24,16 +24,16 @@ struct stored_response {
 
 /// Limits of a store.
 struct store_limits {
-  std::size_t max_entries = 0;      ///< of one tenant; beyond it, its oldest response goes
+  std::size_t max_entries = 0;      ///< for each tenant; beyond it, the tenant's oldest response is dropped
   std::size_t max_entry_bytes = 0;  ///< a larger response is not kept
-  std::chrono::milliseconds ttl{0}; ///< from the end of the response
+  std::chrono::milliseconds ttl{0}; ///< lifetime, counted from the end of the response
 };
 
-/// Finished responses, for GET, DELETE and `previous_response_id` of any connection. Each tenant sees its own
-/// alone: an id of another tenant counts as unknown. The memory of all is limited by `kept_memory`.
-/// Thread-safe.
+/// Finished responses, for GET, DELETE and `previous_response_id` of any connection. A tenant sees only its
+/// own responses: an id of another tenant counts as unknown. `kept_memory` limits the memory of all
+/// responses. Thread-safe.
 ///
-/// Invariant: the entries of a tenant are in the order in which they were put, so that the first expires
+/// Invariant: the entries of a tenant are in the order in which they were added, so the first one expires
 /// first.
 class response_store : public std::enable_shared_from_this<response_store> {
  public:
@@ -68,9 +68,9 @@ class response_store : public std::enable_shared_from_this<response_store> {
     entries::iterator entry;
   };
 
-  /// The entry, or null if the tenant has none that is alive.
+  /// The tenant's entry of that id; null if there is none or it has expired.
   const place* find_place(const std::string& id, const std::string& tenant, time_point now) const;
-  /// Moves an entry to `dropped`, whose owner frees it without the lock.
+  /// Moves an entry to `dropped`. The caller destroys that list after it has released the lock.
   void drop(const place& one, entries& dropped);
   void evict(const std::string& id);
 

@@ -13,7 +13,7 @@
 
 namespace paceline::server {
 
-/// What all chunks of one stream share.
+/// The data that all chunks of one stream share.
 struct stream_terms {
   bool chat = false;
   wire::reply_identity identity;
@@ -21,16 +21,17 @@ struct stream_terms {
   const model_view* model = nullptr;
 };
 
-/// What one event of the engine adds to a choice, in the engine's form. With log-probabilities this is much
-/// smaller than the text that is written.
+/// What one event of the engine adds to a choice, in the engine's own structs. With log-probabilities these
+/// are much smaller than the JSON that is written from them.
 struct stream_chunk {
   std::uint32_t index = 0;
   bool opens = false;
   std::shared_ptr<const std::string> prompt_text; ///< for an echo, in the first chunk
-  std::optional<token_id> first_of_prompt;        ///< for an echo with scores: the token that has no score
-  std::optional<shared_list<token_id>> prompt;    ///< in the first chunk, if the client asked for token ids
-  std::size_t text_offset = 0;                    ///< characters of the choice before this chunk
-  token_event event;                              ///< without its text, which is in `items`
+  /// For an echo with scores: the prompt's first token, which has no score.
+  std::optional<token_id> first_of_prompt;
+  std::optional<shared_list<token_id>> prompt; ///< in the first chunk, if the client asked for token ids
+  std::size_t text_offset = 0;                 ///< characters of the choice before this chunk
+  token_event event;                           ///< without its text, which is in `items`
   wire::output_items items;
   bool has_calls = false; ///< the choice has calls of functions so far
   wire::usage so_far;
@@ -38,7 +39,8 @@ struct stream_chunk {
 
 /// The event of the stream as text; empty if there is nothing to send.
 std::string write_chunk_event(const stream_terms& terms, const stream_chunk& chunk);
-/// The same, generated when its turn to be sent comes. Null if there is nothing to send.
+/// The same as a source that generates the text when its turn to be sent comes. Null if there is nothing to
+/// send.
 std::unique_ptr<wire::text_source> write_chunk_later(std::shared_ptr<const stream_terms> terms,
                                                      stream_chunk chunk);
 

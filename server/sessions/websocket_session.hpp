@@ -10,9 +10,9 @@
 
 namespace paceline::server {
 
-/// The Responses WebSocket mode on one connection: receives `response.create` and `response.cancel`, sends
-/// `response.*` events and error frames. A lane is a stream_id and has at most one response in flight. A
-/// state machine on the connection's executor; uses no sockets.
+/// The Responses WebSocket mode on one connection: receives `response.create` and `response.cancel`, and
+/// sends `response.*` events and error frames. A lane is a stream_id and has at most one response in flight.
+/// Runs on the connection's executor; uses no sockets.
 class websocket_session final : public frame_session, public std::enable_shared_from_this<websocket_session> {
  public:
   websocket_session(const response_services& services, executor_ptr executor,
@@ -38,9 +38,9 @@ class websocket_session final : public frame_session, public std::enable_shared_
   class lane;
   friend class lane;
 
-  /// A claim on the memory of a message whose texts are kept until they are tokenized.
+  /// Counts the memory of a message in the body budget until the texts parsed from it are tokenized.
   struct message_claim {
-    bool large = false; ///< to read
+    bool large = false; ///< the message is larger than `large_body_bytes`
     std::shared_ptr<body_place> place;
   };
 

@@ -4,7 +4,7 @@
 
 namespace paceline::wire::rows {
 
-// What an output must match. A request may have one of these.
+// Fields that say what an output must match. A request may have one of them.
 
 inline constexpr request_kinds with_format = in::whole_texts | in::all_messages;
 inline constexpr std::string_view format_types[] = {"text", "json_object", "json_schema"};

@@ -4,7 +4,7 @@
 
 namespace paceline::wire::rows {
 
-// The fields of single endpoints.
+// The rows of fields that only some endpoints have.
 
 inline constexpr std::string_view only_text_type[] = {"text"};
 inline constexpr std::string_view function_type[] = {"function"};

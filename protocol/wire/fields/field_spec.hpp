@@ -9,7 +9,7 @@
 
 namespace paceline::wire {
 
-/// A set of kinds of requests, one bit each.
+/// A set of kinds of requests, one bit for each kind.
 using request_kinds = std::uint8_t;
 
 namespace in {
@@ -48,15 +48,15 @@ enum class field_type : std::uint8_t {
   integer,     ///< `least` to `most`
   number,      ///< `range`
   text,        ///< `least` to `most` bytes; one of `choices`, if there are any
-  object,      ///< its fields are the rows whose `object` is this row's path
+  object,      ///< its fields are the rows whose `field_spec::object` is this row's path
   object_list, ///< `least` to `most` objects; their fields are the rows whose `object` is the path and "[]"
   text_or_objects, ///< a string, or as object_list; `most` 0: of any length
-  text_or_list,    ///< a string, or `least` to `most` of them, each of at most `most_bytes` bytes
+  text_or_list,    ///< a string, or a list of `least` to `most` strings, each of at most `most_bytes` bytes
   text_list,       ///< `least` to `most` texts, each of at most `most_bytes` bytes
   choice_list,     ///< `least` to `most` of `choices`
   id_list,         ///< `least` to `most` token ids
   number_map,      ///< from token ids, as text, to numbers in `range`
-  other,           ///< what `schema` describes
+  other,           ///< described by `field_spec::schema`
 };
 
 /// What the server does with a field.
@@ -66,7 +66,7 @@ enum class field_state : std::uint8_t {
   refused,        ///< accepted with the values that `neutral` names, and refused with any other
 };
 
-/// Values of a refused field that ask for nothing.
+/// Which values of a refused field are accepted, because they ask for nothing.
 enum class neutral_value : std::uint8_t {
   none,
   is_true,
@@ -80,46 +80,47 @@ enum class neutral_value : std::uint8_t {
   calls_no_function, ///< "none" or "auto"
 };
 
-/// One field of the API, declared once. The parsers' bounds, the tables of docs/protocol.md and the OpenAPI
-/// document come from its row.
+/// One field of the API, declared once as a row of the table. The parsers take their bounds from the row, and
+/// the tables of docs/protocol.md and the OpenAPI document are generated from it.
 struct field_spec {
-  std::string_view object; ///< path of the object that has it: "" for the request itself, "messages[]", ...
+  /// Path of the object that has the field: "" for the request itself, "messages[]", ...
+  std::string_view object;
   std::string_view name;
   request_kinds where = 0;
   field_type type = field_type::boolean;
   field_state state = field_state::supported;
   bool required = false;
   std::string_view unless = {}; ///< another field of the object: one of the two is required
-  bool is_closed = false;       ///< of objects: fields without a row are refused instead of ignored
-  std::int64_t least = 0;       ///< of integers; bytes of texts; elements of lists
+  bool is_closed = false;       ///< for objects: members without a row are refused instead of ignored
+  std::int64_t least = 0; ///< smallest integer, number of bytes of a text, or number of elements of a list
   std::int64_t most = 0;
-  std::int64_t most_bytes = 0; ///< of the texts in a list
+  std::int64_t most_bytes = 0; ///< for each text of a list
   float_range range = {};
   std::span<const std::string_view> choices = {};
-  std::string_view schema = {};  ///< of field_type::other: its JSON Schema
-  std::string_view allowed = {}; ///< what is allowed, in words, where type and bounds do not say it
+  std::string_view schema = {};  ///< for field_type::other: JSON Schema of the value
+  std::string_view allowed = {}; ///< allowed values in words, if they do not follow from type and bounds
   std::string_view initial = {}; ///< default, as JSON or in words; empty: none
   neutral_value neutral = neutral_value::none;
   std::string_view neutral_text =
-      {};                    ///< of refused fields: the JSON of a value that passes; empty: none does
-  std::string_view doc = {}; ///< of refused fields: why
+      {};                    ///< For refused fields: JSON of a value that is accepted; empty: none is.
+  std::string_view doc = {}; ///< description; for refused fields the reason
 };
 
-/// Fields that belong together, under a title for the documentation.
+/// Rows of fields that belong together, with a title for the documentation.
 struct field_group {
   std::string_view title;
   std::span<const field_spec> rows;
 };
 
-/// Texts that only the limit of the body bounds.
+/// Upper bound for texts that are limited only by the size of the body.
 inline constexpr std::int64_t max_text_bytes = 1LL << 30;
-/// Upper bound of integers without a bound of their own. Token ids are 0 to this.
+/// Upper bound of integers without a smaller one, and of token ids.
 inline constexpr std::int64_t max_int32 = 2147483647;
 
-/// Whether `value` is one of the values that `neutral` names.
+/// True if `value` is one of the values that `neutral` names.
 bool is_neutral(neutral_value neutral, json_view value);
 
-// How rows are written.
+// Functions that make rows.
 namespace rows {
 
 consteval field_spec row(std::string_view path, request_kinds where, field_type type, std::string_view doc) {
@@ -154,7 +155,7 @@ consteval field_spec integer(std::string_view path, request_kinds where, std::in
   return bounded(field_type::integer, path, where, least, most, initial, doc);
 }
 
-/// `least` to `most` bytes.
+/// A text of `least` to `most` bytes.
 consteval field_spec text(std::string_view path, request_kinds where, std::int64_t least, std::int64_t most,
                           std::string_view initial, std::string_view doc) {
   return bounded(field_type::text, path, where, least, most, initial, doc);
@@ -199,7 +200,7 @@ consteval field_spec choice_list(std::string_view path, request_kinds where, std
   return made;
 }
 
-/// `allowed` in words, and as a JSON Schema.
+/// A field whose allowed values are given in words (`allowed`) and as a JSON Schema.
 consteval field_spec other(std::string_view path, request_kinds where, std::string_view allowed,
                            std::string_view initial, std::string_view schema, std::string_view doc) {
   auto made = row(path, where, field_type::other, doc);

@@ -11,8 +11,8 @@
 namespace paceline::wire {
 
 // To add a field: write its row, read it in the parser of its requests by spec("path"), and run
-// `PACELINE_UPDATE_REFERENCE=1 wire_test`, which rewrites the tables of docs/protocol.md. An example there is
-// sent by the tests. field_table_test walks the rows and says what the parsers do otherwise.
+// `PACELINE_UPDATE_REFERENCE=1 wire_test`, which rewrites the tables of docs/protocol.md. Tests send the
+// examples of that page. field_table_test checks for every row that the parsers behave as it says.
 
 /// All fields, in the order of the documentation.
 inline constexpr field_group field_groups[] = {
@@ -43,14 +43,14 @@ inline constexpr field_group field_groups[] = {
     {"Without effect", rows::message_api_rows_without_effect},
 };
 
-/// Whether the row has this path, of an object and a name: "speculation.draft_length".
+/// True if object and name of the row form `path`: "speculation.draft_length".
 constexpr bool is_at(const field_spec& row, std::string_view path) {
   if (row.object.empty()) return row.name == path;
   return path.size() == row.object.size() + 1 + row.name.size() && path.starts_with(row.object) &&
          path[row.object.size()] == '.' && path.ends_with(row.name);
 }
 
-/// The row of a field, of the requests `where`. Does not compile if there is no such row, or more than one.
+/// The row of the field `path` for requests of `where`. Does not compile unless there is exactly one.
 consteval const field_spec& spec(std::string_view path, request_kinds where = in::any) {
   const field_spec* found = nullptr;
   for (const auto& group : field_groups)
@@ -65,13 +65,13 @@ consteval const field_spec& spec(std::string_view path, request_kinds where = in
 
 /// "speculation.draft_length"
 std::string path_of(const field_spec& row);
-/// Whether a default is given as JSON, not in words.
+/// True if a default is given as JSON, false if in words.
 bool is_json(std::string_view initial) noexcept;
 
-/// Position of `name` among the names of all fields, in any object; -1 if no field has it. Takes the same
-/// time for any name.
+/// Index of `name` among the names of all fields of all objects; -1 if no field has this name. Takes constant
+/// time.
 int index_of_name(std::string_view name) noexcept;
-/// Number of different names, and the bytes of the longest one.
+/// Number of different names, and length in bytes of the longest name.
 extern const std::size_t num_field_names;
 extern const std::size_t longest_field_name;
 

@@ -6,7 +6,7 @@
 
 namespace paceline::wire::rows {
 
-// The fields of all endpoints that generate.
+// The rows of fields that all generating endpoints have.
 
 inline constexpr std::string_view content_types[] = {"content"};
 inline constexpr std::string_view prediction_part_types[] = {"text"};

@@ -6,7 +6,7 @@
 
 namespace paceline::wire::rows {
 
-// The fields of Anthropic's Messages API that other endpoints do not have, or have in another form.
+// The rows of fields of Anthropic's Messages API that other endpoints do not have or have in another form.
 
 inline constexpr std::string_view message_api_roles[] = {"user", "assistant"};
 inline constexpr std::string_view block_types[] = {"text", "tool_use", "tool_result", "thinking",

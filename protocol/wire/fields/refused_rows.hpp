@@ -4,8 +4,9 @@
 
 namespace paceline::wire::rows {
 
-// Fields of other servers that this one does not offer. Clients send the defaults of the server they were
-// written for, so a value without effect passes; any other would change the answer and is refused by name.
+// Fields of other servers' APIs that this server does not support. Clients often send the defaults of the
+// server for which they were written, so a value that asks for nothing is accepted. Any other value would
+// change the answer, so it is refused, and the error names the field.
 
 inline constexpr std::string_view sampling_option = "this sampling option is not offered";
 inline constexpr std::string_view only_text = "only text is offered";
@@ -75,7 +76,7 @@ inline constexpr field_spec refused_http_response_rows[] = {
     refused("stream_id", in::responses, neutral_value::none, "", "lanes belong to the WebSocket mode"),
 };
 
-// Fields that would change the answer with no value.
+// Fields that would not change the answer with any value.
 
 inline constexpr std::string_view bookkeeping = "bookkeeping of OpenAI's own service";
 inline constexpr std::string_view parameter = "parameter of a refused option";

@@ -9,48 +9,50 @@
 
 namespace paceline::wire {
 
-/// Reads one call, or one block of calls, from the text behind its opening marker.
+/// Reads one call, or one block of calls, from the text after its opening marker.
 class call_reader {
  public:
   enum class outcome : std::uint8_t {
     wants_more,
     ended,
-    no_call, ///< this is no call: the text belongs to the answer. Only while none was begun.
+    no_call, ///< the text is not a call and belongs to the answer; only before a call item was written
   };
 
   virtual ~call_reader() = default;
-  /// Removes from the front of `text` what belongs to the call and writes items. With `wants_more` it has
-  /// taken what it can and leaves the rest to be completed. With `no_call` it has removed nothing.
+  /// Removes the part of `text` that belongs to the call from its beginning, and writes items to `out`. With
+  /// `wants_more`, `text` keeps what can be read only together with more text. With `no_call` nothing was
+  /// removed.
   virtual outcome read(std::string& text, call_writer& calls, output_items& out) = 0;
-  /// The output has ended within a call that was begun, or in its closing tag: writes what is there of the
-  /// arguments, which need not be complete JSON then, and leaves in `text` what belongs to the answer.
+  /// The output has ended within a call that was begun, or in its closing tag. Writes the rest of the
+  /// arguments, which may then be incomplete JSON, and leaves in `text` what belongs to the answer.
   virtual void finish(std::string& text, call_writer& /*calls*/, output_items& /*out*/) { text.clear(); }
 };
 
-/// What opens a call in a syntax; empty for one without a marker.
+/// The marker that opens a call in `syntax`; empty if it has none.
 std::string_view opening_marker(call_syntax syntax) noexcept;
-/// True if a call may also be a bare object at the beginning of the answer: always with Llama 3, and small
-/// models of Qwen 2.5 leave out the tags.
+/// True if a call may also be a JSON object without markers at the beginning of the answer: with Llama 3, and
+/// with the Hermes syntax, because small models of Qwen 2.5 leave out its tags.
 bool has_bare_calls(call_syntax syntax) noexcept;
 
-/// A reader for the text behind the marker, or of a bare call. `tools` may be null.
+/// A reader for the text after the marker, or for a call without markers. `tools` may be null.
 std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
                                               std::shared_ptr<const tool_signatures> tools);
 
 // The readers by family of syntax.
 std::unique_ptr<call_reader> make_json_call_reader(call_syntax syntax);
-/// `fenced`: a block of code, whose end follows the call.
+/// `fenced`: the call is in a Markdown code block, whose end follows.
 std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools,
                                                    bool fenced = false);
 std::unique_ptr<call_reader> make_tagged_call_reader(call_syntax syntax,
                                                      std::shared_ptr<const tool_signatures> tools);
 std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
 
-/// The length of the longest end of `text` that is a beginning of `marker`, but not all of it: it may become
-/// the marker with the text that follows.
+/// Length of the longest suffix of `text` that is a proper prefix of `marker`. With the text that follows it
+/// may become the marker.
 std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept;
 
-/// Takes blanks and `close` from the beginning of `text`. The tag may be missing: `ended` as well.
+/// Removes blanks and `close` from the beginning of `text`. Returns `ended` also if the tag is missing,
+/// `wants_more` if that is not known yet.
 call_reader::outcome take_closing_tag(std::string& text, std::string_view close = "</tool_call>");
 
 } // namespace paceline::wire

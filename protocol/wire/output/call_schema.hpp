@@ -12,8 +12,8 @@ struct function_schema {
 };
 
 /// The functions that may be called. `tools`: OpenAI's list as `read_tools` keeps it. `function`: the only
-/// one; empty: any. `exact`: arguments match the tools' schemas; false: those of tools without `strict` are
-/// any objects.
+/// one that may be called; empty: any. With `exact` all arguments must match the tools' schemas; without it,
+/// the arguments of tools without `strict` may be any object.
 std::vector<function_schema> callable_functions(const std::string& tools, const std::string& function,
                                                 bool exact);
 

@@ -8,14 +8,15 @@
 
 namespace paceline::wire {
 
-/// The second stage of a pipeline: tells calls from the answer. Blanks in front of a call and behind it are
-/// dropped. What looks like a call and is none, such as broken JSON, stays text.
+/// The second stage of output_pipeline: separates calls from the answer. Blanks before and after a call are
+/// dropped. Text that begins like a call but is none, such as invalid JSON, stays text.
 class call_split {
  public:
   call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// The output has ended. An open call ends as it is, because its arguments may be cut by the token limit.
+  /// The output has ended. An open call is closed as it is: its arguments may have been cut off by the token
+  /// limit.
   void finish(output_items& out);
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
 
@@ -31,11 +32,11 @@ class call_split {
   std::string_view marker_;
   call_writer calls_;
   std::unique_ptr<call_reader> reader_; ///< inside a call
-  std::uint32_t num_before_ = 0;        ///< calls that were begun before the reader's
-  std::string opening_;                 ///< what was removed before the call: text, if it is none
+  std::uint32_t num_before_ = 0;        ///< number of calls begun before the current reader was made
+  std::string opening_; ///< text removed before the call; it becomes answer text if there is no call
   std::string held_;
-  std::string blanks_;       ///< behind the text: dropped if a call follows
-  bool behind_call_ = false; ///< blanks are dropped up to the next text
+  std::string blanks_;       ///< blanks after the text; dropped if a call follows
+  bool behind_call_ = false; ///< after a call: blanks are dropped until other text comes
   bool may_begin_ = true;    ///< a bare call may begin here
 };
 

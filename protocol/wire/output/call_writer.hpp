@@ -10,7 +10,7 @@
 
 namespace paceline::wire {
 
-/// Numbers the calls of one reply and writes their items. Drops those beyond the limit.
+/// Numbers the calls of one reply and writes their items. Calls beyond the limit are dropped.
 class call_writer {
  public:
   /// `make_id` gives a new id for each call.
@@ -32,18 +32,18 @@ class call_writer {
     if (open_ && !has_arguments_) arguments("{}", out);
     cut(out);
   }
-  /// The same for a call that is not complete: without arguments it has none.
+  /// Ends the open call of an output that was cut off: a call without arguments keeps none.
   void cut(output_items& out) {
     if (!open_) return;
     open_ = false;
     if (num_begun_ <= max_calls_) out.push_back({output_item::kind::call_end, {}, num_begun_ - 1, {}});
   }
 
-  /// Calls that were begun, with those that are dropped.
+  /// Number of calls that were begun, including dropped ones.
   std::uint32_t num_begun() const noexcept { return num_begun_; }
-  /// Calls that were written.
+  /// Number of calls that were written.
   std::uint32_t num_calls() const noexcept { return num_begun_ < max_calls_ ? num_begun_ : max_calls_; }
-  /// True if whatever follows the calls is dropped.
+  /// True if the last permitted call has ended: all later output is dropped.
   bool is_full() const noexcept { return num_begun_ >= max_calls_ && !open_; }
 
  private:

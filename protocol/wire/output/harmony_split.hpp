@@ -37,8 +37,8 @@ class harmony_split {
   void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
-  /// Bytes at the beginning of the output that are known to be thoughts, their marks, and the marks between
-  /// thoughts and what follows.
+  /// Bytes at the beginning of the output that are known to be thoughts and their markers, including the
+  /// markers before the message that follows.
   std::size_t reasoning_bytes() const noexcept { return reasoning_bytes_; }
   /// True until a message other than thoughts, or text outside a message, has begun: until then
   /// `reasoning_bytes` may grow. False if the plan does not separate thoughts.
@@ -47,7 +47,7 @@ class harmony_split {
  private:
   enum class state : std::uint8_t {
     header, ///< up to <|message|>
-    text,   ///< of thoughts or of the answer, up to the mark of the end
+    text,   ///< text of thoughts or of the answer, up to the marker that ends the message
     call, ///< after the header of a call: the next character decides whether it is read as a call or as text
     argument, ///< in the JSON object of a call
     end,      ///< after the arguments of a call, up to the marker that ends the message
@@ -80,7 +80,7 @@ class harmony_split {
   std::string mark_;     ///< marker that ended the last message; it becomes text if no header follows
   value_end arguments_;
   bool in_thoughts_ = false;
-  bool raw_ = false;        ///< the marks are text, too
+  bool raw_ = false;        ///< the markers of this message are text, too
   bool new_message_ = true; ///< no text of this message was written
   bool has_thoughts_ = false;
   bool has_answer_ = false;

@@ -8,7 +8,8 @@ namespace paceline::wire {
 /// Follows the nesting of one JSON value to its end.
 class value_end {
  public:
-  /// False if `c` is no longer part of the value, which only a number or a word shows.
+  /// Reads the next character. False if `c` is no longer part of the value; this ends a value that is a
+  /// number or a literal such as true.
   bool takes(char c) noexcept;
   bool complete() const noexcept { return complete_; }
   bool in_string() const noexcept { return in_string_; }
@@ -20,7 +21,7 @@ class value_end {
   bool complete_ = false;
 };
 
-/// Appends a character as it may stand in JSON: models write line breaks into strings.
+/// Appends `c`. A control character in a string is escaped, because models write line breaks into strings.
 void add_json(std::string& out, char c, bool in_string);
 
 } // namespace paceline::wire

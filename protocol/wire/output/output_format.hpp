@@ -11,7 +11,7 @@
 
 namespace paceline::wire {
 
-/// How a model writes its thoughts: between two markers, at the beginning of the output.
+/// The markers between which a model writes its thoughts, at the beginning of the output.
 struct reasoning_markers {
   std::string open;
   std::string close;
@@ -20,56 +20,57 @@ struct reasoning_markers {
 
 /// How the outputs of a model are to be read.
 struct output_format {
-  reasoning_markers reasoning;           ///< empty: it does not reason
-  call_syntax calls = call_syntax::none; ///< harmony: all of an output is in this format
+  reasoning_markers reasoning;           ///< empty: the model does not reason
+  call_syntax calls = call_syntax::none; ///< harmony: the whole output is in that format
 };
 
-/// The headers of harmony's messages, behind <|start|>assistant: of a call of `function`, and of an answer.
+/// The headers of messages in harmony, after <|start|>assistant: that of a call of `function`, and that of an
+/// answer.
 std::string harmony_call_header(const std::string& function);
 inline constexpr const char* harmony_final_header = "<|channel|>final<|message|>";
 
-/// What ends the text of a message in harmony; the last one begins the next message.
+/// The markers that end the text of a message in harmony. The last of them also begins the next message.
 inline constexpr std::string_view harmony_ends[] = {"<|end|>", "<|return|>", "<|call|>", "<|start|>"};
 /// True if a header in harmony can name the function: letters, digits and _ . - / :
 bool is_harmony_name(std::string_view function) noexcept;
 
-/// The syntax of the call in `rendered`, a conversation with a call of the function `name` as the model's
-/// chat template writes it; none if it is none of those we read.
+/// Recognizes the call syntax of a model. `rendered` is a conversation with a call of the function `name`, as
+/// the model's chat template writes it. `call_syntax::none` if the syntax is not known.
 call_syntax call_syntax_of(std::string_view rendered, std::string_view name);
-/// What marks thoughts in most models.
+/// The markers of thoughts in most models.
 inline const reasoning_markers think_markers{"<think>", "</think>"};
-/// What marks them in harmony.
+/// The markers of thoughts in harmony.
 inline const reasoning_markers harmony_markers{"<|channel|>analysis<|message|>", "<|end|>"};
 
-/// True if a marker of the syntax is a special token in the vocabularies of its models. Their text is needed
-/// then, whether the client wants to see special tokens or not.
+/// True if a marker of the syntax is a special token of the models that use it. The text of special tokens is
+/// then needed even if the client does not want to see them.
 bool marks_calls_by_special_tokens(call_syntax syntax) noexcept;
 
-/// What the client's tools say about the parameters of functions: needed where a syntax does not distinguish
-/// a number from a text.
+/// The types of the parameters of the client's tools. They are needed for syntaxes that do not distinguish a
+/// number from a text.
 class tool_signatures {
  public:
   /// `tools`: the JSON text of OpenAI's list, as `read_tools` keeps it.
   explicit tool_signatures(const std::string& tools);
 
   bool has(std::string_view function) const { return functions_.find(function) != functions_.end(); }
-  /// True if the parameter takes texts alone; false also for one that the tools do not describe.
+  /// True if the parameter takes only strings; false also for a parameter that the tools do not describe.
   bool takes_text(std::string_view function, std::string_view parameter) const;
 
  private:
-  using parameters = std::map<std::string, bool, std::less<>>; ///< name to "takes texts alone"
+  using parameters = std::map<std::string, bool, std::less<>>; ///< name to "takes only strings"
   std::map<std::string, parameters, std::less<>> functions_;
 };
 
-/// What the output of one request is searched for.
+/// What is separated from the answer in the output of one request.
 struct output_plan {
-  reasoning_markers reasoning;                  ///< empty: thoughts are not told apart
+  reasoning_markers reasoning;                  ///< empty: thoughts are not separated
   bool begins_inside_reasoning = false;         ///< the prompt ends with the opening marker
-  bool drops_reasoning = false;                 ///< thoughts are told apart and not returned
-  bool in_harmony = false;                      ///< all of it is in that format, whatever is told apart
-  call_syntax calls = call_syntax::none;        ///< none: calls are not told apart
-  std::shared_ptr<const tool_signatures> tools; ///< with calls
-  std::uint32_t max_calls = 128;                ///< output behind the last of so many calls is dropped
+  bool drops_reasoning = false;                 ///< thoughts are separated and not returned
+  bool in_harmony = false;                      ///< the output is in harmony, whatever is separated
+  call_syntax calls = call_syntax::none;        ///< none: calls are not separated
+  std::shared_ptr<const tool_signatures> tools; ///< signatures of the tools; for `calls`
+  std::uint32_t max_calls = 128;                ///< output after this number of calls is dropped
 };
 
 /// True if a prompt ends with the opening marker, so that the output begins with thoughts.

@@ -8,19 +8,19 @@
 
 namespace paceline::wire {
 
-/// A part of a reply as clients know it: thoughts, answer, or a call of one of the client's functions. A
-/// reply is a list of items. An item may continue the one before it.
+/// A part of a reply: thoughts, answer, or a call of one of the client's functions. A reply is a list of
+/// items. An item may continue the previous one.
 struct output_item {
   enum class kind : std::uint8_t {
     reasoning,      ///< `text`: more of the model's thoughts
     text,           ///< `text`: more of the answer
     call_begin,     ///< `text`: the function's name; `call_id`
-    call_arguments, ///< `text`: more of the JSON of the arguments, an object
+    call_arguments, ///< `text`: more of the arguments, a JSON object
     call_end,       ///< the arguments are complete
   };
   kind what = kind::text;
   std::string text;
-  std::uint32_t call = 0; ///< of calls: index in the reply
+  std::uint32_t call = 0; ///< for calls: index of the call in the reply
   std::string call_id;    ///< of call_begin
 
   friend bool operator==(const output_item&, const output_item&) = default;
@@ -28,8 +28,8 @@ struct output_item {
 
 using output_items = std::vector<output_item>;
 
-/// Appends text to `out`: to its last item if that is of the same kind and call, so that equal output in
-/// other parts gives equal items. Empty text adds nothing.
+/// Appends text to the last item of `out` if that has the same kind and call, otherwise as a new item. So the
+/// result does not depend on the pieces in which the text arrives. Empty text adds nothing.
 inline void append(output_items& out, output_item::kind what, std::string_view text, std::uint32_t call = 0) {
   if (text.empty()) return;
   if (!out.empty() && out.back().what == what && out.back().call == call)
@@ -38,7 +38,7 @@ inline void append(output_items& out, output_item::kind what, std::string_view t
     out.push_back({what, std::string(text), call, {}});
 }
 
-/// Appends an item in the same way. The begin and the end of a call stay items of their own.
+/// Appends an item in the same way. call_begin and call_end always stay separate items.
 inline void append(output_items& out, output_item item) {
   if (item.what == output_item::kind::call_begin || item.what == output_item::kind::call_end)
     out.push_back(std::move(item));

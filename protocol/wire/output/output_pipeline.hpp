@@ -13,20 +13,21 @@
 
 namespace paceline::wire {
 
-/// Turns the text of one choice, as the engine commits it, into the items that all replies are written from:
-/// thoughts are told apart first, then calls in the answer; an output in harmony is read by one stage. Stop
-/// strings were applied before, because they end the generation (runtime/tokenizer/text_stream.hpp). The
-/// items, with those of the same kind joined, do not depend on the parts in which the text arrives. For one
-/// choice; not thread-safe.
+/// Turns the text of one choice, as the engine commits it, into the items from which all replies are written.
+/// The first stage separates thoughts (reasoning_split), the second calls (call_split); an output in harmony
+/// has one stage instead (harmony_split). Stop strings were applied before, because they end the generation
+/// (runtime/tokenizer/text_stream.hpp). If items of the same kind are joined, the items do not depend on the
+/// pieces in which the text arrives. Not thread-safe.
 class output_pipeline {
  public:
-  /// Finds nothing: all text is the answer.
+  /// Separates nothing: all text is the answer.
   output_pipeline() = default;
   /// `make_id` gives the ids of calls.
   output_pipeline(const output_plan& plan, std::function<std::string()> make_id);
 
   output_items feed(std::string text);
-  /// The output has ended: what waited to be decided. `is_cut`: the model did not end it.
+  /// The output has ended: returns the text that was held back. `is_cut`: the output stopped for another
+  /// reason than `finish_reason::stop`.
   output_items finish(bool is_cut);
 
   /// True if no stage looks at the text.
@@ -34,7 +35,8 @@ class output_pipeline {
   std::uint32_t num_calls() const noexcept {
     return harmony_ ? harmony_->num_calls() : calls_ ? calls_->num_calls() : 0;
   }
-  /// Bytes at the beginning of the text that are known to be thoughts and their markers, for counting tokens.
+  /// Bytes at the beginning of the text that are known to be thoughts or their markers; used to count
+  /// reasoning tokens.
   std::size_t reasoning_bytes() const noexcept {
     return harmony_ ? harmony_->reasoning_bytes() : reasoning_ ? reasoning_->reasoning_bytes() : 0;
   }

@@ -9,8 +9,8 @@
 
 namespace paceline::wire {
 
-/// The first stage of a pipeline: tells thoughts from the answer. Thoughts stand at the beginning of the
-/// output, between two markers; the markers and the blanks around thoughts are dropped.
+/// The first stage of output_pipeline: separates thoughts from the answer. Thoughts are at the beginning of
+/// the output, between two markers. The markers and the blanks around thoughts are dropped.
 class reasoning_split {
  public:
   reasoning_split(reasoning_markers markers, bool begins_inside)
@@ -20,14 +20,14 @@ class reasoning_split {
     std::string reasoning;
     std::string answer;
   };
-  /// Text that may be the beginning of a marker waits for what follows.
+  /// Text that may be the beginning of a marker is held back until more text comes.
   parts feed(std::string_view text);
-  /// The output has ended: returns what waits.
+  /// The output has ended: returns the text that was held back.
   parts finish();
 
   /// Bytes of the output that are known to be thoughts or their markers.
   std::size_t reasoning_bytes() const noexcept { return reasoning_bytes_; }
-  /// True while the output may still go on with thoughts.
+  /// True until the answer has begun: until then `reasoning_bytes` may grow.
   bool may_reason() const noexcept { return state_ != state::answer; }
 
  private:
@@ -40,9 +40,9 @@ class reasoning_split {
   reasoning_markers markers_;
   state state_;
   std::string held_;
-  std::string blanks_;         ///< behind thoughts: dropped if nothing but the marker follows
-  bool has_reasoning_ = false; ///< a thought that is not blank
-  bool skips_blanks_ = false;  ///< in front of the answer
+  std::string blanks_;         ///< blanks after thoughts; dropped if the closing marker follows
+  bool has_reasoning_ = false; ///< a thought other than blanks has been read
+  bool skips_blanks_ = false;  ///< the blanks before the answer are dropped
   std::size_t reasoning_bytes_ = 0;
 };
 
