@@ -114,6 +114,10 @@ expected<loaded_draft_model> load_draft_model(const config::drafter_options& opt
   auto weights = load_weights(*source, target_options.kv_dtype, device,
                               target_options.name + "/" + options.name, progress);
   if (!weights) return std::move(weights).error();
+  if ((*weights)->info().state_bytes != 0)
+    return error{errc::unsupported,
+                 options.path + ": a model of architecture " + (*weights)->info().architecture +
+                     " cannot draft: its recurrent state would need slots in the drafter's pool"};
   return loaded_draft_model{*std::move(weights),
                             std::make_shared<const tokenizer::tokenizer>(*std::move(vocabulary))};
 }

@@ -4,6 +4,7 @@
 #include "runtime/model/heads/head_kind.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
+#include "runtime/speculation/trees/token_tree.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -85,6 +86,7 @@ lone_head::lone_head(const lone_model& target, std::string path,
       sampling_(sampling_params{.temperature = 0}, {}) {
   const std::uint32_t num_blocks = (context + 2 * most_nodes) / block_size + 1;
   target_kv_ = target.model()->make_kv_storage(num_blocks, block_size, head_->taps());
+  target_kv_->make_states(speculation::token_tree::max_nodes + 1);
   for (std::uint32_t b = 0; b < num_blocks; ++b) blocks_.emplace_back(b);
   passes_ = std::make_unique<model::made_up_passes>(*target.model(), *target_kv_, blocks_);
   const std::uint32_t own_cells =

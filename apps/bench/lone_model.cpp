@@ -6,6 +6,7 @@
 #include "runtime/device/ops.hpp"
 #include "runtime/model/loader/model_source.hpp"
 #include "runtime/model/transformer_loader.hpp"
+#include "runtime/speculation/trees/token_tree.hpp"
 
 namespace paceline::apps::bench {
 
@@ -40,6 +41,7 @@ expected<lone_model> lone_model::open(const model_choice& choice, std::uint32_t 
   made.runs_ = *std::move(runs);
   const std::uint32_t num_blocks = num_positions / block_size + 1;
   made.kv_ = made.runs_->make_kv_storage(num_blocks, block_size);
+  made.kv_->make_states(speculation::token_tree::max_nodes + 1); // one for each row of a verification
   std::vector<block_id> blocks;
   for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
   made.passes_ = std::make_unique<model::made_up_passes>(*made.runs_, *made.kv_, std::move(blocks));

@@ -2,6 +2,7 @@
 
 #include "runtime/device/op_expert_mixture.hpp"
 #include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_short_conv.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/device/tensor_type.hpp"
 
@@ -53,6 +54,9 @@ class timed_ops final : public device::ops {
   }
   void embed(const device::embed_args& a) override {
     time("embed", [&] { inner_.embed(a); });
+  }
+  void short_conv(const device::short_conv_args& a) override {
+    time("conv", [&] { inner_.short_conv(a); });
   }
   void rms_norm(const device::rms_norm_args& a) override {
     time("norm", [&] { inner_.rms_norm(a); });

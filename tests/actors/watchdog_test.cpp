@@ -30,7 +30,7 @@ void expect_prefix(const simulated_client& client, const std::vector<token_id>& 
   EXPECT_TRUE(std::equal(client.tokens.begin(), client.tokens.end(), plain.begin()));
 }
 
-/// The device hangs after every possible number of steps of a run.
+/// The device hangs after every third number of steps of a run.
 TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serves_again_when_it_does) {
   std::uint32_t losses = 0;
   for (std::size_t hang_at = 10; hang_at < 250; hang_at += 3) {

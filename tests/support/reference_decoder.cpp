@@ -17,7 +17,8 @@ using vector = std::vector<double>;
 class decoder {
  public:
   decoder(const model::model_config& config, const model::weights_source& weights)
-      : config_(config), weights_(weights), keys_(config.num_layers), values_(config.num_layers) {}
+      : config_(config), weights_(weights), keys_(config.num_layers), values_(config.num_layers),
+        inputs_(config.num_layers) {}
 
   vector next(token_id token) {
     vector h(config_.hidden_size);
@@ -27,7 +28,8 @@ class decoder {
     if (config_.arch == architecture::gemma3)
       for (double& x : h) x *= std::sqrt(static_cast<double>(config_.hidden_size));
     for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
-      add(h, branch(attention(l, norm(h, weights_.at(tensor_role::attention_norm, l))),
+      const vector x = norm(h, weights_.at(tensor_role::attention_norm, l));
+      add(h, branch(config_.has_attention(l) ? attention(l, x) : convolution(l, x),
                     tensor_role::post_attention_norm, l));
       add(h, branch(feed_forward(l, norm(h, weights_.at(tensor_role::ffn_norm, l))),
                     tensor_role::post_ffn_norm, l));
@@ -131,6 +133,26 @@ class decoder {
                    &weights_.at(tensor_role::attention_output_bias, l));
   }
 
+  /// LFM2's gated short convolution. The taps' matrix has a row for each tap.
+  vector convolution(std::uint32_t l, const vector& x) {
+    const vector bcu =
+        product(weights_.at(tensor_role::conv_in, l), x, &weights_.at(tensor_role::conv_in_bias, l));
+    const std::size_t width = config_.hidden_size;
+    vector z(width), y(width);
+    for (std::size_t i = 0; i < width; ++i) z[i] = bcu[i] * bcu[2 * width + i];
+    inputs_[l].push_back(std::move(z));
+    const auto& taps = weights_.at(tensor_role::conv_taps, l);
+    const std::size_t count = config_.conv.num_taps, num_rows = inputs_[l].size();
+    for (std::size_t tap = 0; tap < count; ++tap) {
+      if (num_rows + tap < count) continue; // before the text
+      const vector& input = inputs_[l][num_rows + tap - count];
+      for (std::size_t i = 0; i < width; ++i) y[i] += at(taps, tap * width + i) * input[i];
+    }
+    const auto& bias = weights_.at(tensor_role::conv_bias, l);
+    for (std::size_t i = 0; i < width; ++i) y[i] = bcu[width + i] * (y[i] + (bias.empty() ? 0 : at(bias, i)));
+    return product(weights_.at(tensor_role::conv_out, l), y, &weights_.at(tensor_role::conv_out_bias, l));
+  }
+
   vector feed_forward(std::uint32_t l, const vector& x) const {
     if (config_.has_experts(l)) return mixture(l, x);
     return block(x, weights_.at(tensor_role::ffn_gate, l), weights_.at(tensor_role::ffn_up, l),
@@ -145,19 +167,27 @@ class decoder {
     return product(down_weights, gate);
   }
 
-  /// The experts with the largest probabilities, weighted by these, as qwen3moe does.
+  /// The experts with the largest scores, weighted by these: probabilities in qwen3moe, sigmoids in lfm2moe,
+  /// whose selection has a bias.
   vector mixture(std::uint32_t l, const vector& x) const {
     vector p = product(weights_.at(tensor_role::ffn_router, l), x);
+    const bool sigmoid = config_.arch == architecture::lfm2moe;
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
-    for (double& score : p) sum += score = std::exp(score - largest);
+    for (double& score : p) sum += score = sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score - largest);
+    if (sigmoid) sum = 1;
+    vector keys = p;
+    const auto& bias = weights_.at(tensor_role::ffn_selection_bias, l);
+    for (std::size_t e = 0; e < keys.size() && !bias.empty(); ++e) keys[e] += at(bias, e);
     std::vector<std::size_t> order(p.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
     order.resize(config_.experts.routing.num_used);
     if (config_.experts.routing.normalised) {
       sum = 0;
       for (const std::size_t e : order) sum += p[e];
+      if (sigmoid) sum += 1e-6;
     }
     vector mixed(x.size());
     for (const std::size_t e : order) {
@@ -178,6 +208,7 @@ class decoder {
   const model::weights_source& weights_;
   double position_ = 0;
   std::vector<std::vector<std::vector<vector>>> keys_, values_; ///< [layer][position][head]
+  std::vector<std::vector<vector>> inputs_;                     ///< of convolutions, [layer][position]
 };
 
 } // namespace

@@ -83,6 +83,7 @@ scheduling::scheduler_options limits_of(const simulation_options& options) {
   limits.overlap = options.overlap;
   limits.num_guesses = options.num_guesses;
   limits.prefix_cache = options.prefix_cache;
+  if (options.target.recurrent) limits.state_interval = options.state_interval;
   limits.max_gap = options.max_gap;
   limits.round_timeout = options.round_timeout;
   for (std::uint32_t rows = 1; rows <= 64; ++rows)
@@ -123,6 +124,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   coordinator_->clock().current_time += std::chrono::hours(1); // time zero means "no timeout"
   device_ = std::make_unique<simulated_device>(options_.num_partitions);
   options_.target.context_length = options_.context_length;
+  if (std::getenv("PACELINE_RECURRENT") != nullptr) options_.target.recurrent = true;
   target_ = std::make_unique<model::hash_model>(options_.target);
   metered_ = std::make_unique<metered_model>(*target_, device_->time(), options_.target_cost);
   drafters_.insert(drafters_.begin(), simulated_drafter{nullptr, 0, 0}); // "none"
@@ -133,10 +135,12 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   const auto add_pool = [&](std::string name, bool shares_prefixes) {
     auto config = pool_of(options_, std::move(name), target_->info().kv_bytes_per_token);
     config.prefix_cache = options_.prefix_cache && shares_prefixes;
+    if (ids.empty() && options_.target.recurrent) config.num_states = options_.num_states;
     ids.push_back(pools_->add_pool(std::move(config)).value());
   };
   add_pool("target", true);
   kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps_of(drafters_));
+  if (options_.target.recurrent) kv_->make_states(options_.num_states);
 
   actors::model_materials materials;
   materials.target = metered_.get();

@@ -15,6 +15,13 @@ namespace {
 using device::tensor_type;
 using model::architecture;
 
+bool is_lfm2(const tiny_model& options) {
+  return options.arch == architecture::lfm2 || options.arch == architecture::lfm2moe;
+}
+bool is_mixture(const tiny_model& options) {
+  return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe;
+}
+
 /// Uniform in [-1, 1).
 float uniform(std::mt19937_64& random) {
   return static_cast<float>(random() >> 40) / static_cast<float>(1 << 23) - 1.0F;
@@ -150,7 +157,16 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
   set("block_count", options.num_layers);
   set("feed_forward_length", options.ffn_size);
   set("attention.head_count", options.num_heads);
-  set("attention.head_count_kv", options.num_kv_heads);
+  if (is_lfm2(options)) {
+    std::vector<std::int32_t> kv_heads;
+    for (std::uint32_t layer = 0; layer < options.num_layers; ++layer)
+      kv_heads.push_back(has_convolution(options, layer) ? 0
+                                                         : static_cast<std::int32_t>(options.num_kv_heads));
+    file.set_int32s(arch + ".attention.head_count_kv", kv_heads);
+    set("shortconv.l_cache", options.num_conv_taps);
+  } else {
+    set("attention.head_count_kv", options.num_kv_heads);
+  }
   set("attention.key_length", options.head_dim);
   set("attention.value_length", options.head_dim);
   file.set_float32(arch + ".attention.layer_norm_rms_epsilon", 1e-5F);
@@ -160,7 +176,7 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("attention.sliding_window_pattern", options.sliding_pattern);
     file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
   }
-  if (options.arch == architecture::qwen3moe) {
+  if (is_mixture(options)) {
     set("expert_count", options.num_experts);
     set("expert_used_count", options.num_used_experts);
     set("expert_feed_forward_length", options.expert_ffn_size);
@@ -203,6 +219,12 @@ class tensor_writer {
                      random_tensor(tensor_type::f32, count * cols, scale, random_));
   }
 
+  /// Of a convolution: sizes and signs differ clearly.
+  void taps(const std::string& name, std::uint64_t channels, std::uint64_t count) {
+    file_.add_tensor(name, tensor_type::f32, {count, channels},
+                     random_tensor(tensor_type::f32, count * channels, 1.5F, random_));
+  }
+
   /// With `outliers`, one value of twenty is far larger, as in trained models of the gemma3 family.
   void norm(const std::string& name, std::uint64_t size, bool outliers = false) {
     std::vector<float> values(size);
@@ -232,6 +254,7 @@ class tensor_writer {
 void add_experts(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
   const std::uint64_t hidden = options.hidden_size, inner = options.expert_ffn_size;
   tensors.router(prefix + "ffn_gate_inp.weight", options.num_experts, hidden);
+  if (options.arch == architecture::lfm2moe) tensors.bias(prefix + "exp_probs_b.bias", options.num_experts);
   if (options.fused_experts) {
     tensors.fused_experts(prefix + "ffn_gate_up_exps.weight", options.num_experts, inner, hidden);
   } else {
@@ -241,14 +264,10 @@ void add_experts(tensor_writer& tensors, const tiny_model& options, const std::s
   tensors.experts(prefix + "ffn_down_exps.weight", options.num_experts, hidden, inner);
 }
 
-void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
-  const std::string prefix = "blk." + std::to_string(layer) + ".";
+void add_attention(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
   const std::uint64_t hidden = options.hidden_size;
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
-  const bool is_gemma = options.arch == architecture::gemma3;
-  const bool outliers = is_gemma && layer % 2 == 1;
-  tensors.norm(prefix + "attn_norm.weight", hidden, outliers);
   tensors.matrix(prefix + "attn_q.weight", q_size, hidden);
   tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
@@ -258,9 +277,25 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     tensors.bias(prefix + "attn_k.bias", kv_size);
     tensors.bias(prefix + "attn_v.bias", kv_size);
   }
-  if (is_gemma || options.arch == architecture::qwen3 || options.arch == architecture::qwen3moe) {
+  if (options.arch == architecture::gemma3 || options.arch == architecture::qwen3 ||
+      options.arch == architecture::qwen3moe || is_lfm2(options)) {
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
+  }
+}
+
+void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const std::uint64_t hidden = options.hidden_size;
+  const bool is_gemma = options.arch == architecture::gemma3;
+  const bool outliers = is_gemma && layer % 2 == 1;
+  tensors.norm(prefix + "attn_norm.weight", hidden, outliers);
+  if (has_convolution(options, layer)) {
+    tensors.matrix(prefix + "shortconv.in_proj.weight", 3 * hidden, hidden);
+    tensors.taps(prefix + "shortconv.conv.weight", hidden, options.num_conv_taps);
+    tensors.matrix(prefix + "shortconv.out_proj.weight", hidden, hidden);
+  } else {
+    add_attention(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
   tensors.norm(prefix + "ffn_norm.weight", hidden, outliers);
@@ -276,8 +311,12 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
 
 } // namespace
 
+bool has_convolution(const tiny_model& options, std::uint32_t layer) {
+  return is_lfm2(options) && layer % 2 == 0;
+}
+
 bool has_experts(const tiny_model& options, std::uint32_t layer) {
-  return options.arch == architecture::qwen3moe && static_cast<std::int32_t>(layer) != options.dense_layer;
+  return is_mixture(options) && static_cast<std::int32_t>(layer) != options.dense_layer;
 }
 
 std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, float scale,
@@ -323,7 +362,7 @@ gguf_builder make_tiny_gguf(const tiny_model& options) {
   tensor_writer tensors(file, options);
   tensors.matrix("token_embd.weight", options.vocab_size, options.hidden_size);
   for (std::uint32_t layer = 0; layer < options.num_layers; ++layer) add_layer(tensors, options, layer);
-  tensors.norm("output_norm.weight", options.hidden_size);
+  tensors.norm(is_lfm2(options) ? "token_embd_norm.weight" : "output_norm.weight", options.hidden_size);
   if (!options.tied_embeddings) tensors.matrix("output.weight", options.vocab_size, options.hidden_size);
   return file;
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
@@ -29,6 +30,7 @@ class random_run {
                     .prefix_cache = below(8) != 0,
                     .separate_origins = below(2) == 0};
       c.min_blocks = below(c.num_blocks / 2);
+      if (below(2) == 0) c.num_states = 3 + below(20);
       c.space = i % static_cast<std::uint32_t>(budgets.size());
       // At least the minima, rounded up; about half of what all pools together could use.
       budgets[c.space] +=
@@ -39,6 +41,7 @@ class random_run {
     for (const auto& c : configs) {
       EXPECT_TRUE(manager_->add_pool(c));
       devices_.emplace_back(c.num_blocks, c.block_size);
+      state_devices_.emplace_back(std::max(c.num_states, 1U), 1);
     }
   }
 
@@ -59,6 +62,8 @@ class random_run {
   struct pass {
     std::uint64_t sequence;
     std::vector<token_id> tokens; ///< computed at slots length, length + 1, ...
+    /// Of a pool with states: where those of the last known token and of each draft are left.
+    std::vector<state_slot> states = {};
   };
   struct live_request {
     lease_key key;
@@ -70,6 +75,8 @@ class random_run {
     std::string salt;
     std::vector<std::uint64_t> contents; ///< of final slots
     std::optional<pass> running;
+    std::vector<state_slot> states = {};  ///< that it may write
+    std::optional<state_slot> state = {}; ///< of its final slots
   };
 
   static block_hasher four_bit_hasher() {
@@ -92,6 +99,17 @@ class random_run {
   stream_point now(const live_request& r) {
     return {stream_id{r.key.pool.value}, devices_[r.key.pool.value].submitted()};
   }
+  bool has_states(pool_id pool) const { return manager_->config(pool).num_states != 0; }
+  std::uint32_t num_free_states(const live_request& r) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(r.states, [&](auto s) { return s != r.state; }));
+  }
+  /// Programs of cells and of states are the same ones.
+  std::uint64_t submit(const live_request& r, std::vector<device::kv_copy> copies,
+                       std::vector<shadow_device::write> writes,
+                       std::vector<shadow_device::write> states = {}) {
+    state_devices_[r.key.pool.value].submit({}, std::move(states));
+    return devices_[r.key.pool.value].submit(std::move(copies), std::move(writes));
+  }
   void fail(std::string what) {
     if (!problem_) problem_ = std::move(what);
   }
@@ -100,7 +118,8 @@ class random_run {
   template <class T>
   bool granted(const expected<T>& answer, pool_id pool, std::uint64_t num_wanted) {
     if (!answer && answer.error().code() == errc::pool_full && manager_->num_pools() == 1 &&
-        manager_->config(pool).slab_blocks == 1 && num_wanted <= manager_->available_blocks(pool))
+        manager_->config(pool).slab_blocks == 1 && num_wanted <= manager_->available_blocks(pool) &&
+        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 2))
       fail("a pool with room for " + std::to_string(num_wanted) + " blocks is called full");
     if (!answer && answer.error().code() != errc::pool_full &&
         answer.error().code() != errc::resource_exhausted)
@@ -139,7 +158,8 @@ class random_run {
   }
 
   void advance(std::uint32_t pool, std::uint32_t num) {
-    for (std::uint32_t i = 0; i < num; ++i) devices_[pool].complete_one();
+    for (std::uint32_t i = 0; i < num; ++i)
+      devices_[pool].complete_one(), state_devices_[pool].complete_one();
     manager_->on_watermark(stream_id{pool}, devices_[pool].completed());
   }
 
@@ -161,8 +181,9 @@ class random_run {
 
   bool open(live_request r) {
     const auto want = below(2) == 0 ? 0 : below(48);
-    const auto answer =
-        manager_->acquire(r.key.pool, r.key.request, {r.tokens, r.num_prompt_tokens, r.salt, want});
+    acquire_options options{r.tokens, r.num_prompt_tokens, r.salt, want};
+    if (has_states(r.key.pool)) options.least_states = 2, options.most_states = 2 + below(5);
+    const auto answer = manager_->acquire(r.key.pool, r.key.request, options);
     if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size()))))
       return false;
     if (answer->lease.length >= r.tokens.size()) fail("the last token came from the cache");
@@ -170,7 +191,13 @@ class random_run {
     r.blocks = answer->lease.blocks;
     r.length = answer->lease.length;
     check_fresh(r.key.pool, std::span(r.blocks).subspan(r.length / block_size(r)));
-    r.copied_at = answer->copies.empty() ? 0 : device_of(r).submit(answer->copies, {});
+    r.copied_at = answer->copies.empty() ? 0 : submit(r, answer->copies, {});
+    r.states = answer->states.slots;
+    r.state = answer->states.initial;
+    if (has_states(r.key.pool) && r.state.has_value() != (r.length > 0)) fail("a prefix without its state");
+    for (const auto slot : r.states)
+      if (auto what = state_devices_[r.key.pool.value].lease_fresh(std::vector{block_id{slot.value}}))
+        fail("state: " + *what);
     extend_contents(r);
     requests_.push_back(std::move(r));
     return true;
@@ -183,7 +210,8 @@ class random_run {
   /// Reserves, then enqueues a pass over the committed tokens not computed yet, followed by drafts.
   void start(live_request& r) {
     const auto num_known = static_cast<std::uint32_t>(r.tokens.size()) - r.length;
-    const auto num_drafts = num_known <= 8 ? below(6) : 0;
+    auto num_drafts = num_known <= 8 ? below(6) : 0;
+    if (has_states(r.key.pool)) num_drafts = std::min(num_drafts, num_free_states(r) - 1);
     const auto num_rows = std::min(num_known, 8U) + num_drafts;
     if (num_rows == 0) return;
     const auto answer = manager_->reserve(r.key, r.length + num_rows);
@@ -203,7 +231,15 @@ class random_run {
       before = content_after(r, before, slot, p.tokens.back());
       writes.push_back({device_of(r).cell_of(r.blocks, slot), before});
     }
-    p.sequence = device_of(r).submit({}, std::move(writes));
+    std::vector<shadow_device::write> states;
+    for (const auto slot : r.states) {
+      if (slot == r.state || p.states.size() > num_drafts) continue;
+      const auto row = std::max(std::min(num_known, 8U), 1U) - 1 + p.states.size();
+      if (row >= writes.size()) break;
+      states.push_back({slot.value, writes[row].content});
+      p.states.push_back(slot);
+    }
+    p.sequence = submit(r, {}, std::move(writes), std::move(states));
     r.running = std::move(p);
   }
 
@@ -219,8 +255,17 @@ class random_run {
     if (r.length + num_known == r.tokens.size())
       committed.push_back(token_id{static_cast<std::int32_t>(below(2))});
     r.length += num_known + num_accepted;
+    std::vector<state_snapshot> snapshots;
+    if (has_states(r.key.pool)) {
+      const auto index =
+          num_known > 0 ? num_accepted : num_accepted - 1; // without known rows, all are drafts
+      if (num_known + num_accepted > 0) r.state = p.states.at(index);
+      if (r.state && r.length % block_size(r) == 0 && num_free_states(r) > 1 && below(2) == 0 &&
+          std::erase(r.states, *r.state) > 0)
+        snapshots.push_back({r.length, *r.state});
+    }
     r.running.reset();
-    must(manager_->commit(r.key, committed, r.length));
+    must(manager_->commit(r.key, committed, r.length, snapshots));
     r.tokens.insert(r.tokens.end(), committed.begin(), committed.end());
     extend_contents(r);
     if (below(2) == 0) rollback(r);
@@ -318,6 +363,9 @@ class random_run {
     for (auto& r : requests_) {
       if (device_of(r).completed() < r.copied_at) continue;
       const auto size = block_size(r);
+      if (r.state && r.length > 0 &&
+          state_devices_[r.key.pool.value].content(block_id{r.state->value}, 0) != r.contents[r.length - 1])
+        return fail("request " + to_string(r.key.request) + " has a foreign state");
       for (std::uint32_t i = 0; i < r.length; ++i)
         if (device_of(r).content(r.blocks[i / size], i % size) != r.contents[i])
           return fail("request " + to_string(r.key.request) + " slot " + std::to_string(i) +
@@ -330,8 +378,12 @@ class random_run {
     for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i) {
       while (devices_[i].complete_one()) {
       }
+      while (state_devices_[i].complete_one()) {
+      }
       manager_->on_watermark(stream_id{i}, devices_[i].completed());
       const auto idle = manager_->usage(pool_id{i});
+      if (has_states(pool_id{i}) && manager_->states(pool_id{i})->num_held() != 0)
+        fail("an idle pool holds states");
       if (idle.num_active + idle.num_deferred + idle.num_requests != 0) fail("an idle pool holds blocks");
       evict_all(pool_id{i});
     }
@@ -357,6 +409,7 @@ class random_run {
   std::mt19937_64 random_;
   std::optional<pool_manager> manager_;
   std::vector<shadow_device> devices_;
+  std::vector<shadow_device> state_devices_; ///< slots are its blocks, of one cell
   std::vector<live_request> requests_;
   std::vector<lease_key> released_;
   std::uint64_t last_request_ = 0;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -55,15 +56,32 @@ class runner {
     std::vector<block_id> all;
     for (std::uint32_t b = 0; b < num_blocks; ++b) all.emplace_back(b);
     kv->poison(all); // makes reads of unwritten cells visible
+    if (model.get().info().state_bytes == 0) return;
+    kv->make_states(most_sequences * block_size * num_blocks);
+    std::vector<state_slot> slots;
+    for (std::uint32_t s = 0; s < kv->num_state_slots(); ++s) slots.emplace_back(s);
+    kv->poison_states(slots);
   }
 
-  /// Runs `rows`; returns their logits.
-  std::vector<float> run(const std::vector<device::batch_entry>& rows, std::vector<model::tap> taps = {}) {
-    std::vector<std::uint32_t> all(rows.size());
-    std::iota(all.begin(), all.end(), 0U);
-    std::vector<float> logits(rows.size() * model_.get().info().vocab_size);
-    model_.forward(paged.batch(rows), *kv, {all, logits, taps});
+  /// Runs `rows`; returns the logits of all of them, or of the wanted ones.
+  std::vector<float> run(const std::vector<device::batch_entry>& rows, std::vector<model::tap> taps = {},
+                         std::vector<std::uint32_t> wanted = {}) {
+    if (wanted.empty()) {
+      wanted.resize(rows.size());
+      std::iota(wanted.begin(), wanted.end(), 0U);
+    }
+    std::vector<float> logits(wanted.size() * model_.get().info().vocab_size);
+    auto batch = paged.batch(rows);
+    std::vector<device::row_state> states;
+    if (kv->num_state_slots() != 0) states = states_of(batch);
+    batch.states = states;
+    model_.forward(batch, *kv, {wanted, logits, taps});
     return logits;
+  }
+
+  /// The state of one slot's row goes to another slot of the sequence, as its cell does.
+  void move_state(std::uint32_t sequence, std::uint32_t from, std::uint32_t to) {
+    moved_[{sequence, to}] = place_of(sequence, from);
   }
 
   /// Positions [begin, end) of a sequence, with tokens.
@@ -103,7 +121,36 @@ class runner {
   }
 
  private:
+  static constexpr std::uint32_t most_sequences = 4;
+
+  /// Every row leaves its state in a slot of its own.
+  state_slot place_of(std::uint32_t sequence, std::uint32_t slot) const {
+    if (const auto moved = moved_.find({sequence, slot}); moved != moved_.end()) return moved->second;
+    return state_slot{sequence * kv->block_size() * kv->num_blocks() + slot};
+  }
+
+  std::vector<device::row_state> states_of(const device::row_batch& batch) const {
+    std::vector<device::row_state> states;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> row_of; // by sequence and slot
+    for (const auto& row : batch.rows) {
+      device::row_state state;
+      if (row.position.value > 0) {
+        const auto before = slot_of(batch, row, token_position{row.position.value - 1}).value;
+        const auto found = row_of.find({row.sequence, before});
+        if (found != row_of.end())
+          state.parent = found->second;
+        else
+          state.read = place_of(row.sequence, before);
+      }
+      state.write = place_of(row.sequence, row.slot.value);
+      row_of[{row.sequence, row.slot.value}] = static_cast<std::int32_t>(states.size());
+      states.push_back(state);
+    }
+    return states;
+  }
+
   cpu_model& model_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, state_slot> moved_; ///< by sequence and slot
 
  public:
   paged_sequences paged;
@@ -300,6 +347,7 @@ TEST_P(transformer_test, tree_rows_equal_the_chains_of_their_paths_before_and_af
     for (std::uint32_t i = 0; i < 5; ++i)
       copies.push_back(run.paged.copy_of(0, base + accepted[i], base + i));
     model.run([&](device::ops& ops) { run.kv->copy(ops, copies); });
+    for (std::uint32_t i = 0; i < 5; ++i) run.move_state(0, base + accepted[i], base + i);
     auto chain = chain_of(8);
     chain.push_back(token_id{1});
     const truth expected = compute(model, chain, chain.size());
@@ -354,9 +402,7 @@ TEST_P(transformer_test, taps_and_wanted_rows_change_nothing_else) {
   }
   runner sparse(model, 16, 4, 4);
   sparse.paged.add_sequence(9);
-  const std::vector<std::uint32_t> wanted{2, 8};
-  std::vector<float> logits(2 * info.vocab_size);
-  model.forward(sparse.paged.batch(sparse.rows(0, tokens, 0, 9)), *sparse.kv, {wanted, logits, {}});
+  const auto logits = sparse.run(sparse.rows(0, tokens, 0, 9), {}, {2, 8});
   EXPECT_TRUE(same_bits(std::span(logits).first(info.vocab_size),
                         std::span(expected).subspan(2 * info.vocab_size, info.vocab_size)));
   EXPECT_TRUE(same_bits(std::span(logits).last(info.vocab_size), std::span(expected).last(info.vocab_size)));
@@ -383,6 +429,7 @@ TEST_P(transformer_test, a_row_outside_its_blocks_fails_the_pass_and_nothing_els
 INSTANTIATE_TEST_SUITE_P(architectures, transformer_test,
                          testing::Combine(testing::Values(architecture::llama, architecture::qwen2,
                                                           architecture::qwen3, architecture::qwen3moe,
+                                                          architecture::lfm2, architecture::lfm2moe,
                                                           architecture::gemma3),
                                           testing::Values(kv_type::f16, kv_type::bf16, kv_type::q8)),
                          [](const auto& test) {
