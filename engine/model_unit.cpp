@@ -235,7 +235,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     materials.inputs = reinterpret_cast<const float*>(inputs->data());
     materials.num_inputs = num_inputs();
   }
-  materials.limits = limits_of(engine, pools[target_pool.value].num_blocks);
+  materials.limits = limits_of(engine, pools[target_pool.value]);
   materials.limits.pass_times = time_passes(engine.pass_timing, time);
   target->set_pass_times(materials.limits.pass_times);
   for (auto& d : drafters) {
@@ -259,15 +259,16 @@ std::vector<pass_time> model_unit::time_passes(std::chrono::nanoseconds budget, 
 }
 
 scheduling::scheduler_options model_unit::limits_of(const config::engine_options& engine,
-                                                    std::uint32_t num_blocks) const {
+                                                    const kv::pool_config& pool) const {
   scheduling::scheduler_options limits;
   limits.max_running = options.max_running;
   limits.max_waiting = options.max_waiting;
   limits.block_size = options.block_size;
   limits.context_length = context_length;
-  limits.num_blocks = num_blocks;
+  limits.num_blocks = pool.num_blocks;
   limits.prefix_cache = engine.prefix_cache;
   limits.state_interval = state_interval();
+  limits.num_states = pool.num_states;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
   limits.num_guesses = std::max(num_guesses, 1U);

@@ -14,7 +14,7 @@ draft_bounds limit_below_hypotheses(const plan_item& item, const beam_search& be
   const std::size_t cells = item.blocks.size() * block_size;
   const std::size_t free = cells > beams.num_cells() ? cells - beams.num_cells() : 0;
   // Beside drafts, each hypothesis has a state before the round and one after it, and the prompt has one.
-  const std::size_t held = 1 + 2 * std::size_t{beams.num_hypotheses()};
+  const std::size_t held = least_row_states(beams.num_hypotheses());
   const std::size_t states = item.states ? std::max<std::size_t>(item.num_row_states, held) - held : free;
   const auto nodes = std::min<std::size_t>({item.max_nodes, beam_search::max_draft_nodes, free, states}) /
                      beams.num_hypotheses();

@@ -14,12 +14,6 @@ namespace paceline::scheduling {
 
 namespace {
 
-/// Without drafts: the state of the prompt or of the last token, and of each hypothesis of a beam search,
-/// each before a round and after it.
-constexpr std::uint32_t least_row_states(std::uint32_t beam_width) {
-  return beam_width == 0 ? 2 : 1 + 2 * beam_width;
-}
-
 constexpr auto no_limit = std::numeric_limits<std::uint32_t>::max();
 
 } // namespace

@@ -71,6 +71,7 @@ struct scheduler_options {
   /// Positions from one snapshot of a recurrent state to the next, a multiple of block_size; 0: the target
   /// has no such state.
   std::uint32_t state_interval = 0;
+  std::uint32_t num_states = 0; ///< slots of states in the target's pool: no request may need more
 };
 
 /// Actions that an input causes.

@@ -17,12 +17,13 @@ struct grid_case {
   std::string drafter;
   bool worker = false;
   overlapped how = overlapped::off;
+  bool recurrent = false; ///< the target has a recurrent state
 };
 
 std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
   static constexpr std::array names{"_off", "_groups", "_ahead", "_outcomes", "_measured"};
   return info.param.drafter + (info.param.worker ? "_worker" : "_inline") +
-         names[static_cast<std::size_t>(info.param.how)];
+         names[static_cast<std::size_t>(info.param.how)] + (info.param.recurrent ? "_recurrent" : "");
 }
 
 void set_overlap(simulation_options& options, overlapped how) {
@@ -131,6 +132,7 @@ void exactness_grid::run(std::uint32_t length, float temperature, std::uint32_t 
   options.shuffle = true;
   set_overlap(options, param.how);
   options.target = small_target();
+  options.target.recurrent = param.recurrent;
   if (param.drafter.starts_with("auto")) {
     options.auto_draft_length = length;
     options.target_cost = expensive_rows; // so that it matters who drafts
@@ -247,6 +249,21 @@ INSTANTIATE_TEST_SUITE_P(drafters_with_rows_in_the_pass, exactness_grid,
                                            grid_case{"ppd", false, overlapped::groups},
                                            grid_case{"ppd_chain"}, grid_case{"ppd_other"}),
                          name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    recurrent_targets, exactness_grid,
+    ::testing::Values(grid_case{"none", false, overlapped::off, true},
+                      grid_case{"half_right", false, overlapped::off, true},
+                      grid_case{"tree", false, overlapped::off, true},
+                      grid_case{"twins", true, overlapped::groups, true},
+                      grid_case{"lookahead", false, overlapped::off, true},
+                      grid_case{"ppd", false, overlapped::groups, true},
+                      grid_case{"auto", false, overlapped::off, true},
+                      grid_case{"model", true, overlapped::ahead, true},
+                      grid_case{"model_other_dynamic", true, overlapped::outcomes, true},
+                      grid_case{"head_dynamic", true, overlapped::groups, true},
+                      grid_case{"head_block", true, overlapped::off, true}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafts_in_advance, exactness_grid,

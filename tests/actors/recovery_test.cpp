@@ -19,6 +19,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
   for (std::size_t kill_at = 0; kill_at < num_steps; ++kill_at) {
     simulation_options options;
     options.target = small_target();
+    options.target.recurrent = kill_at % 3 == 0;
     options.two_groups = kill_at % 2 == 0;
     options.overlap = {kill_at % 4 == 1 ? ahead_mode::ahead : ahead_mode::outcomes};
     options.num_partitions = 2;

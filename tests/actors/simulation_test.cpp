@@ -98,6 +98,11 @@ simulation_options random_options(std::uint64_t seed, bool tight, std::mt19937_6
   }
   options.max_running = 1 + random() % 6;
   options.target = small_target();
+  if (seed % 2 == 0) { // slots for one request to several; enough for a beam search alone
+    options.target.recurrent = true;
+    options.num_states = 12 + static_cast<std::uint32_t>(seed / 2 % 60);
+    options.state_interval = options.block_size * (1 + static_cast<std::uint32_t>(seed / 2 % 3));
+  }
   return options;
 }
 
@@ -161,6 +166,9 @@ void live_to_the_end(simulation& sim, const events_of_life& past, bool tight, ou
   }
   for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
     EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
+  if (const auto* states = sim.pools().states(kv::pool_id{0})) {
+    EXPECT_EQ(states->num_held(), 0U) << "states leaked";
+  }
   EXPECT_EQ(sim.check_invariants(), "");
   out.num_preemptions = sim.scheduler().counters().num_preemptions;
   out.num_cached = sim.scheduler().counters().cached_prompt_tokens;

@@ -83,7 +83,10 @@ scheduling::scheduler_options limits_of(const simulation_options& options) {
   limits.overlap = options.overlap;
   limits.num_guesses = options.num_guesses;
   limits.prefix_cache = options.prefix_cache;
-  if (options.target.recurrent) limits.state_interval = options.state_interval;
+  if (options.target.recurrent) {
+    limits.state_interval = options.state_interval;
+    limits.num_states = options.num_states;
+  }
   limits.max_gap = options.max_gap;
   limits.round_timeout = options.round_timeout;
   for (std::uint32_t rows = 1; rows <= 64; ++rows)
@@ -124,7 +127,6 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   coordinator_->clock().current_time += std::chrono::hours(1); // time zero means "no timeout"
   device_ = std::make_unique<simulated_device>(options_.num_partitions);
   options_.target.context_length = options_.context_length;
-  if (std::getenv("PACELINE_RECURRENT") != nullptr) options_.target.recurrent = true;
   target_ = std::make_unique<model::hash_model>(options_.target);
   metered_ = std::make_unique<metered_model>(*target_, device_->time(), options_.target_cost);
   drafters_.insert(drafters_.begin(), simulated_drafter{nullptr, 0, 0}); // "none"

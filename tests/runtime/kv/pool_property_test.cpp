@@ -119,7 +119,7 @@ class random_run {
   bool granted(const expected<T>& answer, pool_id pool, std::uint64_t num_wanted) {
     if (!answer && answer.error().code() == errc::pool_full && manager_->num_pools() == 1 &&
         manager_->config(pool).slab_blocks == 1 && num_wanted <= manager_->available_blocks(pool) &&
-        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 2))
+        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 3))
       fail("a pool with room for " + std::to_string(num_wanted) + " blocks is called full");
     if (!answer && answer.error().code() != errc::pool_full &&
         answer.error().code() != errc::resource_exhausted)
