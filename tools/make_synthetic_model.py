@@ -4,6 +4,7 @@
   make_synthetic_model.py 8b.gguf --shape 8b --type bf16          Llama 3 8B, 16 GB, written in pieces of a few megabytes
   make_synthetic_model.py 8b.gguf --shape 8b --type q4_k          the head in Q6_K, as real files have it
   make_synthetic_model.py small.gguf --shape 1b --type bf16 --layers 2
+  make_synthetic_model.py lfm2.gguf --shape lfm2-1.2b --type q4_k            short convolutions beside attention
   make_synthetic_model.py moe.gguf --shape 30b-a3b --type q4_k --layers 8   Qwen3-30B-A3B, a mixture of experts
 
 Every tensor's noise depends on the seed, its name and its type alone, so a file of fewer --layers holds the first ones of
@@ -43,6 +44,11 @@ class Shape:
     experts: int = 0  # of each layer; 0: no mixture
     used_experts: int = 0  # of a token
     expert_ffn: int = 0
+    attention_layers: tuple = ()  # the others have a short convolution; empty: all have attention
+    taps: int = 0  # of a convolution
+
+    def convolves(self, layer):
+        return self.taps > 0 and layer not in self.attention_layers
 
 
 SHAPES = {
@@ -50,7 +56,9 @@ SHAPES = {
     "1b": Shape("llama", 16, 2048, 8192, 32, 8, 64, 128256, 5e5, True, False, "llama-bpe"),  # Llama 3.2 1B
     "0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 1e6, True, True, "qwen2"),  # Qwen2.5 0.5B
     "30b-a3b": Shape("qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 1e6, False, False, "qwen2", 128, 8, 768),  # Qwen3 30B-A3B
+    "lfm2-1.2b": Shape("lfm2", 16, 2048, 8192, 32, 8, 64, 65536, 1e6, True, False, "lfm2", attention_layers=(2, 5, 8, 10, 12, 14), taps=3),
     "tiny": Shape("llama", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe"),
+    "tiny-lfm2": Shape("lfm2", 4, 256, 512, 4, 2, 64, 512, 1e4, True, False, "lfm2", attention_layers=(1, 3), taps=3),
     "tiny-moe": Shape("qwen3moe", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe", 8, 2, 256),
 }
 
@@ -155,13 +163,18 @@ def tensors_of(shape, wanted, loud, quiet):
         block = f"blk.{layer}."
         gain = 1.0 if layer < loud else quiet  # of what the layer adds
         out.append(vector(block + "attn_norm.weight", shape.hidden))
-        for part, rows in (("q", attention), ("k", keys), ("v", keys)):
-            out.append(matrix(f"{block}attn_{part}.weight", shape.hidden, rows))
-            if shape.biased:
-                out.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
-        out.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
-        if shape.family.startswith("qwen3"):
-            out += [vector(f"{block}attn_{part}_norm.weight", shape.head_size) for part in ("q", "k")]
+        if shape.convolves(layer):
+            out.append(matrix(block + "shortconv.in_proj.weight", shape.hidden, 3 * shape.hidden))
+            out.append(Tensor(block + "shortconv.conv.weight", (shape.taps, shape.hidden), "f32", 1 / math.sqrt(shape.taps)))
+            out.append(matrix(block + "shortconv.out_proj.weight", shape.hidden, shape.hidden, gain=gain))
+        else:
+            for part, rows in (("q", attention), ("k", keys), ("v", keys)):
+                out.append(matrix(f"{block}attn_{part}.weight", shape.hidden, rows))
+                if shape.biased:
+                    out.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
+            out.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
+            if shape.family.startswith(("qwen3", "lfm2")):
+                out += [vector(f"{block}attn_{part}_norm.weight", shape.head_size) for part in ("q", "k")]
         out.append(vector(block + "ffn_norm.weight", shape.hidden))
         if shape.experts:
             # The weights of a token's experts sum to 1, so what they add together is smaller by the root of their number.
@@ -174,7 +187,7 @@ def tensors_of(shape, wanted, loud, quiet):
         out.append(matrix(block + "ffn_gate.weight", shape.hidden, shape.ffn))
         out.append(matrix(block + "ffn_up.weight", shape.hidden, shape.ffn))
         out.append(matrix(block + "ffn_down.weight", shape.ffn, shape.hidden, gain=gain))
-    out.append(vector("output_norm.weight", shape.hidden))
+    out.append(vector("token_embd_norm.weight" if shape.taps else "output_norm.weight", shape.hidden))
     if not shape.tied:
         out.append(matrix("output.weight", shape.hidden, shape.vocabulary, head))
     return out
@@ -221,7 +234,8 @@ def metadata(name, shape, wanted):
         f"{family}.expert_used_count": shape.used_experts,
         f"{family}.expert_feed_forward_length": shape.expert_ffn,
     }
-    return (mixture if shape.experts else {}) | {
+    kv_heads = [0 if shape.convolves(layer) else shape.kv_heads for layer in range(shape.layers)] if shape.taps else shape.kv_heads
+    return (mixture if shape.experts else {}) | ({f"{family}.shortconv.l_cache": shape.taps} if shape.taps else {}) | {
         "general.architecture": family,
         "general.name": name,
         "general.file_type": FORMATS[wanted].file_type,
@@ -230,7 +244,7 @@ def metadata(name, shape, wanted):
         f"{family}.block_count": shape.layers,
         f"{family}.feed_forward_length": shape.ffn,
         f"{family}.attention.head_count": shape.heads,
-        f"{family}.attention.head_count_kv": shape.kv_heads,
+        f"{family}.attention.head_count_kv": kv_heads,
         f"{family}.attention.key_length": shape.head_size,
         f"{family}.attention.value_length": shape.head_size,
         f"{family}.attention.layer_norm_rms_epsilon": 1e-5,

@@ -68,6 +68,9 @@ void read_experts(const json_node& fields, model_config& config) {
 
 void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
   config.conv.num_taps = keys.uint("shortconv.l_cache");
+  if (keys.uint_or("attention.sliding_window", 0) != 0)
+    keys.refuse("attention.sliding_window", "must be 0: windows are not supported in this architecture",
+                errc::unsupported);
   for (const std::uint32_t num : keys.of_layers("attention.head_count_kv", config.num_layers)) {
     config.layer_kinds.push_back(num == 0 ? layer_kind::short_conv : layer_kind::attention);
     if (num == 0) continue;
