@@ -50,6 +50,8 @@ class served_model {
   virtual std::uint32_t max_requests() const noexcept = 0;
   /// What passes took when the model was loaded, by rising number of rows; empty: they were not timed.
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
+  /// What the model's files have besides the language model, as text in one line; empty: nothing.
+  virtual const std::string& unused_parts() const noexcept = 0;
 };
 
 } // namespace paceline

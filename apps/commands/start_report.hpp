@@ -10,8 +10,9 @@ namespace paceline::apps {
 /// with the reason for them.
 void tell_configuration(server::event_log& log, const config::load_result& loaded);
 
-/// The same for what only the loaded models tell: contexts that were configured too long, how many levels
-/// each drafter drafts, and what passes cost, which says why drafting pays here or does not.
+/// The same for what only the loaded models tell: contexts that were configured too long, parts of files
+/// that are not used, how many levels each drafter drafts, and what passes cost, which says why drafting pays
+/// here or does not.
 void tell_models(server::event_log& log, const config::engine_options& options, const engine& runtime);
 
 } // namespace paceline::apps

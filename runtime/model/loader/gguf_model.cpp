@@ -2,6 +2,7 @@
 
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
 #include <array>
@@ -254,7 +255,12 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {
   std::vector<weight_view> tensors;
   tensors.reserve(file.tensors().size());
+  skipped_tensors skipped;
   for (const auto& tensor : file.tensors()) {
+    if (is_beside_text(tensor.name, tensor_naming::gguf)) {
+      skipped.add(tensor.data.size());
+      continue;
+    }
     if (tensor.integer_bytes != 0)
       return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) + " holds no weights");
     if (tensor.num_dims > 3)
@@ -266,7 +272,8 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
                        nullptr,
                        tensor.shape[2]});
   }
-  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files());
+  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files(),
+                              skipped);
 }
 
 } // namespace paceline::model

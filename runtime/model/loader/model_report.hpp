@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/op_kv.hpp"
+#include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
@@ -59,6 +60,7 @@ struct model_report {
   std::uint64_t num_parameters = 0; ///< values in all tensors
   std::vector<metadata_report> metadata;
   std::vector<tensor_report> tensors;
+  skipped_tensors skipped;            ///< those of `tensors` that a language model does not use
   std::optional<model_config> config; ///< nullopt if this build cannot run the model
   std::optional<memory_plan> memory;  ///< likewise
   std::string problem;                ///< why it cannot run; empty otherwise

@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/model/loader/fp8_weights.hpp"
+#include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/loader/weight_view.hpp"
 #include "runtime/model/model_config.hpp"
 
@@ -26,12 +27,13 @@ class partial_file;
 class weights_source {
  public:
   /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` keeps their
-  /// bytes and names alive, and so do `files`, from which they are read if they are not in memory. Errors
-  /// name `file`, tensor and rule.
+  /// bytes and names alive, and so do `files`, from which they are read if they are not in memory. `skipped`
+  /// are those that the caller has left out. Errors name `file`, tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
                                        tensor_naming naming, std::shared_ptr<const void> owner,
                                        std::string_view file,
-                                       std::vector<std::shared_ptr<const partial_file>> files = {});
+                                       std::vector<std::shared_ptr<const partial_file>> files = {},
+                                       const skipped_tensors& skipped = {});
 
   /// A tensor of the model. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role) const;
@@ -49,6 +51,8 @@ class weights_source {
 
   /// Bytes of all tensors as packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// Tensors of the file that are not among these weights.
+  const skipped_tensors& skipped() const noexcept { return skipped_; }
 
  private:
   using role_table = std::array<weight_view, num_tensor_roles>;
@@ -63,6 +67,7 @@ class weights_source {
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;
+  skipped_tensors skipped_;
 };
 
 } // namespace paceline::model
