@@ -113,10 +113,8 @@ void read_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_con
   config.sliding_window = keys.uint("attention.sliding_window");
   const auto* entry = metadata.find(keys.key(pattern));
   if (entry && entry->is_array) {
-    const auto flags = metadata.find_numbers(keys.key(pattern));
-    if (!flags || (*flags)->size() != config.num_layers || !(*flags)->is_integer())
-      return keys.refuse(pattern, "must be a number or an array of one flag for each layer");
-    for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (*flags)->as_int(i) != 0;
+    if (auto flags = keys.layer_flags(pattern, config.num_layers); !flags.empty())
+      config.local_layers = std::move(flags);
     return;
   }
   const auto period = keys.uint_or(pattern, 6);
@@ -174,10 +172,15 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.context_length = keys.uint("context_length");
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
-  config.num_heads = keys.uniform("attention.head_count");
-  config.num_kv_heads =
-      keys.has("attention.head_count_kv") ? keys.uniform("attention.head_count_kv") : config.num_heads;
-  config.ffn_size = keys.uniform("feed_forward_length");
+  if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
+  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
+  if (config.num_layers > file.tensors().size())
+    return keys.refuse("block_count", "is more than the file has tensors");
+  config.num_heads = keys.uniform("attention.head_count", config.num_layers);
+  config.num_kv_heads = keys.has("attention.head_count_kv")
+                            ? keys.uniform("attention.head_count_kv", config.num_layers)
+                            : config.num_heads;
+  config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
     config.head_dim = keys.uint("attention.key_length");
@@ -203,9 +206,6 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
-  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
-  if (config.num_layers > file.tensors().size())
-    return metadata.key_error(keys.key("block_count"), "is more than the file has tensors");
 
   const bool is_gemma = *arch == architecture::gemma3;
   config.layout = *arch == architecture::llama ? rope_layout::interleaved : rope_layout::half_split;
@@ -236,8 +236,6 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
-  if (config.num_layers > file.tensors().size())
-    return file.metadata().key_error(keys.key("block_count"), "is more than the file has tensors");
   config.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
   config.local_layers.assign(config.num_layers, false);

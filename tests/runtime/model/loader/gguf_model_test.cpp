@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "tests/support/opened_gguf.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -16,23 +17,9 @@ namespace {
 using device::tensor_type;
 using test::gguf_builder;
 using test::make_tiny_gguf;
+using test::open;
+using test::problem;
 using testing::HasSubstr;
-
-/// A config, or the error of the first step that failed. The bytes need not outlive it.
-expected<model_config> open(const gguf_builder& builder) {
-  const auto bytes = builder.build();
-  const auto file = gguf_file::parse(bytes, "x.gguf");
-  if (!file) return file.error();
-  auto config = read_gguf_config(*file);
-  if (!config) return config;
-  if (auto weights = read_gguf_weights(*file, *config); !weights) return weights.error();
-  return config;
-}
-
-error problem(const gguf_builder& builder) {
-  const auto config = open(builder);
-  return config ? error(errc::internal, "was accepted") : config.error();
-}
 
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
@@ -239,10 +226,6 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
       {"value_length", [](auto& f) { f.set_uint32("llama.attention.value_length", 16); }},
       {"partial rotation", [](auto& f) { f.set_uint32("llama.rope.dimension_count", 4); }},
       {"soft caps", [](auto& f) { f.set_float32("llama.final_logit_softcapping", 30); }},
-      {"differs between layers",
-       [](auto& f) {
-         f.set_int32s("llama.attention.head_count", std::vector<std::int32_t>{4, 2});
-       }},
       {"'blk.0.ffn_up.bias' has no meaning",
        [](auto& f) {
          f.add_tensor("blk.0.ffn_up.bias", tensor_type::f32, {64}, std::vector<std::byte>(256));
@@ -254,13 +237,6 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
     EXPECT_EQ(problem(builder).code(), errc::unsupported) << text;
     EXPECT_THAT(problem(builder).message(), HasSubstr(text));
   }
-}
-
-TEST(gguf_model, equal_numbers_of_layers_that_are_out_of_range_are_not_called_different) {
-  auto builder = tiny();
-  builder.set_int32s("llama.attention.head_count", std::vector<std::int32_t>{-4, -4});
-  EXPECT_EQ(problem(builder).code(), errc::invalid_file);
-  EXPECT_THAT(problem(builder).message(), HasSubstr("must be whole numbers from 0 to"));
 }
 
 TEST(gguf_model, a_corrupted_hyper_parameter_is_named) {
