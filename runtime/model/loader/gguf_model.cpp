@@ -135,12 +135,28 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
   read_local_layers(keys, metadata, config);
 }
 
-/// Layers have experts if the file has a router for them.
+/// Layers have experts if the file has a router for them, which must be one for as many as the key says.
+void find_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config) {
+  config.experts.layers.assign(config.num_layers, false);
+  for (std::uint32_t l = 0; l < config.num_layers; ++l) {
+    const auto* const router = file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight");
+    config.experts.layers[l] = router != nullptr;
+    if (router != nullptr && router->shape[1] != config.experts.routing.num_experts)
+      keys.refuse("expert_count", "is " + std::to_string(config.experts.routing.num_experts) +
+                                      ", and tensor " + quote(router->name) + " is for " +
+                                      std::to_string(router->shape[1]) + " experts");
+  }
+}
+
 void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) {
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = keys.uint("expert_count");
   routing.num_used = keys.uint("expert_used_count");
   if (routing.num_experts == 0) keys.refuse("expert_count", "must be at least 1");
+  find_expert_layers(file, keys, config);
+  if (routing.num_used == 0 || routing.num_used > routing.num_experts)
+    keys.refuse("expert_used_count", "must be 1 to " + std::to_string(routing.num_experts) + ", is " +
+                                         std::to_string(routing.num_used));
   config.experts.ffn_size = keys.uint_or("expert_feed_forward_length", config.ffn_size);
   routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
   routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
@@ -153,10 +169,6 @@ void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) 
                 errc::unsupported);
   if (keys.uint_or("expert_shared_count", 0) != 0)
     keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
-  config.experts.layers.assign(config.num_layers, false);
-  for (std::uint32_t l = 0; l < config.num_layers; ++l)
-    config.experts.layers[l] =
-        file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight") != nullptr;
 }
 
 std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {

@@ -188,8 +188,10 @@ class weights_builder {
     if (problem.missing)
       return failure(name, "has no " + std::string(to_string(role)) + " of expert " +
                                std::to_string(*problem.missing));
-    for (const weight_view& view : all)
-      if (view.tensor.type != all[0].tensor.type || (view.scales == nullptr) != (all[0].scales == nullptr))
+    const weight_view first = all[0];
+    for (std::uint32_t e = 1; e < all.size(); ++e)
+      if (const weight_view view = all[e];
+          view.tensor.type != first.tensor.type || (view.scales == nullptr) != (first.scales == nullptr))
         return failure(view.name, "must have the type of the other experts", errc::unsupported);
     source_.experts_[layer][expert_index(role)] = std::move(all);
     return {};
@@ -266,7 +268,7 @@ const weight_view& weights_source::at(tensor_role role) const {
   return model_[static_cast<std::size_t>(role)];
 }
 
-std::span<const weight_view> weights_source::experts(tensor_role role, std::uint32_t layer) const {
+const expert_matrices& weights_source::experts(tensor_role role, std::uint32_t layer) const {
   PACELINE_CHECK(is_expert_role(role) && layer < experts_.size(), std::string(to_string(role)));
   return experts_[layer][expert_index(role)];
 }

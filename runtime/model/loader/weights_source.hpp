@@ -1,9 +1,9 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/model/loader/expert_matrices.hpp"
 #include "runtime/model/loader/fp8_weights.hpp"
 #include "runtime/model/loader/text_part.hpp"
-#include "runtime/model/loader/weight_view.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@ namespace paceline::model {
 class partial_file;
 
 /// The weights of one model: every tensor that its config implies, each with exactly the implied shape, and
-/// no unknown tensor. A tensor that holds the matrices of several experts is divided into them. Vectors are
+/// no unknown tensor. Of a tensor that holds the matrices of several experts, each can be had. Vectors are
 /// in memory; the bytes of matrices are in the file until `read`. Vectors are converted to F32 if necessary,
 /// and norms of Hugging Face's gemma files get the 1 added that GGUF files already contain. Moving the object
 /// keeps all views valid.
@@ -39,8 +39,8 @@ class weights_source {
   const weight_view& at(tensor_role role) const;
   /// A tensor of layer `layer`. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role, std::uint32_t layer) const;
-  /// The matrices of a layer's experts, in order; `role` is one of experts. Empty in a layer without experts.
-  std::span<const weight_view> experts(tensor_role role, std::uint32_t layer) const;
+  /// The matrices of a layer's experts; `role` is one of experts. Empty in a layer without experts.
+  const expert_matrices& experts(tensor_role role, std::uint32_t layer) const;
 
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
   /// Reads bytes of a matrix from the file, unless they are in memory. Error: `invalid_file`, naming the
@@ -62,7 +62,7 @@ class weights_source {
 
   role_table model_;
   std::vector<role_table> layers_;
-  std::vector<std::array<std::vector<weight_view>, num_expert_roles>> experts_; ///< [layer][role]
+  std::vector<std::array<expert_matrices, num_expert_roles>> experts_; ///< [layer][role]
   std::vector<std::unique_ptr<float[]>> converted_; ///< vectors whose values differ from the file's
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
