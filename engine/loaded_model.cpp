@@ -75,6 +75,7 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   if (!weights) return std::move(weights).error();
   runs_ = *std::move(weights);
   eos_ids_ = source->eos_ids;
+  unused_parts_ = to_text(source->weights.skipped());
   return {};
 }
 

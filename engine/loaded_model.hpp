@@ -37,6 +37,7 @@ class loaded_model final : public served_model {
   verification_rule default_rule() const noexcept override { return default_rule_; }
   std::uint32_t max_requests() const noexcept override { return max_requests_; }
   const std::vector<pass_time>& pass_times() const noexcept override { return pass_times_; }
+  const std::string& unused_parts() const noexcept override { return unused_parts_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names, std::vector<std::uint32_t> draft_lengths) {
@@ -65,6 +66,7 @@ class loaded_model final : public served_model {
   verification_rule default_rule_ = verification_rule::coupled;
   std::uint32_t max_requests_ = 0;
   std::vector<pass_time> pass_times_;
+  std::string unused_parts_;
 };
 
 /// A drafter's own model, with its vocabulary.

@@ -51,6 +51,8 @@ class served_model {
   /// Times of passes, measured when the model was loaded, in ascending order of rows; empty if they were not
   /// measured.
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
+  /// What the model's files have besides the language model, as text in one line; empty: nothing.
+  virtual const std::string& unused_parts() const noexcept = 0;
 };
 
 } // namespace paceline

@@ -43,6 +43,13 @@ void warn_of_contexts(server::event_log& log, const config::engine_options& opti
           {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
 }
 
+/// Parts for images and sound are in many files, and requests with them are refused.
+void tell_unused_parts(server::event_log& log, const engine& runtime) {
+  for (const auto* model : runtime.models())
+    if (!model->unused_parts().empty())
+      log.write(log_level::info, model->unused_parts(), {{"model", model->name()}});
+}
+
 /// How many levels each drafter drafts: where the configuration does not say it, the loaded heads do.
 void tell_draft_lengths(server::event_log& log, const engine& runtime) {
   for (const auto* model : runtime.models()) {
@@ -82,6 +89,7 @@ void tell_configuration(server::event_log& log, const config::load_result& loade
 
 void tell_models(server::event_log& log, const config::engine_options& options, const engine& runtime) {
   warn_of_contexts(log, options, runtime);
+  tell_unused_parts(log, runtime);
   tell_draft_lengths(log, runtime);
   tell_pass_times(log, runtime);
 }

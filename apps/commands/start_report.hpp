@@ -11,7 +11,8 @@ namespace paceline::apps {
 void tell_configuration(server::event_log& log, const config::load_result& loaded);
 
 /// Logs what is known only after the models are loaded: contexts that were configured longer than the model's
-/// own, the draft length of each drafter, and the times of passes, which determine whether drafting pays.
+/// own, parts of files that are not used, the draft length of each drafter, and the times of passes, which
+/// determine whether drafting pays.
 void tell_models(server::event_log& log, const config::engine_options& options, const engine& runtime);
 
 } // namespace paceline::apps

@@ -18,6 +18,18 @@ std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
 
 } // namespace
 
+kv_shape shape_of_cells(const model_config& config, kv_type type, std::span<const std::uint32_t> layers) {
+  kv_shape shape{0, config.num_kv_heads, config.head_dim, type};
+  const std::size_t num_layers = layers.empty() ? config.num_layers : layers.size();
+  for (std::size_t i = 0; i < num_layers; ++i) {
+    const bool attends = config.has_attention(layers.empty() ? static_cast<std::uint32_t>(i) : layers[i]);
+    ++(attends ? shape.num_layers : shape.states.num_conv_layers);
+  }
+  if (shape.states.num_conv_layers != 0)
+    shape.states.conv_inputs = (config.conv.num_taps - 1) * config.hidden_size;
+  return shape;
+}
+
 kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
                    device::buffer_memory& memory, const feature_shape& features)
     : num_blocks_(num_blocks), block_size_(block_size), memory_(memory), state_shape_(shape.states) {

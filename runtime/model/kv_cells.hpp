@@ -4,6 +4,7 @@
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/op_short_conv.hpp"
 #include "runtime/model/language_model.hpp"
+#include "runtime/model/model_config.hpp"
 
 #include <memory>
 #include <span>
@@ -32,6 +33,9 @@ struct kv_shape {
     return 2 * kv_head_bytes(type, head_dim) * num_layers * num_heads;
   }
 };
+
+/// The shape for these layers of a model; empty: for all layers.
+kv_shape shape_of_cells(const model_config& config, kv_type type, std::span<const std::uint32_t> layers = {});
 
 /// The hidden states (features) that a pool keeps for each cell.
 struct feature_shape {

@@ -225,12 +225,7 @@ std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_block
 }
 
 kv_shape transformer::shape_of(std::span<const std::uint32_t> layers) const {
-  const auto num_attentions = static_cast<std::uint32_t>(
-      std::ranges::count_if(layers, [&](std::uint32_t l) { return config_.has_attention(l); }));
-  state_shape states;
-  states.num_conv_layers = static_cast<std::uint32_t>(layers.size()) - num_attentions;
-  if (states.num_conv_layers != 0) states.conv_inputs = (config_.conv.num_taps - 1) * config_.hidden_size;
-  return {num_attentions, config_.num_kv_heads, config_.head_dim, kv_type_, states};
+  return shape_of_cells(config_, kv_type_, layers);
 }
 
 void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,

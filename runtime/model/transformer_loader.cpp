@@ -21,9 +21,15 @@ using matrix_set_ptr = std::unique_ptr<const device::matrix_set>;
 
 /// A matrix to pack, or those of a layer's experts, and where it goes.
 struct packing_job {
-  std::span<const weight_view> from;
+  packing_job(const weight_view& view, matrix_ptr& matrix) : from(&view), to(&matrix) {}
+  packing_job(const expert_matrices& views, matrix_set_ptr& matrices) : experts(&views), set(&matrices) {}
+
+  const weight_view* from = nullptr;
   matrix_ptr* to = nullptr;
-  matrix_set_ptr* set = nullptr; ///< for experts
+  const expert_matrices* experts = nullptr;
+  matrix_set_ptr* set = nullptr;
+
+  std::string name() const { return std::string(from ? from->name : (*experts)[0].name); }
 };
 
 /// A vector to upload, and the pointer to be set to it.
@@ -41,21 +47,21 @@ void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& 
   layer.experts = std::make_unique<expert_weights>();
   if (const auto& bias = source.at(tensor_role::ffn_selection_bias, l); !bias.empty())
     plan.vectors.push_back({&bias, &layer.experts->selection_bias});
-  plan.matrices.push_back({{&source.at(tensor_role::ffn_router, l), 1}, &layer.experts->router});
+  plan.matrices.emplace_back(source.at(tensor_role::ffn_router, l), layer.experts->router);
   const std::pair<tensor_role, matrix_set_ptr*> sets[] = {
       {tensor_role::ffn_gate_experts, &layer.experts->gate},
       {tensor_role::ffn_up_experts, &layer.experts->up},
       {tensor_role::ffn_down_experts, &layer.experts->down},
   };
-  for (const auto& [role, to] : sets) plan.matrices.push_back({source.experts(role, l), nullptr, to});
+  for (const auto& [role, to] : sets) plan.matrices.emplace_back(source.experts(role, l), *to);
 }
 
 load_plan plan_load(const weights_source& source, transformer_weights& weights) {
   load_plan plan;
-  plan.matrices.push_back({{&source.at(tensor_role::token_embedding), 1}, &weights.token_embedding});
+  plan.matrices.emplace_back(source.at(tensor_role::token_embedding), weights.token_embedding);
   const weight_view& output = source.at(tensor_role::output);
   if (output.tensor.bytes.data() != source.at(tensor_role::token_embedding).tensor.bytes.data())
-    plan.matrices.push_back({{&output, 1}, &weights.output});
+    plan.matrices.emplace_back(output, weights.output);
   plan.vectors.push_back({&source.at(tensor_role::output_norm), &weights.output_norm});
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
     layer_weights& layer = weights.layers[l];
@@ -87,7 +93,7 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
         {tensor_role::conv_out_bias, &layer.conv.out_bias},
     };
     for (const auto& [role, to] : matrices)
-      if (!source.at(role, l).empty()) plan.matrices.push_back({{&source.at(role, l), 1}, to});
+      if (!source.at(role, l).empty()) plan.matrices.emplace_back(source.at(role, l), *to);
     if (!source.experts(tensor_role::ffn_gate_experts, l).empty()) plan_experts(source, l, layer, plan);
     for (const auto& [role, to] : vectors)
       if (!source.at(role, l).empty()) plan.vectors.push_back({&source.at(role, l), to});
@@ -165,11 +171,11 @@ class parallel_packing {
   }
 
   /// One matrix after another, so that no more than one is unpacked at a time.
-  expected<matrix_set_ptr> pack_set(std::span<const weight_view> from) {
+  expected<matrix_set_ptr> pack_set(const expert_matrices& from) {
     std::vector<matrix_ptr> matrices;
     matrices.reserve(from.size());
-    for (const weight_view& view : from) {
-      auto packed = pack(view);
+    for (std::uint32_t e = 0; e < from.size(); ++e) {
+      auto packed = pack(from[e]);
       if (!packed) return std::move(packed).error();
       matrices.push_back(std::move(*packed));
     }
@@ -178,13 +184,13 @@ class parallel_packing {
 
   /// Packs the tensors of a job.
   expected<void> do_job(const packing_job& job) {
-    if (job.set == nullptr) {
-      auto packed = pack(job.from[0]);
+    if (job.experts == nullptr) {
+      auto packed = pack(*job.from);
       if (!packed) return std::move(packed).error();
       *job.to = std::move(*packed);
       return {};
     }
-    auto packed = pack_set(job.from);
+    auto packed = pack_set(*job.experts);
     if (!packed) return std::move(packed).error();
     *job.set = std::move(*packed);
     return {};
@@ -210,7 +216,7 @@ class parallel_packing {
           return;
         }
       } catch (const std::bad_alloc&) {
-        fail(i, error(errc::resource_exhausted, std::string(jobs_[i].from[0].name) + ": not enough memory"));
+        fail(i, error(errc::resource_exhausted, jobs_[i].name() + ": not enough memory"));
         return;
       }
     }

@@ -9,6 +9,7 @@ the files that are read. Exit code 1 if the mean difference exceeds 1e-4, or tha
 """
 import argparse
 import dataclasses
+import json
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -41,7 +43,10 @@ CASES = {
     "lfm2-moe": ("lfm2_moe", {}),
     "lfm2-moe-without-bias": ("lfm2_moe", {"use_expert_bias": False, "norm_topk_prob": False, "num_dense_layers": 3}),
     "lfm2-moe-packed": ("lfm2_moe", {}),
+    "gemma3-with-vision": ("gemma3_text", {"tie_word_embeddings": True}),
+    "gemma3-with-vision-packed": ("gemma3_text", {"tie_word_embeddings": True}),
 }
+VISION = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
 
 def dumped(dump, model, tokens, rows, folder):
@@ -51,12 +56,27 @@ def dumped(dump, model, tokens, rows, folder):
     return torch.frombuffer(bytearray((folder / "out").read_bytes()), dtype=torch.float32).view(len(tokens), -1)
 
 
-def saved_by_transformers(target, folder, packs):
+def put_beside_vision(folder, packs):
+    """Makes a saved gemma3 the language model of one that sees: in the published form, or packed in the newer one, both with a tensor of the vision part."""
+    text = json.loads((folder / "config.json").read_text())
+    config = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 4, "text_config": text,
+              "vision_config": {"model_type": "siglip_vision_model"} | VISION}
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = load_file(folder / "model.safetensors")
+    nested = {("language_model." + name if not packs else name.replace("model.", "model.language_model.", 1)): weight for name, weight in weights.items()}
+    nested[("model." if packs else "") + "vision_tower.vision_model.embeddings.patch_embedding.weight"] = torch.zeros(16, 3, 14, 14)
+    save_file(nested, folder / "model.safetensors", {"format": "pt"})
+
+
+def saved_by_transformers(target, folder, sees, packs):
     """The target's weights as that library saves them, and its logits."""
     import transformers
 
     target.save(folder / "ours")
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "ours", dtype=torch.float32, attn_implementation="eager").eval()
+    if sees:
+        put_beside_vision(folder / "ours", packs)
+    kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+    model = kind.from_pretrained(folder / "ours", dtype=torch.float32, attn_implementation="eager").eval()
     model.save_pretrained(folder / "theirs", **({"save_original_format": False} if packs else {}))
     return folder / "theirs", model
 
@@ -69,13 +89,16 @@ def difference(name, arguments, folder):
     target = random_of(shape, arguments.seed)
     tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()
     packs = name.endswith("packed")
+    sees = "with-vision" in name
     if arguments.transformers:
-        model, reference = saved_by_transformers(target, folder, packs)
+        model, reference = saved_by_transformers(target, folder, sees, packs)
         with torch.no_grad():
             expected = reference(torch.tensor([tokens])).logits[0]
     else:
         model = folder / "model"
-        target.save(model, packs)
+        target.save(model, packs and not sees)
+        if sees:
+            put_beside_vision(model, packs)
         expected = target.forward(tokens).logits
     found = dumped(arguments.dump, model, tokens, 24, folder)
     same = torch.equal(found, dumped(arguments.dump, model, tokens, 1, folder))

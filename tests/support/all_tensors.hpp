@@ -24,7 +24,8 @@ all_tensors(const model::weights_source& weights) {
       if (!is_expert_role(role))
         all.emplace_back(name, weights.at(role, layer));
       else
-        for (const model::weight_view& view : weights.experts(role, layer)) all.emplace_back(name, view);
+        for (std::uint32_t e = 0; e < weights.experts(role, layer).size(); ++e)
+          all.emplace_back(name, weights.experts(role, layer)[e]);
   }
   return all;
 }

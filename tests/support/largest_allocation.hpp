@@ -13,6 +13,9 @@ void reset_largest_allocation() noexcept;
 /// Bytes of the largest request of operator new since the last reset, without over-aligned requests.
 std::size_t largest_allocation() noexcept;
 
+/// Bytes of all requests of operator new since the last reset, freed or not, likewise.
+std::size_t allocated_bytes() noexcept;
+
 /// Number of requests of operator new since the last reset.
 std::size_t num_allocations() noexcept;
 

@@ -38,7 +38,7 @@ void read_block(gguf_keys& keys, dflash_config& config, const head_overrides& ov
 }
 
 /// A window holds the last positions up to the slot. Slots see the whole block, unless they are causal.
-void read_window(gguf_keys& keys, const gguf_metadata& metadata, dflash_config& config) {
+void read_window(gguf_keys& keys, dflash_config& config) {
   constexpr const char* size = "attention.sliding_window";
   constexpr const char* pattern = "attention.sliding_window_pattern";
   config.has_window.assign(config.layer.num_layers, false);
@@ -46,11 +46,9 @@ void read_window(gguf_keys& keys, const gguf_metadata& metadata, dflash_config& 
                    .is_causal = keys.flag_or("attention.causal", false),
                    .ends_at_slot = true};
   if (config.window.size != 0) {
-    const auto flags = metadata.find_numbers(keys.key(pattern));
-    if (!flags || !*flags || (*flags)->size() != config.layer.num_layers || !(*flags)->is_integer())
-      return keys.refuse(pattern, "must be an array of one flag for each layer");
-    for (std::uint32_t l = 0; l < config.layer.num_layers; ++l)
-      config.has_window[l] = (*flags)->as_int(l) != 0;
+    auto flags = keys.layer_flags(pattern, config.layer.num_layers);
+    if (flags.empty()) return keys.refuse(pattern, "must be an array of one flag for each layer");
+    config.has_window = std::move(flags);
   }
   if (config.window.is_causal && std::ranges::find(config.has_window, false) != config.has_window.end())
     return keys.refuse("attention.causal", "must be false: layers of full attention see the whole block",
@@ -98,7 +96,7 @@ expected<dflash_config> read_dflash_config(const gguf_file& file, const std::str
   config.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
   read_markov(config, tensors);
   read_block(keys, config, overrides);
-  read_window(keys, metadata, config);
+  read_window(keys, config);
   check_sizes(keys, config, target);
   if (keys.failure()) return *keys.failure();
   const auto mask = metadata.require_uint(mask_token, 0, INT32_MAX);

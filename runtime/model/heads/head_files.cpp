@@ -89,8 +89,8 @@ bool is_gguf_head(const std::filesystem::path& path) {
 std::vector<head_tensor> tensors_of(const gguf_file& file) {
   std::vector<head_tensor> tensors;
   for (const gguf_tensor& one : file.tensors()) {
-    head_tensor made{std::string(one.name), {1, 1, 1, 1}, one.num_dims,           one.type,
-                     one.integer_bytes,     one.data,     file_of(file, one.data)};
+    head_tensor made{std::string(one.name), {1, 1, 1, 1, 1}, one.num_dims,           one.type,
+                     one.integer_bytes,     one.data,        file_of(file, one.data)};
     std::reverse_copy(one.shape.begin(), one.shape.begin() + one.num_dims, made.shape.begin());
     tensors.push_back(std::move(made));
   }

@@ -4,10 +4,10 @@
 #include "runtime/device/tensor_type.hpp"
 #include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/partial_file.hpp"
+#include "runtime/model/loader/safetensors_header.hpp"
 
 #include <boost/json/object.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -21,8 +21,8 @@ namespace paceline::model {
 
 /// A tensor of a head's files.
 struct head_tensor {
-  std::string name;                               ///< in the file
-  std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
+  std::string name;                       ///< in the file
+  safetensors_shape shape{1, 1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
   /// Not 0: the values are integers of this many bytes, and `type` has no meaning.

@@ -43,16 +43,6 @@ std::string shape_text(std::uint64_t num_experts, std::uint64_t rows, std::uint6
   return text;
 }
 
-/// Rows [first, first + num_rows) of a view.
-weight_view rows_of(const weight_view& all, std::uint64_t first, std::uint64_t num_rows) {
-  weight_view view = all;
-  const std::uint64_t row_bytes = all.tensor.bytes.size() / all.tensor.num_rows;
-  view.tensor.num_rows = num_rows;
-  view.tensor.bytes = all.tensor.bytes.subspan(first * row_bytes, num_rows * row_bytes);
-  view.num_matrices = 1;
-  return view;
-}
-
 } // namespace
 
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept {
@@ -86,28 +76,35 @@ std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_r
                       tensor.tensor.num_cols);
   if (tensor.scales != nullptr && count * rows != role_rows)
     return "holds several matrices in F8_E4M3, which is not supported";
-  const std::uint64_t offset = role == tensor_role::ffn_up_experts && part.gate_and_up ? role_rows : 0;
-  for (std::uint32_t e = 0; e < count; ++e) {
-    found_.emplace_back(part.expert.value_or(e), rows_of(tensor, e * rows + offset, role_rows));
+  if (part.expert) {
+    each_.emplace_back(*part.expert, tensor);
+    return std::nullopt;
   }
+  if (!all_.empty()) twice_ = tensor.name;
+  const std::uint64_t first = role == tensor_role::ffn_up_experts && part.gate_and_up ? role_rows : 0;
+  all_ = expert_matrices(tensor, {num_experts, role_rows, rows, first});
+  all_name_ = tensor.name;
   return std::nullopt;
 }
 
-std::vector<weight_view> expert_tensors::take(std::uint32_t num_experts, expert_problem& problem) {
-  std::stable_sort(found_.begin(), found_.end(),
+expert_matrices expert_tensors::take(std::uint32_t num_experts, expert_problem& problem) {
+  problem.none = all_.empty() && each_.empty();
+  problem.twice = !twice_.empty() || each_.empty() ? twice_ : all_name_;
+  if (!problem.twice.empty() || problem.none) return {};
+  if (each_.empty()) return std::move(all_);
+  std::stable_sort(each_.begin(), each_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<weight_view> all;
-  all.reserve(std::min<std::size_t>(found_.size(), num_experts));
-  for (const auto& [expert, view] : found_) {
-    if (expert < all.size()) problem.twice = view.name;
-    if (expert != all.size()) break;
-    all.push_back(view);
+  std::vector<weight_view> matrices;
+  matrices.reserve(each_.size());
+  for (const auto& [expert, view] : each_) {
+    if (expert < matrices.size()) problem.twice = view.name;
+    if (expert != matrices.size()) break;
+    matrices.push_back(view);
   }
-  if (problem.twice.empty() && all.size() < num_experts)
-    problem.missing = static_cast<std::uint32_t>(all.size());
-  problem.none = found_.empty();
-  found_ = {};
-  return all;
+  if (problem.twice.empty() && matrices.size() < num_experts)
+    problem.missing = static_cast<std::uint32_t>(matrices.size());
+  each_ = {};
+  return expert_matrices(std::move(matrices));
 }
 
 } // namespace paceline::model

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/model/loader/weight_view.hpp"
+#include "runtime/model/loader/expert_matrices.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ struct expert_problem {
   bool none = false;                    ///< no expert has one
 };
 
-/// The matrices of one role of a layer's experts, from tensors in any order.
+/// Collects the matrices of one role of a layer's experts from tensors in any order.
 class expert_tensors {
  public:
   /// Adds the matrices in `tensor`; `role_rows` and `role_cols` are those of one expert's matrix of `role`,
@@ -39,11 +39,14 @@ class expert_tensors {
   std::optional<std::string> add(const expert_part& part, tensor_role role, const weight_view& tensor,
                                  std::uint32_t num_experts, std::uint64_t role_rows, std::uint64_t role_cols);
 
-  /// The matrices in the order of experts, one for each, unless there is a problem.
-  std::vector<weight_view> take(std::uint32_t num_experts, expert_problem& problem);
+  /// The matrices, one for each expert, unless there is a problem.
+  expert_matrices take(std::uint32_t num_experts, expert_problem& problem);
 
  private:
-  std::vector<std::pair<std::uint32_t, weight_view>> found_;
+  expert_matrices all_;                                     ///< of a tensor with those of all experts
+  std::string_view all_name_;                               ///< of that tensor
+  std::string_view twice_;                                  ///< name of a second such tensor
+  std::vector<std::pair<std::uint32_t, weight_view>> each_; ///< of tensors for one expert
 };
 
 } // namespace paceline::model

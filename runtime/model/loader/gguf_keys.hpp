@@ -3,6 +3,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/model/loader/gguf_metadata.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -47,37 +48,32 @@ class gguf_keys {
     return keep(metadata_.find_bool(key(suffix))).value_or(fallback);
   }
 
-  /// A required number, or a list of one number for each layer. The numbers of a list must be equal.
-  std::uint32_t uniform(std::string_view suffix) {
-    const auto* entry = metadata_.find(key(suffix));
-    if (!entry || !entry->is_array) return uint(suffix);
-    const auto values = keep(metadata_.find_numbers(key(suffix)));
-    if (!values) return 0;
-    if (values->size() == 0) return refuse(suffix, "must not be empty"), 0;
-    const auto first = values->as_uint(0);
-    if (!first || *first > max_uint32)
-      return refuse(suffix, "must be whole numbers from 0 to " + std::to_string(max_uint32)), 0;
-    for (std::size_t i = 0; i < values->size(); ++i)
-      if (values->as_uint(i) != first)
-        return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
-    return static_cast<std::uint32_t>(*first);
+  /// A required number for each layer: one that holds for all of them, or a list of one for each. 0 says that
+  /// the layer has none of what is counted. `num_layers` must have been bounded. Has as many elements, or
+  /// none if it fails.
+  std::vector<std::uint64_t> per_layer(std::string_view suffix, std::uint32_t num_layers) {
+    auto found = keep(metadata_.find_per_layer(key(suffix), num_layers, max_uint32));
+    if (!found) refuse(suffix, "is missing");
+    return found ? *std::move(found) : std::vector<std::uint64_t>();
   }
 
-  /// A required list of one number for each of `num_layers` layers.
-  std::vector<std::uint32_t> of_layers(std::string_view suffix, std::uint32_t num_layers) {
-    const auto values = keep(metadata_.find_numbers(key(suffix)));
-    if (!values || values->size() != num_layers)
-      return refuse(suffix, "must have one number for each of the " + std::to_string(num_layers) + " layers"),
-             std::vector<std::uint32_t>{};
-    std::vector<std::uint32_t> numbers;
-    for (std::size_t i = 0; i < values->size(); ++i) {
-      const auto value = values->as_uint(i);
-      if (!value || *value > max_uint32)
-        return refuse(suffix, "must be whole numbers from 0 to " + std::to_string(max_uint32)),
-               std::vector<std::uint32_t>{};
-      numbers.push_back(static_cast<std::uint32_t>(*value));
-    }
-    return numbers;
+  /// The number of `per_layer`, which must be the same for all layers.
+  std::uint32_t uniform(std::string_view suffix, std::uint32_t num_layers) {
+    const auto values = per_layer(suffix, num_layers);
+    if (values.empty()) return 0;
+    const auto other = std::ranges::find_if(values, [&](auto value) { return value != values.front(); });
+    if (other == values.end()) return static_cast<std::uint32_t>(values.front());
+    refuse(suffix,
+           "is " + std::to_string(values.front()) + " for layer 0 and " + std::to_string(*other) +
+               " for layer " + std::to_string(other - values.begin()) +
+               ": this needs sizes of each layer, and layers of architecture " + prefix_ + " have the same",
+           errc::unsupported);
+    return 0;
+  }
+
+  /// A flag for each layer, from a list of them; empty if the key is absent or fails.
+  std::vector<bool> layer_flags(std::string_view suffix, std::uint32_t num_layers) {
+    return keep(metadata_.find_layer_flags(key(suffix), num_layers)).value_or(std::vector<bool>());
   }
 
   /// Records that the key breaks `rule`, unless there is an error already.

@@ -225,6 +225,55 @@ expected<std::optional<gguf_numbers>> gguf_metadata::find_numbers(std::string_vi
   return std::optional(numbers_of(*entry));
 }
 
+expected<std::vector<std::uint64_t>>
+gguf_metadata::list_per_layer(const gguf_entry& entry, std::uint32_t num_layers, std::uint64_t max) const {
+  if (entry.count != num_layers)
+    return key_error(entry.key, "must have one element for each of the " + std::to_string(num_layers) +
+                                    " layers, has " + std::to_string(entry.count));
+  const auto numbers = numbers_of(entry);
+  std::vector<std::uint64_t> values;
+  values.reserve(num_layers);
+  for (std::uint32_t layer = 0; layer < num_layers; ++layer) {
+    const auto value = numbers.as_uint(layer);
+    if (!value || *value > max)
+      return key_error(entry.key,
+                       "must be 0 to " + std::to_string(max) + ", is " +
+                           (value ? std::to_string(*value) : std::to_string(*numbers.as_int(layer))) +
+                           " for layer " + std::to_string(layer));
+    values.push_back(*value);
+  }
+  return values;
+}
+
+expected<std::optional<std::vector<std::uint64_t>>>
+gguf_metadata::find_per_layer(std::string_view key, std::uint32_t num_layers, std::uint64_t max) const {
+  using found = std::optional<std::vector<std::uint64_t>>;
+  const auto* entry = find(key);
+  if (!entry) return found();
+  if (entry->type == gguf_type::boolean || size_of(entry->type) == 0 || !numbers_of(*entry).is_integer())
+    return key_error(key, "must be an integer, or an array of one for each layer, is " + describe(*entry));
+  if (entry->is_array) {
+    auto values = list_per_layer(*entry, num_layers, max);
+    if (!values) return std::move(values).error();
+    return found(*std::move(values));
+  }
+  const auto value = find_uint(key, 0, max);
+  if (!value) return value.error();
+  return found(std::in_place, num_layers, **value);
+}
+
+expected<std::optional<std::vector<bool>>> gguf_metadata::find_layer_flags(std::string_view key,
+                                                                           std::uint32_t num_layers) const {
+  using found = std::optional<std::vector<bool>>;
+  const auto* entry = find(key);
+  if (!entry) return found();
+  if (!entry->is_array || size_of(entry->type) == 0 || !numbers_of(*entry).is_integer())
+    return key_error(key, "must be an array of one flag for each layer, is " + describe(*entry));
+  const auto values = list_per_layer(*entry, num_layers, 1);
+  if (!values) return values.error();
+  return found(std::in_place, values->begin(), values->end());
+}
+
 expected<std::uint64_t> gguf_metadata::require_uint(std::string_view key, std::uint64_t min,
                                                     std::uint64_t max) const {
   return require(find_uint(key, min, max), *this, key);

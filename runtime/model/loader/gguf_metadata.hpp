@@ -93,6 +93,14 @@ class gguf_metadata {
   expected<std::optional<std::span<const std::string_view>>> find_strings(std::string_view key) const;
   expected<std::optional<gguf_numbers>> find_numbers(std::string_view key) const;
 
+  /// A whole number of 0 to `max` for each layer, from one number, which holds for all of them, or from a
+  /// list of one for each. The vector has `num_layers` elements, which the caller must have bounded.
+  expected<std::optional<std::vector<std::uint64_t>>>
+  find_per_layer(std::string_view key, std::uint32_t num_layers, std::uint64_t max) const;
+  /// A flag for each layer, from a list of booleans, zeros and ones.
+  expected<std::optional<std::vector<bool>>> find_layer_flags(std::string_view key,
+                                                              std::uint32_t num_layers) const;
+
   expected<std::uint64_t> require_uint(std::string_view key, std::uint64_t min = 0,
                                        std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) const;
   expected<double> require_float(std::string_view key, double min, double max) const;
@@ -103,6 +111,10 @@ class gguf_metadata {
 
  private:
   friend class gguf_parser;
+
+  /// The elements of a list of whole numbers of 0 to `max`, one for each layer.
+  expected<std::vector<std::uint64_t>> list_per_layer(const gguf_entry& entry, std::uint32_t num_layers,
+                                                      std::uint64_t max) const;
 
   std::string file_name_;
   std::vector<gguf_entry> entries_;

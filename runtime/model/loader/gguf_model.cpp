@@ -3,6 +3,7 @@
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
 #include <array>
@@ -120,10 +121,8 @@ void read_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_con
   config.sliding_window = keys.uint("attention.sliding_window");
   const auto* entry = metadata.find(keys.key(pattern));
   if (entry && entry->is_array) {
-    const auto flags = metadata.find_numbers(keys.key(pattern));
-    if (!flags || (*flags)->size() != config.num_layers || !(*flags)->is_integer())
-      return keys.refuse(pattern, "must be a number or an array of one flag for each layer");
-    for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (*flags)->as_int(i) != 0;
+    if (auto flags = keys.layer_flags(pattern, config.num_layers); !flags.empty())
+      config.local_layers = std::move(flags);
     return;
   }
   const auto period = keys.uint_or(pattern, 6);
@@ -144,12 +143,28 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
   read_local_layers(keys, metadata, config);
 }
 
-/// Layers have experts if the file has a router for them.
+/// Layers have experts if the file has a router for them, which must be one for as many as the key says.
+void find_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config) {
+  config.experts.layers.assign(config.num_layers, false);
+  for (std::uint32_t l = 0; l < config.num_layers; ++l) {
+    const auto* const router = file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight");
+    config.experts.layers[l] = router != nullptr;
+    if (router != nullptr && router->shape[1] != config.experts.routing.num_experts)
+      keys.refuse("expert_count", "is " + std::to_string(config.experts.routing.num_experts) +
+                                      ", and tensor " + quote(router->name) + " is for " +
+                                      std::to_string(router->shape[1]) + " experts");
+  }
+}
+
 void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) {
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = keys.uint("expert_count");
   routing.num_used = keys.uint("expert_used_count");
   if (routing.num_experts == 0) keys.refuse("expert_count", "must be at least 1");
+  find_expert_layers(file, keys, config);
+  if (routing.num_used == 0 || routing.num_used > routing.num_experts)
+    keys.refuse("expert_used_count", "must be 1 to " + std::to_string(routing.num_experts) + ", is " +
+                                         std::to_string(routing.num_used));
   config.experts.ffn_size = keys.uint_or("expert_feed_forward_length", config.ffn_size);
   routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
   routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
@@ -166,10 +181,6 @@ void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) 
                 errc::unsupported);
   if (keys.uint_or("expert_shared_count", 0) != 0)
     keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
-  config.experts.layers.assign(config.num_layers, false);
-  for (std::uint32_t l = 0; l < config.num_layers; ++l)
-    config.experts.layers[l] =
-        file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight") != nullptr;
 }
 
 std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
@@ -185,11 +196,16 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.context_length = keys.uint("context_length");
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
-  config.num_heads = keys.uniform("attention.head_count");
-  if (!is_lfm2(config.arch))
-    config.num_kv_heads =
-        keys.has("attention.head_count_kv") ? keys.uniform("attention.head_count_kv") : config.num_heads;
-  config.ffn_size = keys.uniform("feed_forward_length");
+  if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
+  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
+  if (config.num_layers > file.tensors().size())
+    return keys.refuse("block_count", "is more than the file has tensors");
+  config.num_heads = keys.uniform("attention.head_count", config.num_layers);
+  if (!is_lfm2(config.arch)) // where it says which layers have attention
+    config.num_kv_heads = keys.has("attention.head_count_kv")
+                              ? keys.uniform("attention.head_count_kv", config.num_layers)
+                              : config.num_heads;
+  config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
     config.head_dim = keys.uint("attention.key_length");
@@ -215,9 +231,6 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
-  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
-  if (config.num_layers > file.tensors().size())
-    return metadata.key_error(keys.key("block_count"), "is more than the file has tensors");
 
   const bool is_gemma = *arch == architecture::gemma3;
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
@@ -250,8 +263,6 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
-  if (config.num_layers > file.tensors().size())
-    return file.metadata().key_error(keys.key("block_count"), "is more than the file has tensors");
   config.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
   config.local_layers.assign(config.num_layers, false);
@@ -269,7 +280,12 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {
   std::vector<weight_view> tensors;
   tensors.reserve(file.tensors().size());
+  skipped_tensors skipped;
   for (const auto& tensor : file.tensors()) {
+    if (is_beside_text(tensor.name, tensor_naming::gguf)) {
+      skipped.add(tensor.data.size());
+      continue;
+    }
     if (tensor.integer_bytes != 0)
       return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) + " holds no weights");
     if (tensor.num_dims > 3)
@@ -281,7 +297,8 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
                        nullptr,
                        tensor.shape[2]});
   }
-  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files());
+  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files(),
+                              skipped);
 }
 
 } // namespace paceline::model

@@ -21,8 +21,9 @@ expected<model_config> read_gguf_config(const gguf_file& file);
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
                                               double rope_theta = 0);
 
-/// The weights of `file` that are implied by `config`, which must have been read from it. The result shares
-/// the file's files.
+/// The weights of `file` that are implied by `config`, which must have been read from it. Tensors of vision
+/// and audio parts, which some files have beside the language model, are skipped. The result shares the
+/// file's files.
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config);
 
 } // namespace paceline::model

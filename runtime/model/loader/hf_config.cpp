@@ -19,6 +19,11 @@ namespace {
 
 namespace json = boost::json;
 
+/// Sizes of the transformers class of a model type. A "text_config" has only those that differ.
+struct class_sizes {
+  std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
+};
+
 /// Defaults of the transformers class of a model type that differ between types.
 struct family {
   std::string_view model_type;
@@ -27,18 +32,33 @@ struct family {
   std::uint32_t default_head_dim; ///< 0: hidden size over heads
   double default_theta;
   bool tied_by_default;
+  class_sizes nested_sizes;
 };
 
 constexpr std::array<family, 8> families = {{
-    {"llama", architecture::llama, 0, 0, 1e4, false},
-    {"mistral", architecture::llama, 8, 0, 1e4, false},
-    {"qwen2", architecture::qwen2, 32, 0, 1e4, false},
-    {"qwen3", architecture::qwen3, 32, 128, 1e4, false},
-    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false},
-    {"lfm2", architecture::lfm2, 8, 0, 1e6, true},
-    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true},
-    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true},
+    {"llama", architecture::llama, 0, 0, 1e4, false, {32000, 2048, 4096, 32, 32, 11008}},
+    {"mistral", architecture::llama, 8, 0, 1e4, false, {32000, 131072, 4096, 32, 32, 14336}},
+    {"qwen2", architecture::qwen2, 32, 0, 1e4, false, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3", architecture::qwen3, 32, 128, 1e4, false, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, {151936, 32768, 2048, 24, 32, 6144}},
+    {"lfm2", architecture::lfm2, 8, 0, 1e6, true, {65536, 128000, 2560, 32, 32, 12288}},
+    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, {65536, 128000, 2048, 32, 32, 7168}},
+    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, {262208, 131072, 2304, 26, 8, 9216}},
 }};
+
+/// A config.json: of a language model alone, or of a model that has one as its part.
+struct config_members {
+  json_node all;
+  json_node text;         ///< those of the language model
+  bool is_nested = false; ///< `text` is the "text_config" in `all`
+};
+
+config_members find_text(const json_node& all) {
+  const json_node text = all["text_config"];
+  if (!text) return {all, all};
+  text.require_object();
+  return {all, text, true};
+}
 
 std::string_view kind_of_refused(std::string_view type, const json_node& fields) {
   if (fields["vision_config"] || type.find("vl") != std::string_view::npos) return " (a vision model)";
@@ -60,13 +80,22 @@ const family* read_family(const json_node& fields) {
   return nullptr;
 }
 
+/// Classifiers and encoder-decoders have the configs of language models. A class around a language model is
+/// one "ForConditionalGeneration".
+void refuse_other_classes(const config_members& config) {
+  if (config.is_nested && config.all["is_encoder_decoder"].flag_or(false))
+    config.all["is_encoder_decoder"].refuse("must be false", errc::unsupported);
+  const json_node names = config.all["architectures"];
+  if (!names) return;
+  names.require_array();
+  if (names.size() == 0) return;
+  const std::string name = names[0].is_string() ? names[0].string() : "";
+  if (!name.ends_with("ForCausalLM") && !(config.is_nested && name.ends_with("ForConditionalGeneration")))
+    names.refuse("names no causal language model", errc::unsupported);
+}
+
 /// Features some checkpoints of a supported type have and the forward pass does not.
 void refuse_unsupported(const json_node& fields, const family& type) {
-  if (const json_node names = fields["architectures"]) {
-    names.require_array();
-    if (names.size() > 0 && !(names[0].is_string() && names[0].string().ends_with("ForCausalLM")))
-      names.refuse("names no causal language model", errc::unsupported);
-  }
   if (fields["use_bidirectional_attention"].flag_or(false))
     fields["use_bidirectional_attention"].refuse("must be false: this is an encoder", errc::unsupported);
   if (fields["mlp_bias"].flag_or(false)) fields["mlp_bias"].refuse("must be false", errc::unsupported);
@@ -227,15 +256,19 @@ void read_experts(const json_node& fields, model_config& config) {
   }
 }
 
-void read_sizes(const json_node& fields, const family& type, model_config& config) {
-  config.vocab_size = fields["vocab_size"].uint();
-  config.context_length = fields["max_position_embeddings"].uint();
-  config.hidden_size = fields["hidden_size"].uint();
-  config.num_layers = fields["num_hidden_layers"].uint();
-  config.num_heads = fields["num_attention_heads"].uint();
+void read_sizes(const config_members& members, const family& type, model_config& config) {
+  const json_node& fields = members.text;
+  const auto size = [&](std::string_view key, std::uint32_t nested) {
+    return members.is_nested ? fields[key].uint_or(nested) : fields[key].uint();
+  };
+  config.vocab_size = size("vocab_size", type.nested_sizes.vocab_size);
+  config.context_length = size("max_position_embeddings", type.nested_sizes.context_length);
+  config.hidden_size = size("hidden_size", type.nested_sizes.hidden_size);
+  config.num_layers = size("num_hidden_layers", type.nested_sizes.num_layers);
+  config.num_heads = size("num_attention_heads", type.nested_sizes.num_heads);
   config.num_kv_heads = fields["num_key_value_heads"].uint_or(
       type.default_kv_heads == 0 ? config.num_heads : type.default_kv_heads);
-  config.ffn_size = fields["intermediate_size"].uint();
+  config.ffn_size = size("intermediate_size", type.nested_sizes.ffn_size);
   config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-6));
   if (fields["head_dim"] || type.default_head_dim != 0)
     config.head_dim = fields["head_dim"].uint_or(type.default_head_dim);
@@ -249,14 +282,16 @@ void read_sizes(const json_node& fields, const family& type, model_config& confi
 
 expected<model_config> read_hf_config(const json::object& object, const std::string& file) {
   std::optional<error> failure;
-  const json_node fields(object, file, failure, json_node::naming::key);
+  const config_members members = find_text(json_node(object, file, failure, json_node::naming::key));
+  const json_node& fields = members.text;
   const auto* type = read_family(fields);
   if (!type) return *failure;
+  refuse_other_classes(members);
   refuse_unsupported(fields, *type);
   model_config config;
   config.arch = type->arch;
-  config.name = fields["_name_or_path"].string_or("");
-  read_sizes(fields, *type, config);
+  config.name = members.all["_name_or_path"].string_or("");
+  read_sizes(members, *type, config);
   if (failure) return *failure;
   // Nothing is sized by the number of layers before it has been checked.
   constexpr std::uint32_t max_layers = 4096;
@@ -266,7 +301,8 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   const bool is_gemma = type->arch == architecture::gemma3;
   const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
-  config.tied_embeddings = fields["tie_word_embeddings"].flag_or(type->tied_by_default);
+  config.tied_embeddings = fields["tie_word_embeddings"].flag_or(
+      members.all["tie_word_embeddings"].flag_or(type->tied_by_default));
   config.qkv_bias = type->arch == architecture::qwen2 || attention_bias;
   config.attention_output_bias = type->arch != architecture::qwen2 && attention_bias;
   config.qk_norm = is_gemma || type->arch == architecture::qwen3 || type->arch == architecture::qwen3moe ||

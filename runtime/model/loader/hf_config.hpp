@@ -12,8 +12,9 @@ namespace paceline::model {
 
 /// Reads hyper-parameters from a Hugging Face config.json, which errors call `file`. Absent values have the
 /// default of the transformers class of that model type. Both spellings of rotary settings are read:
-/// rope_theta with rope_scaling, and the newer rope_parameters. Model types outside `architecture`, and heads
-/// other than the language model's, are refused with an error that names them. Quantisation is read elsewhere
+/// rope_theta with rope_scaling, and the newer rope_parameters. Of a model that also reads images or sound,
+/// the language model in "text_config" is read. Model types outside `architecture`, and heads other than the
+/// language model's, are refused with an error that names them. Quantisation is read elsewhere
 /// (runtime/model/loader/fp8_weights.hpp).
 expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
 

@@ -4,6 +4,7 @@
 #include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -112,20 +113,33 @@ namespace {
 /// Ids that end a generation: generation_config.json lists more of them than config.json.
 expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, const json::object& config,
                                                  std::uint32_t vocab_size) {
-  auto ids = read_eos_ids(config, (directory / "config.json").string(), vocab_size);
-  if (!ids) return ids;
+  std::vector<token_id> ids;
+  const auto add = [&](const json::object& object, const fs::path& path) -> expected<void> {
+    auto more = read_eos_ids(object, path.string(), vocab_size);
+    if (!more) return std::move(more).error();
+    ids.insert(ids.end(), more->begin(), more->end());
+    return {};
+  };
+  if (auto added = add(config, directory / "config.json"); !added) return std::move(added).error();
+  if (auto added = add(text_members(config), directory / "config.json"); !added)
+    return std::move(added).error();
   const auto path = directory / "generation_config.json";
   std::error_code ignored;
   if (fs::exists(path, ignored)) {
     auto object = read_json_file(path);
     if (!object) return std::move(object).error();
-    auto more = read_eos_ids(*object, path.string(), vocab_size);
-    if (!more) return more;
-    ids->insert(ids->end(), more->begin(), more->end());
+    if (auto added = add(*object, path); !added) return std::move(added).error();
   }
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+/// Checkpoints with a language model as their part describe the quantisation on either level.
+expected<std::optional<fp8_quantisation>> read_quantisation(const json::object& config,
+                                                            const std::string& file) {
+  auto found = read_fp8_quantisation(config, file);
+  return found && !*found ? read_fp8_quantisation(text_members(config), file) : found;
 }
 
 /// The names of the GGUF files in a folder, separated by commas: the first few.
@@ -163,7 +177,7 @@ expected<hf_directory> hf_directory::open(const fs::path& directory) {
   if (!object) return std::move(object).error();
   auto config = read_hf_config(*object, config_path.string());
   if (!config) return std::move(config).error();
-  auto quantisation = read_fp8_quantisation(*object, config_path.string());
+  auto quantisation = read_quantisation(*object, config_path.string());
   if (!quantisation) return std::move(quantisation).error();
   auto eos_ids = read_all_eos_ids(directory, *object, config->vocab_size);
   if (!eos_ids) return std::move(eos_ids).error();
@@ -192,10 +206,15 @@ struct view_owner {
 
 using tensors_by_name = std::map<std::string_view, const safetensors_tensor*>;
 
-tensors_by_name by_name(const std::vector<safetensors_file>& shards) {
+/// The tensors of the language model; the others are counted.
+tensors_by_name text_tensors(const std::vector<safetensors_file>& shards, skipped_tensors& skipped) {
   tensors_by_name out;
   for (const auto& shard : shards)
-    for (const auto& tensor : shard.tensors()) out.emplace(tensor.name, &tensor);
+    for (const auto& tensor : shard.tensors())
+      if (is_beside_text(tensor.name, tensor_naming::hugging_face))
+        skipped.add(tensor.data.size());
+      else
+        out.emplace(tensor.name, &tensor);
   return out;
 }
 
@@ -219,7 +238,7 @@ claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& 
   std::map<std::string_view, const scale_grid*> grids;
   for (const auto& shard : owner.shards) {
     for (const auto& tensor : shard.tensors()) {
-      if (tensor.type != device::tensor_type::f8_e4m3) continue;
+      if (tensor.type != device::tensor_type::f8_e4m3 || !all.contains(tensor.name)) continue;
       const auto* scales = scales_of(all, tensor.name);
       if (!directory.quantisation || !scales)
         return error(errc::invalid_file,
@@ -257,7 +276,8 @@ expected<weight_view> view_of(const safetensors_tensor& tensor, const scale_grid
 
 expected<weights_source> read_hf_weights(const hf_directory& directory) {
   const auto owner = std::make_shared<view_owner>(view_owner{directory.shards, {}});
-  auto named = by_name(owner->shards);
+  skipped_tensors skipped;
+  auto named = text_tensors(owner->shards, skipped);
   const auto grids = claim_scales(directory, *owner, named);
   if (!grids) return grids.error();
   std::vector<weight_view> tensors;
@@ -276,7 +296,7 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
     }
   }
   return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, owner, directory.name,
-                              std::move(files));
+                              std::move(files), skipped);
 }
 
 } // namespace paceline::model

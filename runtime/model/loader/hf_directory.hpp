@@ -37,7 +37,8 @@ struct hf_directory {
 /// of the files.
 expected<std::vector<safetensors_file>> open_weight_files(const std::filesystem::path& directory);
 
-/// The weights of `directory`. The result shares the shards' files.
+/// The weights of the language model of `directory`; tensors of vision and audio parts are skipped. The
+/// result shares the shards' files.
 expected<weights_source> read_hf_weights(const hf_directory& directory);
 
 } // namespace paceline::model

@@ -109,6 +109,7 @@ model_report report_file(const std::filesystem::path& path, const gguf_file& fil
     std::vector<std::uint64_t> shape(tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims);
     std::reverse(shape.begin(), shape.end());
     add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes, std::move(shape), tensor.data.size());
+    if (is_beside_text(tensor.name, tensor_naming::gguf)) report.skipped.add(tensor.data.size());
   }
   return report;
 }
@@ -128,9 +129,11 @@ expected<model_report> report_directory(const std::filesystem::path& path,
   }
   for (const auto& shard : shards) {
     report.file_bytes += shard.file_bytes();
-    for (const auto& tensor : shard.tensors())
+    for (const auto& tensor : shard.tensors()) {
       add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes,
                  {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, tensor.data.size());
+      if (is_beside_text(tensor.name, tensor_naming::hugging_face)) report.skipped.add(tensor.data.size());
+    }
   }
   return report;
 }
@@ -168,11 +171,12 @@ std::uint64_t saturated(std::optional<std::uint64_t> value) noexcept {
 
 memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
                         const memory_request& request) {
-  const kv_shape shape{config.num_layers, config.num_kv_heads, config.head_dim, request.kv_type};
+  const kv_shape shape = shape_of_cells(config, request.kv_type);
   memory_plan plan;
   plan.weights_bytes = weights_bytes;
   plan.kv_type = request.kv_type;
   plan.kv_bytes_per_token = shape.bytes_per_token();
+  plan.state_bytes = shape.states.bytes();
   plan.context_length = request.context_length == 0 ? config.context_length : request.context_length;
   plan.num_sequences = request.num_sequences;
   const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/op_kv.hpp"
+#include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct memory_plan {
   std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values of that type
   std::uint32_t context_length = 0;     ///< tokens in a sequence, as requested
   std::uint32_t num_sequences = 0;      ///< sequences at the same time, as requested
+  std::uint64_t state_bytes = 0;        ///< of one slot of a recurrent state; 0: the model has none
   std::uint64_t kv_bytes = 0;           ///< for all these sequences at full length
   std::uint64_t total_bytes = 0;
 };
@@ -59,6 +61,7 @@ struct model_report {
   std::uint64_t num_parameters = 0; ///< values in all tensors
   std::vector<metadata_report> metadata;
   std::vector<tensor_report> tensors;
+  skipped_tensors skipped;            ///< those of `tensors` that a language model does not use
   std::optional<model_config> config; ///< nullopt if this build cannot run the model
   std::optional<memory_plan> memory;  ///< likewise
   std::string problem;                ///< why it cannot run; empty otherwise

@@ -46,6 +46,8 @@ std::string memory_text(const memory_plan& plan) {
   out += "  " + label + std::to_string(plan.kv_bytes_per_token) + " bytes\n";
   out += "  KV                " + size_text(plan.kv_bytes) + " (" + std::to_string(plan.num_sequences) +
          " sequences of " + std::to_string(plan.context_length) + " tokens)\n";
+  if (plan.state_bytes != 0)
+    out += "  a state           " + size_text(plan.state_bytes) + " (one for each row of a verification)\n";
   out += "  total             " + size_text(plan.total_bytes) + "\n";
   return out;
 }
@@ -166,6 +168,13 @@ std::string head_json(const head_facts& head) {
   return out.finish();
 }
 
+std::string skipped_json(const skipped_tensors& skipped) {
+  json_object_writer out;
+  out.number("num_tensors", skipped.num_tensors);
+  out.number("num_bytes", skipped.num_bytes);
+  return out.finish();
+}
+
 std::string memory_json(const memory_plan& plan) {
   json_object_writer out;
   out.number("weights_bytes", plan.weights_bytes);
@@ -174,6 +183,7 @@ std::string memory_json(const memory_plan& plan) {
   out.number("context_length", plan.context_length);
   out.number("num_sequences", plan.num_sequences);
   out.number("kv_bytes", plan.kv_bytes);
+  if (plan.state_bytes != 0) out.number("state_bytes", plan.state_bytes);
   out.number("total_bytes", plan.total_bytes);
   return out.finish();
 }
@@ -185,6 +195,7 @@ std::string to_text(const model_report& report) {
                     (report.num_files == 1 ? "" : "s") + ", " + size_text(report.file_bytes) + ", " +
                     std::to_string(report.num_parameters) + " parameters\n";
   if (!report.problem.empty()) out += "cannot run: " + report.problem + "\n";
+  if (report.skipped.num_tensors != 0) out += to_text(report.skipped) + "\n";
   if (!report.head.kind.empty()) out += "\n" + head_text(report.head);
   std::size_t key_width = 0;
   for (const auto& entry : report.metadata) key_width = std::max(key_width, entry.key.size());
@@ -212,6 +223,7 @@ std::string to_json(const model_report& report) {
   out.raw("config", report.config ? config_json(*report.config) : "null");
   out.raw("memory", report.memory ? memory_json(*report.memory) : "null");
   out.raw("head", report.head.kind.empty() ? "null" : head_json(report.head));
+  out.raw("skipped", report.skipped.num_tensors == 0 ? "null" : skipped_json(report.skipped));
   out.raw("problem", report.problem.empty() ? "null" : json_string(report.problem));
   out.raw("metadata", json_array(report.metadata, metadata_json));
   out.raw("tensors", json_array(report.tensors, tensor_json));

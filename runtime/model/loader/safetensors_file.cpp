@@ -2,7 +2,6 @@
 
 #include "runtime/model/loader/checked_size.hpp"
 #include "runtime/model/loader/quote.hpp"
-#include "runtime/model/loader/safetensors_header.hpp"
 
 #include <algorithm>
 #include <cstring>

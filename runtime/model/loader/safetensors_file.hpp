@@ -3,8 +3,8 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/device/tensor_type.hpp"
 #include "runtime/model/loader/partial_file.hpp"
+#include "runtime/model/loader/safetensors_header.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace paceline::model {
 /// has no particular alignment.
 struct safetensors_tensor {
   std::string name;
-  std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
+  safetensors_shape shape{1, 1, 1, 1, 1}; ///< [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16, or F8_E4M3: codes without scales
   /// not 0: the values are integers (I64 or BOOL) of this many bytes, and `type` has no meaning
@@ -32,7 +32,7 @@ struct safetensors_tensor {
 ///
 /// Rules in addition to the format's (each closes a vulnerability known from audits of loaders): a header of
 /// at most 100 MB that lies inside the file and begins with '{'; no key twice; dtypes F32, F16, BF16,
-/// F8_E4M3, I64, BOOL; at most 4 dimensions; each span exactly as long as dtype and shape imply; spans
+/// F8_E4M3, I64, BOOL; at most 5 dimensions; each span exactly as long as dtype and shape imply; spans
 /// contiguous from 0 to the end of the file, without gap or overlap.
 class safetensors_file {
  public:

@@ -125,7 +125,7 @@ class header_handler {
       return refuse(ec, "holds a number where none may be, or a negative one");
     const auto number = static_cast<std::uint64_t>(value);
     if (field_ == shape_field) {
-      if (entry_.num_dims == entry_.shape.size()) return refuse(ec, "has more than 4 dimensions");
+      if (entry_.num_dims == entry_.shape.size()) return refuse(ec, "has more than 5 dimensions");
       entry_.shape[entry_.num_dims++] = number;
     } else {
       if (num_offsets_ < 2) (num_offsets_ == 0 ? entry_.begin : entry_.end) = number;

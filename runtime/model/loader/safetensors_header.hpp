@@ -11,10 +11,13 @@
 
 namespace paceline::model {
 
+/// Outermost first, with ones behind the last dimension. Filters over time in vision parts have five.
+using safetensors_shape = std::array<std::uint64_t, 5>;
+
 /// One entry of a safetensors header.
 struct safetensors_entry {
   std::string name;
-  std::array<std::uint64_t, 4> shape{1, 1, 1, 1};
+  safetensors_shape shape{1, 1, 1, 1, 1};
   std::uint64_t begin = 0; ///< relative to the tensor data
   std::uint64_t end = 0;
   std::uint32_t num_dims = 0;

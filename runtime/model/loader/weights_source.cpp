@@ -5,6 +5,7 @@
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <charconv>
 #include <cstring>
@@ -28,6 +29,7 @@ struct parsed_name {
   std::optional<expert_part> experts = std::nullopt; ///< for roles of experts
 };
 
+/// `name` is that of a model without other parts.
 std::optional<parsed_name> parse_name(std::string_view name, tensor_naming naming,
                                       const model_config& config) {
   parsed_name parsed{};
@@ -104,18 +106,22 @@ std::size_t num_tensors(const model_config& config, std::uint32_t layer) noexcep
 class weights_builder {
  public:
   weights_builder(const model_config& config, tensor_naming naming, std::string_view file,
-                  std::vector<std::shared_ptr<const partial_file>> files)
+                  std::vector<std::shared_ptr<const partial_file>> files, const skipped_tensors& skipped)
       : config_(config), naming_(naming), file_(file) {
     source_.files_ = std::move(files);
+    source_.skipped_ = skipped;
     source_.layers_.resize(config.num_layers);
     source_.experts_.resize(config.num_layers);
     experts_.resize(config.num_layers);
   }
 
   expected<void> add(const weight_view& tensor) {
-    const auto parsed = parse_name(tensor.name, naming_, config_);
+    const std::string name =
+        naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
+    if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
+    const auto parsed = parse_name(name, naming_, config_);
     if (!parsed) {
-      if (is_redundant(tensor.name, naming_, config_)) return {};
+      if (is_redundant(name, naming_, config_)) return {};
       return failure(tensor.name,
                      "has no meaning in a model of architecture " + std::string(to_string(config_.arch)),
                      errc::unsupported);
@@ -148,9 +154,10 @@ class weights_builder {
       const std::uint32_t count = is_layer_role(role) ? config_.num_layers : 1;
       for (std::uint32_t layer = 0; layer < count; ++layer) {
         if (shape_of(config_, role, layer).rows == 0) continue;
-        const std::string full = is_layer_role(role)
-                                     ? std::string(layer_prefix(naming_)) + std::to_string(layer) + "." + name
-                                     : name;
+        const std::string full = name_like(is_layer_role(role) ? std::string(layer_prefix(naming_)) +
+                                                                     std::to_string(layer) + "." + name
+                                                               : name,
+                                           nested_example_);
         if (is_expert_role(role)) {
           if (auto complete = finish_experts(role, layer, full); !complete)
             return std::move(complete).error();
@@ -192,8 +199,10 @@ class weights_builder {
     if (problem.missing)
       return failure(name, "has no " + std::string(to_string(role)) + " of expert " +
                                std::to_string(*problem.missing));
-    for (const weight_view& view : all)
-      if (view.tensor.type != all[0].tensor.type || (view.scales == nullptr) != (all[0].scales == nullptr))
+    const weight_view first = all[0];
+    for (std::uint32_t e = 1; e < all.size(); ++e)
+      if (const weight_view view = all[e];
+          view.tensor.type != first.tensor.type || (view.scales == nullptr) != (first.scales == nullptr))
         return failure(view.name, "must have the type of the other experts", errc::unsupported);
     source_.experts_[layer][expert_index(role)] = std::move(all);
     return {};
@@ -230,6 +239,7 @@ class weights_builder {
   const model_config& config_;
   tensor_naming naming_;
   std::string_view file_;
+  std::string_view nested_example_; ///< a name of the file that tells how the language model is nested in it
   weights_source source_;
   std::vector<std::array<expert_tensors, num_expert_roles>>
       experts_; ///< [layer][role], while tensors are added
@@ -238,7 +248,8 @@ class weights_builder {
 expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
-                                              std::vector<std::shared_ptr<const partial_file>> files) {
+                                              std::vector<std::shared_ptr<const partial_file>> files,
+                                              const skipped_tensors& skipped) {
   // The tables below have as many layers as the file lists tensors for.
   std::size_t needed = 0;
   for (std::uint32_t layer = 0; layer < config.num_layers; ++layer) needed += num_tensors(config, layer);
@@ -246,7 +257,7 @@ expected<weights_source> weights_source::make(const model_config& config,
     return error(errc::invalid_file, std::string(file) + ": a model of " + std::to_string(config.num_layers) +
                                          " layers needs " + std::to_string(needed) +
                                          " tensors in them, the file has " + std::to_string(tensors.size()));
-  weights_builder builder(config, naming, file, std::move(files));
+  weights_builder builder(config, naming, file, std::move(files), skipped);
   for (const auto& tensor : tensors)
     if (auto added = builder.add(tensor); !added) return std::move(added).error();
   return builder.finish(std::move(owner));
@@ -267,7 +278,7 @@ const weight_view& weights_source::at(tensor_role role) const {
   return model_[static_cast<std::size_t>(role)];
 }
 
-std::span<const weight_view> weights_source::experts(tensor_role role, std::uint32_t layer) const {
+const expert_matrices& weights_source::experts(tensor_role role, std::uint32_t layer) const {
   PACELINE_CHECK(is_expert_role(role) && layer < experts_.size(), std::string(to_string(role)));
   return experts_[layer][expert_index(role)];
 }

@@ -1,8 +1,9 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/model/loader/expert_matrices.hpp"
 #include "runtime/model/loader/fp8_weights.hpp"
-#include "runtime/model/loader/weight_view.hpp"
+#include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <array>
@@ -19,26 +20,27 @@ namespace paceline::model {
 class partial_file;
 
 /// The weights of one model: every tensor that its config implies, each with exactly the implied shape, and
-/// no unknown tensor. A tensor that holds the matrices of several experts is divided into them. Vectors are
+/// no unknown tensor. Of a tensor that holds the matrices of several experts, each can be had. Vectors are
 /// in memory; the bytes of matrices are in the file until `read`. Vectors are converted to F32 if necessary,
 /// and norms of Hugging Face's gemma files get the 1 added that GGUF files already contain. Moving the object
 /// keeps all views valid.
 class weights_source {
  public:
   /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` and `files`
-  /// keep bytes and names alive; bytes that are not in memory are read from `files`. Errors name `file`,
-  /// tensor and rule.
+  /// keep bytes and names alive; bytes that are not in memory are read from `files`. `skipped` are tensors
+  /// that the caller has left out. Errors name `file`, tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
                                        tensor_naming naming, std::shared_ptr<const void> owner,
                                        std::string_view file,
-                                       std::vector<std::shared_ptr<const partial_file>> files = {});
+                                       std::vector<std::shared_ptr<const partial_file>> files = {},
+                                       const skipped_tensors& skipped = {});
 
   /// A tensor of the model. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role) const;
   /// A tensor of layer `layer`. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role, std::uint32_t layer) const;
-  /// The matrices of a layer's experts, in order; `role` is one of experts. Empty in a layer without experts.
-  std::span<const weight_view> experts(tensor_role role, std::uint32_t layer) const;
+  /// The matrices of a layer's experts; `role` is one of experts. Empty in a layer without experts.
+  const expert_matrices& experts(tensor_role role, std::uint32_t layer) const;
 
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
   /// Reads bytes of a matrix from the file, unless they are in memory. Error: `invalid_file`, naming the
@@ -49,6 +51,8 @@ class weights_source {
 
   /// Bytes of all tensors as packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// Tensors of the file that are not among these weights.
+  const skipped_tensors& skipped() const noexcept { return skipped_; }
 
  private:
   using role_table = std::array<weight_view, num_tensor_roles>;
@@ -58,11 +62,12 @@ class weights_source {
 
   role_table model_;
   std::vector<role_table> layers_;
-  std::vector<std::array<std::vector<weight_view>, num_expert_roles>> experts_; ///< [layer][role]
+  std::vector<std::array<expert_matrices, num_expert_roles>> experts_; ///< [layer][role]
   std::vector<std::unique_ptr<float[]>> converted_; ///< vectors whose values differ from the file's
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;
+  skipped_tensors skipped_;
 };
 
 } // namespace paceline::model

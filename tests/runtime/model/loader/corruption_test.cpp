@@ -139,6 +139,34 @@ INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                                          architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
+/// Counts and sizes may be true and nevertheless absurd: here experts take less room in the file than a view
+/// of each would take in memory.
+TEST(hostile_gguf, many_small_experts_need_no_memory_of_their_own) {
+  for (const bool fused : {false, true}) {
+    const auto bytes = test::make_tiny_gguf({.arch = architecture::qwen3moe,
+                                             .num_layers = 40,
+                                             .hidden_size = 1,
+                                             .num_heads = 1,
+                                             .num_kv_heads = 1,
+                                             .head_dim = 2,
+                                             .num_experts = 1024,
+                                             .expert_ffn_size = 1,
+                                             .dense_layer = -1,
+                                             .fused_experts = fused})
+                           .build();
+    const exact_copy file_bytes(bytes);
+    test::reset_largest_allocation();
+    const auto file = gguf_file::parse(file_bytes.bytes(), "x.gguf");
+    ASSERT_TRUE(file) << file.error().message();
+    const auto config = read_gguf_config(*file);
+    ASSERT_TRUE(config) << config.error().message();
+    const auto weights = read_gguf_weights(*file, *config);
+    ASSERT_TRUE(weights) << weights.error().message();
+    EXPECT_LE(test::allocated_bytes(), 2 * bytes.size()) << "of a file of " << bytes.size() << " bytes";
+    EXPECT_EQ(weights->experts(tensor_role::ffn_up_experts, 39).size(), 1024U);
+  }
+}
+
 bool open_safetensors(std::span<const std::byte> bytes) {
   const exact_copy file_bytes(bytes);
   test::reset_largest_allocation();

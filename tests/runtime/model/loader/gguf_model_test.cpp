@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "tests/support/opened_gguf.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -16,23 +17,9 @@ namespace {
 using device::tensor_type;
 using test::gguf_builder;
 using test::make_tiny_gguf;
+using test::open;
+using test::problem;
 using testing::HasSubstr;
-
-/// A config, or the error of the first step that failed. The bytes need not outlive it.
-expected<model_config> open(const gguf_builder& builder) {
-  const auto bytes = builder.build();
-  const auto file = gguf_file::parse(bytes, "x.gguf");
-  if (!file) return file.error();
-  auto config = read_gguf_config(*file);
-  if (!config) return config;
-  if (auto weights = read_gguf_weights(*file, *config); !weights) return weights.error();
-  return config;
-}
-
-error problem(const gguf_builder& builder) {
-  const auto config = open(builder);
-  return config ? error(errc::internal, "was accepted") : config.error();
-}
 
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
@@ -71,78 +58,6 @@ TEST(gguf_model, every_tensor_type_opens) {
         open(make_tiny_gguf({.type = type, .hidden_size = 256, .head_dim = 64, .ffn_size = 256}));
     EXPECT_TRUE(config) << config.error().message();
   }
-}
-
-TEST(gguf_model, experts_come_from_one_tensor_or_two) {
-  const test::tiny_model options{.arch = architecture::qwen3moe, .dense_layer = -1};
-  for (const bool fused : {false, true}) {
-    test::tiny_model tiny = options;
-    tiny.fused_experts = fused;
-    const auto bytes = make_tiny_gguf(tiny).remove("qwen3moe.expert_weights_norm").build();
-    const auto file = gguf_file::parse(bytes, "x.gguf");
-    const auto config = read_gguf_config(*file);
-    ASSERT_TRUE(config) << config.error().message();
-    EXPECT_EQ(config->num_dense_layers(), 0U);
-    EXPECT_EQ(config->experts.routing.num_experts, 8U);
-    EXPECT_EQ(config->experts.routing.num_used, 3U);
-    EXPECT_TRUE(config->experts.routing.normalised);
-    const auto weights = read_gguf_weights(*file, *config);
-    ASSERT_TRUE(weights) << weights.error().message();
-    std::uint64_t stored = 0;
-    for (const auto& tensor : file->tensors()) stored += tensor.data.size();
-    EXPECT_EQ(weights->total_bytes(), stored);
-    const auto& whole =
-        *file->find_tensor(fused ? "blk.1.ffn_gate_up_exps.weight" : "blk.1.ffn_up_exps.weight");
-    const auto up = weights->experts(tensor_role::ffn_up_experts, 1);
-    ASSERT_EQ(up.size(), 8U);
-    const std::size_t size = std::size_t{32} * 32 * sizeof(float); // of one matrix
-    EXPECT_EQ(up[5].tensor.bytes.data(), whole.data.data() + (fused ? 11 : 5) * size);
-    EXPECT_EQ(up[5].tensor.bytes.size(), size);
-  }
-}
-
-TEST(gguf_model, refuses_experts_that_do_not_fit) {
-  const auto with = [](const std::function<void(gguf_builder&)>& change) {
-    auto file = make_tiny_gguf({.arch = architecture::qwen3moe, .dense_layer = -1});
-    change(file);
-    return problem(file).message();
-  };
-  const std::vector<std::byte> some(std::size_t{32} * 32 * 8 * sizeof(float));
-  EXPECT_THAT(with([](auto& f) { f.remove_tensor("blk.0.ffn_up_exps.weight"); }),
-              HasSubstr("blk.0.ffn_up_exps.weight' is missing"));
-  EXPECT_THAT(with([&](auto& f) {
-                f.remove_tensor("blk.0.ffn_up_exps.weight");
-                f.add_tensor("blk.0.ffn_up_exps.weight", tensor_type::f32, {32, 32, 7},
-                             {some.begin(), some.begin() + 32 * 32 * 7 * 4});
-              }),
-              HasSubstr("must have the shape [8][32][32], has [7][32][32]"));
-  EXPECT_THAT(with([&](auto& f) {
-                f.add_tensor("blk.0.ffn_gate_up_exps.weight", tensor_type::f32, {32, 64, 8},
-                             std::vector<std::byte>(2 * some.size()));
-              }),
-              HasSubstr("occurs twice"));
-  EXPECT_THAT(with([](auto& f) {
-                f.remove_tensor("blk.1.ffn_gate_inp.weight"); // so layer 1 is a dense one
-              }),
-              HasSubstr("has no meaning"));
-  EXPECT_THAT(
-      with([](auto& f) {
-        f.remove_tensor("blk.0.ffn_gate_inp.weight");
-        f.add_tensor("blk.0.ffn_gate_inp.weight", tensor_type::q8_0, {32, 8}, std::vector<std::byte>(8 * 34));
-      }),
-      HasSubstr("must be of a floating-point type"));
-  EXPECT_THAT(with([](auto& f) {
-                f.remove("qwen3moe.expert_used_count").set_uint32("qwen3moe.expert_used_count", 9);
-              }),
-              HasSubstr("num_used_experts must be 1 to 8"));
-  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_gating_func", 2); }),
-              HasSubstr("expert_gating_func' must be 1"));
-  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_group_count", 4); }),
-              HasSubstr("expert_group_count' must be at most 1"));
-  EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_shared_count", 1); }),
-              HasSubstr("expert_shared_count' must be 0"));
-  EXPECT_THAT(problem(make_tiny_gguf({}).set_uint32("llama.expert_count", 8)).message(),
-              HasSubstr("mixture of experts"));
 }
 
 TEST(gguf_model, weights_keep_the_file_open_and_know_their_size) {
@@ -241,10 +156,6 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
       {"value_length", [](auto& f) { f.set_uint32("llama.attention.value_length", 16); }},
       {"partial rotation", [](auto& f) { f.set_uint32("llama.rope.dimension_count", 4); }},
       {"soft caps", [](auto& f) { f.set_float32("llama.final_logit_softcapping", 30); }},
-      {"differs between layers",
-       [](auto& f) {
-         f.set_int32s("llama.attention.head_count", std::vector<std::int32_t>{4, 2});
-       }},
       {"'blk.0.ffn_up.bias' has no meaning",
        [](auto& f) {
          f.add_tensor("blk.0.ffn_up.bias", tensor_type::f32, {64}, std::vector<std::byte>(256));
@@ -256,13 +167,6 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
     EXPECT_EQ(problem(builder).code(), errc::unsupported) << text;
     EXPECT_THAT(problem(builder).message(), HasSubstr(text));
   }
-}
-
-TEST(gguf_model, equal_numbers_of_layers_that_are_out_of_range_are_not_called_different) {
-  auto builder = tiny();
-  builder.set_int32s("llama.attention.head_count", std::vector<std::int32_t>{-4, -4});
-  EXPECT_EQ(problem(builder).code(), errc::invalid_file);
-  EXPECT_THAT(problem(builder).message(), HasSubstr("must be whole numbers from 0 to"));
 }
 
 TEST(gguf_model, a_corrupted_hyper_parameter_is_named) {

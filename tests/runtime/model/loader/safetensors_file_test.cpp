@@ -39,7 +39,7 @@ TEST(safetensors_file, tensors_have_their_shape_type_and_bytes) {
   const auto& a = file->tensors()[0];
   EXPECT_EQ(a.name, "a");
   EXPECT_EQ(a.num_dims, 2U);
-  EXPECT_THAT(a.shape, testing::ElementsAre(2, 3, 1, 1));
+  EXPECT_THAT(a.shape, testing::ElementsAre(2, 3, 1, 1, 1));
   EXPECT_EQ(file->tensors()[1].type, tensor_type::bf16);
   EXPECT_EQ(file->tensors()[1].data.size(), 8U);
   EXPECT_EQ(file->tensors()[2].num_dims, 0U);
@@ -96,7 +96,7 @@ TEST(safetensors_file, the_members_of_a_tensor_are_strict) {
   EXPECT_EQ(with("\"F32\"", "[]", "[0,4]"), "was accepted");
   // Each of these would be accepted if its error were ignored.
   for (const auto* shape : {"[1.0]", "[null]", "[true]", "[\"1\"]", "[{}]", "[[]]", "[-1]", "[1e0]", "{}",
-                            "\"F32\"", "1", "null", "true", "[18446744073709551615]", "[1,1,1,1,1]"})
+                            "\"F32\"", "1", "null", "true", "[18446744073709551615]", "[1,1,1,1,1,1]"})
     EXPECT_NE(with("\"F32\"", shape, "[0,4]"), "was accepted") << shape;
   for (const auto* offsets : {"[0,4.0]", "[0,4,null]", "[0,4,true]", "[0,4,\"4\"]", "[0,4,4]", "[0]",
                               "[-0.0,4]", "4", "[0,18446744073709551615]"})

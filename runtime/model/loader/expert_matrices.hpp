@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/model/loader/weight_view.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace paceline::model {
+
+/// The matrices of one role of a layer's experts, in order. A tensor that holds those of all experts is kept
+/// as one view, so a file cannot make this large by naming many small experts.
+class expert_matrices {
+ public:
+  /// Of one tensor: matrix e is the rows from e * `stride` + `first`, `num_rows` of them.
+  struct layout {
+    std::uint32_t num_experts = 0;
+    std::uint64_t num_rows = 0;
+    std::uint64_t stride = 0;
+    std::uint64_t first = 0;
+  };
+
+  expert_matrices() = default; ///< of a layer without experts
+  /// The rows that `rows` names must be in `all`.
+  expert_matrices(const weight_view& all, const layout& rows) : all_(all), rows_(rows) {}
+  /// Of a tensor for each expert.
+  explicit expert_matrices(std::vector<weight_view> each) : each_(std::move(each)) {}
+
+  std::uint32_t size() const noexcept {
+    return each_.empty() ? rows_.num_experts : static_cast<std::uint32_t>(each_.size());
+  }
+  bool empty() const noexcept { return size() == 0; }
+  /// The matrix of an expert below `size`.
+  weight_view operator[](std::uint32_t expert) const;
+
+ private:
+  weight_view all_;
+  layout rows_; ///< in `all_`
+  std::vector<weight_view> each_;
+};
+
+} // namespace paceline::model
