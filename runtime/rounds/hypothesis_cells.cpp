@@ -123,7 +123,9 @@ void hypothesis_cells::go_on(hypothesis& from, bool is_last, hypothesis& to,
     add_block(to, next);
   }
   if (has_room(to)) to.session = is_last ? std::move(from.session) : from.session->clone();
-  if (!to.session) close(to);
+  if (!to.session) return close(to);
+  // A shorter draft takes fewer blocks than the last one, whose last cells are then nobody's.
+  if (to.session->num_cells().all > to.table.size() * size) to.session->forget_draft();
 }
 
 std::uint32_t hypothesis_cells::next_free(std::uint32_t number) const {

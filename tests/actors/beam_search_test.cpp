@@ -91,6 +91,7 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
           accepted += sim.client(n).speculation->num_accepted_tokens;
         }
         ASSERT_EQ(sim.check_invariants(), "");
+        for (const auto& [part, fault] : sim.faults()) FAIL() << fault.last.message();
         for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
           ASSERT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);

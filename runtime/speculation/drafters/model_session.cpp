@@ -4,6 +4,7 @@
 #include "runtime/speculation/trees/token_tree.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace paceline::speculation {
 
@@ -56,6 +57,9 @@ std::vector<device::kv_copy> model_session::settle(std::span<const token_id> con
     at = static_cast<std::int32_t>(next - branches_.begin());
     const std::uint32_t from = base + static_cast<std::uint32_t>(at);
     const auto to = static_cast<std::uint32_t>(cached_.size());
+    PACELINE_CHECK(from / block_size < blocks.size(), "cell " + std::to_string(from) +
+                                                          " of a draft is beyond " +
+                                                          std::to_string(blocks.size()) + " blocks");
     if (from != to) // parents come first, so a cell is read before it is overwritten
       moves.push_back({.from_block = blocks[from / block_size],
                        .from_offset = from % block_size,
