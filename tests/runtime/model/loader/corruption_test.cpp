@@ -65,12 +65,13 @@ bool open_gguf(std::span<const std::byte> bytes, bool deep) {
   return vocabulary.has_value();
 }
 
-/// The smallest model of a family: one layer and few vocabulary entries, because corrupting more of them adds
-/// nothing.
+/// The smallest model of a family: one layer of each kind and few vocabulary entries, because corrupting more
+/// of them adds nothing.
 test::gguf_builder smallest_gguf(architecture arch) {
+  const bool has_two_kinds = arch == architecture::lfm2 || arch == architecture::lfm2moe;
   auto builder = test::make_tiny_gguf({.arch = arch,
                                        .type = device::tensor_type::q8_0,
-                                       .num_layers = 1,
+                                       .num_layers = has_two_kinds ? 2U : 1U,
                                        .num_heads = 1,
                                        .num_kv_heads = 1,
                                        .head_dim = 2,

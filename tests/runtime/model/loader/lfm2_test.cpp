@@ -62,9 +62,9 @@ TEST(lfm2_gguf, refuses_what_does_not_fit) {
   const auto with_heads = [&](const std::vector<std::int32_t>& numbers) {
     return problem(tiny().remove(kv_heads).set_int32s(kv_heads, numbers));
   };
-  EXPECT_THAT(with_heads({0, 2, 0}), HasSubstr("must have one number for each of the 4 layers"));
+  EXPECT_THAT(with_heads({0, 2, 0}), HasSubstr("must have one element for each of the 4 layers"));
   EXPECT_THAT(with_heads({0, 2, 0, 1}), HasSubstr("differs between layers with attention"));
-  EXPECT_THAT(with_heads({0, -2, 0, 2}), HasSubstr("must be whole numbers"));
+  EXPECT_THAT(with_heads({0, -2, 0, 2}), HasSubstr("is -2 for layer 1"));
   EXPECT_THAT(with_heads({0, 0, 0, 0}), HasSubstr("num_kv_heads"));
   EXPECT_THAT(with_heads({2, 2, 2, 2}), HasSubstr("needs 44 tensors in them, the file has 40"));
   EXPECT_THAT(with_heads({2, 0, 2, 0}), HasSubstr("shortconv.in_proj.weight' has no meaning"))
