@@ -32,8 +32,7 @@ std::uint64_t kv_pool_state::num_held() const {
   std::uint64_t num = 0;
   for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) {
     const auto usage = manager_->usage(kv::pool_id{p});
-    num += std::uint64_t{usage.num_active} + usage.num_deferred;
-    if (const auto* states = manager_->states(kv::pool_id{p})) num += states->num_held();
+    num += std::uint64_t{usage.num_active} + usage.num_deferred + usage.num_held_states;
   }
   return num;
 }

@@ -66,9 +66,14 @@ const pool_counters& pool_manager::counters(pool_id pool) const { return state(p
 
 pool_usage pool_manager::usage(pool_id pool) const {
   const auto& p = state(pool);
-  return {p.blocks.count(block_state::active), p.blocks.count(block_state::deferred),
-          p.blocks.count(block_state::cached), p.blocks.count(block_state::free),
-          p.blocks.count(block_state::absent), static_cast<std::uint32_t>(p.tables.size())};
+  pool_usage usage{p.blocks.count(block_state::active), p.blocks.count(block_state::deferred),
+                   p.blocks.count(block_state::cached), p.blocks.count(block_state::free),
+                   p.blocks.count(block_state::absent), static_cast<std::uint32_t>(p.tables.size())};
+  if (!p.states) return usage;
+  usage.num_held_states = p.states->num_held();
+  usage.num_cached_states = p.states->num_idle();
+  usage.num_free_states = p.states->num_free();
+  return usage;
 }
 
 expected<pool_id> pool_manager::add_pool(pool_config config) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace paceline::server {
 
@@ -149,6 +150,20 @@ void write_speculation(exposition& out, const engine_snapshot& snapshot) {
                    drafter.accepted_per_position[i]);
 }
 
+void write_states(exposition& out, const engine_snapshot& snapshot) {
+  bool is_named = false;
+  for (const auto& model : snapshot.models)
+    for (const auto& pool : model.pools) {
+      if (pool.num_states == 0) continue;
+      if (!std::exchange(is_named, true))
+        out.gauge("paceline_state_slots", "Slots of recurrent states by state, of models that have one.");
+      const std::pair<const char*, std::uint64_t> states[] = {
+          {"active", pool.held_states}, {"cached", pool.cached_states}, {"free", pool.free_states}};
+      for (const auto& [state, slots] : states)
+        out.sample({{"model", model.name}, {"pool", pool.name}, {"state", state}}, slots);
+    }
+}
+
 void write_pools(exposition& out, const engine_snapshot& snapshot) {
   out.gauge("paceline_kv_blocks", "KV blocks by state.");
   for (const auto& model : snapshot.models)
@@ -160,6 +175,7 @@ void write_pools(exposition& out, const engine_snapshot& snapshot) {
       for (const auto& [state, blocks] : states)
         out.sample({{"model", model.name}, {"pool", pool.name}, {"state", state}}, blocks);
     }
+  write_states(out, snapshot);
   per_pool(out, snapshot, "paceline_prefix_query_tokens_total",
            "Prompt tokens looked up in the prefix index.",
            [](const auto& p) { return p.prefix_query_tokens; });

@@ -88,6 +88,9 @@ class recurrent_model : public ::testing::TestWithParam<architecture> {
     const auto figures = snapshot_at_rest(**engine).models.at(0);
     num_preemptions_ = figures.num_preemptions;
     num_hits_ = figures.pools.at(0).prefix_hit_tokens;
+    EXPECT_GT(figures.pools.at(0).num_states, 0U);
+    EXPECT_EQ(figures.pools.at(0).held_states, 0U) << "states leaked";
+    EXPECT_EQ(figures.pools.at(0).cached_states > 0, options.prefix_cache);
     num_accepted_ = num_drafted_ = 0;
     for (const auto& one : figures.drafters) {
       num_accepted_ += one.num_accepted_tokens;

@@ -73,6 +73,18 @@ TEST(edge_metrics, prints_states_of_blocks_and_replies) {
   EXPECT_NE(all.find("paceline_time_to_first_token_seconds_count{model=\"bytes\"} 1"), std::string::npos);
 }
 
+TEST(edge_metrics, state_slots_are_shown_of_models_that_have_them) {
+  scripted_edge edge;
+  EXPECT_EQ(text(false).find("paceline_state_slots"), std::string::npos);
+  auto snapshot = edge.engine.snapshot();
+  auto& pool = snapshot.models.at(0).pools.at(0);
+  pool.num_states = 9, pool.held_states = 4, pool.cached_states = 2, pool.free_states = 3;
+  const auto all = edge.metrics.text(snapshot, false);
+  for (const auto* sample : {"state=\"active\"} 4", "state=\"cached\"} 2", "state=\"free\"} 3"})
+    EXPECT_NE(all.find(std::string("paceline_state_slots{model=\"bytes\",pool=\"bytes\",") + sample), std::string::npos)
+        << sample;
+}
+
 /// What metrics_test.py cannot bring about in a healthy daemon.
 TEST(edge_metrics, prints_what_failed) {
   scripted_edge edge;
