@@ -11,7 +11,7 @@ namespace paceline::gpu {
 /// whose accepted cells are moved to consecutive slots, the parents of their nodes, and the layers.
 class commit_batch {
  public:
-  /// Fails a check (PACELINE_CHECK) if the arguments violate a rule of the op.
+  /// Throws as `check_drafts`, and if the layers are of several pools.
   explicit commit_batch(const device::kv_commit_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }

@@ -15,8 +15,8 @@
 
 namespace paceline::gpu {
 
-/// Thrown when a call to the CUDA runtime fails. It is caught where the failure can be reported: as the
-/// failure of a fence, or as the error of opening a device or loading a model.
+/// Thrown when a call to the CUDA runtime fails. Unless work can go on without it, it becomes the failure of
+/// a fence, or the error of opening a device or loading a model.
 class cuda_failure : public std::runtime_error {
  public:
   explicit cuda_failure(paceline::error e) : std::runtime_error(e.message()), error_(std::move(e)) {}
@@ -33,7 +33,7 @@ struct step_clock {
   std::atomic<std::int64_t> launching_ns{0};
 };
 
-/// What all parts of one GPU device share: the runtime's calls, and names for error messages.
+/// What all parts of one GPU device share.
 struct device_context {
   runtime_api& api;
   int index = 0;
@@ -41,7 +41,7 @@ struct device_context {
   arithmetic products = arithmetic::reference;
   /// Receives messages for the operator on any thread; may be empty.
   std::function<void(const std::string&)> say = {};
-  launch_start earliest = launch_start::at_end; ///< the earliest start of its launches
+  launch_start earliest = launch_start::at_end; ///< how early its launches may start
   step_clock* clock = nullptr;                  ///< null: steps are not timed
   std::chrono::microseconds polling{0};         ///< how long a wait for the device polls before it sleeps
 

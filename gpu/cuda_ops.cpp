@@ -2,6 +2,7 @@
 
 #include "gpu/choice_batch.hpp"
 #include "gpu/commit_batch.hpp"
+#include "gpu/conv_sources.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/pieces.hpp"
 #include "runtime/base/check.hpp"
@@ -11,6 +12,7 @@
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_qkv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/op_short_conv.hpp"
 
 #include <cmath>
 
@@ -271,6 +273,20 @@ void cuda_ops::scatter(const device::scatter_args& args) {
               scatter_params{args.y, args.y_stride,
                              send(std::span<const std::uint32_t>(args.rows, args.num_rows)), args.x,
                              args.x_stride, args.width});
+}
+
+void cuda_ops::short_conv(const device::short_conv_args& args) {
+  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
+                 "short_conv: " + std::to_string(args.num_taps) + " taps");
+  const std::vector<std::int32_t> sources = conv_sources(args.rows, args.num_taps),
+                                  slots = conv_slots(args.rows);
+  launch_over(kernel_id::gate_conv_inputs, args.width, args.rows.size(),
+              gate_conv_inputs_params{args.x, args.x_stride, args.width});
+  launch_over(kernel_id::short_conv, args.width, args.rows.size(),
+              short_conv_params{args.x, args.x_stride, args.width, args.num_taps, args.weights, args.bias,
+                                args.states.values, args.states.slot_stride,
+                                send(std::span<const std::int32_t>(sources)),
+                                send(std::span<const std::int32_t>(slots))});
 }
 
 const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {

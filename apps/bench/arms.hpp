@@ -28,7 +28,7 @@ struct run_settings {
   float temperature = 0;
   std::uint64_t seed = 1;
   std::uint32_t pairs =
-      0;              ///< groups of requests, reusing the file's prompts if necessary; 0: each prompt once
+      0;              ///< groups of `concurrency` requests, reusing prompts if needed; 0: each prompt once
   bool trace = false; ///< count rounds as well as events; makes events larger
 };
 
@@ -39,7 +39,7 @@ struct arm_figures {
   std::vector<double> rates;
   std::vector<double> speed_ups; ///< relative to the first arm's run of the same group
   /// Tokens per second from the first event with tokens to the last one, without the first event's tokens,
-  /// summed over a group's requests. Only of groups whose replies came in at least two events.
+  /// summed over a group's requests. Only of groups whose replies came in at least two reads.
   std::vector<double> decode_rates;
   std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
   std::vector<double> gaps;        ///< seconds between a request's successive events with tokens
@@ -49,36 +49,33 @@ struct arm_figures {
   std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
   std::uint64_t num_traced_rounds = 0; ///< rounds that committed tokens; 0 without trace
-  /// Intervals between successive events with tokens of a request, while all requests of the group were
-  /// decoding.
+  /// Intervals between a request's events with tokens while all of its group decoded and each had had three.
   std::uint64_t num_full_periods = 0;
   double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
   std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
   std::uint64_t num_full_rounds = 0;               ///< of those: rounds that accepted the whole draft
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
-  std::uint32_t num_different = 0;                 ///< requests whose tokens differ from the first arm's
+  std::uint32_t num_different = 0;                 ///< requests whose reply differs from the first arm's
   double wall_seconds = 0;
-  model_counters spent; ///< increase of the model's counters during the arm's runs
+  model_counters spent; ///< increase of counters in the arm's runs; others stay 0
 
   double acceptance_rate() const; ///< accepted over verified draft tokens
   /// Share of accepted tokens among the draft tokens whose predecessors in the draft were accepted: alpha of
   /// Leviathan et al. 2023, section 3.
   double alpha() const;
   double acceptance_length() const; ///< committed tokens in a round with drafts
-  /// Mean seconds between a request's successive events with tokens while all requests of its group were
-  /// decoding; 0 if there was no such time.
+  /// Mean seconds of the intervals of `num_full_periods`; 0 if there were none.
   double period() const;
-  /// Of the requests' rounds with drafts made in advance, the share in which one of them was for the verdict
-  /// that came; 0 if there were none.
+  /// Share of the requests' rounds with drafts in advance in which one was ready; 0 if there were none.
   double ready_share() const;
   /// Share of rounds with drafts in which draft token `position` (from 0) was accepted.
   double accepted_at(std::uint32_t position) const;
 };
 
-/// Runs every group of prompts with every arm before the next group. The order of the arms rotates with group
-/// and seed. `doors` must contain the interfaces of all arms. Reports progress on standard error unless
-/// `quiet`.
+/// Runs every group of prompts with every arm before the next group. The order of the arms is reversed if
+/// group + seed is odd. `doors` must contain the interfaces of all arms. Reports progress on standard error
+/// unless `quiet`.
 expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& doors, std::span<const arm> arms,
                                            const run_settings& settings,
                                            std::span<const workload_prompt> prompts, bool quiet);

@@ -14,6 +14,7 @@
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/short_conv.cuh"
 #include "gpu/kernels/split_attention.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 #include "runtime/base/check.hpp"
@@ -47,6 +48,10 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::gather);
   case kernel_id::scatter:
     return run(&emulated::scatter);
+  case kernel_id::gate_conv_inputs:
+    return run(&emulated::gate_conv_inputs);
+  case kernel_id::short_conv:
+    return run(&emulated::short_conv);
   case kernel_id::kv_write:
     return run(&emulated::kv_write);
   case kernel_id::kv_copy:

@@ -14,6 +14,7 @@
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/short_conv.cuh"
 #include "gpu/kernels/split_attention.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 
@@ -44,6 +45,10 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::gather);
   case kernel_id::scatter:
     return address(&on_gpu::scatter);
+  case kernel_id::gate_conv_inputs:
+    return address(&on_gpu::gate_conv_inputs);
+  case kernel_id::short_conv:
+    return address(&on_gpu::short_conv);
   case kernel_id::kv_write:
     return address(&on_gpu::kv_write);
   case kernel_id::kv_copy:

@@ -26,6 +26,8 @@ enum class kernel_id : std::uint8_t {
   add,
   gather,
   scatter,
+  gate_conv_inputs,
+  short_conv,
   kv_write,
   kv_copy,
   kv_commit,
@@ -244,6 +246,27 @@ struct scatter_params {
   const float* x;
   std::size_t x_stride;
   std::uint32_t width;
+};
+
+/// One thread for each value; grid (values of a row, rows).
+struct gate_conv_inputs_params {
+  float* x; ///< rows [B | C | u]; B * u overwrites u
+  std::size_t x_stride;
+  std::uint32_t width; ///< of each of the three
+};
+
+/// One thread for each value; grid (values of a row, rows).
+struct short_conv_params {
+  float* x; ///< as `gate_conv_inputs` left it; the output overwrites B
+  std::size_t x_stride;
+  std::uint32_t width;
+  std::uint32_t num_taps;
+  const float* weights; ///< [num_taps][width]
+  const float* bias;    ///< null: none
+  float* states;
+  std::size_t slot_stride;
+  const std::int32_t* sources; ///< [num_rows][num_taps - 1], see gpu/conv_sources.hpp
+  const std::int32_t* slots;   ///< [num_rows]
 };
 
 /// The rows of a pass in device memory.

@@ -8,11 +8,11 @@ namespace paceline::cpu {
 
 /// Memory for weights, allocated from large slabs in huge pages. A pass over a model reads hundreds of
 /// matrices, and with small pages the processor waits longer for address translation than for the data.
-/// Matrices are contiguous, so small ones waste no huge pages. Thread-safe.
+/// Small matrices share slabs, so they waste no huge pages. Thread-safe.
 class weight_arena {
  public:
-  /// `size` zeroed bytes, aligned to a cache line; null if there is no memory. A slab is freed with its last
-  /// piece, which may outlive the arena.
+  /// `size` zeroed bytes, aligned to a cache line; null if there is no memory. A piece keeps its slab in
+  /// memory, even without the arena.
   std::shared_ptr<std::byte[]> allocate(std::size_t size);
 
  private:

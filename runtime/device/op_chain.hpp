@@ -9,9 +9,9 @@
 
 namespace paceline::device {
 
-/// Largest number of rows, one for each sequence, in a step of a chain.
+/// Largest number of rows in a step of `ops::chain`, one per sequence.
 inline constexpr std::uint32_t max_chain_rows = 8;
-/// Largest number of tokens that a chain chooses for a sequence.
+/// Most tokens that `ops::chain` chooses for a sequence.
 inline constexpr std::uint32_t max_chain_levels = max_draft_nodes;
 
 /// A row of one step.
@@ -30,7 +30,7 @@ struct chain_choice {
   bool hopeless = false; ///< the row had no finite logit; `token` is then the lowest id
 };
 
-/// A sequence of passes that runs without the host: each pass computes the tokens that the previous pass
+/// A chain of passes that runs without the host: each pass can take the tokens that the previous pass
 /// chose. Used to draft with a small model.
 ///
 /// A step is a pass over `num_rows` rows of different sequences. The function passed to `ops::chain` requests
@@ -43,7 +43,7 @@ struct chain_args {
   std::span<const chain_row> rows; ///< [num_steps][num_rows]; the first step's tokens are known
   std::span<const sequence_kv> sequences;
   std::span<const token_choice> requests; ///< one for each row, in their order; without drafts
-  std::uint32_t num_levels = 0;           ///< at most max_chain_levels; a row's levels ascend by one
+  std::uint32_t num_levels = 0;           ///< at most max_chain_levels; levels ascend by one a step
   std::span<chain_choice> out; ///< [num_rows][num_levels]; entries that no row decides are unspecified
 };
 

@@ -29,7 +29,7 @@ class request_terms {
   work_span since_submission(const time_span& span) const;
   /// The guarantee that its reply reports.
   paceline::guarantee guarantee() const noexcept { return guarantee_; }
-  /// True if `token` ends the request: an EOS or a stop id.
+  /// True for a stop id, and for an EOS unless these are ignored.
   bool ends_with(token_id token) const;
 
  private:

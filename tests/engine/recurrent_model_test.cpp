@@ -66,12 +66,17 @@ class recurrent_model : public ::testing::TestWithParam<architecture> {
   std::vector<std::vector<token_id>> replies(const config::engine_options& options,
                                              const std::string& drafter, bool together,
                                              std::uint32_t beam_width = 0) {
-    auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in());
+    const auto registry = speculation::drafter_registry::with_built_in();
+    testing::emulated_gpu<> gpu;
+    auto engine = options.models[0].device.starts_with("cuda")
+                      ? engine_probe::start(options, registry, gpu.opener())
+                      : engine_probe::start(options, registry);
     if (!engine) {
       ADD_FAILURE() << engine.error().message();
       return {};
     }
     auto wanted = requests();
+    wanted.resize(num_requests_);
     std::vector<generation> all(wanted.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       wanted[i].speculation.drafter = drafter;
@@ -102,6 +107,7 @@ class recurrent_model : public ::testing::TestWithParam<architecture> {
   test::scratch_folder folder_;
   std::filesystem::path path_ = folder_ / "tiny.gguf", other_ = folder_ / "other.gguf";
   std::uint32_t num_tokens_ = 20; ///< of the first reply
+  std::size_t num_requests_ = 10;
   std::uint64_t num_preemptions_ = 0, num_hits_ = 0, num_accepted_ = 0,
                 num_drafted_ = 0; ///< of the last engine
 };
@@ -146,6 +152,19 @@ TEST_P(recurrent_model, beam_searches_find_the_same_text_with_drafts_and_without
   ASSERT_EQ(expected.size(), 10U);
   for (const char* drafter : {"none", "ngram", "model", "model_tree"})
     EXPECT_TRUE(replies(options(), drafter, true, 3) == expected) << drafter;
+}
+
+TEST_P(recurrent_model, a_gpu_says_the_same_with_drafts_and_without) {
+  if (GetParam() == architecture::lfm2moe) GTEST_SKIP() << "a mixture of experts does not run there";
+  num_requests_ = 3; // the emulation takes its time
+  auto on_gpu = options();
+  on_gpu.models[0].device = "cuda:0";
+  auto alone = on_gpu;
+  alone.prefix_cache = false;
+  const auto expected = replies(alone, "none", false);
+  ASSERT_EQ(expected.size(), 3U);
+  for (const char* drafter : {"ngram", "model_tree"})
+    EXPECT_TRUE(replies(on_gpu, drafter, true) == expected) << drafter;
 }
 
 TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {

@@ -21,10 +21,10 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the id names the layer that has written the tapped vector
 };
 
-/// The limit of ids if the target is not known: more layers than any target has.
+/// The limit of ids if the target is not known: the most layers of any target.
 inline constexpr std::uint32_t most_target_layers = 4096;
 
-/// Appends to `taps` the target's layers that the list `ids` names. The input of the first layer cannot be
+/// Appends to `taps` the layers whose output `ids` selects. The input of the first layer cannot be
 /// tapped: it is an error.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
                   std::vector<layer_index>& taps);
@@ -33,15 +33,15 @@ void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t 
 expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
                                                   std::uint32_t num_target_layers);
 
-/// Number of tokens that the head in a GGUF file can draft: the length of tensor "d2t", or `vocab_size`
+/// Size of the draft vocabulary of a head in a GGUF file: the length of tensor "d2t", or `vocab_size`
 /// without it.
 std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
 /// Error if `num_drafted` exceeds the file's `vocab_size`, or if that exceeds the target's vocabulary.
 expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
                                  const std::optional<head_target>& target);
 
-/// Reads the sizes of a head's decoder layers from `layer`, the fields of a Llama or Qwen3 config:
-/// hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale.
+/// Sets hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale from
+/// `layer`, the Llama or Qwen3 config of a head's decoder layers.
 void read_layer_sizes(const json_node& layer, model_config& sizes);
 
 /// Reads the head's rotary settings; `sizes` must already have head_dim and context_length. `theta`: replaces

@@ -16,7 +16,8 @@ namespace paceline::model {
 /// docs/decisions/0536).
 class partial_file {
  public:
-  /// Errors: `not_found` if there is no such file, `invalid_file` if it is empty or not a regular file.
+  /// Errors: `not_found`; `invalid_file` if it is unreadable, empty or not a regular file;
+  /// `resource_exhausted`.
   static expected<std::shared_ptr<const partial_file>> open(const std::filesystem::path& path);
 
   partial_file(const partial_file&) = delete;
