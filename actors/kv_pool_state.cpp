@@ -83,6 +83,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
   options.use_cache = command.use_cache;
   options.least_states = command.least_states;
   options.most_states = command.most_states;
+  options.spare_states = command.spare_states;
   auto made = manager_->acquire(pools_[model.value].at(command.pool.value), command.request, options);
   if (!made) {
     note_refusal(model);

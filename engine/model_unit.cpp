@@ -182,17 +182,20 @@ std::uint32_t model_unit::state_interval() const {
                                     options.block_size);
 }
 
-/// States for the longest drafts of all requests that may run together, and for the snapshots of one context.
+/// States for the longest drafts of all requests that may run together, a snapshot of each, and those of two
+/// texts of full length.
 void model_unit::add_states(pool_need& need) const {
   need.state_bytes = target->info().state_bytes;
   if (need.state_bytes == 0) return;
   std::uint32_t nodes = 0;
   for (const auto& d : drafters)
-    if (d.drafter) nodes = std::max(nodes, d.drafter->max_nodes(std::max(d.options.draft_length, 1U)));
+    if (d.drafter)
+      nodes = std::max(
+          nodes, d.drafter->max_nodes(std::max({d.options.draft_length, options.auto_draft_length, 1U})));
   nodes = std::min(nodes, speculation::token_tree::max_nodes);
-  need.least_states = 3; // before a round, after it, and one snapshot
-  need.wanted_states =
-      (3 + nodes) * std::max(options.max_running, 1U) + context_length / state_interval() + 1;
+  need.least_states = scheduling::least_row_states(0) + 1;
+  need.wanted_states = (need.least_states + nodes) * std::max(options.max_running, 1U) +
+                       2 * (context_length / state_interval() + 1);
 }
 
 std::vector<pool_need> model_unit::pool_needs() const {

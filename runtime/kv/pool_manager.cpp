@@ -174,11 +174,12 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   fresh.blocks.reserve(num_blocks);
   fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
   fresh.salt = std::make_shared<const std::string>(options.salt);
-  fresh.states.reserve(std::size_t{options.most_states} + 1); // with the initial one at the release
+  const auto most_states = std::size_t{options.most_states} + options.spare_states;
+  fresh.states.reserve(most_states + 1); // with the initial one at the release
   new_lease answer;
   answer.lease.blocks.reserve(num_blocks);
   if (copies_last) answer.copies.reserve(1);
-  answer.states.slots.reserve(options.most_states);
+  answer.states.slots.reserve(most_states);
   const auto entry = p.tables.emplace(request, std::move(fresh)).first;
   auto& table = entry->second;
 
@@ -188,14 +189,15 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   }
   if (copies_last) p.hold(*(table.copy_source = path[num_shared].block));
   if (initial) p.states->add_owner(*(table.initial_state = *initial), block_owner::table);
-  if (!take_states(p, table, options) || !make_room_for(p, table, num_new)) {
+  const bool has_states = !p.states || p.states->num_free() + p.states->num_idle() >= options.least_states;
+  if (!has_states || !make_room_for(p, table, num_new)) {
     for (auto i = num_shared; i-- > 0;) drop(p, table.blocks[i], block_owner::table);
-    if (initial) table.states.push_back(*initial);
-    for (const auto slot : table.states) p.states->remove_owner(slot, block_owner::table, ++last_use_);
+    if (initial) p.states->remove_owner(*initial, block_owner::table, ++last_use_);
     p.tables.erase(entry);
     return pool_full(p, num_new);
   }
   p.blocks.allocate(num_new, table.blocks);
+  if (p.states) take_states(*p.states, table, options);
   const std::uint32_t num_copied = table.copy_source ? size - 1 : 0;
   const auto length = num_shared * size + num_copied;
   if (table.copy_source)

@@ -53,10 +53,13 @@ struct acquire_options {
   std::string_view salt;               ///< only requests with the same salt share prefixes
   std::uint32_t reserve_length = 0;    ///< slots to reserve
   bool use_cache = true;               ///< false: compute everything and do not use cached blocks
-  /// State slots, in a pool that has them: as many as there are, at least `least_states`, at most
-  /// `most_states`.
+  /// State slots for the rows of passes, in a pool that has them: as many as there are, at least
+  /// `least_states`, at most `most_states`.
   std::uint32_t least_states = 0;
   std::uint32_t most_states = 0;
+  /// Further ones for snapshots, at most so many. They are free ones: only two of them may take the place of
+  /// older snapshots, so that a request does not empty the cache for what it may never use.
+  std::uint32_t spare_states = 0;
 };
 
 /// What a pool knows of a request's text. Views: valid until the next command.
@@ -172,8 +175,8 @@ class pool_manager {
   bool evict_one(pool_state& pool);
   /// Number of deferred releases that name each state slot.
   std::vector<std::uint32_t> deferred_states(const pool_state& pool) const;
-  /// Takes state slots for a new table; false if there are fewer than the least.
-  bool take_states(pool_state& pool, block_table& table, const acquire_options& options);
+  /// Takes state slots for a new table, of which there are enough.
+  static void take_states(state_pool& states, block_table& table, const acquire_options& options);
   /// Moves the blocks of `entry`, a list with one element, from their table to the deferred releases.
   void take_off(std::list<deferred_release>& entry);
   void carry_out(const deferred_release& r);

@@ -74,10 +74,10 @@ void pool_state::keep_snapshot(const block_table& table, const state_snapshot& s
   if (!states->snapshot_behind(last.block)) states->keep(last.block, snapshot.slot);
 }
 
-bool pool_manager::take_states(pool_state& pool, block_table& table, const acquire_options& options) {
-  if (!pool.states) return true;
-  const auto num = std::min(options.most_states, pool.states->num_free() + pool.states->num_idle());
-  return num >= options.least_states && pool.states->allocate(num, table.states);
+void pool_manager::take_states(state_pool& states, block_table& table, const acquire_options& options) {
+  states.allocate(std::min(options.most_states, states.num_free() + states.num_idle()), table.states);
+  const auto renewed = std::min(2U, states.num_free() + states.num_idle());
+  states.allocate(std::min(options.spare_states, std::max(states.num_free(), renewed)), table.states);
 }
 
 void pool_manager::drop(pool_state& pool, block_id block, block_owner owner) {

@@ -44,8 +44,9 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     part.draft.truncate(limit.rows); // there are no cells for the rest; a truncated tree is a tree
     const bool stale = part.draft.base_length != part.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
-    if (!stale && speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth,
-                                              resources_.num_inputs))
+    if (!stale && part.draft.tree.size() <= limit.nodes &&
+        speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth,
+                                    resources_.num_inputs))
       continue;
     part.draft = {};
     part.stale = true;

@@ -11,12 +11,15 @@ namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-/// Whether the state of the first `length` tokens is worth keeping for other requests: at regular places, and
-/// behind the last whole block of the prompt, where the next turn of a conversation begins.
-bool round_runner::is_snapshot_place(const batch_part& part, std::uint32_t length) const {
+/// Whether the state of the first `length` tokens is kept for other requests, if `num_spare` slots are left
+/// for such states. They are kept at regular places, and behind the last whole block of the prompt, where the
+/// next turn of a conversation begins: that one has precedence.
+bool round_runner::keeps_state(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
   const auto last_block = (part.item->request.terms->prompt_length() - 1) / block * block;
-  return length > 0 && (length % resources_.state_interval == 0 || length == last_block);
+  if (length == 0 || num_spare == 0) return false;
+  if (length == last_block) return true;
+  return length % resources_.state_interval == 0 && num_spare > (length < last_block ? 1U : 0U);
 }
 
 /// The last row leaves a state. Rows before it leave one that shall be kept, as far as there are slots.
@@ -31,7 +34,7 @@ void round_runner::add_context_states(batch_part& part) {
     else
       state.parent = static_cast<std::int32_t>(states_.size()) - 1;
     const bool last = i + 1 == part.num_context;
-    if (last || (num_kept < slots.num_spare() && is_snapshot_place(part, part.context_begin + i + 1))) {
+    if (last || keeps_state(part, part.context_begin + i + 1, slots.num_spare() - num_kept)) {
       state.write = slots.next();
       num_kept += last ? 0 : 1;
     }
@@ -81,7 +84,7 @@ void round_runner::settle_states(const batch_part& part, std::span<const std::in
   auto& progress = *part.item->request.progress;
   auto& slots = progress.states();
   const auto keep = [&](std::uint32_t length, state_slot slot) {
-    if (length > progress.kv_length() || slots.num_spare() == 0 || !is_snapshot_place(part, length)) return;
+    if (length > progress.kv_length() || !keeps_state(part, length, slots.num_spare())) return;
     slots.keep(slot);
     done.snapshots.push_back({length, slot});
   };

@@ -28,6 +28,7 @@ struct acquire_command {
   std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
   std::uint32_t least_states = 0;  ///< slots of recurrent states, of a model that has these
   std::uint32_t most_states = 0;
+  std::uint32_t spare_states = 0; ///< further ones, for snapshots
 };
 
 /// The same in a drafter's pool. The text is the one that the target's pool has for this request.

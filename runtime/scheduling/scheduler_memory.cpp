@@ -98,15 +98,28 @@ void scheduler_state::admit(decisions& out) {
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
   if (options_.state_interval != 0) {
     ask.least_states = least_row_states(r.beam_width);
-    ask.most_states = row_states_wanted(r) + max_positions(r) / options_.state_interval + 1;
+    ask.most_states = row_states_wanted(r);
+    ask.spare_states = spare_states_wanted(r);
   }
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// The state before a round, that of its last committed token, and that of each draft node.
+/// The state before a round, that of its last committed token, and that of each draft node; no more than an
+/// equal share of the slots.
 std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
-  if (r.beam_width != 0) return least_row_states(r.beam_width) + speculation::token_tree::max_nodes;
-  return least_row_states(0) + std::min(num_nodes(r, r.draft_length), speculation::token_tree::max_nodes);
+  const auto least = least_row_states(r.beam_width);
+  const auto nodes = r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_nodes(r, r.draft_length);
+  const auto share = options_.num_states / std::max(options_.max_running, 1U);
+  return std::min(least + std::min(nodes, speculation::token_tree::max_nodes), std::max(least, share));
+}
+
+/// One for each place at which a state is kept, as far as that leaves the other requests theirs. A beam
+/// search keeps states of its prompt only.
+std::uint32_t scheduler_state::spare_states_wanted(const record& r) const {
+  if (!options_.prefix_cache) return 0;
+  const auto share = options_.num_states / std::max(options_.max_running, 1U), rows = row_states_wanted(r);
+  const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
+  return std::min(positions / options_.state_interval + 1, std::max(share, rows + 1) - rows);
 }
 
 /// Another request may have to be preempted for it; this is immediate if that one has nothing in flight.

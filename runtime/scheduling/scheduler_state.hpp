@@ -233,6 +233,7 @@ class scheduler_state {
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
   std::uint32_t row_states_wanted(const record& r) const;
+  std::uint32_t spare_states_wanted(const record& r) const;
   void make_way_for(const record& r, decisions& out);
   memory_use use_of(const record& r) const;
   std::uint32_t max_positions(const record& r) const;

@@ -182,7 +182,8 @@ class random_run {
   bool open(live_request r) {
     const auto want = below(2) == 0 ? 0 : below(48);
     acquire_options options{r.tokens, r.num_prompt_tokens, r.salt, want};
-    if (has_states(r.key.pool)) options.least_states = 2, options.most_states = 2 + below(5);
+    if (has_states(r.key.pool))
+      options.least_states = 2, options.most_states = 2 + below(3), options.spare_states = below(4);
     const auto answer = manager_->acquire(r.key.pool, r.key.request, options);
     if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size()))))
       return false;

@@ -142,6 +142,46 @@ TEST_F(state_slots_of_a_pool, idle_snapshots_are_evicted_the_least_recently_used
   EXPECT_EQ(acquire(12, text(6, 101), 0, 0)->lease.length, 0U) << "its snapshot was evicted";
 }
 
+TEST_F(state_slots_of_a_pool, slots_for_snapshots_replace_at_most_two_older_ones) {
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const auto lease = acquire(i, text(6, static_cast<std::int32_t>(100 * i + 1)), 2, 2);
+    ASSERT_TRUE(lease);
+    ASSERT_TRUE(
+        manager_.commit(lease->lease.key, {}, 5, std::vector{state_snapshot{4, lease->states.slots[0]}}));
+    ASSERT_TRUE(manager_.release(lease->lease.key, {}));
+  }
+  const auto tokens = text(6, 901);
+  acquire_options options;
+  options.tokens = tokens;
+  options.num_prompt_tokens = 6;
+  options.reserve_length = 8;
+  options.least_states = 2;
+  options.most_states = 4;
+  options.spare_states = 8;
+  const auto first = manager_.acquire(pool_, request_id{10}, options); // five are free
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->states.slots.size(), 4U + 2);
+  EXPECT_EQ(states().num_idle(), 2U);
+}
+
+TEST_F(state_slots_of_a_pool, a_request_that_gets_no_blocks_evicts_no_snapshot) {
+  const auto first = acquire(1, text(6), 2, 2);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(
+      manager_.commit(first->lease.key, {}, 5, std::vector{state_snapshot{4, first->states.slots[0]}}));
+  ASSERT_TRUE(manager_.release(first->lease.key, {}));
+  const auto holder = acquire(2, text(6, 50), 5, 5);
+  ASSERT_TRUE(holder);
+  const auto tokens = text(6, 70);
+  acquire_options options;
+  options.tokens = tokens;
+  options.num_prompt_tokens = 6;
+  options.reserve_length = 63 * 4; // more blocks than are free
+  options.least_states = options.most_states = 3;
+  EXPECT_FALSE(manager_.acquire(pool_, request_id{3}, options));
+  EXPECT_EQ(states().num_snapshots(), 1U);
+}
+
 TEST_F(state_slots_of_a_pool, a_snapshot_in_use_is_not_evicted) {
   const auto first = acquire(1, text(6), 2, 2);
   ASSERT_TRUE(first);

@@ -33,6 +33,7 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
 scheduler_options recurrent_options() {
   auto options = small_options();
   options.drafters.push_back({"ngram", 6, {}, false});
+  options.max_running = 1;
   options.state_interval = 8;
   options.num_states = 20;
   return options;
@@ -44,13 +45,38 @@ TEST(scheduler_state_test, a_request_asks_for_the_states_of_its_longest_draft_an
       last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 100, start));
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->least_states, 2U);
-  EXPECT_EQ(plain->most_states, 2U + 18 / 8 + 1);
+  EXPECT_EQ(plain->most_states, 2U);
+  EXPECT_EQ(plain->spare_states, 18U / 8 + 1);
   scheduler_state other(recurrent_options());
   const auto drafting =
       last<acquire_command>(other.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));
   ASSERT_TRUE(drafting);
   EXPECT_EQ(drafting->least_states, 2U);
-  EXPECT_EQ(drafting->most_states, 2U + 6 + 18 / 8 + 1);
+  EXPECT_EQ(drafting->most_states, 2U + 6);
+  EXPECT_EQ(drafting->spare_states, 18U / 8 + 1);
+}
+
+TEST(scheduler_state_test, a_request_asks_for_no_more_states_than_leave_the_others_theirs) {
+  auto options = recurrent_options();
+  options.max_running = 4;
+  for (const std::uint32_t num_states : {8U, 20U, 40U, 60U}) {
+    options.num_states = num_states;
+    scheduler_state state(options);
+    const auto asked = // a text of full length
+        last<acquire_command>(state.submit(make_request(first_request, 8, 56), drafter_index{2}, 100, start));
+    ASSERT_TRUE(asked);
+    EXPECT_LE(asked->most_states, std::max(num_states / 4, 2U)) << num_states;
+    EXPECT_LE(asked->most_states + asked->spare_states, std::max(num_states / 4, asked->most_states + 1))
+        << num_states;
+    EXPECT_GE(asked->spare_states, 1U) << "behind the prompt";
+    EXPECT_EQ(asked->most_states, std::min(std::max(num_states / 4, 2U), 8U)) << num_states;
+  }
+  options.prefix_cache = false;
+  scheduler_state state(options);
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 56), drafter_index{2}, 100, start));
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->spare_states, 0U) << "nobody would find them";
 }
 
 TEST(scheduler_state_test, drafts_are_as_long_as_the_states_that_were_granted) {
