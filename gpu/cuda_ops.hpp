@@ -97,7 +97,6 @@ class cuda_ops final : public device::ops {
   static block_tables tables_of(std::span<const device::sequence_kv> sequences);
   batch_view send_batch(const device::row_batch& batch);
   const row_tile* send_tiles(const std::vector<row_tile>& tiles);
-  quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
   void expect_rows(std::size_t num_rows);
