@@ -87,7 +87,7 @@ void cuda_ops::launch_product(const device::matmul_args& args, const device::mat
   params.add = output.add;
   if (device::is_floating(weights.type)) {
     launch(kernel_id::matmul_float,
-           {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_outputs,
+           {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_threads,
             sizeof(float_tile)},
            params);
     return;

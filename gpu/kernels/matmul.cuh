@@ -124,40 +124,51 @@ PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quanti
   store(lane, sum);
 }
 
-/// Outputs from `first_output` on, one a thread, of `num_rows` rows, at most float_rows: calls `store` with
-/// the number of each row, the output and its sum. All threads of the block call it.
+/// `float_outputs` outputs from `first_output` on, of `num_rows` rows, at most float_rows: calls `store` with
+/// the number of each row, the output and its sum. All threads of the block call it. The next columns are
+/// loaded while sums are made: each is a chain of fused products, whose time a wait for memory would
+/// multiply.
 template <class Rows, class Store>
 PACELINE_DEVICE void multiply_floats(const weight_rows& weights, const float* x, std::size_t x_stride,
                                      std::uint32_t first_output, const Rows& rows, std::uint32_t num_rows,
                                      const Store& store) {
   float_tile& tile = *shared_memory<float_tile>();
-  float even[float_rows] = {}, odd[float_rows] = {};
-  for (std::uint32_t first = 0; first < weights.num_cols; first += float_columns) {
-    const std::uint32_t num_cols =
-        weights.num_cols - first < float_columns ? weights.num_cols - first : float_columns;
-    for (std::uint32_t i = thread_index(); i < float_outputs * float_columns; i += float_outputs) {
-      const std::uint32_t n = first_output + i / float_columns, k = i % float_columns;
-      if (n < weights.num_rows && k < num_cols)
-        tile.weights[i / float_columns][k] = float_weight(weights, n, first + k);
-    }
-    sync_block();
-    const float* const of_output = tile.weights[thread_index()];
-    PACELINE_UNROLL
-    for (std::uint32_t r = 0; r < float_rows; ++r) {
-      if (r >= num_rows) break;
-      const float* const of_row = x + rows[r] * x_stride + first;
-      for (std::uint32_t k = 0; k < num_cols; k += 2) { // tiles begin at even columns
-        even[r] = std::fma(of_output[k], of_row[k], even[r]);
-        if (k + 1 < num_cols) odd[r] = std::fma(of_output[k + 1], of_row[k + 1], odd[r]);
-      }
-    }
-    sync_block();
-  }
-  const std::uint32_t n = first_output + thread_index();
-  if (n >= weights.num_rows) return;
+  const float* of_rows[float_rows];
   PACELINE_UNROLL
-  for (std::uint32_t r = 0; r < float_rows; ++r)
-    if (r < num_rows) store(r, n, even[r] + odd[r]);
+  for (std::uint32_t r = 0; r < float_rows; ++r) of_rows[r] = x + rows[r < num_rows ? r : 0] * x_stride;
+  const std::uint32_t column = thread_index();
+  float next_weights[float_outputs], next_x[float_rows];
+  const auto load = [&](std::uint32_t first) {
+    const std::uint32_t k = first + column;
+    PACELINE_UNROLL
+    for (std::uint32_t n = 0; n < float_outputs; ++n)
+      next_weights[n] = first_output + n < weights.num_rows && k < weights.num_cols
+                            ? float_weight(weights, first_output + n, k)
+                            : 0.0F;
+    PACELINE_UNROLL
+    for (std::uint32_t r = 0; r < float_rows; ++r)
+      next_x[r] = r < num_rows && k < weights.num_cols ? of_rows[r][k] : 0.0F;
+  };
+  const std::uint32_t row = thread_index() / (2 * float_outputs);
+  const std::uint32_t output = thread_index() / 2 % float_outputs, parity = thread_index() % 2;
+  float acc = 0;
+  load(0);
+  for (std::uint32_t first = 0; first < weights.num_cols; first += float_columns) { // an even column
+    sync_block(); // all have used the previous columns
+    PACELINE_UNROLL
+    for (std::uint32_t n = 0; n < float_outputs; ++n) tile.weights[n][column] = next_weights[n];
+    PACELINE_UNROLL
+    for (std::uint32_t r = 0; r < float_rows; ++r) tile.x[r][column] = next_x[r];
+    sync_block();
+    load(first + float_columns);
+    const std::uint32_t rest = weights.num_cols - first;
+    const std::uint32_t num_cols = rest < float_columns ? rest : float_columns;
+    for (std::uint32_t k = parity; k < num_cols; k += 2)
+      acc = std::fma(tile.weights[output][k], tile.x[row][k], acc);
+  }
+  const float sum = acc + shuffle_xor(acc, 1); // the even one first, in the lane that stores it
+  if (parity == 0 && row < num_rows && first_output + output < weights.num_rows)
+    store(row, first_output + output, sum);
 }
 
 PACELINE_DEVICE void store_output(const matmul_params& p, std::uint32_t row, std::uint32_t n, float acc) {

@@ -129,15 +129,18 @@ struct chain_terms {
   float min_of_group[2][33];
 };
 
-/// Outputs of a block of matmul_float, one a thread, and the number of rows of x multiplied by it.
-inline constexpr std::uint32_t float_outputs = 64;
+/// Outputs of a block of matmul_float, and the number of rows of x multiplied by them. A thread has one of
+/// the two sums (even columns, odd columns) of one output of one row.
+inline constexpr std::uint32_t float_outputs = 8;
 inline constexpr std::uint32_t float_rows = 8;
-/// Columns of weights that matmul_float keeps in shared memory.
-inline constexpr std::uint32_t float_columns = 32;
+inline constexpr std::uint32_t float_threads = 2 * float_outputs * float_rows;
+/// Columns that matmul_float keeps in shared memory: a thread loads one of each row.
+inline constexpr std::uint32_t float_columns = float_threads;
 
-/// Weights of a block of matmul_float, a few columns at a time. In shared memory.
+/// A few columns of a block's outputs and rows. In shared memory; the padding avoids bank conflicts.
 struct float_tile {
-  float weights[float_outputs][float_columns + 1];
+  float weights[float_outputs][float_columns + 4];
+  float x[float_rows][float_columns + 4];
 };
 
 /// One product of a matmul. Quantised weights: one warp an output; grid (outputs / matmul_warps, planes of
