@@ -47,7 +47,7 @@ std::string level_of(const device_context& on) {
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
     : steps_(queue), pool_(pool), level_(level_of(queue.on())), arena_(pool), streamed_(steps_),
-      split_attention_(steps_) {
+      experts_(steps_), split_attention_(steps_) {
   if (queue.on().products == arithmetic::fast) blas_.emplace(steps_);
 }
 

@@ -59,4 +59,12 @@ std::uint32_t tiles_of_strip(const streamed_weights& weights) {
   return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
 }
 
+kernel_id expert_kernel_for(device::tensor_type type) {
+  constexpr auto number = [](kernel_id kernel) { return static_cast<std::uint8_t>(kernel); };
+  static_assert(number(kernel_id::stream_bf16) - number(kernel_id::stream_q4_0) ==
+                number(kernel_id::expert_bf16) - number(kernel_id::expert_q4_0));
+  return static_cast<kernel_id>(number(stream_kernel_for(type)) - number(kernel_id::stream_q4_0) +
+                                number(kernel_id::expert_q4_0));
+}
+
 } // namespace paceline::gpu

@@ -9,8 +9,10 @@ namespace paceline::gpu {
 
 /// The kernel that multiplies with weights of a streamed format.
 kernel_id stream_kernel_for(device::tensor_type type);
+/// The same for the experts of a mixture.
+kernel_id expert_kernel_for(device::tensor_type type);
 
-/// Shared memory of a block of it.
+/// Shared memory of a block of either kernel.
 constexpr std::uint32_t stream_shared_bytes(device::tensor_type type) {
   return stream_warps * stream_strips * streamed_layout_of(type).slot_bytes();
 }
