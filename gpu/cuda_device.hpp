@@ -59,7 +59,7 @@ class cuda_device final : public device::compute_device,
                                                        const device::tensor_view& tensor,
                                                        const device::bytes_done& done = {},
                                                        const device::bytes_needed& needed = {}) override;
-  /// Error: `unsupported`, because this device has no kernels for mixtures of experts.
+  /// Error: `resource_exhausted`; while it works, the device has the matrices twice.
   expected<std::unique_ptr<const device::matrix_set>>
   make_set(std::string_view name, std::vector<std::unique_ptr<const device::matrix>> matrices) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;

@@ -5,6 +5,7 @@
 #include "gpu/conv_sources.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/pieces.hpp"
+#include "gpu/product_inputs.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
@@ -48,7 +49,7 @@ std::string level_of(const device_context& on) {
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
     : steps_(queue), pool_(pool), level_(level_of(queue.on())), arena_(pool), streamed_(steps_),
-      split_attention_(steps_) {
+      experts_(steps_), split_attention_(steps_) {
   if (queue.on().products == arithmetic::fast) blas_.emplace(steps_);
 }
 
@@ -72,20 +73,6 @@ void cuda_ops::launch_over(kernel_id kernel, std::size_t width, std::size_t num_
   launch(kernel, {pieces(width, row_threads), count(num_rows), row_threads, 0}, params);
 }
 
-quantised_rows cuda_ops::quantise(const device::matmul_args& args) {
-  const std::uint32_t num_planes = args.two_planes ? 2 : 1;
-  const std::size_t num_blocks = std::size_t{args.num_rows} * num_planes * (args.num_cols / quantised_block);
-  const std::size_t of_scales = num_blocks * sizeof(float);
-  const std::size_t of_sums = num_blocks * 2 * sizeof(std::int16_t);
-  steps_.make_room(activations_, of_scales + of_sums + num_blocks * quantised_block);
-  std::byte* const at = activations_.data();
-  const quantised_rows out{reinterpret_cast<std::int8_t*>(at + of_scales + of_sums),
-                           reinterpret_cast<float*>(at), reinterpret_cast<std::int16_t*>(at + of_scales)};
-  launch_over(kernel_id::quantise_rows, args.num_cols / quantised_block, args.num_rows,
-              quantise_rows_params{args.x, args.x_stride, args.num_cols, num_planes, out});
-  return out;
-}
-
 void cuda_ops::launch_product(const device::matmul_args& args, const device::matmul_output& output,
                               const quantised_rows& x) {
   const weight_rows& weights = weights_on(steps_.on(), output.weights, "matmul").rows();
@@ -102,7 +89,7 @@ void cuda_ops::launch_product(const device::matmul_args& args, const device::mat
   params.add = output.add;
   if (device::is_floating(weights.type)) {
     launch(kernel_id::matmul_float,
-           {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_outputs,
+           {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_threads,
             sizeof(float_tile)},
            params);
     return;
@@ -135,7 +122,10 @@ void cuda_ops::matmul(const device::matmul_args& args) {
     else
       streamed_.multiply(args, streamed_outputs_);
   }
-  const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
+  const quantised_rows x =
+      any_quantised ? quantise(steps_, activations_, {args.x, args.x_stride, args.num_rows, args.num_cols},
+                               args.two_planes ? 2 : 1)
+                    : quantised_rows{};
   for (const device::matmul_output& output : args.outputs)
     if (!weights_on(steps_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/blas_products.hpp"
+#include "gpu/expert_products.hpp"
 #include "gpu/kernels/chain_params.hpp"
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
@@ -34,6 +35,7 @@ class cuda_ops final : public device::ops {
 
   void matmul(const device::matmul_args& args) override;
   void gated_matmul(const device::gated_matmul_args& args) override;
+  void expert_mixture(const device::expert_mixture_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override;
   void add_normed(const device::add_normed_args& args) override;
@@ -99,7 +101,6 @@ class cuda_ops final : public device::ops {
   static block_tables tables_of(std::span<const device::sequence_kv> sequences);
   batch_view send_batch(const device::row_batch& batch);
   const row_tile* send_tiles(const std::vector<row_tile>& tiles);
-  quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
   void expect_rows(std::size_t num_rows);
@@ -127,6 +128,7 @@ class cuda_ops final : public device::ops {
   memory choices_;      ///< of the current rows of `choose`
   memory chain_memory_; ///< of the current step of a chain
   streamed_products streamed_;
+  expert_products experts_;
   std::optional<blas_products> blas_;             ///< in fast mode
   std::vector<streamed_output> streamed_outputs_; ///< of the current matmul
   split_attention split_attention_;

@@ -124,6 +124,9 @@ class real_runtime final : public runtime_api {
   status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override {
     return told(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToHost, stream_of(stream)));
   }
+  status copy_within(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override {
+    return told(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToDevice, stream_of(stream)));
+  }
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override {
     return told(cudaMemsetAsync(to, value, num_bytes, stream_of(stream)));
   }

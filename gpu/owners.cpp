@@ -66,6 +66,11 @@ void command_queue::copy_out(void* to, const void* from, std::size_t num_bytes) 
     on_.require(on_.api.copy_out(to, from, num_bytes, raw()), "cudaMemcpyAsync to the host");
 }
 
+void command_queue::copy_within(void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes != 0)
+    on_.require(on_.api.copy_within(to, from, num_bytes, raw()), "cudaMemcpyAsync on the device");
+}
+
 void command_queue::fill(void* to, std::uint8_t value, std::size_t num_bytes) {
   if (num_bytes != 0) on_.require(on_.api.fill(to, value, num_bytes, raw()), "cudaMemsetAsync");
 }

@@ -84,6 +84,7 @@ class command_queue {
 
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   void copy_out(void* to, const void* from, std::size_t num_bytes);
+  void copy_within(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
   /// The kernel starts early if possible. Its parameters at `params` are copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);

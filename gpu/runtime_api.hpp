@@ -158,6 +158,8 @@ class runtime_api {
   virtual status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   /// `to` must be pinned memory.
   virtual status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
+  /// Both in the device's memory.
+  virtual status copy_within(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status launch(const launch_command& launch, raw_stream stream) = 0;
 

@@ -1,11 +1,11 @@
 #include "gpu/streamed_products.hpp"
 
 #include "gpu/pieces.hpp"
+#include "gpu/product_inputs.hpp"
 #include "gpu/split_columns.hpp"
-#include "runtime/base/check.hpp"
+#include "gpu/stream_launch.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace paceline::gpu {
@@ -20,61 +20,10 @@ std::uint32_t tiles_for(std::uint32_t num_rows) {
   return num_tiles;
 }
 
-kernel_id kernel_for(device::tensor_type type) {
-  using device::tensor_type;
-  switch (type) {
-  case tensor_type::q4_0:
-    return kernel_id::stream_q4_0;
-  case tensor_type::q4_1:
-    return kernel_id::stream_q4_1;
-  case tensor_type::q4_k:
-    return kernel_id::stream_q4_k;
-  case tensor_type::q5_0:
-    return kernel_id::stream_q5_0;
-  case tensor_type::q5_k:
-    return kernel_id::stream_q5_k;
-  case tensor_type::q6_k:
-    return kernel_id::stream_q6_k;
-  case tensor_type::q8_0:
-    return kernel_id::stream_q8_0;
-  case tensor_type::f8_e4m3:
-    return kernel_id::stream_f8;
-  case tensor_type::f16:
-    return kernel_id::stream_f16;
-  case tensor_type::bf16:
-    return kernel_id::stream_bf16;
-  default:
-    PACELINE_CHECK(false, "weights of type " + std::to_string(static_cast<int>(type)) + " are not streamed");
-  }
-}
-
-/// Tiles of a strip, which consists of whole spans.
-std::uint32_t tiles_of(const streamed_weights& weights) {
-  const streamed_layout layout = streamed_layout_of(weights.type);
-  return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
-}
-
 /// Number of sums of all splits of a product; for a gated product, of both matrices.
 std::size_t num_split_sums(const streamed_params& p) {
   return std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows * (p.up.bytes != nullptr ? 2 : 1);
 }
-
-/// Shared memory that a launch can have without asking for more.
-constexpr std::uint32_t most_shared_bytes = 48 * 1024;
-
-constexpr std::uint32_t shared_bytes_for(device::tensor_type type) {
-  return stream_warps * stream_strips * streamed_layout_of(type).slot_bytes();
-}
-static_assert(shared_bytes_for(device::tensor_type::q4_0) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q4_1) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q4_k) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q5_0) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q5_k) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q6_k) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::q8_0) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::f8_e4m3) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::f16) <= most_shared_bytes);
-static_assert(shared_bytes_for(device::tensor_type::bf16) <= most_shared_bytes);
 
 } // namespace
 
@@ -91,25 +40,8 @@ void streamed_products::for_each_slice(std::uint32_t num_rows, const Work& work)
 
 arranged_rows streamed_products::arrange(const slice& rows, const float* x, std::size_t x_stride,
                                          std::uint32_t num_cols, const device::input_norm& norm) {
-  arranged_rows out;
-  out.num_units = pieces(num_cols, split_cols) * (split_cols / unit_cols);
-  out.num_tiles = tiles_for(rows.num_rows);
-  const std::size_t num_tiles = std::size_t{out.num_units} * out.num_tiles;
-  const std::size_t of_halves = num_tiles * token_tile * unit_cols * 2;
-  const std::size_t of_sums = num_tiles * token_tile * sizeof(float); // and of the sums' halves
-  const std::uint32_t all_rows = out.num_tiles * token_tile;
-  std::byte* const at = room_in(arranged_, of_halves + 2 * of_sums + all_rows * sizeof(float));
-  out.halves = at;
-  out.sums = reinterpret_cast<float*>(at + of_halves);
-  out.sum_halves = at + of_halves + of_sums;
-  out.scales = reinterpret_cast<float*>(at + of_halves + 2 * of_sums);
-  const arrange_rows_params params{
-      x + rows.first * x_stride, x_stride, rows.num_rows, num_cols, norm.weight, norm.epsilon, out};
-  steps_.launch(
-      kernel_id::arrange_rows,
-      {pieces(out.num_units * 4, arrange_threads), rows.num_rows, arrange_threads, arrange_shared_bytes},
-      params);
-  return out;
+  return gpu::arrange(steps_, arranged_, {x + rows.first * x_stride, x_stride, rows.num_rows, num_cols},
+                      tiles_for(rows.num_rows), norm);
 }
 
 /// Products of the same rows. `products` has what is multiplied and where results go; the rest follows from
@@ -120,9 +52,9 @@ void streamed_products::launch(std::span<streamed_params> products, sums_are sum
   bool beside = false;
   for (const streamed_params& p : products) {
     const std::uint32_t strips_of_warp = p.up.bytes != nullptr ? 1 : stream_strips;
-    steps_.launch(kernel_for(p.weights.type),
+    steps_.launch(stream_kernel_for(p.weights.type),
                   {pieces(p.weights.num_strips(), stream_warps * strips_of_warp), p.num_splits,
-                   stream_warps * 32, shared_bytes_for(p.weights.type)},
+                   stream_warps * 32, stream_shared_bytes(p.weights.type)},
                   p, std::exchange(beside, true));
   }
   if (sums == sums_are::added_here) add_up(products);
@@ -136,7 +68,7 @@ void streamed_products::cut(std::span<streamed_params> products, sums_are sums) 
   std::size_t num_partial = 0;
   for (streamed_params& p : products) {
     const column_splits splits = split_columns(p.weights.num_rows, p.weights.num_cols);
-    p.num_tiles = tiles_of(p.weights);
+    p.num_tiles = tiles_of_strip(p.weights);
     p.tiles_of_split = splits.tiles_of_split;
     p.num_splits = splits.num_splits;
     if (leaves_parts(p)) num_partial += num_split_sums(p);

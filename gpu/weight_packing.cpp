@@ -49,13 +49,6 @@ expected<std::unique_ptr<const device::matrix>> cuda_device::pack(std::string_vi
   }
 }
 
-expected<std::unique_ptr<const device::matrix_set>>
-cuda_device::make_set(std::string_view name, std::vector<std::unique_ptr<const device::matrix>>) {
-  return error(errc::unsupported,
-               "tensor " + std::string(name) +
-                   ": a mixture of experts does not run on a CUDA device; run it on the CPU");
-}
-
 expected<std::unique_ptr<const device::matrix>> cuda_device::pack_rows(const device::tensor_view& tensor,
                                                                        const device::bytes_done& done,
                                                                        const device::bytes_needed& needed) {

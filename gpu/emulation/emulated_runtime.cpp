@@ -226,6 +226,12 @@ void emulated_runtime::enqueue(const copy_command& copy, raw_stream stream) {
   });
 }
 
+status emulated_runtime::copy_within(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
+  if (const status failure = called("cudaMemcpyAsync")) return failure;
+  enqueue(copy_command{to, from, num_bytes, false}, stream);
+  return 0;
+}
+
 status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemsetAsync")) return failure;
   defer_to_end(stream, [=, this] {

@@ -44,6 +44,7 @@ class emulated_runtime : public runtime_api {
   status wait_on_device(raw_stream stream, raw_event event) override;
   status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
+  status copy_within(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
   status launch(const launch_command& launch, raw_stream stream) override;
   status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,

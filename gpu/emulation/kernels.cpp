@@ -1,9 +1,13 @@
 // The kernels for the emulation.
+#include "gpu/kernels/add_experts.cuh"
 #include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/expert_matmul.cuh"
+#include "gpu/kernels/expert_segments.cuh"
+#include "gpu/kernels/expert_stream.cuh"
 #include "gpu/kernels/finish_heads.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
@@ -13,6 +17,7 @@
 #include "gpu/kernels/merge_attention.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
+#include "gpu/kernels/route_rows.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 #include "gpu/kernels/short_conv.cuh"
 #include "gpu/kernels/split_attention.cuh"
@@ -116,6 +121,38 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::halve_rows);
   case kernel_id::finish_products:
     return run(&emulated::finish_products);
+  case kernel_id::route_rows:
+    return run(&emulated::route_rows);
+  case kernel_id::sort_pairs:
+    return run(&emulated::sort_pairs);
+  case kernel_id::weigh_rows:
+    return run(&emulated::weigh_rows);
+  case kernel_id::expert_q4_0:
+    return run(&emulated::expert_q4_0);
+  case kernel_id::expert_q4_1:
+    return run(&emulated::expert_q4_1);
+  case kernel_id::expert_q4_k:
+    return run(&emulated::expert_q4_k);
+  case kernel_id::expert_q5_0:
+    return run(&emulated::expert_q5_0);
+  case kernel_id::expert_q5_k:
+    return run(&emulated::expert_q5_k);
+  case kernel_id::expert_q6_k:
+    return run(&emulated::expert_q6_k);
+  case kernel_id::expert_q8_0:
+    return run(&emulated::expert_q8_0);
+  case kernel_id::expert_f8:
+    return run(&emulated::expert_f8);
+  case kernel_id::expert_f16:
+    return run(&emulated::expert_f16);
+  case kernel_id::expert_bf16:
+    return run(&emulated::expert_bf16);
+  case kernel_id::expert_quantised:
+    return run(&emulated::expert_quantised);
+  case kernel_id::expert_float:
+    return run(&emulated::expert_float);
+  case kernel_id::add_experts:
+    return run(&emulated::add_experts);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
   case kernel_id::probe_turns:

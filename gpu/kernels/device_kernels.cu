@@ -1,9 +1,13 @@
 // The kernels for GPUs: the only source that nvcc compiles.
+#include "gpu/kernels/add_experts.cuh"
 #include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/expert_matmul.cuh"
+#include "gpu/kernels/expert_segments.cuh"
+#include "gpu/kernels/expert_stream.cuh"
 #include "gpu/kernels/finish_heads.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
@@ -13,6 +17,7 @@
 #include "gpu/kernels/merge_attention.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
+#include "gpu/kernels/route_rows.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 #include "gpu/kernels/short_conv.cuh"
 #include "gpu/kernels/split_attention.cuh"
@@ -113,6 +118,38 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::halve_rows);
   case kernel_id::finish_products:
     return address(&on_gpu::finish_products);
+  case kernel_id::route_rows:
+    return address(&on_gpu::route_rows);
+  case kernel_id::sort_pairs:
+    return address(&on_gpu::sort_pairs);
+  case kernel_id::weigh_rows:
+    return address(&on_gpu::weigh_rows);
+  case kernel_id::expert_q4_0:
+    return address(&on_gpu::expert_q4_0);
+  case kernel_id::expert_q4_1:
+    return address(&on_gpu::expert_q4_1);
+  case kernel_id::expert_q4_k:
+    return address(&on_gpu::expert_q4_k);
+  case kernel_id::expert_q5_0:
+    return address(&on_gpu::expert_q5_0);
+  case kernel_id::expert_q5_k:
+    return address(&on_gpu::expert_q5_k);
+  case kernel_id::expert_q6_k:
+    return address(&on_gpu::expert_q6_k);
+  case kernel_id::expert_q8_0:
+    return address(&on_gpu::expert_q8_0);
+  case kernel_id::expert_f8:
+    return address(&on_gpu::expert_f8);
+  case kernel_id::expert_f16:
+    return address(&on_gpu::expert_f16);
+  case kernel_id::expert_bf16:
+    return address(&on_gpu::expert_bf16);
+  case kernel_id::expert_quantised:
+    return address(&on_gpu::expert_quantised);
+  case kernel_id::expert_float:
+    return address(&on_gpu::expert_float);
+  case kernel_id::add_experts:
+    return address(&on_gpu::add_experts);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
   case kernel_id::probe_turns:

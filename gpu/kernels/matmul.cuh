@@ -51,23 +51,31 @@ PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   }
 }
 
-/// Writes the terms of one block for all chains of the tile that begins with `first_chain`.
-PACELINE_DEVICE void write_terms(const matmul_params& p, std::uint32_t b, std::uint32_t first_chain,
-                                 std::uint32_t num_chains, const weight_block& w, chain_terms& terms) {
+/// Rows of x that are multiplied together: adjacent ones. Other kernels have other rows.
+struct adjacent_rows {
+  std::uint32_t first;
+  PACELINE_DEVICE std::uint32_t operator[](std::uint32_t i) const { return first + i; }
+};
+
+/// Writes the terms of one block for all chains. Chain c is plane c % num_planes of row rows[c / num_planes].
+template <class Rows>
+PACELINE_DEVICE void write_terms(const quantised_rows& x, std::uint32_t num_cols, std::uint32_t num_planes,
+                                 std::uint32_t b, const Rows& rows, std::uint32_t num_chains,
+                                 const weight_block& w, chain_terms& terms) {
   const std::uint32_t lane = lane_index();
-  const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
+  const std::uint32_t num_blocks = num_cols / quantised_block;
   for (std::uint32_t g = 0; g < 2; ++g) terms.min_of_group[g][lane] = w.m * static_cast<float>(w.mins[g]);
   for (std::uint32_t c = 0; c < num_chains; ++c) {
-    const std::size_t row = first_chain + c;
-    const std::int8_t* const q = p.quantised.codes + row * p.weights.num_cols + b * 32;
+    const std::size_t row = std::size_t{rows[c / num_planes]} * num_planes + c % num_planes;
+    const std::int8_t* const q = x.codes + row * num_cols + b * 32;
     std::int32_t products[2] = {0, 0};
     for (std::uint32_t i = 0; i < 32; ++i) products[i / 16] += std::int32_t{w.codes[i]} * q[i];
     const std::int32_t sum = w.group == 32 ? w.scales[0] * (products[0] + products[1])
                                            : w.scales[0] * products[0] + w.scales[1] * products[1];
-    const float scale = p.quantised.scales[row * num_blocks + b];
+    const float scale = x.scales[row * num_blocks + b];
     terms.product[c][lane] = static_cast<float>(sum) * w.d;
     terms.scale[c][lane] = scale;
-    const std::int16_t* const sums = p.quantised.sums + (row * num_blocks + b) * 2;
+    const std::int16_t* const sums = x.sums + (row * num_blocks + b) * 2;
     const std::int32_t first = w.group == 32 ? sums[0] + sums[1] : sums[0];
     terms.sum_of_group[0][c][lane] = scale * static_cast<float>(first);
     terms.sum_of_group[1][c][lane] = scale * static_cast<float>(sums[1]);
@@ -85,6 +93,84 @@ PACELINE_DEVICE float add_terms(const chain_terms& terms, std::uint32_t c, std::
   return acc;
 }
 
+/// Output `n` of `num_rows` rows, at most matmul_chains / num_planes, by a warp: calls `store` with the
+/// number of each row and its sum, each in a lane of its own.
+template <class Rows, class Store>
+PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quantised_rows& x,
+                                        std::uint32_t num_planes, std::uint32_t n, const Rows& rows,
+                                        std::uint32_t num_rows, const Store& store) {
+  chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
+  const std::uint32_t lane = lane_index(), num_chains = num_rows * num_planes;
+  const std::uint32_t num_blocks = weights.num_cols / quantised_block;
+  // Groups with minima in a block: a property of the format, so that all lanes know it.
+  std::uint32_t num_mins = 0;
+  float acc = 0;
+  for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
+    weight_block w;
+    const std::uint32_t b = first + lane < num_blocks ? first + lane : num_blocks - 1;
+    read_weight_block(weights, n, b, w);
+    num_mins = w.has_mins ? 32 / w.group : 0;
+    write_terms(x, weights.num_cols, num_planes, b, rows, num_chains, w, terms);
+    sync_warp();
+    const std::uint32_t rest = num_blocks - first;
+    if (lane < num_chains) acc = add_terms(terms, lane, rest < warp_size ? rest : warp_size, num_mins, acc);
+    sync_warp();
+  }
+  terms.product[lane % matmul_chains][lane / matmul_chains] = acc;
+  sync_warp();
+  if (lane >= num_rows) return;
+  float sum = terms.product[lane * num_planes][0];
+  if (num_planes == 2) sum = sum + terms.product[lane * 2 + 1][0];
+  store(lane, sum);
+}
+
+/// `float_outputs` outputs from `first_output` on, of `num_rows` rows, at most float_rows: calls `store` with
+/// the number of each row, the output and its sum. All threads of the block call it. The next columns are
+/// loaded while sums are made: each is a chain of fused products, whose time a wait for memory would
+/// multiply.
+template <class Rows, class Store>
+PACELINE_DEVICE void multiply_floats(const weight_rows& weights, const float* x, std::size_t x_stride,
+                                     std::uint32_t first_output, const Rows& rows, std::uint32_t num_rows,
+                                     const Store& store) {
+  float_tile& tile = *shared_memory<float_tile>();
+  const float* of_rows[float_rows];
+  PACELINE_UNROLL
+  for (std::uint32_t r = 0; r < float_rows; ++r) of_rows[r] = x + rows[r < num_rows ? r : 0] * x_stride;
+  const std::uint32_t column = thread_index();
+  float next_weights[float_outputs], next_x[float_rows];
+  const auto load = [&](std::uint32_t first) {
+    const std::uint32_t k = first + column;
+    PACELINE_UNROLL
+    for (std::uint32_t n = 0; n < float_outputs; ++n)
+      next_weights[n] = first_output + n < weights.num_rows && k < weights.num_cols
+                            ? float_weight(weights, first_output + n, k)
+                            : 0.0F;
+    PACELINE_UNROLL
+    for (std::uint32_t r = 0; r < float_rows; ++r)
+      next_x[r] = r < num_rows && k < weights.num_cols ? of_rows[r][k] : 0.0F;
+  };
+  const std::uint32_t row = thread_index() / (2 * float_outputs);
+  const std::uint32_t output = thread_index() / 2 % float_outputs, parity = thread_index() % 2;
+  float acc = 0;
+  load(0);
+  for (std::uint32_t first = 0; first < weights.num_cols; first += float_columns) { // an even column
+    sync_block(); // all have used the previous columns
+    PACELINE_UNROLL
+    for (std::uint32_t n = 0; n < float_outputs; ++n) tile.weights[n][column] = next_weights[n];
+    PACELINE_UNROLL
+    for (std::uint32_t r = 0; r < float_rows; ++r) tile.x[r][column] = next_x[r];
+    sync_block();
+    load(first + float_columns);
+    const std::uint32_t rest = weights.num_cols - first;
+    const std::uint32_t num_cols = rest < float_columns ? rest : float_columns;
+    for (std::uint32_t k = parity; k < num_cols; k += 2)
+      acc = std::fma(tile.weights[output][k], tile.x[row][k], acc);
+  }
+  const float sum = acc + shuffle_xor(acc, 1); // the even one first, in the lane that stores it
+  if (parity == 0 && row < num_rows && first_output + output < weights.num_rows)
+    store(row, first_output + output, sum);
+}
+
 PACELINE_DEVICE void store_output(const matmul_params& p, std::uint32_t row, std::uint32_t n, float acc) {
   float* const y = p.y + row * p.y_stride + n;
   if (p.bias != nullptr) acc = acc + p.bias[n];
@@ -95,65 +181,19 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
   begin_in_turn();
   const std::uint32_t n = block_x() * matmul_warps + warp_index();
   if (n >= p.weights.num_rows) return;
-  chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
-  const std::uint32_t lane = lane_index();
   // Whole rows: the number of planes divides the tile.
-  const std::uint32_t first_chain = block_y() * matmul_chains;
-  const std::uint32_t all_chains = p.num_rows * p.num_planes;
-  const std::uint32_t num_chains =
-      all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
-  const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
-  // Groups with minima in a block: a property of the format, so that all lanes know it.
-  std::uint32_t num_mins = 0;
-  float acc = 0;
-  for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
-    weight_block w;
-    const std::uint32_t b = first + lane < num_blocks ? first + lane : num_blocks - 1;
-    read_weight_block(p.weights, n, b, w);
-    num_mins = w.has_mins ? 32 / w.group : 0;
-    write_terms(p, b, first_chain, num_chains, w, terms);
-    sync_warp();
-    const std::uint32_t rest = num_blocks - first;
-    if (lane < num_chains) acc = add_terms(terms, lane, rest < warp_size ? rest : warp_size, num_mins, acc);
-    sync_warp();
-  }
-  terms.product[lane % matmul_chains][lane / matmul_chains] = acc;
-  sync_warp();
-  if (lane >= num_chains / p.num_planes) return;
-  float sum = terms.product[lane * p.num_planes][0];
-  if (p.num_planes == 2) sum = sum + terms.product[lane * 2 + 1][0];
-  store_output(p, first_chain / p.num_planes + lane, n, sum);
+  const std::uint32_t most_rows = matmul_chains / p.num_planes, first = block_y() * most_rows;
+  const std::uint32_t num_rows = p.num_rows - first < most_rows ? p.num_rows - first : most_rows;
+  multiply_quantised(p.weights, p.quantised, p.num_planes, n, adjacent_rows{first}, num_rows,
+                     [&](std::uint32_t r, float sum) { store_output(p, first + r, n, sum); });
 }
 
 PACELINE_KERNEL matmul_float(matmul_params p) {
   begin_in_turn();
-  float_tile& tile = *shared_memory<float_tile>();
-  const std::uint32_t first_output = block_x() * float_outputs;
-  const std::uint32_t first_row = block_y() * float_rows;
-  const std::uint32_t num_rows = p.num_rows - first_row < float_rows ? p.num_rows - first_row : float_rows;
-  float even[float_rows] = {}, odd[float_rows] = {};
-  for (std::uint32_t first = 0; first < p.weights.num_cols; first += float_columns) {
-    const std::uint32_t num_cols =
-        p.weights.num_cols - first < float_columns ? p.weights.num_cols - first : float_columns;
-    for (std::uint32_t i = thread_index(); i < float_outputs * float_columns; i += float_outputs) {
-      const std::uint32_t n = first_output + i / float_columns, k = i % float_columns;
-      if (n < p.weights.num_rows && k < num_cols)
-        tile.weights[i / float_columns][k] = float_weight(p.weights, n, first + k);
-    }
-    sync_block();
-    const float* const weights = tile.weights[thread_index()];
-    for (std::uint32_t r = 0; r < num_rows; ++r) {
-      const float* const x = p.x + (first_row + r) * p.x_stride + first;
-      for (std::uint32_t k = 0; k < num_cols; k += 2) { // tiles begin at even columns
-        even[r] = std::fma(weights[k], x[k], even[r]);
-        if (k + 1 < num_cols) odd[r] = std::fma(weights[k + 1], x[k + 1], odd[r]);
-      }
-    }
-    sync_block();
-  }
-  const std::uint32_t n = first_output + thread_index();
-  if (n >= p.weights.num_rows) return;
-  for (std::uint32_t r = 0; r < num_rows; ++r) store_output(p, first_row + r, n, even[r] + odd[r]);
+  const std::uint32_t first = block_y() * float_rows;
+  const std::uint32_t num_rows = p.num_rows - first < float_rows ? p.num_rows - first : float_rows;
+  multiply_floats(p.weights, p.x, p.x_stride, block_x() * float_outputs, adjacent_rows{first}, num_rows,
+                  [&](std::uint32_t r, std::uint32_t n, float sum) { store_output(p, first + r, n, sum); });
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

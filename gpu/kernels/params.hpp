@@ -60,6 +60,22 @@ enum class kernel_id : std::uint8_t {
   halve_weights,
   halve_rows,
   finish_products,
+  route_rows,
+  sort_pairs,
+  weigh_rows,
+  expert_q4_0,
+  expert_q4_1,
+  expert_q4_k,
+  expert_q5_0,
+  expert_q5_k,
+  expert_q6_k,
+  expert_q8_0,
+  expert_f8,
+  expert_f16,
+  expert_bf16,
+  expert_quantised,
+  expert_float,
+  add_experts,
   probe_intrinsics,
   probe_turns,
   read_memory,
@@ -134,16 +150,18 @@ struct chain_terms {
   float min_of_group[2][33];
 };
 
-/// Outputs of a block of matmul_float, one for each thread, and the number of rows of x that the block
-/// multiplies.
-inline constexpr std::uint32_t float_outputs = 64;
+/// Outputs of a block of matmul_float, and the number of rows of x that the block multiplies. A thread has one
+/// of the two sums (even columns, odd columns) of one output of one row.
+inline constexpr std::uint32_t float_outputs = 8;
 inline constexpr std::uint32_t float_rows = 8;
-/// Columns of weights that matmul_float keeps in shared memory.
-inline constexpr std::uint32_t float_columns = 32;
+inline constexpr std::uint32_t float_threads = 2 * float_outputs * float_rows;
+/// Columns that matmul_float keeps in shared memory: a thread loads one of each row.
+inline constexpr std::uint32_t float_columns = float_threads;
 
-/// In shared memory: weights of a block of matmul_float, `float_columns` columns at a time.
+/// A few columns of a block's outputs and rows. In shared memory; the padding avoids bank conflicts.
 struct float_tile {
-  float weights[float_outputs][float_columns + 1];
+  float weights[float_outputs][float_columns + 4];
+  float x[float_rows][float_columns + 4];
 };
 
 /// One product of a matmul. Quantised weights: one warp for each output; grid in blocks (outputs /

@@ -35,6 +35,14 @@ PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_
   }
 }
 
+/// The two words of operand B for the sums of span `span` of 8 units, of tile `j` of 8 rows.
+template <std::uint32_t NumTiles>
+PACELINE_DEVICE const std::uint32_t* sums_of_span(const arranged_rows& x, std::uint32_t span,
+                                                  std::uint32_t j) {
+  const std::size_t at = (std::size_t{span} * NumTiles + j) * 32 + lane_index();
+  return reinterpret_cast<const std::uint32_t*>(x.sum_halves + at * 8);
+}
+
 /// A lane's sums of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
 /// rows 8 j + 2 (lane % 4) and the next of x (last index % 2).
 template <std::uint32_t NumTiles>
@@ -146,8 +154,8 @@ struct scaled_tile {
 };
 
 /// The span that ends with the tile: multiplies its sums and those of its minima by the span's two numbers.
-template <tensor_type Type, std::uint32_t NumTiles>
-PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const arranged_rows& x,
+template <tensor_type Type, std::uint32_t NumTiles, class Rows>
+PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const Rows& x,
                               strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
   const std::byte* const header = strip.header(place);
   std::uint32_t minima[4];
@@ -165,8 +173,7 @@ PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place,
   }
   PACELINE_UNROLL
   for (std::uint32_t j = 0; j < NumTiles; ++j) {
-    const std::size_t at = (std::size_t{place.tile / 4} * NumTiles + j) * 32 + lane_index();
-    const auto* const sums = reinterpret_cast<const std::uint32_t*>(x.sum_halves + at * 8);
+    const std::uint32_t* const sums = sums_of_span<NumTiles>(x, place.tile / 4, j);
     float of_minima[4] = {};
     multiply_add_tile(of_minima, minima, sums[0], sums[1]);
     PACELINE_UNROLL
@@ -178,13 +185,15 @@ PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place,
   }
 }
 
-/// A warp's sums over all its strips so far.
+/// A warp's sums over all its strips so far. `Rows` are arranged_rows, or others with overloads of read_rows
+/// and sums_of_span.
 template <tensor_type Type, std::uint32_t NumTiles>
 struct running_sums {
   strip_sums<NumTiles> acc[stream_strips] = {};
   strip_sums<NumTiles> of_span[stream_strips] = {}; ///< for formats that scale codes
 
-  PACELINE_DEVICE void multiply(const arranged_rows& rows, const strip_stream<Type> (&strips)[stream_strips],
+  template <class Rows>
+  PACELINE_DEVICE void multiply(const Rows& rows, const strip_stream<Type> (&strips)[stream_strips],
                                 const float (&multipliers)[stream_strips][2], tile_place at) {
     if constexpr (streamed_layout_of(Type).scales_codes()) {
       const scaled_tile<Type, NumTiles> tiles[stream_strips] = {{strips[0], at}, {strips[1], at}};
@@ -206,8 +215,8 @@ struct running_sums {
   }
 
  private:
-  template <std::uint32_t Unit>
-  PACELINE_DEVICE void multiply_unit(const arranged_rows& rows,
+  template <std::uint32_t Unit, class Rows>
+  PACELINE_DEVICE void multiply_unit(const Rows& rows,
                                      const scaled_tile<Type, NumTiles> (&tiles)[stream_strips],
                                      std::uint32_t tile) {
     unit_of_rows<NumTiles> x;

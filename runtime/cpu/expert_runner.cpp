@@ -1,10 +1,8 @@
 #include "runtime/cpu/expert_runner.hpp"
 
-#include "runtime/base/check.hpp"
 #include "runtime/cpu/thread_team.hpp"
 
 #include <array>
-#include <string>
 #include <utility>
 
 namespace paceline::cpu {
@@ -26,7 +24,7 @@ void for_each_row(thread_team& team, std::uint32_t num_rows, std::size_t values_
 
 void expert_runner::run(const device::expert_mixture_args& args) {
   if (args.num_rows == 0) return;
-  check(args);
+  device::check_mixture(args);
   places at;
   at.inner = args.gate->at(0).num_rows();
   at.num_outputs = args.down->at(0).num_rows();
@@ -41,23 +39,6 @@ void expert_runner::run(const device::expert_mixture_args& args) {
   multiply_up(args, at);
   multiply_down(args, at);
   add_up(args, at);
-}
-
-void expert_runner::check(const device::expert_mixture_args& args) const {
-  const device::expert_routing& by = args.routing;
-  PACELINE_CHECK(by.num_experts > 0 && by.num_experts <= device::most_experts && by.num_used > 0 &&
-                     by.num_used <= device::most_used_experts && by.num_groups > 0 &&
-                     by.num_experts % by.num_groups == 0 && by.num_used_groups > 0 &&
-                     by.num_used_groups <= by.num_groups &&
-                     by.num_used <= by.num_experts / by.num_groups * by.num_used_groups,
-                 "expert_mixture: " + std::to_string(by.num_used) + " of " + std::to_string(by.num_experts) +
-                     " experts");
-  PACELINE_CHECK(args.router->num_rows() == by.num_experts && args.gate->size() == by.num_experts &&
-                     args.up->size() == by.num_experts && args.down->size() == by.num_experts,
-                 "expert_mixture: the weights are not those of " + std::to_string(by.num_experts) +
-                     " experts");
-  PACELINE_CHECK(args.up->at(0).num_rows() == args.gate->at(0).num_rows(),
-                 "expert_mixture: gate and up have different shapes");
 }
 
 void expert_runner::route_rows(const device::expert_mixture_args& args, const places& at) {

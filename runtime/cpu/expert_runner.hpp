@@ -31,7 +31,6 @@ class expert_runner {
     std::uint32_t inner = 0, num_outputs = 0;
   };
 
-  void check(const device::expert_mixture_args& args) const;
   void route_rows(const device::expert_mixture_args& args, const places& at);
   void sort_by_expert(const device::expert_mixture_args& args);
   void weigh_inputs(const device::expert_mixture_args& args, const places& at);

@@ -43,6 +43,9 @@ class matrix_set {
   std::uint64_t size_bytes() const noexcept { return size() * at(0).size_bytes(); }
 };
 
+/// Throws check_failure unless they are at least one, all of one type and shape.
+void check_set(std::string_view name, std::span<const std::unique_ptr<const matrix>> matrices);
+
 /// Called with bytes that have been copied.
 using bytes_done = std::function<void(std::span<const std::byte>)>;
 

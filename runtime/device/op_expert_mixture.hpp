@@ -53,4 +53,8 @@ constexpr std::size_t expert_values_per_row(const expert_routing& routing, std::
   return routing.num_experts + routing.num_used * of_slot;
 }
 
+/// Throws check_failure if the routing is not one that expert_routing.hpp allows, or if the weights do not
+/// fit each other and the rows.
+void check_mixture(const expert_mixture_args& args);
+
 } // namespace paceline::device

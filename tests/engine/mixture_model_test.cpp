@@ -52,9 +52,9 @@ class mixture_model : public ::testing::Test {
     return out;
   }
 
-  static std::vector<generation_request> requests() {
+  std::vector<generation_request> requests() const {
     std::vector<generation_request> all;
-    for (std::uint32_t i = 0; i < 10; ++i) {
+    for (std::uint32_t i = 0; i < num_requests_; ++i) {
       all.push_back(
           make_request(5 + 6 * i, 20 + i, i % 3, i % 2 == 0 ? 0.0F : 1.0F)); // prompts share prefixes
       all.back().speculation.draft_length = 1 + i % 5;
@@ -64,7 +64,8 @@ class mixture_model : public ::testing::Test {
 
   std::vector<std::vector<token_id>> replies(const config::engine_options& options,
                                              const std::string& drafter, bool together) {
-    auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in());
+    testing::emulated_gpu<> gpu;
+    auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in(), gpu.opener());
     if (!engine) {
       ADD_FAILURE() << engine.error().message();
       return {};
@@ -92,6 +93,7 @@ class mixture_model : public ::testing::Test {
 
   test::scratch_folder folder_;
   std::filesystem::path path_ = folder_ / "tiny.gguf";
+  std::uint32_t num_requests_ = 10;
   std::uint64_t num_preemptions_ = 0, num_hits_ = 0, num_accepted_ = 0; ///< of the last engine
 };
 
@@ -111,17 +113,23 @@ TEST_F(mixture_model, replies_are_those_of_plain_decoding_alone) {
   }
 }
 
-TEST_F(mixture_model, a_gpu_refuses_it_by_name) {
-  auto on_gpu = options();
-  on_gpu.models[0].device = "cuda:0";
-  testing::emulated_gpu<> gpu;
-  const auto engine =
-      engine_probe::start(on_gpu, speculation::drafter_registry::with_built_in(), gpu.opener());
-  ASSERT_FALSE(engine);
-  EXPECT_EQ(engine.error().code(), errc::unsupported);
-  EXPECT_NE(engine.error().message().find("a mixture of experts does not run on a CUDA device"),
-            std::string::npos)
-      << engine.error().message();
+TEST_F(mixture_model, replies_on_a_gpu_are_those_of_plain_decoding_there) {
+  num_requests_ = 2; // an emulated GPU takes its time
+  auto alone = options();
+  alone.prefix_cache = false;
+  const auto on_cpu = replies(alone, "none", false);
+  for (const char* device : {"cuda:0/reference", "cuda:0"}) {
+    auto on_gpu = options();
+    on_gpu.models[0].device = alone.models[0].device = device;
+    const auto expected = replies(alone, "none", false);
+    if (device == std::string("cuda:0/reference")) {
+      EXPECT_TRUE(expected == on_cpu);
+    }
+    for (const char* drafter : {"ngram", "same", "tree"}) {
+      EXPECT_TRUE(replies(on_gpu, drafter, true) == expected) << drafter << " on " << device;
+      EXPECT_GT(num_accepted_, 0U) << drafter << " on " << device;
+    }
+  }
 }
 
 TEST_F(mixture_model, replies_stay_the_same_when_requests_are_preempted) {

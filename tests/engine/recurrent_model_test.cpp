@@ -155,7 +155,6 @@ TEST_P(recurrent_model, beam_searches_find_the_same_text_with_drafts_and_without
 }
 
 TEST_P(recurrent_model, a_gpu_says_the_same_with_drafts_and_without) {
-  if (GetParam() == architecture::lfm2moe) GTEST_SKIP() << "a mixture of experts does not run there";
   num_requests_ = 3; // the emulation takes its time
   auto on_gpu = options();
   on_gpu.models[0].device = "cuda:0";

@@ -192,6 +192,32 @@ TEST(cuda_device, packing_for_streams_gives_back_what_it_took_wherever_it_fails)
   }
 }
 
+TEST(cuda_device, making_a_set_gives_back_what_it_took_wherever_it_fails) {
+  std::mt19937 random(1);
+  const auto tensor = testing_support::random_tensor(tensor_type::bf16, 20, 64, random);
+  for (const char* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventSynchronize"}) {
+    for (std::uint32_t skipped = 0;; ++skipped) {
+      emulation::emulated_runtime runtime;
+      const auto gpu = *cuda_device::open(runtime, 0, arithmetic::sixteen_bit);
+      const auto owned = runtime.num_owned();
+      std::vector<std::unique_ptr<const device::matrix>> matrices;
+      for (int i = 0; i < 3; ++i) matrices.push_back(*gpu->pack("expert", tensor.view()));
+      runtime.fail(call, skipped, failure_kind::out_of_memory);
+      auto set = gpu->make_set("blk.0.ffn_up_exps.weight", std::move(matrices));
+      if (set) {
+        EXPECT_GT(skipped, 0U) << call << " never failed";
+        EXPECT_EQ(runtime.num_owned(), owned + 2) << "weights and their multipliers, in one piece each";
+        set->reset();
+      } else {
+        EXPECT_EQ(set.error().code(), errc::resource_exhausted);
+        EXPECT_NE(set.error().message().find("blk.0.ffn_up_exps.weight"), std::string::npos);
+      }
+      EXPECT_EQ(runtime.num_owned(), owned) << call << ", " << skipped;
+      if (set) break;
+    }
+  }
+}
+
 TEST(cuda_device, pack_names_the_tensor_when_a_rule_is_broken_or_memory_is_short) {
   emulation::emulated_runtime runtime;
   const auto gpu = *cuda_device::open(runtime, 0);

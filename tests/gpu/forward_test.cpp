@@ -289,7 +289,9 @@ INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
                                          std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),
                                          std::tuple(architecture::qwen2, kv_type::bf16, tensor_type::q4_0),
                                          std::tuple(architecture::qwen3, kv_type::f32, tensor_type::bf16),
-                                         std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1)),
+                                         std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1),
+                                         std::tuple(architecture::qwen3moe, kv_type::f16, tensor_type::f32),
+                                         std::tuple(architecture::qwen3moe, kv_type::q8, tensor_type::q8_0)),
                          [](const auto& test) {
                            return std::string(to_string(std::get<0>(test.param))) + "_" +
                                   std::string(traits_of(std::get<1>(test.param)).name) + "_" +

@@ -61,7 +61,7 @@ class sixteen_bit_forward : public gpu_test,
     std::tie(options.arch, options.type) = GetParam();
     options.context_length = 128;
     if (device::traits_of(options.type)->block_values == 256)
-      options.hidden_size = options.ffn_size = 256, options.head_dim = 64;
+      options.hidden_size = options.ffn_size = options.expert_ffn_size = 256, options.head_dim = 64;
     if (options.type == tensor_type::q8_0) options.ffn_size = 320; // two splits
     const auto builder = test::make_tiny_gguf(options);
     file_.emplace(load(builder.build(), bytes_));
@@ -243,7 +243,9 @@ TEST_P(fast_forward, passes_of_few_rows_go_on_as_in_strict_mode) {
 const auto some_models = testing::Values(
     std::tuple(architecture::llama, tensor_type::q8_0), std::tuple(architecture::qwen2, tensor_type::q4_0),
     std::tuple(architecture::qwen3, tensor_type::bf16), std::tuple(architecture::gemma3, tensor_type::q4_1),
-    std::tuple(architecture::llama, tensor_type::q6_k));
+    std::tuple(architecture::llama, tensor_type::q6_k), std::tuple(architecture::qwen3moe, tensor_type::q8_0),
+    std::tuple(architecture::qwen3moe, tensor_type::bf16),
+    std::tuple(architecture::qwen3moe, tensor_type::q4_k));
 
 std::string name_of(const testing::TestParamInfo<std::tuple<architecture, tensor_type>>& test) {
   return std::string(to_string(std::get<0>(test.param))) + "_" +

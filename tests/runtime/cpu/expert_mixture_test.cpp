@@ -2,12 +2,11 @@
 // level.
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/cpu_ops.hpp"
-#include "runtime/cpu/matmul_reference.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/op_expert_mixture.hpp"
-#include "runtime/device/scalar_math.hpp"
+#include "tests/support/mixtures.hpp"
 #include "tests/support/stored_tensors.hpp"
 #include "tests/support/tensor_compare.hpp"
 
@@ -21,6 +20,8 @@ namespace {
 
 using device::tensor_type;
 using testing_support::guarded_floats;
+using testing_support::mixture;
+using testing_support::mixture_reference;
 using testing_support::same_bits;
 using testing_support::stored_tensor;
 
@@ -38,14 +39,6 @@ class arena_memory final : public device::weight_memory {
   weight_arena arena_;
 };
 
-struct mixture {
-  std::uint32_t num_cols = 0, inner = 0, num_outputs = 0;
-  stored_tensor router;
-  std::vector<stored_tensor> gate, up, down;
-  device::expert_routing routing;
-  bool weigh_inputs = false, two_planes = false;
-};
-
 class expert_mixture : public testing::TestWithParam<kernel_level> {
  protected:
   void SetUp() override {
@@ -58,21 +51,7 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
   }
 
   mixture make(tensor_type type, std::uint32_t num_experts, std::uint32_t num_used) {
-    const std::uint32_t block = device::traits_of(type)->block_values;
-    mixture m;
-    m.num_cols = std::max(64U, block);
-    m.inner = std::max(32U, block);
-    m.num_outputs = 37;
-    m.routing.num_experts = num_experts;
-    m.routing.num_used = num_used;
-    m.routing.normalised = true;
-    m.router = testing_support::random_tensor(tensor_type::f32, num_experts, m.num_cols, random_);
-    for (std::uint32_t e = 0; e < num_experts; ++e) {
-      m.gate.push_back(testing_support::random_tensor(type, m.inner, m.num_cols, random_));
-      m.up.push_back(testing_support::random_tensor(type, m.inner, m.num_cols, random_));
-      m.down.push_back(testing_support::random_tensor(type, m.num_outputs, m.inner, random_));
-    }
-    return m;
+    return testing_support::small_mixture(type, num_experts, num_used, random_);
   }
 
   std::vector<float> rows(std::uint32_t num_rows, std::uint32_t num_cols) {
@@ -132,39 +111,6 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
     return {out.values().begin(), out.values().end()};
   }
 
-  /// op_expert_mixture.hpp as code, a row at a time.
-  static std::vector<float> definition(const mixture& m, std::span<const float> x) {
-    std::vector<float> out;
-    for (std::size_t begin = 0; begin < x.size(); begin += m.num_cols) {
-      const std::span<const float> row = x.subspan(begin, m.num_cols);
-      const auto logits = matmul_reference(m.router.view(), {row, 1});
-      std::vector<device::used_expert> slots(m.routing.num_used);
-      device::route(m.routing, logits, slots);
-      std::vector<float> y;
-      for (const device::used_expert& slot : slots) {
-        const auto e = static_cast<std::size_t>(slot.index);
-        std::vector<float> input(row.begin(), row.end());
-        for (float& value : input)
-          if (m.weigh_inputs) value = value * slot.weight;
-        auto inner = matmul_reference(m.gate[e].view(), {input, 1, m.two_planes});
-        const auto up = matmul_reference(m.up[e].view(), {input, 1, m.two_planes});
-        for (std::size_t i = 0; i < inner.size(); ++i)
-          inner[i] = inner[i] / (1.0F + device::exp_reference(-inner[i])) * up[i];
-        const auto part = matmul_reference(m.down[e].view(), {inner, 1});
-        const float weight = m.weigh_inputs ? 1.0F : slot.weight;
-        for (std::size_t i = 0; i < part.size(); ++i) {
-          const float weighted = weight * part[i];
-          if (y.size() < part.size())
-            y.push_back(weighted);
-          else
-            y[i] = y[i] + weighted;
-        }
-      }
-      out.insert(out.end(), y.begin(), y.end());
-    }
-    return out;
-  }
-
   std::mt19937 random_;
   std::vector<float> norm_; ///< if it has values, rows are normed, and the output is added to them
 
@@ -177,7 +123,7 @@ TEST_P(expert_mixture, equals_the_definition_for_every_type_and_number_of_rows) 
   for (const tensor_type type : testing_support::all_tensor_types) {
     const mixture m = make(type, 8, 3);
     const auto x = rows(most_rows, m.num_cols);
-    const auto expected = definition(m, x);
+    const auto expected = mixture_reference(m, x);
     for (const std::uint32_t num_rows : {1U, 2U, 3U, 4U, 5U, 8U, 9U, 17U, 33U}) {
       const auto actual = run(m, std::span(x).first(std::size_t{num_rows} * m.num_cols), 1 + num_rows % 2);
       ASSERT_TRUE(same_bits(std::span(expected).first(actual.size()), actual))
@@ -190,25 +136,25 @@ TEST_P(expert_mixture, equals_the_definition_when_every_row_uses_one_expert_or_a
   for (const auto& [num_experts, num_used] : {std::pair{1U, 1U}, {4U, 4U}, {32U, 1U}, {128U, 8U}}) {
     const mixture m = make(tensor_type::q8_0, num_experts, num_used);
     const auto x = rows(40, m.num_cols);
-    ASSERT_TRUE(same_bits(definition(m, x), run(m, x, 2))) << num_used << " of " << num_experts;
+    ASSERT_TRUE(same_bits(mixture_reference(m, x), run(m, x, 2))) << num_used << " of " << num_experts;
   }
 }
 
 TEST_P(expert_mixture, weighs_inputs_adds_and_takes_two_planes) {
   mixture m = make(tensor_type::q4_k, 8, 2);
   const auto x = rows(6, m.num_cols);
-  const auto plain = definition(m, x);
+  const auto plain = mixture_reference(m, x);
   m.two_planes = true;
-  const auto precise = definition(m, x);
+  const auto precise = mixture_reference(m, x);
   EXPECT_FALSE(same_bits(plain, precise));
   EXPECT_TRUE(same_bits(precise, run(m, x, 2)));
   m.two_planes = false;
   m.weigh_inputs = true;
   m.routing.gating = device::expert_gating::sigmoid;
-  EXPECT_TRUE(same_bits(definition(m, x), run(m, x, 1)));
+  EXPECT_TRUE(same_bits(mixture_reference(m, x), run(m, x, 1)));
   m.weigh_inputs = false;
   const auto before = rows(6, m.num_outputs);
-  auto sum = definition(m, x);
+  auto sum = mixture_reference(m, x);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = before[i] + sum[i];
   EXPECT_TRUE(same_bits(sum, run(m, x, 2, before.data())));
 }
@@ -225,13 +171,13 @@ TEST_P(expert_mixture, norms_its_rows_and_adds_to_them_in_place) {
     cpu_ops ops(team, GetParam());
     ops.rms_norm(
         {x.data(), m.num_cols, normed.data(), m.num_cols, weight.data(), num_rows, 1, m.num_cols, 1e-6F});
-    auto expected = definition(m, normed);
+    auto expected = mixture_reference(m, normed);
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = x[i] + expected[i];
     norm_ = weight;
     EXPECT_TRUE(same_bits(expected, run(m, x, 2, x.data())));
     norm_.clear();
     m.weigh_inputs = true;
-    EXPECT_TRUE(same_bits(definition(m, x), run(m, x, 2)));
+    EXPECT_TRUE(same_bits(mixture_reference(m, x), run(m, x, 2)));
     m.weigh_inputs = false;
   }
 }

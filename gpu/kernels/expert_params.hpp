@@ -1,0 +1,134 @@
+#pragma once
+
+#include "gpu/kernels/streamed_params.hpp"
+#include "runtime/device/expert_routing.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::gpu {
+
+// Parameters of the kernels of a mixture of experts (runtime/device/op_expert_mixture.hpp). A *pair* is a row
+// and one of its slots: number row * num_used + slot. Which experts the pairs use is known on the device
+// only, so grids have room for every possibility, and blocks without work end at once.
+
+/// Distances from a matrix of a set to the next one.
+struct slab_steps {
+  std::size_t bytes = 0;
+  std::size_t multipliers = 0; ///< values
+};
+
+/// One warp a row; grid (1, rows). Shared memory: `route_shared_bytes`.
+struct route_rows_params {
+  const float* logits; ///< [num_rows][by.num_experts]
+  device::expert_routing by;
+  device::used_expert* used; ///< [num_rows][by.num_used]
+};
+
+/// Of each expert: its score, its key and whether it cannot be selected any more; then the value of each
+/// group.
+constexpr std::uint32_t route_shared_bytes(const device::expert_routing& by) {
+  const std::uint32_t values = 3 * by.num_experts + 2 * by.num_groups;
+  return static_cast<std::uint32_t>((values + device::most_used_experts) * sizeof(float));
+}
+
+/// The pairs of some rows, sorted by expert.
+struct expert_pairs {
+  const device::used_expert* used; ///< [num_pairs]
+  const std::uint32_t* order;      ///< [num_pairs]: those of expert 0, then those of expert 1 and so on; null
+                                   ///< for a single row, whose pairs have an expert each
+  const std::uint32_t* counts;     ///< [num_experts]: pairs of each expert; null like `order`
+  std::uint32_t num_pairs;
+  std::uint32_t num_experts;
+};
+
+/// Warps of a block of sort_pairs.
+inline constexpr std::uint32_t sort_warps = 4;
+
+/// One warp an expert; grid (experts / sort_warps, 1).
+struct sort_pairs_params {
+  const device::used_expert* used;
+  std::uint32_t num_pairs;
+  std::uint32_t num_experts;
+  std::uint32_t* order;
+  std::uint32_t* counts;
+};
+
+/// The inputs of all pairs, each times its weight. One thread a value; grid (values of a row, pairs).
+struct weigh_rows_params {
+  const float* x;
+  std::size_t x_stride;
+  const device::used_expert* used;
+  std::uint32_t num_used;
+  std::uint32_t width;
+  float* out; ///< [num_pairs][width]
+};
+
+/// Pairs of one expert for which weights are read at a time by streamed products. More would need more
+/// registers than there are, because each lane also keeps where its rows are.
+inline constexpr std::uint32_t expert_rows = 32;
+
+/// One product of every pair with a matrix of its expert, in streaming order: two strips a warp. Or a gated
+/// product (runtime/device/op_gated_matmul.hpp): one strip of the gate and one of `up` a warp. A block has up
+/// to `expert_rows` pairs of one expert; grid (strips / 8 or strips / 4, segments * num_blocks).
+struct expert_stream_params {
+  streamed_weights weights; ///< of expert 0
+  streamed_weights up; ///< likewise, of the same type and shape; without bytes if the product is not gated
+  slab_steps steps;
+  slab_steps up_steps;
+  device::activation act;
+  arranged_rows x;
+  std::uint32_t pairs_of_row; ///< pair i has row i / pairs_of_row of x
+  expert_pairs pairs;
+  std::uint32_t num_tiles;      ///< in a strip
+  std::uint32_t tiles_of_split; ///< as in streamed_params
+  std::uint32_t num_splits;
+  /// Blocks among which a segment's splits are divided: 1, where one block adds them up itself, or one for
+  /// each split.
+  std::uint32_t num_blocks;
+  float* partial; ///< [num_splits][num_pairs][weights.num_rows], followed by those of `up`, to be added up by
+                  ///< another kernel; used if there are several blocks
+  float* y;       ///< [num_pairs][weights.num_rows], otherwise
+  float* y_up;    ///< likewise, for sums of `up` that are not complete
+  std::size_t y_stride;
+};
+
+/// One product of every pair with a matrix of its expert, as stored. Quantised weights: one warp an output;
+/// grid (outputs / matmul_warps, segments of matmul_chains / num_planes pairs). Other weights: grid (outputs
+/// / float_outputs, segments of float_rows pairs).
+struct expert_matmul_params {
+  weight_rows weights; ///< of expert 0
+  slab_steps steps;
+  std::uint32_t num_planes;
+  quantised_rows quantised; ///< x, for quantised weights
+  const float* x;           ///< for other weights
+  std::size_t x_stride;
+  std::uint32_t pairs_of_row;
+  expert_pairs pairs;
+  float* y; ///< [num_pairs][weights.num_rows]
+  std::size_t y_stride;
+};
+
+/// Adds up the splits of each pair's output, and the outputs of a row's pairs in the order of slots. One
+/// thread an output; grid (outputs, rows).
+struct add_experts_params {
+  const float* partial; ///< [num_splits][num_rows * num_used][num_outputs]
+  std::uint32_t num_splits;
+  std::uint32_t num_rows;
+  std::uint32_t num_used;
+  std::uint32_t num_outputs;
+  const device::used_expert* used; ///< their weights; null: all are 1
+  float* out;
+  std::size_t out_stride;
+  bool add;
+};
+
+/// Largest number of segments into which the pairs of all experts are cut, of at most `most` pairs each.
+constexpr std::uint32_t most_segments(std::uint32_t num_pairs, std::uint32_t num_experts,
+                                      std::uint32_t most) {
+  const std::uint32_t begun = num_pairs < num_experts ? num_pairs : num_experts;
+  const std::uint32_t bound = num_pairs / most + begun;
+  return bound < num_pairs ? bound : num_pairs;
+}
+
+} // namespace paceline::gpu
