@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace paceline::model {
@@ -60,6 +62,9 @@ struct tensor_shape {
 /// The shape of a role's tensor; of a role of experts, that of one expert's matrix. `layer` counts only for
 /// roles of layers.
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept;
+
+/// "[8][32][32]".
+std::string shape_text(std::span<const std::uint64_t> sizes);
 
 /// The names of tensors, and the convention of norms.
 enum class tensor_naming : std::uint8_t {
