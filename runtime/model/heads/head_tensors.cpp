@@ -4,6 +4,7 @@
 #include "runtime/device/float16.hpp"
 #include "runtime/model/heads/quantise.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/tensor_role.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,7 @@ namespace {
 using device::tensor_type;
 
 std::string shape_of(const head_tensor& tensor) {
-  std::string text;
-  for (std::uint32_t d = 0; d < tensor.num_dims; ++d) text += "[" + std::to_string(tensor.shape[d]) + "]";
-  return text.empty() ? "[]" : text;
+  return tensor.num_dims == 0 ? "[]" : shape_text(std::span(tensor.shape).first(tensor.num_dims));
 }
 
 /// Whether the tensor has `rows` times `cols` values; a vector has one row, and may be stored with leading

@@ -1,64 +1,61 @@
 #include "runtime/model/loader/expert_tensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace paceline::model {
 
 namespace {
 
-/// Expert roles by their names in a file.
-struct expert_name {
-  std::string_view name;
+/// The role of one expert's matrix, and that of the matrix with the same name in a layer without experts.
+struct expert_role {
   tensor_role role;
-  bool gate_and_up = false;
+  tensor_role dense;
 };
 
-constexpr expert_name gguf_names[] = {
-    {"ffn_gate_exps.weight", tensor_role::ffn_gate_experts},
-    {"ffn_up_exps.weight", tensor_role::ffn_up_experts},
-    {"ffn_down_exps.weight", tensor_role::ffn_down_experts},
-    {"ffn_gate_up_exps.weight", tensor_role::ffn_gate_experts, true},
-};
-constexpr std::string_view hf_prefixes[] = {"mlp.experts.", "feed_forward.experts."};
-constexpr expert_name hf_names_of_all[] = {
-    {"gate_up_proj", tensor_role::ffn_gate_experts, true},
-    {"down_proj", tensor_role::ffn_down_experts},
-};
-constexpr expert_name hf_names_of_one[] = {
-    {"gate_proj.weight", tensor_role::ffn_gate_experts}, {"up_proj.weight", tensor_role::ffn_up_experts},
-    {"down_proj.weight", tensor_role::ffn_down_experts}, {"w1.weight", tensor_role::ffn_gate_experts}, // LFM2
-    {"w3.weight", tensor_role::ffn_up_experts},          {"w2.weight", tensor_role::ffn_down_experts},
+constexpr expert_role expert_roles[] = {
+    {tensor_role::ffn_gate_experts, tensor_role::ffn_gate},
+    {tensor_role::ffn_up_experts, tensor_role::ffn_up},
+    {tensor_role::ffn_down_experts, tensor_role::ffn_down},
 };
 
-std::optional<expert_part> find_name(std::string_view name, std::span<const expert_name> names) noexcept {
-  for (const expert_name& known : names)
-    if (name == known.name) return expert_part{known.role, std::nullopt, known.gate_and_up};
+/// The newer form of GGUF, beside that of a tensor for each role.
+constexpr std::string_view gguf_gate_and_up = "ffn_gate_up_exps.weight";
+
+/// Of "mlp.gate_proj.weight": the part behind the block's name.
+std::string_view behind_block(std::string_view name) noexcept { return name.substr(name.find('.') + 1); }
+
+/// "5.gate_proj.weight": expert 5's matrix.
+std::optional<expert_part> parse_one_expert(std::string_view name, const model_config& config) noexcept {
+  std::uint32_t expert = 0;
+  const char* const last = name.data() + name.size();
+  const auto [end, problem] = std::from_chars(name.data(), last, expert);
+  const bool leading_zero = end - name.data() > 1 && name[0] == '0';
+  if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
+  name = {end + 1, static_cast<std::size_t>(last - end - 1)};
+  for (const auto& [role, dense] : expert_roles)
+    if (name == behind_block(tensor_name(dense, tensor_naming::hugging_face, config)))
+      return expert_part{role, expert, false};
   return std::nullopt;
-}
-
-std::string shape_text(std::uint64_t num_experts, std::uint64_t rows, std::uint64_t cols) {
-  std::string text;
-  for (const std::uint64_t size : {num_experts, rows, cols}) text += "[" + std::to_string(size) + "]";
-  return text;
 }
 
 } // namespace
 
-std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept {
-  if (naming == tensor_naming::gguf) return find_name(name, gguf_names);
-  const auto* const prefix = std::ranges::find_if(hf_prefixes, [&](auto p) { return name.starts_with(p); });
-  if (prefix == std::end(hf_prefixes)) return std::nullopt;
-  name.remove_prefix(prefix->size());
-  std::uint32_t expert = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, problem] = std::from_chars(name.data(), last, expert);
-  if (end == name.data()) return find_name(name, hf_names_of_all);
-  const bool leading_zero = end - name.data() > 1 && name[0] == '0';
-  if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
-  auto part = find_name({end + 1, static_cast<std::size_t>(last - end - 1)}, hf_names_of_one);
-  if (part) part->expert = expert;
-  return part;
+std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming,
+                                             const model_config& config) noexcept {
+  const bool is_gguf = naming == tensor_naming::gguf;
+  // In the other format one tensor with gate and up has the name of both roles.
+  if (is_gguf && name == gguf_gate_and_up)
+    return expert_part{tensor_role::ffn_gate_experts, std::nullopt, true};
+  for (const auto& [role, dense] : expert_roles)
+    if (name == tensor_name(role, naming, config))
+      return expert_part{role, std::nullopt, !is_gguf && role != tensor_role::ffn_down_experts};
+  if (is_gguf) return std::nullopt;
+  const std::string_view of_all = tensor_name(tensor_role::ffn_down_experts, naming, config);
+  const std::string_view prefix = of_all.substr(0, of_all.rfind('.') + 1);
+  if (!name.starts_with(prefix)) return std::nullopt;
+  return parse_one_expert(name.substr(prefix.size()), config);
 }
 
 std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_role role,
@@ -71,9 +68,9 @@ std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_r
            std::to_string(num_experts) + " experts";
   if (tensor.num_matrices != count || tensor.tensor.num_rows != count * rows ||
       tensor.tensor.num_cols != role_cols)
-    return "must have the shape " + shape_text(count, rows, role_cols) + ", has " +
-           shape_text(tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
-                      tensor.tensor.num_cols);
+    return "must have the shape " + shape_text(std::array{count, rows, role_cols}) + ", has " +
+           shape_text(std::array{tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
+                                 tensor.tensor.num_cols});
   if (tensor.scales != nullptr && count * rows != role_rows)
     return "holds several matrices in F8_E4M3, which is not supported";
   if (part.expert) {

@@ -22,7 +22,8 @@ struct expert_part {
 /// The expert matrices that a tensor with this name (without the layer's prefix) holds; nullopt: none. Files
 /// have one tensor for all experts ("ffn_gate_exps.weight", "mlp.experts.gate_up_proj") or, in Hugging Face's
 /// older form, one for each ("mlp.experts.5.gate_proj.weight").
-std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming) noexcept;
+std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming,
+                                             const model_config& config) noexcept;
 
 /// What is wrong with the matrices of a role.
 struct expert_problem {

@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
@@ -17,10 +18,6 @@ namespace paceline::model {
 namespace {
 
 constexpr std::uint64_t max_uint32 = gguf_keys::max_uint32;
-
-bool is_mixture(architecture arch) noexcept {
-  return arch == architecture::qwen3moe || arch == architecture::lfm2moe;
-}
 
 /// Describes a refused architecture if its name alone is not enough.
 std::string_view kind_of_refused(std::string_view name) noexcept {
@@ -43,24 +40,21 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
-  for (const auto arch :
-       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::qwen3moe,
-        architecture::lfm2, architecture::lfm2moe, architecture::gemma3})
-    if (*name == to_string(arch)) return arch;
+  for (const family_traits& family : all_families())
+    if (*name == to_string(family.arch)) return family.arch;
   return metadata.key_error("general.architecture",
-                            "is " + quote(*name) + std::string(kind_of_refused(*name)) +
-                                "; supported are llama, qwen2, qwen3, qwen3moe, lfm2, lfm2moe and gemma3",
+                            "is " + quote(*name) + std::string(kind_of_refused(*name)) + "; supported are " +
+                                names_of_families(),
                             errc::unsupported);
 }
 
 /// Refuses features of some files of a supported architecture that the forward pass does not have.
 void refuse_unsupported(gguf_keys& keys, const model_config& config) {
-  if (!is_mixture(config.arch) && keys.uint_or("expert_count", 0) != 0)
-    keys.refuse(
-        "expert_count",
-        "says this is a mixture of experts, which is supported for architectures qwen3moe and lfm2moe "
-        "only",
-        errc::unsupported);
+  if (!traits_of(config.arch).has_experts && keys.uint_or("expert_count", 0) != 0)
+    keys.refuse("expert_count",
+                "says this is a mixture of experts, which is supported for " +
+                    names_of_families(&family_traits::has_experts) + " only",
+                errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
                 errc::unsupported);
@@ -233,11 +227,11 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (keys.failure()) return *keys.failure();
 
   const bool is_gemma = *arch == architecture::gemma3;
+  const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
-  config.layout = *arch == architecture::llama ? rope_layout::interleaved : rope_layout::half_split;
-  config.qk_norm =
-      is_gemma || *arch == architecture::qwen3 || *arch == architecture::qwen3moe || is_lfm2(*arch);
-  config.qkv_bias = *arch == architecture::qwen2 || file.find_tensor("blk.0.attn_q.bias") != nullptr;
+  config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
+  config.qk_norm = traits.qk_norm;
+  config.qkv_bias = traits.qkv_bias || file.find_tensor("blk.0.attn_q.bias") != nullptr;
   config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
@@ -245,7 +239,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
-  if (is_mixture(*arch)) read_experts(file, keys, config);
+  if (traits.has_experts) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
   if (keys.failure()) return *keys.failure();
 

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -24,6 +25,15 @@ struct class_sizes {
   std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
 };
 
+/// The layers to which a class gives the window that its config states.
+enum class window : std::uint8_t {
+  none,
+  all,
+  used,  ///< all, if "use_sliding_window" says so
+  upper, ///< likewise those from "max_window_layers" on
+  mixed, ///< all but every so manyth
+};
+
 /// Defaults of the transformers class of a model type that differ between types.
 struct family {
   std::string_view model_type;
@@ -32,19 +42,22 @@ struct family {
   std::uint32_t default_head_dim; ///< 0: hidden size over heads
   double default_theta;
   bool tied_by_default;
+  window local; ///< layers with a window
   class_sizes nested_sizes;
 };
 
+// clang-format off
 constexpr std::array<family, 8> families = {{
-    {"llama", architecture::llama, 0, 0, 1e4, false, {32000, 2048, 4096, 32, 32, 11008}},
-    {"mistral", architecture::llama, 8, 0, 1e4, false, {32000, 131072, 4096, 32, 32, 14336}},
-    {"qwen2", architecture::qwen2, 32, 0, 1e4, false, {151936, 32768, 4096, 32, 32, 22016}},
-    {"qwen3", architecture::qwen3, 32, 128, 1e4, false, {151936, 32768, 4096, 32, 32, 22016}},
-    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, {151936, 32768, 2048, 24, 32, 6144}},
-    {"lfm2", architecture::lfm2, 8, 0, 1e6, true, {65536, 128000, 2560, 32, 32, 12288}},
-    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, {65536, 128000, 2048, 32, 32, 7168}},
-    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, {262208, 131072, 2304, 26, 8, 9216}},
+    {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
+    {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
+    {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3", architecture::qwen3, 32, 128, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, window::used, {151936, 32768, 2048, 24, 32, 6144}},
+    {"lfm2", architecture::lfm2, 8, 0, 1e6, true, window::none, {65536, 128000, 2560, 32, 32, 12288}},
+    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, {65536, 128000, 2048, 32, 32, 7168}},
+    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
 }};
+// clang-format on
 
 /// A config.json: of a language model alone, or of a model that has one as its part.
 struct config_members {
@@ -68,15 +81,22 @@ std::string_view kind_of_refused(std::string_view type, const json_node& fields)
   return "";
 }
 
+std::string names_of_types() {
+  std::string text;
+  for (const family& known : families) {
+    if (!text.empty()) text += &known == &families.back() ? " and " : ", ";
+    text += known.model_type;
+  }
+  return text;
+}
+
 const family* read_family(const json_node& fields) {
   const auto type = fields["model_type"].string_or("");
   for (const auto& known : families)
     if (type == known.model_type) return &known;
-  fields["model_type"].refuse(
-      "is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-          "; supported are llama, mistral, qwen2, qwen3, qwen3_moe, lfm2, lfm2_moe and "
-          "gemma3_text",
-      errc::unsupported);
+  fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
+                                  "; supported are " + names_of_types(),
+                              errc::unsupported);
   return nullptr;
 }
 
@@ -215,12 +235,9 @@ void read_layer_types(const json_node& types, model_config& config) {
 
 void read_local_layers(const json_node& fields, const family& type, model_config& config) {
   config.local_layers.assign(config.num_layers, false);
-  const bool is_mixture = type.arch == architecture::qwen3moe;
-  const bool is_qwen = type.arch == architecture::qwen2 || type.arch == architecture::qwen3 || is_mixture;
-  const bool is_gemma = type.arch == architecture::gemma3;
-  const bool is_mistral = type.model_type == "mistral";
-  const bool has_window = is_gemma || is_mistral || (is_qwen && fields["use_sliding_window"].flag_or(false));
-  if (!has_window) return;
+  const window rule = type.local;
+  const bool only_if_used = rule == window::upper || rule == window::used;
+  if (rule == window::none || (only_if_used && !fields["use_sliding_window"].flag_or(false))) return;
   // Mistral and Qwen say "no window" by null; absent, it has the class's default.
   if (fields["sliding_window"].is_null()) return;
   config.sliding_window = fields["sliding_window"].uint_or(4096);
@@ -228,10 +245,9 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
   const auto period = fields["sliding_window_pattern"].uint_or(fields["_sliding_window_pattern"].uint_or(6));
   if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
-  // transformers' class of qwen3_moe has the window in all layers, whatever "max_window_layers" says.
-  const auto first = is_qwen && !is_mixture ? fields["max_window_layers"].uint_or(28) : 0;
+  const auto first = rule == window::upper ? fields["max_window_layers"].uint_or(28) : 0;
   for (std::uint32_t i = 0; i < config.num_layers; ++i)
-    config.local_layers[i] = is_gemma ? (i + 1) % period != 0 : i >= first;
+    config.local_layers[i] = rule == window::mixed ? (i + 1) % period != 0 : i >= first;
 }
 
 /// Layers have experts unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
@@ -303,13 +319,15 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.layout = rope_layout::half_split;
   config.tied_embeddings = fields["tie_word_embeddings"].flag_or(
       members.all["tie_word_embeddings"].flag_or(type->tied_by_default));
-  config.qkv_bias = type->arch == architecture::qwen2 || attention_bias;
-  config.attention_output_bias = type->arch != architecture::qwen2 && attention_bias;
-  config.qk_norm = is_gemma || type->arch == architecture::qwen3 || type->arch == architecture::qwen3moe ||
-                   is_lfm2(type->arch);
+  const family_traits& traits = traits_of(type->arch);
+  config.qkv_bias = traits.qkv_bias || attention_bias;
+  config.attention_output_bias = !traits.qkv_bias && attention_bias;
+  config.qk_norm = traits.qk_norm;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
-  if (type->arch == architecture::qwen3moe) read_experts(fields, config);
-  if (is_lfm2(type->arch)) read_hf_lfm2(fields, config);
+  if (is_lfm2(type->arch))
+    read_hf_lfm2(fields, config);
+  else if (traits.has_experts)
+    read_experts(fields, config);
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
   if (is_gemma) {

@@ -205,6 +205,12 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
   return none;
 }
 
+std::string shape_text(std::span<const std::uint64_t> sizes) {
+  std::string text;
+  for (const std::uint64_t size : sizes) text.append("[").append(std::to_string(size)).append("]");
+  return text;
+}
+
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept {
   const role_names& names = names_of(role, config.arch);
   if (naming == tensor_naming::gguf) return names.gguf;

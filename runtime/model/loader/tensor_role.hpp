@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace paceline::model {
@@ -68,6 +70,9 @@ struct tensor_shape {
 /// The shape of a role's tensor; for a role of experts, the shape of one expert's matrix. `layer` is only
 /// used for roles of layers.
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept;
+
+/// "[8][32][32]".
+std::string shape_text(std::span<const std::uint64_t> sizes);
 
 /// The names of tensors, and the convention of norms.
 enum class tensor_naming : std::uint8_t {

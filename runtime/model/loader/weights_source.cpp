@@ -43,7 +43,7 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
     name = std::string_view(end + 1, static_cast<std::size_t>(last - end - 1));
   }
-  if (const auto part = parse_expert_part(name, naming);
+  if (const auto part = parse_expert_part(name, naming, config);
       in_layer && part && config.has_experts(parsed.layer)) {
     parsed.role = part->role;
     parsed.experts = part;
@@ -64,15 +64,6 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
 bool is_redundant(std::string_view name, tensor_naming naming, const model_config& config) noexcept {
   if (naming == tensor_naming::gguf) return name == "rope_freqs.weight";
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
-}
-
-std::string shape_text(std::uint64_t rows, std::uint64_t cols) {
-  std::string text = "[";
-  text += std::to_string(rows);
-  text += "][";
-  text += std::to_string(cols);
-  text += "]";
-  return text;
 }
 
 float load_float(const std::byte* from, tensor_type type, std::size_t index) noexcept {
@@ -135,8 +126,8 @@ class weights_builder {
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
     const auto [rows, cols] = shape_of(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
-      return failure(tensor.name, "must have the shape " + shape_text(rows, cols) + ", has " +
-                                      shape_text(tensor.tensor.num_rows, tensor.tensor.num_cols));
+      return failure(tensor.name, "must have the shape " + shape_text(std::array{rows, cols}) + ", has " +
+                                      shape_text(std::array{tensor.tensor.num_rows, tensor.tensor.num_cols}));
     auto& place = slot(parsed->role, parsed->layer);
     if (!place.empty()) return failure(tensor.name, "occurs twice");
     place = tensor;

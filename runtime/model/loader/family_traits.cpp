@@ -1,0 +1,45 @@
+#include "runtime/model/loader/family_traits.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace paceline::model {
+
+namespace {
+
+constexpr family_traits families[] = {
+    {.arch = architecture::llama, .interleaved_in_gguf = true},
+    {.arch = architecture::qwen2, .qkv_bias = true},
+    {.arch = architecture::qwen3, .qk_norm = true},
+    {.arch = architecture::qwen3moe, .qk_norm = true, .has_experts = true},
+    {.arch = architecture::lfm2, .qk_norm = true},
+    {.arch = architecture::lfm2moe, .qk_norm = true, .has_experts = true},
+    {.arch = architecture::gemma3, .qk_norm = true},
+};
+
+} // namespace
+
+std::span<const family_traits> all_families() noexcept { return families; }
+
+const family_traits& traits_of(architecture arch) noexcept {
+  const auto* const found = std::ranges::find(families, arch, &family_traits::arch);
+  PACELINE_CHECK(found != std::end(families), std::string(to_string(arch)));
+  return *found;
+}
+
+std::string names_of_families(bool family_traits::*has) {
+  std::vector<std::string_view> names;
+  for (const family_traits& family : families)
+    if (has == nullptr || family.*has) names.push_back(to_string(family.arch));
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i != 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+} // namespace paceline::model

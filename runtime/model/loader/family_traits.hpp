@@ -1,0 +1,26 @@
+#pragma once
+
+#include "runtime/model/model_config.hpp"
+
+#include <span>
+#include <string>
+
+namespace paceline::model {
+
+/// What is the same in all files of an architecture, and not stated in them.
+struct family_traits {
+  architecture arch;
+  bool interleaved_in_gguf = false; ///< GGUF files have the rows of Q and K in pairs
+  bool qk_norm = false;             ///< model_config::qk_norm
+  bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
+  bool has_experts = false;         ///< some layers have a mixture of experts
+};
+
+/// Of all architectures that are supported.
+std::span<const family_traits> all_families() noexcept;
+const family_traits& traits_of(architecture arch) noexcept;
+
+/// "qwen2, qwen3 and gemma3": those with `has`, or all.
+std::string names_of_families(bool family_traits::*has = nullptr);
+
+} // namespace paceline::model
