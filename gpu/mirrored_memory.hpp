@@ -52,7 +52,7 @@ class mirrored_arena {
 
  private:
   mirrored_pool& pool_;
-  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs_; ///< the last one has free space
+  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs_; ///< the last one may have room
 };
 
 } // namespace paceline::gpu

@@ -32,10 +32,9 @@ inline std::string indexed(std::string_view name, std::size_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
 }
 
-/// Reads the fields of one JSON object into typed variables. No number is converted with loss: an integer
-/// field accepts only JSON integers inside its range. Null counts as absent. The first failure is kept, so a
-/// parser can read all fields and check for a failure once at the end. `ignored` lists the fields that were
-/// not read.
+/// Reads the fields of one JSON object into typed variables. An integer field accepts only JSON integers
+/// inside its range. Null counts as absent. The first failure is kept, so a parser can read all fields and
+/// check for a failure once at the end. `ignored` lists the fields that were not read.
 ///
 /// A body may have a million members. The constructor reads the text once and keeps the members whose name is
 /// in the field table, the last one of each name. So the time to read such a field does not depend on the

@@ -14,8 +14,8 @@ namespace paceline {
 
 /// A place in a JSON document, with its path. The place may be absent. If a value breaks the rule of a read
 /// function, the function records an error, unless the document has one already, and returns a default. So a
-/// reader can read everything and check for an error once, at the end. A null counts as absent. Numbers never
-/// convert silently: a fraction, a string or a value out of range is an error.
+/// reader can read everything and check for an error once, at the end. A null counts as absent. For an
+/// integer a fraction, a string or a value out of range is an error.
 class json_node {
  public:
   /// How errors name a place of "f.json": "f.json: model.vocab[3]" or "f.json: rope_scaling: key 'factor'".

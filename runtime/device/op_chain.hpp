@@ -35,7 +35,7 @@ struct chain_choice {
 ///
 /// A step is a pass over `num_rows` rows of different sequences. The function passed to `ops::chain` requests
 /// the ops of the first step: those of a pass over a `row_batch` of its rows, and then `choose` for every
-/// row. In the other steps embed, rope_table, kv_write and attention use that step's rows, and `choose`
+/// row. In each later step embed, rope_table, kv_write and attention use that step's rows, and `choose`
 /// treats a row of level n as a node n levels below the request's root, whose path consists of the tokens
 /// chosen at the previous levels. So each step has the bits of a separate pass over the same rows.
 struct chain_args {

@@ -62,9 +62,9 @@ struct commit_command {
   std::vector<kv::state_snapshot> snapshots = {}; ///< recurrent states to be kept for other requests
 };
 
-/// A draft was rejected: positions from `num_positions` on (which includes the look-ahead that is still
-/// wanted) are forgotten, and blocks that lie entirely beyond are returned. They are reused once the stream
-/// of `pool` has completed `after` programs. The sender has already shortened its own lease.
+/// Positions from `num_positions` on are forgotten (the look-ahead still wanted lies before it), and blocks
+/// that lie entirely beyond are returned. They are reused once the stream of `pool` has completed `after`
+/// programs. The sender has already shortened its own lease.
 struct rollback_command {
   request_id request;
   pool_number pool = target_pool;
@@ -72,7 +72,7 @@ struct rollback_command {
   std::uint64_t after = 0;
 };
 
-/// The request has ended or was preempted. Its blocks are reused once the stream of `pool` has completed
+/// Ends the request's lease. Its blocks are reused once the stream of `pool` has completed
 /// `after` programs.
 struct release_command {
   request_id request;
@@ -80,8 +80,8 @@ struct release_command {
   std::uint64_t after = 0;
 };
 
-/// Sent after the pool manager was restarted: leases of the model that are not listed end, because their
-/// release, or the answer that granted them, was lost.
+/// Ends the model's leases that are not listed. Sent when the model goes out of service, and after a restart
+/// of the pool manager, which loses messages.
 struct retain_command {
   struct lease {
     request_id request;

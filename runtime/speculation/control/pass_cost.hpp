@@ -11,9 +11,9 @@ namespace paceline::speculation {
 /// V(T): the time of a target pass over T rows, relative to a pass over one row. It is measured when the
 /// model is loaded (`calibrate`) and then corrected by the passes that run. Two quantities are estimated
 /// separately: the current speed of the machine (updated quickly, by every pass) and the shape of the curve
-/// (updated slowly, for each number of rows). If no pass over a number of rows has run for some time, its
-/// estimate returns to the ratio measured at load. Numbers of rows that were never measured are interpolated
-/// linearly between their neighbours, and extrapolated beyond the last one.
+/// (updated slowly, for each number of rows). If no pass over T rows has run for some time, V(T) returns to
+/// the ratio measured at load. Numbers of rows that were never measured are interpolated linearly between
+/// their neighbours, and extrapolated beyond the last one.
 ///
 /// The estimator is a Kalman filter over logarithms of times, without covariances. A difference from the
 /// expected time is attributed to the shape and to the machine in proportion to the uncertainty of each, and
@@ -33,17 +33,17 @@ class pass_cost {
 
   /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// True if the cost of a pass over `rows` rows was measured, at load or by one of the last few thousand
-  /// passes. Also true if `rows` exceeds `max_rows`.
+  /// True if `rows` is within the sizes measured at load, was run in the last few thousand passes, or exceeds
+  /// `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
-  /// Nanoseconds expected of a pass over `rows` rows; 0 before the first one was observed.
+  /// Nanoseconds expected of a pass over `rows` rows; 0 before any time is known.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }
 
  private:
   struct point {
     double ratio = 0;
     double variance = 0; ///< of its logarithm
-    double at_load = 0;  ///< the ratio measured when the model was loaded; 0: not measured
+    double at_load = 0;  ///< the ratio measured or interpolated at load; 0: none
     double drawn = 0;    ///< `ratio` when the curve was last drawn
     std::uint32_t num_seen = 0;
     std::uint64_t last_seen = 0;
