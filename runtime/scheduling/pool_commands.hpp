@@ -16,7 +16,7 @@ namespace paceline::scheduling {
 /// `pool` is a pool of the sender's model.
 
 /// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`. If the
-/// request has a lease already, the answer that granted it was lost and its blocks were never used, so that
+/// request has a lease already, the answer that granted it was lost and its blocks were never used; that
 /// lease ends.
 struct acquire_command {
   request_id request;
@@ -62,7 +62,7 @@ struct commit_command {
   std::vector<kv::state_snapshot> snapshots = {}; ///< recurrent states to be kept for other requests
 };
 
-/// Positions from `num_positions` on are forgotten (the look-ahead still wanted lies before it), and blocks
+/// Positions from `num_positions` on are forgotten (look-ahead slots still wanted come before), and blocks
 /// that lie entirely beyond are returned. They are reused once the stream of `pool` has completed `after`
 /// programs. The sender has already shortened its own lease.
 struct rollback_command {

@@ -10,8 +10,7 @@
 
 namespace paceline::speculation {
 
-/// The trees of a drafter with trained look-ahead rows: trees[s - 1] is the tree to draft if s levels are
-/// known.
+/// The trees of a drafter with trained look-ahead rows: trees[s - 1] is used if the last round gave s levels.
 using trained_trees = std::vector<std::vector<model::lookahead_node>>;
 
 /// Number of look-ahead rows after the node at `path` if no file gives it: `num_rows` minus the sum of the
