@@ -95,7 +95,8 @@ struct model_unit {
   std::uint32_t num_inputs() const;
   void upload_inputs();
   std::vector<pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;
-  scheduling::scheduler_options limits_of(const config::engine_options& engine, const kv::pool_config& pool) const;
+  scheduling::scheduler_options limits_of(const config::engine_options& engine,
+                                          const kv::pool_config& pool) const;
   actors::drafter_seat seat_of(const drafter_unit& d) const;
 };
 

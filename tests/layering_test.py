@@ -104,7 +104,7 @@ def reached_from(header):
 # Headers of these folders with data that messages carry; the others there are machinery.
 CARRIED = {
     "runtime/device": {"fence.hpp", "row_batch.hpp"},
-    "runtime/kv": {"pool_figures.hpp"},
+    "runtime/kv": {"lease.hpp", "pool_figures.hpp"},
     "runtime/scheduling": {"admitted_request.hpp", "pool_commands.hpp", "round.hpp", "scheduler_counters.hpp"},
     "runtime/speculation": {"drafters/draft.hpp", "trees/token_tree.hpp"},
 }

@@ -150,8 +150,8 @@ struct chain_terms {
   float min_of_group[2][33];
 };
 
-/// Outputs of a block of matmul_float, and the number of rows of x that the block multiplies. A thread has one
-/// of the two sums (even columns, odd columns) of one output of one row.
+/// Outputs of a block of matmul_float, and the number of rows of x that the block multiplies. A thread has
+/// one of the two sums (even columns, odd columns) of one output of one row.
 inline constexpr std::uint32_t float_outputs = 8;
 inline constexpr std::uint32_t float_rows = 8;
 inline constexpr std::uint32_t float_threads = 2 * float_outputs * float_rows;

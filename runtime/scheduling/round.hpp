@@ -16,8 +16,8 @@
 
 namespace paceline::scheduling {
 
-/// State slots that a request needs without drafts: for the last token before a round and after it; for a beam
-/// search for the prompt, and for each hypothesis before a round and after it.
+/// State slots that a request needs without drafts: for the last token before a round and after it; for a
+/// beam search for the prompt, and for each hypothesis before a round and after it.
 constexpr std::uint32_t least_row_states(std::uint32_t beam_width) noexcept {
   return beam_width == 0 ? 2 : 1 + 2 * beam_width;
 }

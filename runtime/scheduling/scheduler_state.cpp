@@ -69,8 +69,9 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
   if (const auto needed = least_row_states(r.beam_width) + 1; // with the one that it found in the cache
       options_.state_interval != 0 && needed > options_.num_states)
     return refuse(finish_reason::error,
-                  error{errc::invalid_argument, "beam search of width " + std::to_string(r.beam_width) + " needs " +
-                                                    std::to_string(needed) + " state slots, the KV pool has " +
+                  error{errc::invalid_argument, "beam search of width " + std::to_string(r.beam_width) +
+                                                    " needs " + std::to_string(needed) +
+                                                    " state slots, the KV pool has " +
                                                     std::to_string(options_.num_states)});
   counters_.prompt_tokens += r.request.terms->prompt_length();
   requests_.emplace(id, std::move(r));

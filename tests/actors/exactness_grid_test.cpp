@@ -250,20 +250,19 @@ INSTANTIATE_TEST_SUITE_P(drafters_with_rows_in_the_pass, exactness_grid,
                                            grid_case{"ppd_chain"}, grid_case{"ppd_other"}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    recurrent_targets, exactness_grid,
-    ::testing::Values(grid_case{"none", false, overlapped::off, true},
-                      grid_case{"half_right", false, overlapped::off, true},
-                      grid_case{"tree", false, overlapped::off, true},
-                      grid_case{"twins", true, overlapped::groups, true},
-                      grid_case{"lookahead", false, overlapped::off, true},
-                      grid_case{"ppd", false, overlapped::groups, true},
-                      grid_case{"auto", false, overlapped::off, true},
-                      grid_case{"model", true, overlapped::ahead, true},
-                      grid_case{"model_other_dynamic", true, overlapped::outcomes, true},
-                      grid_case{"head_dynamic", true, overlapped::groups, true},
-                      grid_case{"head_block", true, overlapped::off, true}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(recurrent_targets, exactness_grid,
+                         ::testing::Values(grid_case{"none", false, overlapped::off, true},
+                                           grid_case{"half_right", false, overlapped::off, true},
+                                           grid_case{"tree", false, overlapped::off, true},
+                                           grid_case{"twins", true, overlapped::groups, true},
+                                           grid_case{"lookahead", false, overlapped::off, true},
+                                           grid_case{"ppd", false, overlapped::groups, true},
+                                           grid_case{"auto", false, overlapped::off, true},
+                                           grid_case{"model", true, overlapped::ahead, true},
+                                           grid_case{"model_other_dynamic", true, overlapped::outcomes, true},
+                                           grid_case{"head_dynamic", true, overlapped::groups, true},
+                                           grid_case{"head_block", true, overlapped::off, true}),
+                         name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafts_in_advance, exactness_grid,

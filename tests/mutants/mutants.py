@@ -53,8 +53,8 @@ MUTANTS = [
              "  return_drafter_lease(request, out);\n",
              ""),), (ACTORS,)),
     Mutant("a_rejected_token_gets_into_the_cache", "SGLang #35694",
-           (("runtime/scheduling/scheduler_results.cpp", "first, item.committed, item.kv_length});",
-             "first, item.committed, item.length});"),), (ACTORS,)),
+           (("runtime/scheduling/scheduler_results.cpp", "first, item.committed, item.kv_length, item.snapshots});",
+             "first, item.committed, item.length, item.snapshots});"),), (ACTORS,)),
     # The rules.
     Mutant("the_first_draft_token_is_not_verified", "lattice #243",
            (("runtime/speculation/verification/rejection.cpp", "if (dice.keeps(keep, position,",

@@ -81,7 +81,8 @@ TEST(edge_metrics, state_slots_are_shown_of_models_that_have_them) {
   pool.num_states = 9, pool.held_states = 4, pool.cached_states = 2, pool.free_states = 3;
   const auto all = edge.metrics.text(snapshot, false);
   for (const auto* sample : {"state=\"active\"} 4", "state=\"cached\"} 2", "state=\"free\"} 3"})
-    EXPECT_NE(all.find(std::string("paceline_state_slots{model=\"bytes\",pool=\"bytes\",") + sample), std::string::npos)
+    EXPECT_NE(all.find(std::string("paceline_state_slots{model=\"bytes\",pool=\"bytes\",") + sample),
+              std::string::npos)
         << sample;
 }
 

@@ -78,7 +78,8 @@ TEST(lfm2_gguf, refuses_what_does_not_fit) {
               HasSubstr("blk.0.shortconv.conv.weight' must have the shape [32][4], has [32][3]"));
   EXPECT_THAT(problem(tiny().remove_tensor("blk.2.shortconv.out_proj.weight")),
               HasSubstr("'blk.2.shortconv.out_proj.weight' is missing"));
-  EXPECT_THAT(problem(tiny().set_uint32("lfm2.attention.sliding_window", 64)), HasSubstr("sliding_window' must be 0"));
+  EXPECT_THAT(problem(tiny().set_uint32("lfm2.attention.sliding_window", 64)),
+              HasSubstr("sliding_window' must be 0"));
   EXPECT_THAT(problem(tiny(architecture::lfm2moe).set_uint32("lfm2moe.expert_gating_func", 1)),
               HasSubstr("expert_gating_func' must be 2"));
 }
