@@ -7,7 +7,18 @@ import urllib.error
 import urllib.request
 
 import canned_reply
-from chromium_page import LONG, QUESTION, ask, configure, needs_page, opened, reply, send, wait_until
+from chromium_page import (
+    LONG,
+    QUESTION,
+    ask,
+    configure,
+    let_one_reply_run_on,
+    needs_page,
+    opened,
+    reply,
+    send,
+    wait_until,
+)
 from real_daemon import client_of
 
 pytest_plugins = ["chromium_page"]  # its fixtures
@@ -86,14 +97,15 @@ def test_a_chat_needs_no_mouse(page):
 
 
 def test_nothing_is_lost_by_sending_while_a_reply_arrives(page):
-    configure(page, max_tokens=60, temperature=0)
-    send(page, QUESTION)
+    configure(page, max_tokens=600, temperature=0)
+    let_one_reply_run_on(page)
+    send(page, LONG)
     send(page, "And the second?")
     page.locator("#message").fill("a thought")
     assert page.locator("#queue li span").all_inner_texts() == ["Waiting:", "And the second?"]
     reply(page, 1)
     assert page.locator(".turn").count() == 4
-    assert page.locator(".turn.user .text").all_inner_texts() == [QUESTION, "And the second?"]
+    assert page.locator(".turn.user .text").all_inner_texts() == [LONG, "And the second?"]
     assert page.locator("#message").input_value() == "a thought" and page.locator("#queue li").count() == 0
 
 
@@ -130,6 +142,7 @@ def test_what_comes_behind_a_stop_is_left(page):
 def test_scrolling_does_not_fight_the_reader(page):
     page.set_viewport_size({"width": 1400, "height": 420})
     configure(page, max_tokens=1500, temperature=0)
+    let_one_reply_run_on(page)
     send(page, LONG)
     log = page.locator("#log_scroll")
     wait_until(page, "document.querySelector('#log_scroll').scrollTop > 200")
@@ -145,7 +158,6 @@ def test_scrolling_does_not_fight_the_reader(page):
     height = log.evaluate("node => node.scrollHeight")
     wait_until(page, f"document.querySelector('#log_scroll').scrollHeight > {height}")
     assert log.evaluate("node => node.scrollHeight - node.clientHeight - node.scrollTop") < 60, "and again"
-    page.get_by_role("button", name="Stop").click()
 
 
 def snippets(page):
