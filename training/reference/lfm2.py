@@ -1,14 +1,10 @@
 """Small random LFM2 targets (short convolutions, attention, and with `lfm2_moe` a mixture of experts), as in targets.py."""
 import dataclasses
-import json
-import math
-from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
 from training.reference.layers import attend, causal, rms_norm, rotate
-from training.reference.targets import TargetPass, save_tokenizer
+from training.reference.targets import StoredTarget, TargetPass, random_draws
 
 ARCHITECTURES = {"lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM"}
 
@@ -61,27 +57,26 @@ class Lfm2Shape:
         return self.block_multiple_of * -(-size // self.block_multiple_of)
 
 
-class Lfm2Target:
-    def __init__(self, shape, weights):
-        self.shape, self.weights = shape, weights
+class Lfm2Target(StoredTarget):
+    block = "feed_forward."
+    parts = ("w1", "w3", "w2")
+
+    def config(self):
+        return config_of(self.shape)
 
     @torch.no_grad()
     def forward(self, tokens):
         """One causal pass over all tokens."""
-        hidden = self.weights["model.embed_tokens.weight"][torch.tensor(tokens)]
+        hidden = self.embedding[torch.tensor(tokens)]
         taps = []
         for layer in range(self.shape.num_hidden_layers):
             hidden = self._layer(layer, hidden)
             taps.append(hidden)
         taps.append(self._norm("model.embedding_norm", hidden))
-        head = self.weights["model.embed_tokens.weight" if self.shape.tie_word_embeddings else "lm_head.weight"]
-        return TargetPass(taps, taps[-1] @ head.T)
+        return TargetPass(taps, taps[-1] @ self.lm_head.T)
 
     def _norm(self, name, x):
         return rms_norm(x, self.weights[name + ".weight"], self.shape.norm_eps)
-
-    def _linear(self, name, x):
-        return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
 
     def _layer(self, layer, hidden):
         name = f"model.layers.{layer}."
@@ -124,30 +119,7 @@ class Lfm2Target:
         if shape.norm_topk_prob:
             weights = weights / (weights.sum(-1, keepdim=True) + 1e-6)
         weights = weights * shape.routed_scaling_factor
-        out = torch.zeros_like(x)
-        for expert in range(shape.num_experts):
-            rows, slots = (chosen == expert).nonzero(as_tuple=True)
-            if len(rows):
-                out[rows] += weights[rows, slots, None] * self._feed_forward(f"{name}experts.{expert}.", x[rows])
-        return out
-
-    def packed(self):
-        """The weights with the experts of a layer in two tensors."""
-        shape, weights = self.shape, dict(self.weights)
-        for layer in filter(shape.has_experts, range(shape.num_hidden_layers)):
-            name = f"model.layers.{layer}.feed_forward.experts."
-            of = {part: torch.stack([weights.pop(f"{name}{expert}.{part}.weight") for expert in range(shape.num_experts)])
-                  for part in ("w1", "w3", "w2")}
-            weights[name + "gate_up_proj"] = torch.cat([of["w1"], of["w3"]], dim=1)
-            weights[name + "down_proj"] = of["w2"]
-        return weights
-
-    def save(self, directory, packs_experts=False):
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "config.json").write_text(json.dumps(config_of(self.shape), indent=1))
-        save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
-        save_tokenizer(directory, self.shape.vocab_size)
+        return self._mix(name, x, chosen, weights)
 
 
 def config_of(shape):
@@ -162,17 +134,7 @@ def config_of(shape):
 
 def random_lfm2(shape, seed):
     """Weights of which every branch moves the residual stream; nothing has its default of 0 or 1."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(std, *size):
-        return torch.randn(*size, generator=generator) * std
-
-    def matrix(num_out, num_in):
-        return normal(1.5 / math.sqrt(num_in), num_out, num_in)
-
-    def norm(size):
-        return normal(0.1, size) + 1.0
-
+    normal, matrix, norm = random_draws(seed)
     width, keys = shape.hidden_size, shape.num_key_value_heads * shape.head_dim
     weights = {"model.embed_tokens.weight": normal(0.3, shape.vocab_size, width), "model.embedding_norm.weight": norm(width)}
     if not shape.tie_word_embeddings:

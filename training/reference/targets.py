@@ -70,8 +70,11 @@ class TargetPass:
         return torch.cat([self.taps[tap] for tap in taps], dim=-1)
 
 
-class Target:
-    """A target's shape and its weights under their Hugging Face names."""
+class StoredTarget:
+    """A target's shape and its weights under their Hugging Face names: what all families have in common."""
+
+    block = "mlp."  # names of a layer's feed-forward block and of its gate, up and down
+    parts = ("gate_proj", "up_proj", "down_proj")
 
     def __init__(self, shape, weights):
         self.shape, self.weights = shape, weights
@@ -83,6 +86,42 @@ class Target:
     @property
     def lm_head(self):
         return self.embedding if self.shape.tie_word_embeddings else self.weights["lm_head.weight"]
+
+    def _linear(self, name, x):
+        return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
+
+    def _mix(self, name, x, chosen, weights):
+        """The sum over the experts of each row, chosen [n, k], times their weights [n, k]."""
+        out = torch.zeros_like(x)
+        for expert in range(self.shape.num_experts):
+            rows, slots = (chosen == expert).nonzero(as_tuple=True)
+            if len(rows):
+                out[rows] += weights[rows, slots, None] * self._feed_forward(f"{name}experts.{expert}.", x[rows])
+        return out
+
+    def packed(self):
+        """The weights with the experts of a layer in two tensors, as newer files have them."""
+        shape, weights = self.shape, dict(self.weights)
+        for layer in filter(shape.has_experts, range(shape.num_hidden_layers)):
+            name = f"model.layers.{layer}.{self.block}experts."
+            gate, up, down = (torch.stack([weights.pop(f"{name}{expert}.{part}.weight") for expert in range(shape.num_experts)])
+                              for part in self.parts)
+            weights[name + "gate_up_proj"] = torch.cat([gate, up], dim=1)
+            weights[name + "down_proj"] = down
+        return weights
+
+    def save(self, directory, packs_experts=False):
+        """config.json, model.safetensors and tokenizer.json."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "config.json").write_text(json.dumps(self.config(), indent=1))
+        save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
+        save_tokenizer(directory, self.shape.vocab_size)
+
+
+class Target(StoredTarget):
+    def config(self):
+        return config_of(self.shape)
 
     @property
     def embedding_scale(self):
@@ -110,9 +149,6 @@ class Target:
         weight = self.weights[name + ".weight"]
         return rms_norm(x, 1 + weight if self.shape.is_gemma else weight, self.shape.rms_norm_eps)
 
-    def _linear(self, name, x):
-        return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
-
     def _layer(self, layer, hidden, positions, visible):
         name, gemma = f"model.layers.{layer}.", self.shape.is_gemma
         attended = self._attention(layer, self._norm(name + "input_layernorm", hidden), positions, visible)
@@ -134,12 +170,7 @@ class Target:
         weights, chosen = self._linear(name + "gate", x).softmax(-1).topk(shape.num_experts_per_tok, dim=-1)
         if shape.norm_topk_prob:
             weights = weights / weights.sum(-1, keepdim=True)
-        out = torch.zeros_like(x)
-        for expert in range(shape.num_experts):
-            rows, slots = (chosen == expert).nonzero(as_tuple=True)
-            if len(rows):
-                out[rows] += weights[rows, slots, None] * self._feed_forward(f"{name}experts.{expert}.", x[rows])
-        return out
+        return self._mix(name, x, chosen, weights)
 
     def _attention(self, layer, x, positions, visible):
         shape, name = self.shape, f"model.layers.{layer}.self_attn."
@@ -153,25 +184,6 @@ class Target:
         scale = (shape.query_pre_attn_scalar if shape.is_gemma else shape.head_dim) ** -0.5
         attended = attend(rotate(query, positions, theta), rotate(key, positions, theta), value, visible, scale)
         return self._linear(name + "o_proj", attended)
-
-    def packed(self):
-        """The weights with the experts of a layer in two tensors, as newer files have them."""
-        shape, weights = self.shape, dict(self.weights)
-        for layer in filter(shape.has_experts, range(shape.num_hidden_layers)):
-            name = f"model.layers.{layer}.mlp.experts."
-            of = {part: torch.stack([weights.pop(f"{name}{expert}.{part}_proj.weight") for expert in range(shape.num_experts)])
-                  for part in ("gate", "up", "down")}
-            weights[name + "gate_up_proj"] = torch.cat([of["gate"], of["up"]], dim=1)
-            weights[name + "down_proj"] = of["down"]
-        return weights
-
-    def save(self, directory, packs_experts=False):
-        """config.json, model.safetensors and tokenizer.json."""
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "config.json").write_text(json.dumps(config_of(self.shape), indent=1))
-        save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
-        save_tokenizer(directory, self.shape.vocab_size)
 
 
 def save_tokenizer(directory, vocab_size):
@@ -209,8 +221,8 @@ def load(directory):
                   load_file(Path(directory) / "model.safetensors"))
 
 
-def random_target(shape, seed):
-    """Weights large enough that every layer moves the residual stream and that the likeliest token varies."""
+def random_draws(seed):
+    """Three functions that draw weights: normal(std, *size), matrix(num_out, num_in) and norm(size)."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(std, *size):
@@ -222,6 +234,12 @@ def random_target(shape, seed):
     def norm(size):  # of gemma3 stored less 1: its norms double, so that the layers outweigh the scaled embedding
         return normal(0.1, size) + 1.0
 
+    return normal, matrix, norm
+
+
+def random_target(shape, seed):
+    """Weights large enough that every layer moves the residual stream and that the likeliest token varies."""
+    normal, matrix, norm = random_draws(seed)
     embedding_std = 0.15 if shape.is_gemma else 0.3
     width, queries = shape.hidden_size, shape.num_attention_heads * shape.head_dim
     keys = shape.num_key_value_heads * shape.head_dim
