@@ -166,31 +166,17 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
   const std::uint32_t rest = p.num_tiles - begin;
   const std::uint32_t end =
       begin + (num_splits * p.tiles_of_split < rest ? num_splits * p.tiles_of_split : rest);
-  const auto fetch = [&](tile_place at) {
-    if (at.tile < end) {
-      PACELINE_UNROLL
-      for (std::uint32_t s = 0; s < stream_strips; ++s) strips[s].fetch(at);
-    }
-    end_copy_group();
-  };
-  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
   gathered_rows<NumTiles> rows;
-  find_rows(p, segment, rows);
   running_sums<Type, NumTiles> sums;
-  std::uint32_t free = layout.stages - 1; // as in multiply_strips
   std::uint32_t split = block, split_end = begin + p.tiles_of_split;
-  for (tile_place at{begin, 0}; at.tile < end; ++at.tile) {
-    wait_for_copies<layout.stages - 2>();
-    sync_warp();
-    fetch({at.tile + layout.stages - 1, free});
-    sync_warp();
+  const auto use = [&](tile_place at) {
     sums.multiply(rows, strips, multipliers, at);
-    free = at.slot;
-    at.slot = at.slot + 1 == layout.stages ? 0 : at.slot + 1;
-    if (at.tile + 1 != split_end && at.tile + 1 != end) continue;
+    if (at.tile + 1 != split_end && at.tile + 1 != end) return;
     end_split<Type, NumTiles>(p, segment, split++, first, multipliers, sums);
     split_end += p.tiles_of_split;
-  }
+  };
+  for_each_tile<Type>(
+      strips, begin, end, [&] { find_rows(p, segment, rows); }, use);
 }
 
 template <tensor_type Type>

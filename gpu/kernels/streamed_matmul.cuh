@@ -288,6 +288,33 @@ PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t sp
   });
 }
 
+/// Calls `use` with the place of each of the tiles [begin, end) of a warp's strips, of which the next ones
+/// are being loaded meanwhile; `begun` is called once the first ones are.
+template <tensor_type Type, class Begun, class Use>
+PACELINE_DEVICE void for_each_tile(strip_stream<Type> (&strips)[stream_strips], std::uint32_t begin,
+                                   std::uint32_t end, const Begun& begun, const Use& use) {
+  constexpr streamed_layout layout = streamed_layout_of(Type);
+  const auto fetch = [&](tile_place at) {
+    if (at.tile < end) {
+      PACELINE_UNROLL
+      for (std::uint32_t s = 0; s < stream_strips; ++s) strips[s].fetch(at);
+    }
+    end_copy_group();
+  };
+  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
+  begun();
+  std::uint32_t free = layout.stages - 1; // the slot of the previous tile, which is used next
+  for (tile_place at{begin, 0}; at.tile < end; ++at.tile) {
+    wait_for_copies<layout.stages - 2>();
+    sync_warp(); // all parts of the tile have arrived, and nobody reads the free slot any more
+    fetch({at.tile + layout.stages - 1, free});
+    sync_warp(); // reconverge: the lanes copied different amounts
+    use(at);
+    free = at.slot;
+    at.slot = at.slot + 1 == layout.stages ? 0 : at.slot + 1;
+  }
+}
+
 /// `wait_for_rows` is called by every thread of the block once the first weights are being loaded. It returns
 /// when rows of x are available and results may be written.
 template <tensor_type Type, std::uint32_t NumTiles, class Wait>
@@ -313,26 +340,9 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   }
   const std::uint32_t begin = block.y * p.tiles_of_split;
   const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
-  const auto fetch = [&](tile_place at) {
-    if (at.tile < end) {
-      PACELINE_UNROLL
-      for (std::uint32_t s = 0; s < stream_strips; ++s) strips[s].fetch(at);
-    }
-    end_copy_group();
-  };
-  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
-  wait_for_rows();
   running_sums<Type, NumTiles> sums;
-  std::uint32_t free = layout.stages - 1; // the slot of the previous tile, which is used next
-  for (tile_place at{begin, 0}; at.tile < end; ++at.tile) {
-    wait_for_copies<layout.stages - 2>();
-    sync_warp(); // all parts of the tile have arrived, and nobody reads the free slot any more
-    fetch({at.tile + layout.stages - 1, free});
-    sync_warp(); // reconverge: the lanes copied different amounts
-    sums.multiply(p.x, strips, multipliers, at);
-    free = at.slot;
-    at.slot = at.slot + 1 == layout.stages ? 0 : at.slot + 1;
-  }
+  for_each_tile<Type>(strips, begin, end, wait_for_rows,
+                      [&](tile_place at) { sums.multiply(p.x, strips, multipliers, at); });
   if (is_gated) return store_gated_sums<NumTiles>(p, block.y, first, multipliers, sums.acc);
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s)
