@@ -1,5 +1,7 @@
 #include "protocol/wire/explanation.hpp"
 
+#include "runtime/base/joined.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,14 +21,6 @@ std::string with_two_digits(double number) {
   std::array<char, 64> text{};
   const auto end = std::to_chars(text.begin(), text.end(), number, std::chars_format::fixed, 2);
   return {text.begin(), end.ptr};
-}
-
-/// "a", "a and b", "a, b and c"
-std::string listed(const std::vector<std::string>& parts) {
-  std::string out;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    out += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  return out;
 }
 
 std::string accepted_of(const speculation_stats& stats) {

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/family_traits.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/joined.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -34,12 +35,7 @@ std::string names_of_families(bool family_traits::*has) {
   std::vector<std::string_view> names;
   for (const family_traits& family : families)
     if (has == nullptr || family.*has) names.push_back(to_string(family.arch));
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i != 0) text += i + 1 == names.size() ? " and " : ", ";
-    text += names[i];
-  }
-  return text;
+  return listed(names);
 }
 
 } // namespace paceline::model

@@ -1,5 +1,6 @@
 #include "runtime/model/loader/hf_config.hpp"
 
+#include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
@@ -81,21 +82,12 @@ std::string_view kind_of_refused(std::string_view type, const json_node& fields)
   return "";
 }
 
-std::string names_of_types() {
-  std::string text;
-  for (const family& known : families) {
-    if (!text.empty()) text += &known == &families.back() ? " and " : ", ";
-    text += known.model_type;
-  }
-  return text;
-}
-
 const family* read_family(const json_node& fields) {
   const auto type = fields["model_type"].string_or("");
   for (const auto& known : families)
     if (type == known.model_type) return &known;
   fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-                                  "; supported are " + names_of_types(),
+                                  "; supported are " + listed(families, &family::model_type),
                               errc::unsupported);
   return nullptr;
 }

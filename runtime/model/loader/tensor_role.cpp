@@ -1,5 +1,7 @@
 #include "runtime/model/loader/tensor_role.hpp"
 
+#include "runtime/model/loader/lfm2_config.hpp"
+
 #include <array>
 
 namespace paceline::model {
@@ -69,7 +71,7 @@ constexpr role_names lfm2_roles[] = {
 };
 
 const role_names& names_of(tensor_role role, architecture arch) noexcept {
-  if (arch == architecture::lfm2 || arch == architecture::lfm2moe)
+  if (is_lfm2(arch))
     for (const role_names& own : lfm2_roles)
       if (own.role == role) return own;
   return all_roles[static_cast<std::size_t>(role)];
@@ -215,9 +217,8 @@ std::string_view tensor_name(tensor_role role, tensor_naming naming, const model
   const role_names& names = names_of(role, config.arch);
   if (naming == tensor_naming::gguf) return names.gguf;
   // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
-  const bool named_so =
-      names.hugging_face == all_roles[static_cast<std::size_t>(tensor_role::ffn_norm)].hugging_face;
-  if (named_so && !config.post_norms) return "post_attention_layernorm.weight";
+  if (role == tensor_role::ffn_norm && !config.post_norms && !is_lfm2(config.arch))
+    return "post_attention_layernorm.weight";
   return names.hugging_face;
 }
 
