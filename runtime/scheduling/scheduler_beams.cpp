@@ -24,12 +24,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
     want_for_drafter(r, out);
     length = std::min(length, levels_in_lease(r, ledger_.drafter_positions(id)));
   }
-  plan_item item;
-  item.request = r.request;
-  item.blocks = ledger_.blocks(id);
-  item.admission = r.num_admissions;
-  item.states = r.states;
-  item.num_row_states = r.num_row_states;
+  plan_item item = item_of(r);
   item.drafter = length > 0 ? r.drafter : plain_decoding;
   item.draft_length = length;
   if (length > 0 && by_worker(r)) item.worker = r.worker;

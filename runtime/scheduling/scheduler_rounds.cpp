@@ -48,6 +48,17 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   out.rounds.push_back(std::move(plan));
 }
 
+/// What every item of a request has, whatever it does in the round.
+plan_item scheduler_state::item_of(const record& r) const {
+  plan_item item;
+  item.request = r.request;
+  item.blocks = ledger_.blocks(r.request.id());
+  item.admission = r.num_admissions;
+  item.states = r.states;
+  item.num_row_states = r.num_row_states;
+  return item;
+}
+
 std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& prompt_rows,
                                                       round_in_flight::part& part) {
   const auto rest = r.known_length - r.planned_kv;
@@ -65,16 +76,11 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   if (!may_decide(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
-  plan_item item;
-  item.request = r.request;
-  item.blocks = ledger_.blocks(r.request.id());
-  item.admission = r.num_admissions;
+  plan_item item = item_of(r);
   item.max_rows = rows;
   item.restart_at = std::exchange(r.restart_at, std::nullopt);
   item.num_cached_tokens = r.num_cached;
   item.copies = std::exchange(r.copies, {});
-  item.states = r.states;
-  item.num_row_states = r.num_row_states;
   r.planned_kv += rows;
   const auto scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
   part.num_scores = scored - std::exchange(r.num_scored, scored);
@@ -101,12 +107,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
     make_way_for(r, out);
     return std::nullopt;
   }
-  plan_item item;
-  item.request = r.request;
-  item.blocks = ledger_.blocks(id);
-  item.admission = r.num_admissions;
-  item.states = r.states;
-  item.num_row_states = r.num_row_states;
+  plan_item item = item_of(r);
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;

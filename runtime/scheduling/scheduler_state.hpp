@@ -252,6 +252,7 @@ class scheduler_state {
 
   // scheduler_rounds.cpp
   void compose(group_id group, decisions& out, time_point now);
+  plan_item item_of(const record& r) const;
   std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, round_in_flight::part& part);
   std::optional<plan_item> decode_item(record& r, round_in_flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
