@@ -1,3 +1,6 @@
+// Random commands to a pool manager, checked against what a device would hold. The file is long because its
+// one class is: every command uses the same few members, and a failing sequence is followed from command to
+// command.
 #include "runtime/base/check.hpp"
 #include "runtime/kv/pool_manager.hpp"
 #include "tests/runtime/kv/shadow_device.hpp"
