@@ -1,4 +1,4 @@
-// How fast weights stream through the matmul kernels: a product of one to sixteen rows with a matrix larger
+// How fast weights stream through the matmul kernels: a product of one to 512 rows with a matrix larger
 // than the caches, beside a plain read of as many bytes. Counters: GB/s of weights, and GMAC/s.
 //
 //   build/release/bin/matmul_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=5
@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace paceline::cpu {
@@ -23,15 +24,14 @@ namespace {
 
 using device::tensor_type;
 
-constexpr std::uint32_t num_cols = 2048;
 weight_arena arena;
 constexpr std::size_t matrix_bytes = std::size_t{96}
                                      << 20; // beyond any last-level cache of the machines we know
 
 /// A matrix of about matrix_bytes; its values do not matter for the time.
-const device::matrix& matrix_of(tensor_type type) {
-  static std::map<tensor_type, std::unique_ptr<const device::matrix>> made;
-  auto& matrix = made[type];
+const device::matrix& matrix_of(tensor_type type, std::uint32_t num_cols) {
+  static std::map<std::pair<tensor_type, std::uint32_t>, std::unique_ptr<const device::matrix>> made;
+  auto& matrix = made[{type, num_cols}];
   if (!matrix) {
     const auto traits = *device::traits_of(type);
     const std::size_t row_bytes = num_cols / traits.block_values * traits.block_bytes;
@@ -45,7 +45,7 @@ const device::matrix& matrix_of(tensor_type type) {
   return *matrix;
 }
 
-void product(benchmark::State& state, tensor_type type, kernel_level level) {
+void product(benchmark::State& state, tensor_type type, kernel_level level, std::uint32_t num_cols) {
   if (!machine_runs(level)) {
     state.SkipWithError("this machine does not run the level");
     return;
@@ -55,7 +55,7 @@ void product(benchmark::State& state, tensor_type type, kernel_level level) {
   opts.num_threads = static_cast<std::uint32_t>(state.range(1));
   thread_team team(opts);
   matmul_runner runner(team, matmul_kernels_of(level));
-  const device::matrix& weights = matrix_of(type);
+  const device::matrix& weights = matrix_of(type, num_cols);
   std::vector<float> x(std::size_t{num_rows} * num_cols, 0.5f), y(std::size_t{num_rows} * weights.num_rows());
   device::matmul_output output;
   output.weights = &weights;
@@ -103,17 +103,19 @@ void register_all() {
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
   const kernel_level level = best_kernel_level();
-  for (const auto type : {tensor_type::q4_1, tensor_type::q8_0, tensor_type::q6_k, tensor_type::q4_k,
-                          tensor_type::q5_0, tensor_type::q4_0, tensor_type::q5_k, tensor_type::iq4_nl,
-                          tensor_type::iq4_xs, tensor_type::q2_k, tensor_type::q3_k, tensor_type::f16})
-    for (const int threads : {1, 2})
-      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 64})
-        benchmark::RegisterBenchmark(("matmul/" + std::string(device::traits_of(type)->name)).c_str(),
-                                     product, type, level)
-            ->Args({rows, threads})
-            ->ArgNames({"rows", "threads"})
-            ->UseRealTime()
-            ->Unit(benchmark::kMillisecond);
+  for (const auto type :
+       {tensor_type::q4_1, tensor_type::q8_0, tensor_type::q6_k, tensor_type::q4_k, tensor_type::q5_0,
+        tensor_type::q5_1, tensor_type::q4_0, tensor_type::q5_k, tensor_type::iq4_nl, tensor_type::iq4_xs,
+        tensor_type::q2_k, tensor_type::q3_k, tensor_type::f16})
+    for (const auto& [name, num_cols] : {std::pair("matmul/", 2048U), std::pair("matmul_wide/", 8192U)})
+      for (const int threads : {1, 2})
+        for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 64, 512})
+          benchmark::RegisterBenchmark((name + std::string(device::traits_of(type)->name)).c_str(), product,
+                                       type, level, num_cols)
+              ->Args({rows, threads})
+              ->ArgNames({"rows", "threads"})
+              ->UseRealTime()
+              ->Unit(benchmark::kMillisecond);
 }
 
 } // namespace
