@@ -11,9 +11,11 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_qkv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_short_conv.hpp"
+#include "runtime/device/state_plan.hpp"
 
 #include <cmath>
 
@@ -270,13 +272,28 @@ void cuda_ops::short_conv(const device::short_conv_args& args) {
                  "short_conv: " + std::to_string(args.num_taps) + " taps");
   const std::vector<std::int32_t> sources = conv_sources(args.rows, args.num_taps),
                                   slots = conv_slots(args.rows);
-  launch_over(kernel_id::gate_conv_inputs, args.width, args.rows.size(),
-              gate_conv_inputs_params{args.x, args.x_stride, args.width});
+  if (args.in_gate != nullptr)
+    launch_over(kernel_id::gate_conv_inputs, args.width, args.rows.size(),
+                gate_conv_inputs_params{args.u, args.in_gate, args.stride, args.width});
   launch_over(kernel_id::short_conv, args.width, args.rows.size(),
-              short_conv_params{args.x, args.x_stride, args.width, args.num_taps, args.weights, args.bias,
-                                args.states.values, args.states.slot_stride,
+              short_conv_params{args.u, args.out_gate, args.out, args.stride, args.width, args.num_taps,
+                                args.weights, args.bias, args.states.values, args.states.slot_stride,
                                 send(std::span<const std::int32_t>(sources)),
                                 send(std::span<const std::int32_t>(slots))});
+}
+
+void cuda_ops::gated_delta(const device::gated_delta_args& args) {
+  const device::delta_heads& heads = args.heads;
+  PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::most_delta_keys,
+                 "gated_delta: keys of " + std::to_string(heads.key_dim) + " values");
+  PACELINE_CHECK(args.states.slot_stride >= heads.state_values(),
+                 "gated_delta: a slot does not hold the state of a layer");
+  const device::state_plan plan = device::plan_states(args.rows);
+  launch(kernel_id::gated_delta,
+         {heads.num_values * heads.num_groups(), plan.num_texts(), delta_threads, sizeof(delta_memory)},
+         gated_delta_params{heads, send(std::span<const device::state_step>(plan.steps)),
+                            send(std::span<const std::uint32_t>(plan.first)), args.x, args.beta, args.alpha,
+                            args.out, args.stride, args.decay, args.dt_bias, args.scale, args.states});
 }
 
 const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {

@@ -50,6 +50,7 @@ class cuda_ops final : public device::ops {
   void gather(const device::gather_args& args) override;
   void scatter(const device::scatter_args& args) override;
   void short_conv(const device::short_conv_args& args) override;
+  void gated_delta(const device::gated_delta_args& args) override;
   bool can_choose() const noexcept override { return true; }
   const device::chosen_run* choose(const device::choose_args& args) override;
   void kv_commit(const device::kv_commit_args& args) override;

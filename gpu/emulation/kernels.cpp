@@ -9,6 +9,7 @@
 #include "gpu/kernels/expert_segments.cuh"
 #include "gpu/kernels/expert_stream.cuh"
 #include "gpu/kernels/finish_heads.cuh"
+#include "gpu/kernels/gated_delta.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
@@ -57,6 +58,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::gate_conv_inputs);
   case kernel_id::short_conv:
     return run(&emulated::short_conv);
+  case kernel_id::gated_delta:
+    return run(&emulated::gated_delta);
   case kernel_id::kv_write:
     return run(&emulated::kv_write);
   case kernel_id::kv_copy:

@@ -9,6 +9,7 @@
 #include "gpu/kernels/expert_segments.cuh"
 #include "gpu/kernels/expert_stream.cuh"
 #include "gpu/kernels/finish_heads.cuh"
+#include "gpu/kernels/gated_delta.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
@@ -54,6 +55,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::gate_conv_inputs);
   case kernel_id::short_conv:
     return address(&on_gpu::short_conv);
+  case kernel_id::gated_delta:
+    return address(&on_gpu::gated_delta);
   case kernel_id::kv_write:
     return address(&on_gpu::kv_write);
   case kernel_id::kv_copy:

@@ -2,10 +2,12 @@
 
 #include "gpu/kernels/streamed_layout.hpp"
 #include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/op_rope.hpp"
 #include "runtime/device/row_batch.hpp"
+#include "runtime/device/state_plan.hpp"
 #include "runtime/device/tensor_type.hpp"
 
 #include <cstddef>
@@ -28,6 +30,7 @@ enum class kernel_id : std::uint8_t {
   scatter,
   gate_conv_inputs,
   short_conv,
+  gated_delta,
   kv_write,
   kv_copy,
   kv_commit,
@@ -268,15 +271,18 @@ struct scatter_params {
 
 /// One thread for each value; grid (values of a row, rows).
 struct gate_conv_inputs_params {
-  float* x; ///< rows [B | C | u]; B * u overwrites u
-  std::size_t x_stride;
-  std::uint32_t width; ///< of each of the three
+  float* u; ///< overwritten by the products
+  const float* gate;
+  std::size_t stride;
+  std::uint32_t width;
 };
 
 /// One thread for each value; grid (values of a row, rows).
 struct short_conv_params {
-  float* x; ///< as `gate_conv_inputs` left it; the output overwrites B
-  std::size_t x_stride;
+  const float* u;        ///< as `gate_conv_inputs` left it
+  const float* out_gate; ///< null: none
+  float* out;
+  std::size_t stride;
   std::uint32_t width;
   std::uint32_t num_taps;
   const float* weights; ///< [num_taps][width]
@@ -285,6 +291,33 @@ struct short_conv_params {
   std::size_t slot_stride;
   const std::int32_t* sources; ///< [num_rows][num_taps - 1], see gpu/conv_sources.hpp
   const std::int32_t* slots;   ///< [num_rows]
+};
+
+/// Threads of a block of a gated delta rule: four for each column, each with a quarter of its elements.
+inline constexpr std::uint32_t delta_threads = 4 * device::delta_columns;
+
+/// In shared memory: what the threads of a block of a gated delta rule tell each other in a step.
+struct delta_memory {
+  float q[device::most_delta_keys];
+  float k[device::most_delta_keys];
+  float seen[4][device::delta_columns]; ///< parts of S^T k
+  float out[4][device::delta_columns];  ///< parts of S^T q
+};
+
+/// One block for each group of columns of a head's state; grid (heads times groups, texts).
+struct gated_delta_params {
+  device::delta_heads heads;
+  const device::state_step* steps;
+  const std::uint32_t* first; ///< [texts + 1]: the steps of each text
+  const float* x;
+  const float* beta;
+  const float* alpha;
+  float* out;
+  std::size_t stride;
+  const float* decay;
+  const float* dt_bias;
+  float scale;
+  device::delta_states states;
 };
 
 /// The rows of a pass in device memory.

@@ -38,13 +38,10 @@ void conv_runner::run(const device::short_conv_args& args) {
 void conv_runner::find_inputs(const device::short_conv_args& args) {
   const std::uint32_t num_taps = args.num_taps;
   inputs_.assign(args.rows.size() * num_taps, nullptr);
-  const auto z_of = [&](std::size_t row) {
-    return args.x + row * args.x_stride + 2 * std::size_t{args.width};
-  };
   for (std::size_t r = 0; r < args.rows.size(); ++r) {
     const float** const inputs = inputs_.data() + r * num_taps;
     const device::row_state& row = args.rows[r];
-    inputs[num_taps - 1] = z_of(r);
+    inputs[num_taps - 1] = args.u + r * args.stride;
     if (row.parent >= 0) { // the parent's inputs, one place on
       const float* const* const parents = inputs_.data() + static_cast<std::size_t>(row.parent) * num_taps;
       std::copy_n(parents + 1, num_taps - 1, inputs);
@@ -59,10 +56,10 @@ void conv_runner::convolve(const device::short_conv_args& args, row_range channe
   std::array<float, channels_at_once> sum;
   const std::uint32_t begin = channels.begin, count = channels.end - channels.begin, width = args.width;
   for (std::size_t r = 0; r < args.rows.size(); ++r) {
-    float* const b = args.x + r * args.x_stride + begin;
-    const float* const c = b + width;
-    float* const z = b + 2 * std::size_t{width};
-    for (std::uint32_t i = 0; i < count; ++i) z[i] = b[i] * z[i];
+    const std::size_t at = r * args.stride + begin;
+    float* const z = args.u + at;
+    if (args.in_gate != nullptr)
+      for (std::uint32_t i = 0; i < count; ++i) z[i] = args.in_gate[at + i] * z[i];
     const float* const* const inputs = inputs_.data() + r * args.num_taps;
     sum.fill(0);
     for (std::uint32_t tap = 0; tap < args.num_taps; ++tap) {
@@ -73,7 +70,10 @@ void conv_runner::convolve(const device::short_conv_args& args, row_range channe
     }
     if (args.bias != nullptr)
       for (std::uint32_t i = 0; i < count; ++i) sum[i] += args.bias[begin + i];
-    for (std::uint32_t i = 0; i < count; ++i) b[i] = c[i] * sum[i];
+    float* const out = args.out + at;
+    if (args.out_gate != nullptr)
+      for (std::uint32_t i = 0; i < count; ++i) sum[i] *= args.out_gate[at + i];
+    std::copy_n(sum.data(), count, out);
     if (!args.rows[r].write) continue;
     float* const slot = args.states.values + args.rows[r].write->value * args.states.slot_stride;
     for (std::uint32_t k = 0; k + 1 < args.num_taps; ++k) {

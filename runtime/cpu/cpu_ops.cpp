@@ -11,7 +11,8 @@ namespace paceline::cpu {
 
 cpu_ops::cpu_ops(thread_team& team, kernel_level level)
     : team_(team), name_("cpu/" + std::string(to_string(level))), matmul_(team, matmul_kernels_of(level)),
-      rows_(team, level), experts_(team, matmul_, rows_), convolutions_(team) {}
+      rows_(team, level), experts_(team, matmul_, rows_), convolutions_(team),
+      delta_rules_(team, row_kernels_of(level)) {}
 
 void cpu_ops::matmul(const device::matmul_args& args) { matmul_.run(args); }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/conv_runner.hpp"
+#include "runtime/cpu/delta_runner.hpp"
 #include "runtime/cpu/expert_runner.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/matmul.hpp"
@@ -41,6 +42,7 @@ class cpu_ops final : public device::ops {
   void gather(const device::gather_args& args) override { rows_.gather(args); }
   void scatter(const device::scatter_args& args) override { rows_.scatter(args); }
   void short_conv(const device::short_conv_args& args) override { convolutions_.run(args); }
+  void gated_delta(const device::gated_delta_args& args) override { delta_rules_.run(args); }
   std::span<float> scratch(std::size_t num_values) override;
 
  private:
@@ -50,6 +52,7 @@ class cpu_ops final : public device::ops {
   row_runner rows_;
   expert_runner experts_;
   conv_runner convolutions_;
+  delta_runner delta_rules_;
   std::unique_ptr<device::buffer> scratch_;
   std::chrono::nanoseconds time_aside_{};
 };

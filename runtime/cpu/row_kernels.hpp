@@ -1,12 +1,15 @@
 #pragma once
 
 #include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
+#include "runtime/device/state_plan.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace paceline::cpu {
 
@@ -42,7 +45,23 @@ struct attention_parts {
   }
 };
 
-/// The ops that work on each row separately, at one kernel level. Levels agree to the bit;
+/// The factors of a gated delta rule for one head of one row: w and b in op_gated_delta.hpp.
+struct delta_factors {
+  float decay = 1;
+  float beta = 0;
+};
+
+/// The part of a gated delta rule that one call computes: a group of columns of one head's state, for the
+/// rows of one text.
+struct delta_unit {
+  std::span<const device::state_step> steps;
+  std::uint32_t head = 0; ///< value head
+  std::uint32_t group = 0;
+  const delta_factors* factors = nullptr; ///< [num_rows][num_values]
+  float* running = nullptr; ///< [key_dim][16] of the caller: holds a state that is left in no slot
+};
+
+/// The ops other than products, at one kernel level. Levels agree to the bit;
 /// `reference_row_kernels` is the definition. Functions are pure: they access only their arguments, on any
 /// thread.
 struct row_kernels {
@@ -56,6 +75,7 @@ struct row_kernels {
                            const attention_parts&);
   /// Computes the outputs of all heads of the rows from the parts of all splits that they see.
   void (*merge_splits)(const device::attention_args&, row_range, const attention_parts&);
+  void (*gated_delta)(const device::gated_delta_args&, const delta_unit&);
 };
 
 const row_kernels& reference_row_kernels() noexcept;

@@ -303,11 +303,56 @@ void merge_splits(const device::attention_args& args, row_range rows, const atte
   }
 }
 
+/// The sum over a key's values of `factor` (of a value's index), as op_gated_delta.hpp adds it.
+template <class Factor>
+float delta_sum(const float* key, std::uint32_t key_dim, const Factor& factor) {
+  float sum[4] = {};
+  for (std::uint32_t i = 0; i < key_dim; ++i) sum[i % 4] = std::fma(key[i], factor(i), sum[i % 4]);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
+  constexpr std::uint32_t columns = device::delta_columns;
+  const device::delta_heads& heads = args.heads;
+  const std::size_t group_values = std::size_t{heads.key_dim} * columns;
+  const std::size_t in_slot = (std::size_t{unit.head} * heads.num_groups() + unit.group) * group_values;
+  const float* newest = nullptr;
+  for (const device::state_step& step : unit.steps) {
+    const float* const q =
+        args.x + step.row * args.stride + std::size_t{heads.key_of(unit.head)} * heads.key_dim;
+    const float* const k = q + heads.keys_size();
+    const float* const v = args.x + step.row * args.stride + 2 * heads.keys_size();
+    const delta_factors factors = unit.factors[std::size_t{step.row} * heads.num_values + unit.head];
+    if (step.from == device::state_step::zeros)
+      newest = nullptr;
+    else if (step.from != device::state_step::previous)
+      newest = args.states.values + static_cast<std::size_t>(step.from) * args.states.slot_stride + in_slot;
+    float* const to =
+        step.to == device::state_step::nowhere
+            ? unit.running
+            : args.states.values + static_cast<std::size_t>(step.to) * args.states.slot_stride + in_slot;
+    for (std::uint32_t c = 0; c < columns; ++c) {
+      const std::uint32_t column = unit.group * columns + c;
+      const std::size_t at = std::size_t{unit.head} * heads.value_dim + column;
+      const auto kept = [&](std::uint32_t i) {
+        return newest == nullptr ? 0.0F : newest[i * columns + c] * factors.decay;
+      };
+      const float value = column < heads.value_dim ? v[at] : 0.0F;
+      const float change = factors.beta * (value - delta_sum(k, heads.key_dim, kept));
+      for (std::uint32_t i = 0; i < heads.key_dim; ++i) to[i * columns + c] = std::fma(k[i], change, kept(i));
+      const float out = delta_sum(q, heads.key_dim, [&](std::uint32_t i) { return to[i * columns + c]; });
+      if (step.repeated == 0 && column < heads.value_dim)
+        args.out[step.row * args.stride + at] = out * args.scale;
+    }
+    newest = to;
+  }
+}
+
 } // namespace
 
 const row_kernels& reference_row_kernels() noexcept {
-  static constexpr row_kernels kernels{rms_norm,         rope,        glu, kv_write, attention,
-                                       attention_splits, merge_splits};
+  static constexpr row_kernels kernels{rms_norm,         rope,         glu,        kv_write, attention,
+                                       attention_splits, merge_splits, gated_delta};
   return kernels;
 }
 

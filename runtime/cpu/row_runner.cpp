@@ -18,19 +18,6 @@ constexpr std::uint32_t chunks_per_member = 4;
 /// Largest number of values for parts of splits, to share one row among members: 16 MiB.
 constexpr std::size_t most_part_values = std::size_t{4} << 20;
 
-const row_kernels& kernels_of(kernel_level level) {
-  switch (level) {
-  case kernel_level::scalar:
-    return reference_row_kernels();
-  case kernel_level::avx2:
-  case kernel_level::avx_vnni: // these ops multiply no bytes
-    return avx2_row_kernels();
-  case kernel_level::avx512_vnni:
-    return avx512_row_kernels();
-  }
-  PACELINE_CHECK(false, "unknown kernel level");
-}
-
 void copy_scales(const device::kv_layer& into, const device::kv_layer& of, const device::kv_copy& copy,
                  std::uint32_t head) {
   const std::size_t to = into.scale_index(copy.to_block, head, copy.to_offset);
@@ -62,7 +49,21 @@ void copy_cells(const device::kv_layer& into, const device::kv_layer& of, const 
 
 } // namespace
 
-row_runner::row_runner(thread_team& team, kernel_level level) : team_(team), kernels_(kernels_of(level)) {}
+const row_kernels& row_kernels_of(kernel_level level) {
+  switch (level) {
+  case kernel_level::scalar:
+    return reference_row_kernels();
+  case kernel_level::avx2:
+  case kernel_level::avx_vnni: // these ops multiply no bytes
+    return avx2_row_kernels();
+  case kernel_level::avx512_vnni:
+    return avx512_row_kernels();
+  }
+  PACELINE_CHECK(false, "unknown kernel level");
+}
+
+row_runner::row_runner(thread_team& team, kernel_level level)
+    : team_(team), kernels_(row_kernels_of(level)) {}
 
 /// Calls rows(row_range) for all of `num_rows`, in one piece or divided among members.
 template <class Rows>

@@ -10,6 +10,9 @@
 
 namespace paceline::cpu {
 
+/// The kernels of a level that this CPU has.
+const row_kernels& row_kernels_of(kernel_level level);
+
 /// Executes the row ops on a thread team. The assignment to threads changes no result. Small work stays on
 /// the calling thread, because waking the others would take longer.
 class row_runner {

@@ -19,12 +19,12 @@ struct conv_states {
   std::uint32_t num_slots = 0;
 };
 
-/// A gated short convolution in place of attention. The columns of a row x are [B | C | u], each `width`
-/// wide. Of each row and channel c:
+/// A causal convolution over the last rows of a text, of each channel by itself, with or without gates. Of
+/// each row and channel c:
 ///
-///     z = B[c] * u[c]
+///     z = in_gate[c] * u[c]                                       (without a gate: u[c])
 ///     y = sum over j = 0 .. num_taps - 1 of weights[j][c] * z_j   (+ bias[c], added last)
-///     out[c] = C[c] * y
+///     out[c] = out_gate[c] * y                                    (without a gate: y)
 ///
 /// where z_j is the z of the row that is num_taps - 1 - j rows before it in its text, 0 before the text's
 /// first row. The sum begins with 0 and adds the terms in order; every operation is rounded
@@ -33,12 +33,15 @@ struct conv_states {
 /// The z of earlier rows come from rows of this pass, as far as `rows[r].parent` leads, and before that from
 /// the slot `read`. A row with a slot `write` leaves there its own z and the num_taps - 2 before it.
 ///
-/// Source: LFM2 (Liquid AI, 2025), transformers' `Lfm2ShortConv`.
+/// Sources: with gates LFM2 (Liquid AI, 2025), transformers' `Lfm2ShortConv`; without gates the input of a
+/// gated delta rule (op_gated_delta.hpp).
 struct short_conv_args {
   std::span<const row_state> rows; ///< host memory, [num_rows]; parents come before their children
-  /// [num_rows][3 * width], rows `x_stride` values apart; z overwrites u, and `out` overwrites B.
-  float* x = nullptr;
-  std::size_t x_stride = 0;
+  float* u = nullptr;              ///< [num_rows][width]; z overwrites it
+  const float* in_gate = nullptr;  ///< [num_rows][width]; null: none
+  const float* out_gate = nullptr; ///< [num_rows][width]; null: none
+  float* out = nullptr;            ///< [num_rows][width]; not u; may overwrite in_gate
+  std::size_t stride = 0;          ///< values from a row to the next, of all four
   std::uint32_t width = 0;
   std::uint32_t num_taps = 0;     ///< 2 to most_conv_taps
   const float* weights = nullptr; ///< device memory, [num_taps][width]

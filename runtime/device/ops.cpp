@@ -37,6 +37,7 @@ void ops::gated_matmul(const gated_matmul_args& args) {
 }
 void ops::expert_mixture(const expert_mixture_args&) { not_offered("expert_mixture"); }
 void ops::short_conv(const short_conv_args&) { not_offered("short_conv"); }
+void ops::gated_delta(const gated_delta_args&) { not_offered("gated_delta"); }
 void ops::embed(const embed_args&) { not_offered("embed"); }
 void ops::rms_norm(const rms_norm_args&) { not_offered("rms_norm"); }
 void ops::add_normed(const add_normed_args& args) {

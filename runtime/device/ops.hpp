@@ -18,6 +18,7 @@ struct chosen_run;
 struct embed_args;
 struct expert_mixture_args;
 struct gated_matmul_args;
+struct gated_delta_args;
 struct gather_args;
 struct glu_args;
 struct kv_commit_args;
@@ -66,6 +67,7 @@ class ops {
   virtual void gather(const gather_args& args);
   virtual void scatter(const scatter_args& args);
   virtual void short_conv(const short_conv_args& args);
+  virtual void gated_delta(const gated_delta_args& args);
 
   /// True if `choose` is supported. Devices support it if the host cannot read logits cheaply.
   virtual bool can_choose() const noexcept { return false; }

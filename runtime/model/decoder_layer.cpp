@@ -105,8 +105,9 @@ void decoder_layers::convolve(const layer_weights& weights, const device::conv_s
   const std::array products{
       device::matmul_output{weights.conv.in.get(), memory_.conv, stride, weights.conv.in_bias, false}};
   ops_.matmul({memory_.normed, width, num_rows(), width, weights.precise_attention_inputs, products});
-  ops_.short_conv({batch_.states, memory_.conv, stride, width, config_.conv.num_taps, weights.conv.taps,
-                   weights.conv.bias, states});
+  float* const b = memory_.conv; // the columns of a row are [B | C | u]
+  ops_.short_conv({batch_.states, b + 2 * std::size_t{width}, b, b + width, b, stride, width,
+                   config_.conv.num_taps, weights.conv.taps, weights.conv.bias, states});
   add_to_hidden(memory_.conv, stride, *weights.conv.out, weights.conv.out_bias, weights.post_attention_norm);
 }
 

@@ -30,7 +30,8 @@ TEST_F(gpu_short_conv, outputs_and_states_are_those_of_the_cpu) {
   const auto rows = rows_of_a_pass();
   for (const std::uint32_t taps : {2U, 3U, 4U, 7U})
     for (const std::uint32_t width : {1U, 33U, 256U, 300U})
-      for (const bool bias : {false, true}) {
+      for (const bool gated : {false, true}) {
+        const bool bias = gated == (taps % 2 == 0);
         const std::size_t stride = 3 * std::size_t{width} + 5,
                           slot_stride = std::size_t{taps - 1} * width + 3;
         auto x = values(stride * rows.size()), states = values(slot_stride * 8);
@@ -39,15 +40,21 @@ TEST_F(gpu_short_conv, outputs_and_states_are_those_of_the_cpu) {
         float* const states_there = upload(states);
         device::short_conv_args args;
         args.rows = rows;
-        args.x = x.data();
-        args.x_stride = stride;
+        const auto place = [&](float* rows_at) {
+          args.u = rows_at + 2 * std::size_t{width};
+          args.in_gate = gated ? rows_at : nullptr;
+          args.out_gate = gated ? rows_at + width : nullptr;
+          args.out = rows_at;
+        };
+        place(x.data());
+        args.stride = stride;
         args.width = width;
         args.num_taps = taps;
         args.weights = weights.data();
         args.bias = bias ? biases.data() : nullptr;
         args.states = {states.data(), slot_stride, 8};
         reference.short_conv(args);
-        args.x = x_there;
+        place(x_there);
         args.weights = upload(weights);
         args.bias = bias ? upload(biases) : nullptr;
         args.states.values = states_there;

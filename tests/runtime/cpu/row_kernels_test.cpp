@@ -247,6 +247,41 @@ TEST(kv_copy, refuses_cells_of_another_shape_and_those_outside_either_pool) {
   EXPECT_THROW(runner.kv_copy({small.layer, {&to_third, 0}, &wider}), check_failure);
 }
 
+TEST_P(row_kernels_test, gated_delta) {
+  using device::state_step;
+  for (const device::delta_heads& heads : {device::delta_heads{2, 4, 16, 16, false}, {1, 3, 36, 23, true}}) {
+    const std::size_t out_at = 2 * heads.keys_size() + heads.values_size(),
+                      stride = out_at + heads.values_size();
+    const auto x = values(3 * stride, 0.02F), slots = values(2 * heads.state_values(), 0.02F);
+    const std::vector<delta_factors> factors(std::size_t{3} * heads.num_values, {0.75F, 0.4F});
+    const state_step steps[] = {
+        {0, 1, state_step::nowhere, 0}, {2, state_step::previous, 0, 1}, {1, 0, 0, 0}};
+    const auto run = [&](const row_kernels& kernels) {
+      std::vector<float> rows = x, states = slots,
+                         running(std::size_t{heads.key_dim} * device::delta_columns);
+      const float* const at = rows.data();
+      const device::gated_delta_args args{{},
+                                          heads,
+                                          at,
+                                          nullptr,
+                                          nullptr,
+                                          rows.data() + out_at,
+                                          stride,
+                                          nullptr,
+                                          nullptr,
+                                          0.3F,
+                                          {states.data(), heads.state_values(), 2}};
+      for (std::uint32_t h = 0; h < heads.num_values; ++h)
+        for (std::uint32_t g = 0; g < heads.num_groups(); ++g)
+          kernels.gated_delta(args, {steps, h, g, factors.data(), running.data()});
+      rows.insert(rows.end(), states.begin(), states.end());
+      return rows;
+    };
+    const auto found = run(fast()), expected = run(reference());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << heads.key_dim;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(levels, row_kernels_test, testing::ValuesIn(kernel_levels), name_of);
 
 } // namespace

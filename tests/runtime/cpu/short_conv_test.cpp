@@ -26,6 +26,7 @@ struct texts {
   std::vector<std::int32_t> parents;
   std::vector<float> x;             ///< [row][3 * width]
   std::vector<float> weights, bias; ///< [num_taps][width], [width] or empty
+  bool gated = true;                ///< the columns of x are [B | C | u]; else only u is used
 
   std::vector<float> expected(std::size_t row) const {
     std::vector<float> out(width);
@@ -34,7 +35,7 @@ struct texts {
       for (auto r = static_cast<std::int32_t>(row); r >= 0 && z.size() < num_taps;
            r = parents[static_cast<std::size_t>(r)]) {
         const float* const at = &x[static_cast<std::size_t>(r) * 3 * width];
-        z.push_back(at[c] * at[2 * width + c]);
+        z.push_back((gated ? at[c] : 1.0F) * at[2 * width + c]);
       }
       float y = 0;
       for (std::uint32_t tap = 0; tap < num_taps; ++tap) {
@@ -42,7 +43,7 @@ struct texts {
         if (back < z.size()) y += weights[tap * width + c] * z[back];
       }
       if (!bias.empty()) y += bias[c];
-      out[c] = x[row * 3 * width + width + c] * y;
+      out[c] = (gated ? x[row * 3 * width + width + c] : 1.0F) * y;
     }
     return out;
   }
@@ -57,7 +58,7 @@ texts make_texts(std::uint32_t width, std::uint32_t num_taps, bool bias, std::ve
     for (float& v : values) v = normal(random);
     return values;
   };
-  texts made{width, num_taps, std::move(parents), {}, {}, {}};
+  texts made{width, num_taps, std::move(parents), {}, {}, {}, true};
   made.x = fill(made.parents.size() * 3 * width);
   made.weights = fill(std::size_t{num_taps} * width);
   if (bias) made.bias = fill(width);
@@ -90,8 +91,11 @@ class short_conv : public testing::TestWithParam<std::uint32_t> {
                            of.x.begin() + static_cast<std::ptrdiff_t>(end * 3 * width));
       device::short_conv_args args;
       args.rows = rows;
-      args.x = x.data();
-      args.x_stride = 3 * width;
+      args.u = x.data() + 2 * width;
+      args.in_gate = of.gated ? x.data() : nullptr;
+      args.out_gate = of.gated ? x.data() + width : nullptr;
+      args.out = x.data();
+      args.stride = 3 * width;
       args.width = of.width;
       args.num_taps = of.num_taps;
       args.weights = of.weights.data();
@@ -147,6 +151,13 @@ TEST_P(short_conv, nodes_of_a_tree_see_their_own_path) {
   expect_definition(of, {3, 6, 9, 14});
 }
 
+TEST_P(short_conv, works_without_gates) {
+  auto of = make_texts(300, 4, false, chain(9), 5);
+  of.gated = false;
+  expect_definition(of, {9});
+  expect_definition(of, {1, 3, 9});
+}
+
 TEST_P(short_conv, texts_of_one_pass_do_not_mix) {
   const auto of = make_texts(24, 3, false, {-1, -1, 0, 1, 2, -1, 3, 4, 5}, 9);
   expect_definition(of, {9});
@@ -157,7 +168,9 @@ TEST_P(short_conv, rows_without_a_slot_leave_nothing) {
   const auto of = make_texts(16, 3, false, chain(3), 1);
   std::vector<float> states(2 * 32, 7.0F), x = of.x;
   std::array<device::row_state, 3> rows{{{-1, {}, {}}, {0, {}, {}}, {1, {}, state_slot{1}}}};
-  device::short_conv_args args{rows, x.data(), 48, 16, 3, of.weights.data(), nullptr, {states.data(), 32, 2}};
+  float* const b = x.data();
+  device::short_conv_args args{
+      rows, b + 32, b, b + 16, b, 48, 16, 3, of.weights.data(), nullptr, {states.data(), 32, 2}};
   ops_.short_conv(args);
   EXPECT_EQ(std::count(states.begin(), states.begin() + 32, 7.0F), 32);
   EXPECT_EQ(std::count(states.begin() + 32, states.end(), 7.0F), 0);

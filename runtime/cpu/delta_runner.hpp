@@ -1,0 +1,30 @@
+#pragma once
+
+#include "runtime/cpu/row_kernels.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/device/op_gated_delta.hpp"
+
+#include <vector>
+
+namespace paceline::cpu {
+
+/// Executes device::gated_delta_args on a team. Columns of a state do not depend on each other, so groups of
+/// them are divided among the members; each member computes its groups for all rows of a text, in order.
+/// Keeps its memory between calls; one call at a time.
+class delta_runner {
+ public:
+  /// `team` and `kernels` must outlive the runner.
+  delta_runner(thread_team& team, const row_kernels& kernels) : team_(team), kernels_(kernels) {}
+
+  void run(const device::gated_delta_args& args);
+
+ private:
+  void compute_factors(const device::gated_delta_args& args);
+
+  thread_team& team_;
+  const row_kernels& kernels_;
+  std::vector<delta_factors> factors_; ///< [num_rows][num_values]
+  std::vector<float> running_;         ///< [member][key_dim][16]: a state that is left nowhere
+};
+
+} // namespace paceline::cpu
