@@ -4,6 +4,7 @@
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_expert_mixture.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -11,13 +12,15 @@
 #include "runtime/device/op_rms_norm.hpp"
 
 #include <array>
+#include <cmath>
 
 namespace paceline::model {
 
 std::uint64_t layer_weights::matrix_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto* matrix :
-       {&q, &k, &v, &attention_output, &attention_gate, &conv.in, &conv.out, &ffn_gate, &ffn_up, &ffn_down})
+       {&q, &k, &v, &attention_output, &attention_gate, &conv.in, &conv.out, &delta.qkv, &delta.gate,
+        &delta.beta, &delta.alpha, &delta.out, &ffn_gate, &ffn_up, &ffn_down})
     if (*matrix) bytes += (*matrix)->size_bytes();
   if (experts) bytes += experts->size_bytes();
   return bytes;
@@ -109,6 +112,44 @@ void decoder_layers::convolve(const layer_weights& weights, const device::conv_s
   ops_.short_conv({batch_.states, b + 2 * std::size_t{width}, b, b + width, b, stride, width,
                    config_.conv.num_taps, weights.conv.taps, weights.conv.bias, states});
   add_to_hidden(memory_.conv, stride, *weights.conv.out, weights.conv.out_bias, weights.post_attention_norm);
+}
+
+std::size_t delta_row_size(const model_config& config) noexcept {
+  return 2 * (config.delta_channels() + config.delta.values_size() + config.delta.num_values);
+}
+
+void decoder_layers::apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
+                                      const float* key_norm) {
+  constexpr float key_epsilon = 1e-6F; // added to a squared length
+  const device::delta_heads& heads = config_.delta;
+  const std::uint32_t width = config_.hidden_size, channels = config_.delta_channels();
+  const std::size_t stride = delta_row_size(config_), values = heads.values_size();
+  float* const in = memory_.delta;
+  float* const mixed = in + channels; // queries, keys and values
+  float* const gate = mixed + channels;
+  float* const out = gate + values;
+  float* const beta = out + values;
+  float* const alpha = beta + heads.num_values;
+  const delta_weights& delta = weights.delta;
+  norm(memory_.hidden, memory_.normed, weights.attention_norm, num_rows());
+  const std::array products{device::matmul_output{delta.qkv.get(), in, stride, nullptr, false},
+                            device::matmul_output{delta.gate.get(), gate, stride, nullptr, false},
+                            device::matmul_output{delta.beta.get(), beta, stride, nullptr, false},
+                            device::matmul_output{delta.alpha.get(), alpha, stride, nullptr, false}};
+  ops_.matmul({memory_.normed, width, num_rows(), width, weights.precise_attention_inputs, products});
+  ops_.short_conv({batch_.states, in, nullptr, nullptr, mixed, stride, channels, config_.conv.num_taps,
+                   delta.taps, nullptr, states.conv});
+  ops_.glu({mixed, nullptr, stride, mixed, stride, num_rows(), channels, device::activation::silu});
+  ops_.rms_norm({mixed, stride, mixed, stride, key_norm, num_rows(), 2 * heads.num_keys, heads.key_dim,
+                 key_epsilon / static_cast<float>(heads.key_dim)});
+  const float scale = 1 / std::sqrt(static_cast<float>(heads.key_dim));
+  ops_.gated_delta({batch_.states, heads, mixed, beta, alpha, out, stride, delta.decay, delta.dt_bias, scale,
+                    states.matrices});
+  ops_.rms_norm({out, stride, out, stride, delta.norm, num_rows(), heads.num_values, heads.value_dim,
+                 config_.norm_epsilon});
+  ops_.glu({gate, out, stride, out, stride, num_rows(), static_cast<std::uint32_t>(values),
+            device::activation::silu});
+  add_to_hidden(out, stride, *delta.out, nullptr, weights.post_attention_norm);
 }
 
 void decoder_layers::feed_forward(const layer_weights& weights) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/device/matrix.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/op_short_conv.hpp"
 #include "runtime/device/ops.hpp"
@@ -34,13 +35,26 @@ struct conv_weights {
   const float* out_bias = nullptr;
 };
 
+/// Weights of a gated delta rule.
+struct delta_weights {
+  std::unique_ptr<const device::matrix> qkv;         ///< [delta_channels][hidden_size]: queries, keys, values
+  std::unique_ptr<const device::matrix> gate;        ///< [values_size][hidden_size], of the output
+  std::unique_ptr<const device::matrix> beta, alpha; ///< [num_values][hidden_size]
+  std::unique_ptr<const device::matrix> out;         ///< [hidden_size][values_size]
+  const float* taps = nullptr;                       ///< [num_taps][delta_channels]
+  const float* decay = nullptr;                      ///< [num_values]
+  const float* dt_bias = nullptr;                    ///< [num_values]
+  const float* norm = nullptr;                       ///< [value_dim], of each head of the output
+};
+
 /// A layer's weights on the device. Vectors point into one buffer of the model; absent vectors and matrices
 /// are null.
 struct layer_weights {
   std::unique_ptr<const device::matrix> q, k, v, attention_output;
   std::unique_ptr<const device::matrix> ffn_gate, ffn_up, ffn_down; ///< null in a layer with experts
   std::unique_ptr<expert_weights> experts;
-  conv_weights conv; ///< of a layer with a short convolution, which has no weights of attention
+  conv_weights conv;   ///< of a layer with a short convolution, which has no weights of attention
+  delta_weights delta; ///< likewise, of a layer with a gated delta rule
   /// [q_size][hidden]: the attention's output is multiplied by sigmoid(gate * normed input); null: it is not.
   std::unique_ptr<const device::matrix> attention_gate;
   const float* attention_norm = nullptr;
@@ -70,9 +84,21 @@ struct layer_memory {
   float* qkv = nullptr;      ///< [num_rows][q_size + 2 * kv_size]: queries, keys and values, adjacent
   float* attended = nullptr; ///< [num_rows][q_size]
   float* conv = nullptr;     ///< [num_rows][3 * hidden_size], for layers with a short convolution
-  float* gates = nullptr;    ///< likewise; for layers with `attention_gate`
-  float* gate_up = nullptr;  ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
-  float* experts = nullptr;  ///< workspace of device::expert_mixture_args, for layers with experts
+  /// [num_rows][delta_row_size], for layers with a gated delta rule: the convolution's input and output,
+  /// the gate of the output, the output, beta and alpha
+  float* delta = nullptr;
+  float* gates = nullptr;   ///< [num_rows][q_size]; for layers with `attention_gate`
+  float* gate_up = nullptr; ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
+  float* experts = nullptr; ///< workspace of device::expert_mixture_args, for layers with experts
+};
+
+/// Values of a row of `layer_memory::delta`.
+std::size_t delta_row_size(const model_config& config) noexcept;
+
+/// The state of a layer with a gated delta rule.
+struct delta_layer_states {
+  device::conv_states conv; ///< inputs of its convolution
+  device::delta_states matrices;
 };
 
 /// What the queries, keys and values of a layer are computed from.
@@ -106,6 +132,10 @@ class decoder_layers {
   void add_attended(const layer_weights& weights);
   /// hidden += short_convolution(norm(hidden)). `states`: of this layer.
   void convolve(const layer_weights& weights, const device::conv_states& states);
+  /// hidden += gated_delta_rule(norm(hidden)). `states`: of this layer. `key_norm`: [key_dim] times
+  /// 1 / sqrt(key_dim), so that a norm by the mean of squares is one by length.
+  void apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
+                        const float* key_norm);
   /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts.
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.

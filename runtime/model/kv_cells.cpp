@@ -23,10 +23,13 @@ kv_shape shape_of_cells(const model_config& config, kv_type type, std::span<cons
   const std::size_t num_layers = layers.empty() ? config.num_layers : layers.size();
   for (std::size_t i = 0; i < num_layers; ++i) {
     const bool attends = config.has_attention(layers.empty() ? static_cast<std::uint32_t>(i) : layers[i]);
-    ++(attends ? shape.num_layers : shape.states.num_conv_layers);
+    ++(attends ? shape.num_layers : shape.states.num_layers);
   }
-  if (shape.states.num_conv_layers != 0)
-    shape.states.conv_inputs = (config.conv.num_taps - 1) * config.hidden_size;
+  if (shape.states.num_layers == 0) return shape;
+  const bool has_matrices = config.num_layers_of(layer_kind::gated_delta) != 0;
+  shape.states.conv_inputs =
+      (config.conv.num_taps - 1) * (has_matrices ? config.delta_channels() : config.hidden_size);
+  if (has_matrices) shape.states.matrix_values = config.delta.state_values();
   return shape;
 }
 
@@ -93,10 +96,17 @@ void kv_cells::make_states(std::uint32_t num_slots) {
   num_state_slots_ = num_slots;
 }
 
+float* kv_cells::state_of(std::uint32_t index) const {
+  PACELINE_CHECK(states_ && index < state_shape_.num_layers, "the pool has no such states");
+  return reinterpret_cast<float*>(states_->data()) + index * state_shape_.layer_values();
+}
+
 device::conv_states kv_cells::conv_states(std::uint32_t index) const {
-  PACELINE_CHECK(states_ && index < state_shape_.num_conv_layers, "the pool has no such states");
-  return {reinterpret_cast<float*>(states_->data()) + std::size_t{index} * state_shape_.conv_inputs,
-          state_shape_.num_values(), num_state_slots_};
+  return {state_of(index), state_shape_.num_values(), num_state_slots_};
+}
+
+device::delta_states kv_cells::delta_states(std::uint32_t index) const {
+  return {state_of(index) + state_shape_.conv_inputs, state_shape_.num_values(), num_state_slots_};
 }
 
 void kv_cells::poison_states(std::span<const state_slot> slots) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/device/buffer.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/device/op_short_conv.hpp"
 #include "runtime/model/language_model.hpp"
@@ -12,12 +13,16 @@
 
 namespace paceline::model {
 
-/// Shape of a sequence's recurrent state: the inputs of the convolutions of all layers that have one.
+/// Shape of a sequence's recurrent state. Of each layer that has one, the inputs of its convolution and,
+/// behind them, the matrices of its delta rule.
 struct state_shape {
-  std::uint32_t num_conv_layers = 0;
-  std::uint32_t conv_inputs = 0; ///< values of one of these layers: num_taps - 1 times hidden_size
+  std::uint32_t num_layers = 0;    ///< with a state
+  std::uint32_t conv_inputs = 0;   ///< values of one of these layers: num_taps - 1 times the channels
+  std::uint64_t matrix_values = 0; ///< likewise: `device::delta_heads::state_values`
 
-  std::uint64_t num_values() const noexcept { return std::uint64_t{num_conv_layers} * conv_inputs; }
+  /// Of one layer.
+  std::uint64_t layer_values() const noexcept { return conv_inputs + matrix_values; }
+  std::uint64_t num_values() const noexcept { return num_layers * layer_values(); }
   std::uint64_t bytes() const noexcept { return num_values() * sizeof(float); }
 };
 
@@ -62,8 +67,10 @@ class kv_cells final : public kv_storage {
   void make_states(std::uint32_t num_slots) override;
   std::uint32_t num_state_slots() const noexcept override { return num_state_slots_; }
   void poison_states(std::span<const state_slot> slots) override;
-  /// The states of convolution number `index`.
+  /// The states of layer number `index` among those with a state: the inputs of its convolution, and the
+  /// matrices of its delta rule.
   device::conv_states conv_states(std::uint32_t index) const;
+  device::delta_states delta_states(std::uint32_t index) const;
   const feature_cells* features() const noexcept override {
     return feature_values_.buffer ? &features_ : nullptr;
   }
@@ -73,6 +80,8 @@ class kv_cells final : public kv_storage {
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
 
  private:
+  float* state_of(std::uint32_t index) const;
+
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
   /// Memory of all blocks, contiguous.
@@ -88,7 +97,7 @@ class kv_cells final : public kv_storage {
   device::buffer_memory& memory_;
   state_shape state_shape_;
   std::uint32_t num_state_slots_ = 0;
-  std::unique_ptr<device::buffer> states_; ///< [num_state_slots][conv layer][conv_inputs]; null: none
+  std::unique_ptr<device::buffer> states_; ///< [num_state_slots][layer][layer_values]; null: none
 };
 
 } // namespace paceline::model

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 namespace paceline::model {
 
@@ -19,6 +20,14 @@ struct range {
 
 error broken(std::string_view field, const std::string& rule) {
   return error(errc::invalid_file, std::string(field) + " " + rule);
+}
+
+expected<void> check_ranges(std::span<const range> ranges) {
+  for (const auto& [field, value, min, max] : ranges)
+    if (value < min || value > max)
+      return broken(field, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " +
+                               std::to_string(value));
+  return {};
 }
 
 /// Pair whose frequency makes `rotations` rotations within `context` positions (YaRN, equation 17).
@@ -90,17 +99,33 @@ expected<void> validate_rope(const rope_config& rope, std::uint32_t head_dim, co
   return {};
 }
 
+expected<void> validate_delta(const device::delta_heads& heads) {
+  const range ranges[] = {
+      {"delta num_keys", heads.num_keys, 1, 1024},
+      {"delta num_values", heads.num_values, 1, 1024},
+      {"delta key_dim", heads.key_dim, 4, device::most_delta_keys},
+      {"delta value_dim", heads.value_dim, 1, 1024},
+  };
+  if (auto ok = check_ranges(ranges); !ok) return ok;
+  if (heads.num_values % heads.num_keys != 0)
+    return broken("delta num_values", std::to_string(heads.num_values) + " must be a multiple of num_keys " +
+                                          std::to_string(heads.num_keys));
+  if (heads.key_dim % 4 != 0)
+    return broken("delta key_dim", "must be a multiple of 4, is " + std::to_string(heads.key_dim));
+  return {};
+}
+
 expected<void> validate_kinds(const model_config& config) {
   const auto& kinds = config.layer_kinds;
   if (kinds.empty()) return {};
   if (kinds.size() != config.num_layers) return broken("layer_kinds", "must be one for each layer");
-  if (std::ranges::count(kinds, layer_kind::attention) == 0)
+  if (config.num_layers_of(layer_kind::attention) == 0)
     return broken("layer_kinds", "must have a layer with attention: without one there is no KV cache");
-  if (std::ranges::count(kinds, layer_kind::short_conv) == 0) return {};
+  if (config.num_layers_of(layer_kind::attention) == config.num_layers) return {};
   if (config.conv.num_taps < 2 || config.conv.num_taps > device::most_conv_taps)
     return broken("conv num_taps", "must be 2 to " + std::to_string(device::most_conv_taps) + ", is " +
                                        std::to_string(config.conv.num_taps));
-  return {};
+  return config.num_layers_of(layer_kind::gated_delta) == 0 ? expected<void>() : validate_delta(config.delta);
 }
 
 expected<void> validate_experts(const model_config& config) {
@@ -139,6 +164,8 @@ std::string_view to_string(architecture arch) noexcept {
     return "lfm2";
   case architecture::lfm2moe:
     return "lfm2moe";
+  case architecture::qwen35:
+    return "qwen35";
   case architecture::gemma3:
     return "gemma3";
   }
@@ -148,6 +175,11 @@ std::string_view to_string(architecture arch) noexcept {
 double expected_experts(const expert_config& experts, std::uint32_t num_rows) noexcept {
   const double all = experts.routing.num_experts;
   return all == 0 ? 0 : all * (1 - std::pow(1 - experts.routing.num_used / all, num_rows));
+}
+
+std::uint32_t model_config::num_layers_of(layer_kind kind) const noexcept {
+  if (layer_kinds.empty()) return kind == layer_kind::attention ? num_layers : 0;
+  return static_cast<std::uint32_t>(std::ranges::count(layer_kinds, kind));
 }
 
 std::uint32_t model_config::num_expert_layers() const noexcept {
@@ -194,10 +226,10 @@ expected<void> validate(const model_config& config) {
       {"sliding_window", config.sliding_window, 0, 1U << 30},
       {"local_layers", config.local_layers.size(), config.num_layers, config.num_layers},
   };
-  for (const auto& [field, value, min, max] : ranges)
-    if (value < min || value > max)
-      return broken(field, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " +
-                               std::to_string(value));
+  if (auto ok = check_ranges(ranges); !ok) return ok;
+  if (config.rotary_dim % 2 != 0 || config.rotary_dim > config.head_dim)
+    return broken("rotary_dim", "must be even and at most head_dim " + std::to_string(config.head_dim) +
+                                    ", is " + std::to_string(config.rotary_dim));
   if (auto ok = validate_kinds(config); !ok) return ok;
   if (config.num_heads % config.num_kv_heads != 0)
     return broken("num_heads", std::to_string(config.num_heads) + " must be a multiple of num_kv_heads " +
@@ -211,8 +243,8 @@ expected<void> validate(const model_config& config) {
   if (!(config.embedding_scale > 0 && config.embedding_scale <= 1e6F))
     return broken("embedding_scale", "must be above 0 and at most 1e6");
   if (auto ok = validate_experts(config); !ok) return ok;
-  if (auto ok = validate_rope(config.rope, config.head_dim, "rope"); !ok) return ok;
-  return validate_rope(config.local_rope, config.head_dim, "local rope");
+  if (auto ok = validate_rope(config.rope, config.num_rotated(), "rope"); !ok) return ok;
+  return validate_rope(config.local_rope, config.num_rotated(), "local rope");
 }
 
 } // namespace paceline::model

@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/expert_routing.hpp"
+#include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_rope.hpp"
 
@@ -21,6 +22,7 @@ enum class architecture : std::uint8_t {
   qwen3moe, ///< Qwen 3 with a mixture of experts
   lfm2,     ///< LFM2: short convolutions and attention
   lfm2moe,  ///< LFM2 with a mixture of experts
+  qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
@@ -29,14 +31,15 @@ std::string_view to_string(architecture arch) noexcept;
 /// What a layer has before its feed-forward block.
 enum class layer_kind : std::uint8_t {
   attention,
-  short_conv, ///< a gated short convolution (runtime/device/op_short_conv.hpp)
+  short_conv,  ///< a gated short convolution (runtime/device/op_short_conv.hpp)
+  gated_delta, ///< a gated delta rule behind a convolution (runtime/device/op_gated_delta.hpp)
 };
 
-/// Layers with a gated short convolution.
+/// The convolutions of layers that have one.
 struct conv_config {
   std::uint32_t num_taps =
       0;             ///< rows that a convolution reads, its own included; 0: there are no such layers
-  bool bias = false; ///< on both products and on the convolution
+  bool bias = false; ///< of gated ones: on both products and on the convolution
 };
 
 /// Order of the rows of Q and K in a file: interleaved in GGUF files of llama, whose converter permutes them,
@@ -75,7 +78,8 @@ struct rope_config {
   std::vector<float> frequency_divisors;
 };
 
-/// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs.
+/// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs. `head_dim`:
+/// the rotated values of a head.
 std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
 
 /// YaRN's magnitude for a scaling factor: 0.1 * weight * ln(factor) + 1.
@@ -125,6 +129,11 @@ struct model_config {
   /// [num_layers]; empty: all layers have attention.
   std::vector<layer_kind> layer_kinds;
   conv_config conv;
+  device::delta_heads delta;   ///< of layers with a gated delta rule
+  bool attention_gate = false; ///< attention's output is multiplied by sigmoid(gate): qwen35
+  /// Modules behind the last layer that predict further tokens (MTP). They are drafters of kind `mtp`; the
+  /// model does without them.
+  std::uint32_t num_mtp_modules = 0;
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
   bool post_norms = false; ///< additional norms after attention and after the feed-forward block (gemma3)
   expert_config experts;
@@ -134,6 +143,12 @@ struct model_config {
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
   layer_kind kind_of(std::uint32_t layer) const noexcept {
     return layer_kinds.empty() ? layer_kind::attention : layer_kinds[layer];
+  }
+  /// Number of layers of a kind.
+  std::uint32_t num_layers_of(layer_kind kind) const noexcept;
+  /// Channels of the convolution before a gated delta rule: queries, keys and values.
+  std::uint32_t delta_channels() const noexcept {
+    return static_cast<std::uint32_t>(2 * delta.keys_size() + delta.values_size());
   }
   bool has_attention(std::uint32_t layer) const noexcept { return kind_of(layer) == layer_kind::attention; }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }

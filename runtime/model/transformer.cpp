@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -80,12 +81,16 @@ class transformer::pass {
         config_.num_expert_layers() == 0
             ? 0
             : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
-    const std::array<row_array, 9> arrays{{
+    const bool convolves = config_.num_layers_of(layer_kind::short_conv) != 0;
+    const bool has_rules = config_.num_layers_of(layer_kind::gated_delta) != 0;
+    const std::array<row_array, 11> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
         {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
         {&memory_.attended, q_size_},
-        {&memory_.conv, config_.conv.num_taps == 0 ? 0 : 3 * std::size_t{hidden_size_}},
+        {&memory_.conv, convolves ? 3 * std::size_t{hidden_size_} : 0},
+        {&memory_.delta, has_rules ? delta_row_size(config_) : 0},
+        {&memory_.gates, config_.attention_gate ? q_size_ : 0},
         {&memory_.gate_up, config_.num_dense_layers() == 0 ? 0 : 2 * std::size_t{config_.ffn_size}},
         {&memory_.experts, mixture},
         {&rope_table_, config_.head_dim},
@@ -111,8 +116,13 @@ class transformer::pass {
   /// What a layer has before its feed-forward block.
   void mix_tokens(decoder_layers& layer_ops, std::uint32_t layer) {
     const layer_weights& weights = model_.weights_.layers[layer];
-    if (config_.kind_of(layer) == layer_kind::short_conv)
-      return layer_ops.convolve(weights, kv_.conv_states(num_convolutions_++));
+    if (const layer_kind kind = config_.kind_of(layer); kind != layer_kind::attention) {
+      const std::uint32_t number = num_recurrences_++;
+      if (kind == layer_kind::short_conv) return layer_ops.convolve(weights, kv_.conv_states(number));
+      const auto* const key_norm = reinterpret_cast<const float*>(model_.key_norm_->data());
+      return layer_ops.apply_delta_rule(weights, {kv_.conv_states(number), kv_.delta_states(number)},
+                                        key_norm);
+    }
     const bool local = config_.is_local(layer);
     layer_ops.attend(weights, {memory_.hidden, hidden_size_, weights.attention_norm},
                      {kv_.layer(num_attentions_++), local ? local_rope_table_ : rope_table_,
@@ -199,7 +209,7 @@ class transformer::pass {
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
   std::uint32_t num_attentions_ = 0; ///< layers so far, as are the next: the pool counts each kind by itself
-  std::uint32_t num_convolutions_ = 0;
+  std::uint32_t num_recurrences_ = 0;
   std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
   layer_memory memory_;
   float* rope_table_ = nullptr;
@@ -210,12 +220,18 @@ class transformer::pass {
 transformer::transformer(model_config config, transformer_weights weights, paceline::kv_type kv_type,
                          device::buffer_memory& memory)
     : config_(std::move(config)), weights_(std::move(weights)), memory_(memory),
-      frequencies_(rope_frequencies(config_.rope, config_.head_dim)), kv_type_(kv_type),
+      frequencies_(rope_frequencies(config_.rope, config_.num_rotated())), kv_type_(kv_type),
       all_layers_(config_.num_layers) {
   std::iota(all_layers_.begin(), all_layers_.end(), 0U);
   info_ = describe(config_, weights_, shape_of(all_layers_), all_layers_);
   if (config_.sliding_window != 0)
-    local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
+    local_frequencies_ = rope_frequencies(config_.local_rope, config_.num_rotated());
+  if (config_.num_layers_of(layer_kind::gated_delta) != 0) {
+    const std::vector<float> norm(config_.delta.key_dim,
+                                  1 / std::sqrt(static_cast<float>(config_.delta.key_dim)));
+    key_norm_ = memory.allocate(norm.size() * sizeof(float));
+    key_norm_->upload(0, std::as_bytes(std::span(norm)));
+  }
 }
 
 std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,

@@ -60,8 +60,9 @@ class transformer final : public language_model {
   model_config config_;
   transformer_weights weights_;
   device::buffer_memory& memory_;
-  std::vector<double> frequencies_;       ///< for layers that see all positions
-  std::vector<double> local_frequencies_; ///< for layers with a window; empty if there are none
+  std::unique_ptr<device::buffer> key_norm_; ///< `decoder_layers::apply_delta_rule`; null: no such layers
+  std::vector<double> frequencies_;          ///< for layers that see all positions
+  std::vector<double> local_frequencies_;    ///< for layers with a window; empty if there are none
   kv_type kv_type_;
   std::vector<std::uint32_t> all_layers_; ///< 0 to num_layers - 1
   model_info info_;

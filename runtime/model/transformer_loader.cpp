@@ -19,13 +19,22 @@ namespace {
 using matrix_ptr = std::unique_ptr<const device::matrix>;
 using matrix_set_ptr = std::unique_ptr<const device::matrix_set>;
 
-/// A matrix to pack, or those of a layer's experts, and where it goes.
+/// Some rows of a tensor, which make a matrix: of each period of `period` rows those from `begin` on.
+struct matrix_part {
+  std::uint64_t begin = 0, count = 0, period = 0;
+  matrix_ptr* to = nullptr;
+};
+
+/// A matrix to pack, or the matrices in one tensor, or those of a layer's experts, and where it goes.
 struct packing_job {
   packing_job(const weight_view& view, matrix_ptr& matrix) : from(&view), to(&matrix) {}
+  packing_job(const weight_view& view, std::vector<matrix_part> of_view)
+      : from(&view), parts(std::move(of_view)) {}
   packing_job(const expert_matrices& views, matrix_set_ptr& matrices) : experts(&views), set(&matrices) {}
 
   const weight_view* from = nullptr;
   matrix_ptr* to = nullptr;
+  std::vector<matrix_part> parts;
   const expert_matrices* experts = nullptr;
   matrix_set_ptr* set = nullptr;
 
@@ -56,7 +65,17 @@ void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& 
   for (const auto& [role, to] : sets) plan.matrices.emplace_back(source.experts(role, l), *to);
 }
 
-load_plan plan_load(const weights_source& source, transformer_weights& weights) {
+/// With an output gate, each head's rows are followed by those of its gate.
+void plan_queries(const model_config& config, const weight_view& view, layer_weights& layer,
+                  load_plan& plan) {
+  if (view.empty()) return;
+  if (!config.attention_gate) return void(plan.matrices.emplace_back(view, layer.q));
+  const std::uint64_t rows = config.head_dim;
+  plan.matrices.emplace_back(view, std::vector<matrix_part>{{0, rows, 2 * rows, &layer.q},
+                                                            {rows, rows, 2 * rows, &layer.attention_gate}});
+}
+
+load_plan plan_load(const model_config& config, const weights_source& source, transformer_weights& weights) {
   load_plan plan;
   plan.matrices.emplace_back(source.at(tensor_role::token_embedding), weights.token_embedding);
   const weight_view& output = source.at(tensor_role::output);
@@ -66,12 +85,16 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
     layer_weights& layer = weights.layers[l];
     const std::pair<tensor_role, matrix_ptr*> matrices[] = {
-        {tensor_role::q, &layer.q},
         {tensor_role::k, &layer.k},
         {tensor_role::v, &layer.v},
         {tensor_role::attention_output, &layer.attention_output},
         {tensor_role::conv_in, &layer.conv.in},
         {tensor_role::conv_out, &layer.conv.out},
+        {tensor_role::delta_qkv, &layer.delta.qkv},
+        {tensor_role::delta_gate, &layer.delta.gate},
+        {tensor_role::delta_beta, &layer.delta.beta},
+        {tensor_role::delta_alpha, &layer.delta.alpha},
+        {tensor_role::delta_out, &layer.delta.out},
         {tensor_role::ffn_gate, &layer.ffn_gate},
         {tensor_role::ffn_up, &layer.ffn_up},
         {tensor_role::ffn_down, &layer.ffn_down},
@@ -91,7 +114,12 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
         {tensor_role::conv_in_bias, &layer.conv.in_bias},
         {tensor_role::conv_bias, &layer.conv.bias},
         {tensor_role::conv_out_bias, &layer.conv.out_bias},
+        {tensor_role::delta_taps, &layer.delta.taps},
+        {tensor_role::delta_dt_bias, &layer.delta.dt_bias},
+        {tensor_role::delta_decay, &layer.delta.decay},
+        {tensor_role::delta_norm, &layer.delta.norm},
     };
+    plan_queries(config, source.at(tensor_role::q, l), layer, plan);
     for (const auto& [role, to] : matrices)
       if (!source.at(role, l).empty()) plan.matrices.emplace_back(source.at(role, l), *to);
     if (!source.experts(tensor_role::ffn_gate_experts, l).empty()) plan_experts(source, l, layer, plan);
@@ -166,8 +194,29 @@ class parallel_packing {
     source_.release(from.tensor.bytes);
     device::tensor_view tensor = from.tensor;
     tensor.bytes = blocks;
-    return memory_.pack(from.name, tensor,
-                        [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
+    return memory_.pack(from.name, tensor, counted());
+  }
+
+  /// The matrices in one tensor, whose rows are collected in memory of the job.
+  expected<void> pack_parts(const weight_view& from, std::span<const matrix_part> parts) {
+    if (auto read = source_.read(from.tensor.bytes); !read) return read;
+    std::vector<std::byte> blocks;
+    if (from.scales != nullptr) blocks = f8_blocks(from);
+    const std::span<const std::byte> bytes = from.scales != nullptr ? blocks : from.tensor.bytes;
+    const std::size_t row_bytes = bytes.size() / from.tensor.num_rows;
+    for (const matrix_part& part : parts) {
+      std::vector<std::byte> rows;
+      for (std::uint64_t row = part.begin; row < from.tensor.num_rows; row += part.period) {
+        const auto taken = bytes.subspan(row * row_bytes, part.count * row_bytes);
+        rows.insert(rows.end(), taken.begin(), taken.end());
+      }
+      auto packed = memory_.pack(
+          from.name, {from.tensor.type, rows.size() / row_bytes, from.tensor.num_cols, rows}, counted());
+      if (!packed) return std::move(packed).error();
+      *part.to = std::move(*packed);
+    }
+    source_.release(from.tensor.bytes);
+    return {};
   }
 
   /// One matrix after another, so that no more than one is unpacked at a time.
@@ -184,6 +233,7 @@ class parallel_packing {
 
   /// Packs the tensors of a job.
   expected<void> do_job(const packing_job& job) {
+    if (!job.parts.empty()) return pack_parts(*job.from, job.parts);
     if (job.experts == nullptr) {
       auto packed = pack(*job.from);
       if (!packed) return std::move(packed).error();
@@ -201,6 +251,9 @@ class parallel_packing {
       source_.release(bytes);
       meter_.add(bytes.size());
     };
+  }
+  device::bytes_done counted() {
+    return [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); };
   }
   device::bytes_needed needed() {
     return [this](std::span<const std::byte> bytes) { return source_.read(bytes); };
@@ -271,7 +324,7 @@ load_transformer(const model_config& config, const weights_source& source, devic
     transformer_weights packed;
     packed.layers.resize(config.num_layers);
     choose_planes(source, packed);
-    load_plan plan = plan_load(source, packed);
+    load_plan plan = plan_load(config, source, packed);
     progress_meter meter(options, source.total_bytes());
     packed.vectors = upload(plan.vectors, buffers, meter);
     if (auto failure =

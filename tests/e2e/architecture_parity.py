@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import lfm2, targets  # noqa: E402
+from training.reference import gated_delta, lfm2, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -43,6 +43,11 @@ CASES = {
     "lfm2-moe": ("lfm2_moe", {}),
     "lfm2-moe-without-bias": ("lfm2_moe", {"use_expert_bias": False, "norm_topk_prob": False, "num_dense_layers": 3}),
     "lfm2-moe-packed": ("lfm2_moe", {}),
+    "qwen35": ("qwen3_5_text", {}),
+    "qwen35-one-value-head-each": ("qwen3_5_text", {"linear_num_value_heads": 2, "linear_value_head_dim": 16, "partial_rotary_factor": 0.5}),
+    "qwen35-wide-heads": ("qwen3_5_text", {"linear_key_head_dim": 48, "linear_value_head_dim": 40, "linear_conv_kernel_dim": 3, "tie_word_embeddings": True}),
+    "qwen35-attention-first": ("qwen3_5_text", {"layer_types": ("full_attention", "linear_attention", "linear_attention", "full_attention", "linear_attention")}),
+    "qwen35-with-vision": ("qwen3_5_text", {}),
     "gemma3-with-vision": ("gemma3_text", {"tie_word_embeddings": True}),
     "gemma3-with-vision-packed": ("gemma3_text", {"tie_word_embeddings": True}),
 }
@@ -57,10 +62,15 @@ def dumped(dump, model, tokens, rows, folder):
 
 
 def put_beside_vision(folder, packs):
-    """Makes a saved gemma3 the language model of one that sees: in the published form, or packed in the newer one, both with a tensor of the vision part."""
+    """Makes a saved model the language model of one that sees: gemma3 in the published form, or packed in the newer one, qwen35 in that form;
+    all with a tensor of the vision part."""
     text = json.loads((folder / "config.json").read_text())
     config = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 4, "text_config": text,
               "vision_config": {"model_type": "siglip_vision_model"} | VISION}
+    if text["model_type"] == "qwen3_5_text":
+        packs = True
+        config = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": text,
+                  "vision_config": {"model_type": "qwen3_5_vision", "depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}}
     (folder / "config.json").write_text(json.dumps(config))
     weights = load_file(folder / "model.safetensors")
     nested = {("language_model." + name if not packs else name.replace("model.", "model.language_model.", 1)): weight for name, weight in weights.items()}
@@ -84,7 +94,9 @@ def saved_by_transformers(target, folder, sees, packs):
 def difference(name, arguments, folder):
     """The mean difference of log-probability, that of the worst row, and whether one row at a time gives the same bits."""
     model_type, changes = CASES[name]
-    shape_of, random_of = (lfm2.Lfm2Shape, lfm2.random_lfm2) if model_type in lfm2.ARCHITECTURES else (targets.TargetShape, targets.random_target)
+    shape_of, random_of = (lfm2.Lfm2Shape, lfm2.random_lfm2) if model_type in lfm2.ARCHITECTURES else (
+        (gated_delta.GatedDeltaShape, gated_delta.random_gated_delta) if model_type in gated_delta.ARCHITECTURES else
+        (targets.TargetShape, targets.random_target))
     shape = dataclasses.replace(shape_of(model_type), **changes)
     target = random_of(shape, arguments.seed)
     tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()

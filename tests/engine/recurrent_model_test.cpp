@@ -13,8 +13,14 @@ using model::architecture;
 class recurrent_model : public testing::served_model, public ::testing::WithParamInterface<architecture> {
  protected:
   recurrent_model() {
-    test::tiny_model tiny{
-        .arch = GetParam(), .type = device::tensor_type::q8_0, .num_layers = 4, .context_length = 320};
+    test::tiny_model tiny{.arch = GetParam(),
+                          .type = device::tensor_type::q8_0,
+                          .num_layers = 4,
+                          .context_length = 320,
+                          .num_key_heads =
+                              1, // small states, so that it is cells of which a tight pool is short
+                          .num_value_heads = 2,
+                          .delta_head_dim = 4};
     test::make_tiny_gguf(tiny).write(path_);
     tiny.arch = architecture::llama; // drafts for it; of the same vocabulary
     test::make_tiny_gguf(tiny).write(other_);
@@ -117,7 +123,7 @@ TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {
 }
 
 INSTANTIATE_TEST_SUITE_P(architectures, recurrent_model,
-                         ::testing::Values(architecture::lfm2, architecture::lfm2moe),
+                         ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35),
                          [](const auto& test) { return std::string(model::to_string(test.param)); });
 
 } // namespace

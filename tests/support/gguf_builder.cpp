@@ -104,6 +104,12 @@ gguf_builder& gguf_builder::set_int32s(std::string_view key, std::span<const std
   return set_raw(key, static_cast<std::uint32_t>(gguf_type::array), array(gguf_type::int32, values));
 }
 
+gguf_builder& gguf_builder::set_bools(std::string_view key, const std::vector<bool>& values) {
+  const std::vector<std::uint8_t> bytes(values.begin(), values.end());
+  return set_raw(key, static_cast<std::uint32_t>(gguf_type::array),
+                 array(gguf_type::boolean, std::span<const std::uint8_t>(bytes)));
+}
+
 gguf_builder& gguf_builder::remove(std::string_view key) {
   std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
   return *this;

@@ -27,6 +27,7 @@ class gguf_builder {
   gguf_builder& set_strings(std::string_view key, std::span<const std::string> values);
   gguf_builder& set_float32s(std::string_view key, std::span<const float> values);
   gguf_builder& set_int32s(std::string_view key, std::span<const std::int32_t> values);
+  gguf_builder& set_bools(std::string_view key, const std::vector<bool>& values);
   /// `payload` is what follows the type number in the file.
   gguf_builder& set_raw(std::string_view key, std::uint32_t type, std::span<const std::byte> payload);
   /// Removes a key; the next `set_*` for it adds it at the end.

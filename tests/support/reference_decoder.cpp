@@ -18,7 +18,7 @@ class decoder {
  public:
   decoder(const model::model_config& config, const model::weights_source& weights)
       : config_(config), weights_(weights), keys_(config.num_layers), values_(config.num_layers),
-        inputs_(config.num_layers) {}
+        inputs_(config.num_layers), states_(config.num_layers) {}
 
   vector next(token_id token) {
     vector h(config_.hidden_size);
@@ -29,8 +29,7 @@ class decoder {
       for (double& x : h) x *= std::sqrt(static_cast<double>(config_.hidden_size));
     for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
       const vector x = norm(h, weights_.at(tensor_role::attention_norm, l));
-      add(h, branch(config_.has_attention(l) ? attention(l, x) : convolution(l, x),
-                    tensor_role::post_attention_norm, l));
+      add(h, branch(mixed(l, x), tensor_role::post_attention_norm, l));
       add(h, branch(feed_forward(l, norm(h, weights_.at(tensor_role::ffn_norm, l))),
                     tensor_role::post_ffn_norm, l));
     }
@@ -75,10 +74,10 @@ class decoder {
   }
 
   void rotate(vector& head, double theta) const {
-    const std::size_t half = head.size() / 2;
+    const std::size_t rotated = config_.num_rotated(), half = rotated / 2;
     for (std::size_t i = 0; i < half; ++i) {
       const double angle =
-          position_ * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head.size()));
+          position_ * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
       const bool interleaved = config_.layout == model::rope_layout::interleaved;
       double& a = head[interleaved ? 2 * i : i];
       double& b = head[interleaved ? 2 * i + 1 : i + half];
@@ -88,9 +87,18 @@ class decoder {
     }
   }
 
+  /// Of the queries with their gates, head by head, those (`part` 0) or these (1).
+  vector rows_of_heads(const vector& both, std::size_t part) const {
+    vector out;
+    for (std::size_t i = 0; i < both.size(); ++i)
+      if (i / config_.head_dim % 2 == part) out.push_back(both[i]);
+    return out;
+  }
+
   std::vector<vector> heads(std::uint32_t l, const vector& x, tensor_role role, tensor_role bias,
                             tensor_role head_norm, bool turned) const {
-    const vector all = product(weights_.at(role, l), x, &weights_.at(bias, l));
+    vector all = product(weights_.at(role, l), x, &weights_.at(bias, l));
+    if (role == tensor_role::q && config_.attention_gate) all = rows_of_heads(all, 0);
     std::vector<vector> out;
     for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -129,25 +137,98 @@ class decoder {
           mixed[d] += weights[p - first] / sum * values_[l][p][kv_head][d];
       out.insert(out.end(), mixed.begin(), mixed.end());
     }
+    if (config_.attention_gate) {
+      const vector gates = rows_of_heads(product(weights_.at(tensor_role::q, l), x), 1);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] *= sigmoid(gates[i]);
+    }
     return product(weights_.at(tensor_role::attention_output, l), out,
                    &weights_.at(tensor_role::attention_output_bias, l));
   }
 
-  /// LFM2's gated short convolution. The taps' matrix has a row for each tap.
-  vector convolution(std::uint32_t l, const vector& x) {
-    const vector bcu =
-        product(weights_.at(tensor_role::conv_in, l), x, &weights_.at(tensor_role::conv_in_bias, l));
-    const std::size_t width = config_.hidden_size;
-    vector z(width), y(width);
-    for (std::size_t i = 0; i < width; ++i) z[i] = bcu[i] * bcu[2 * width + i];
+  /// What a layer has before its feed-forward block.
+  vector mixed(std::uint32_t l, const vector& x) {
+    switch (config_.kind_of(l)) {
+    case model::layer_kind::short_conv:
+      return convolution(l, x);
+    case model::layer_kind::gated_delta:
+      return delta_rule(l, x);
+    case model::layer_kind::attention:
+      break;
+    }
+    return attention(l, x);
+  }
+
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  /// The causal convolution of all inputs so far of the layer, the newest of which is `z`. The taps' matrix
+  /// has a row for each tap.
+  vector convolved(std::uint32_t l, const model::weight_view& taps, vector z) {
+    const std::size_t width = z.size(), count = config_.conv.num_taps;
     inputs_[l].push_back(std::move(z));
-    const auto& taps = weights_.at(tensor_role::conv_taps, l);
-    const std::size_t count = config_.conv.num_taps, num_rows = inputs_[l].size();
+    const std::size_t num_rows = inputs_[l].size();
+    vector y(width);
     for (std::size_t tap = 0; tap < count; ++tap) {
       if (num_rows + tap < count) continue; // before the text
       const vector& input = inputs_[l][num_rows + tap - count];
       for (std::size_t i = 0; i < width; ++i) y[i] += at(taps, tap * width + i) * input[i];
     }
+    return y;
+  }
+
+  /// Qwen3.5's gated delta rule.
+  vector delta_rule(std::uint32_t l, const vector& x) {
+    const device::delta_heads& heads = config_.delta;
+    vector mixed = convolved(l, weights_.at(tensor_role::delta_taps, l),
+                             product(weights_.at(tensor_role::delta_qkv, l), x));
+    for (double& one : mixed) one *= sigmoid(one);
+    const vector gate = product(weights_.at(tensor_role::delta_gate, l), x);
+    const vector beta = product(weights_.at(tensor_role::delta_beta, l), x);
+    const vector alpha = product(weights_.at(tensor_role::delta_alpha, l), x);
+    states_[l].resize(heads.num_values, vector(std::size_t{heads.key_dim} * heads.value_dim));
+    vector out;
+    for (std::uint32_t h = 0; h < heads.num_values; ++h) {
+      const std::size_t key = heads.tiled ? h % heads.num_keys : h / (heads.num_values / heads.num_keys);
+      const vector q = unit(mixed, key * heads.key_dim, heads.key_dim);
+      const vector k = unit(mixed, (heads.num_keys + key) * heads.key_dim, heads.key_dim);
+      const double* const v = &mixed[2 * heads.keys_size() + std::size_t{h} * heads.value_dim];
+      const double pace = std::log1p(std::exp(alpha[h] + at(weights_.at(tensor_role::delta_dt_bias, l), h)));
+      const double decay = std::exp(at(weights_.at(tensor_role::delta_decay, l), h) * pace);
+      vector& state = states_[l][h];
+      vector o(heads.value_dim);
+      for (std::size_t j = 0; j < o.size(); ++j) {
+        double seen = 0;
+        for (std::size_t i = 0; i < q.size(); ++i) seen += (state[i * o.size() + j] *= decay) * k[i];
+        for (std::size_t i = 0; i < q.size(); ++i)
+          o[j] += (state[i * o.size() + j] += k[i] * sigmoid(beta[h]) * (v[j] - seen)) * q[i];
+        o[j] /= std::sqrt(static_cast<double>(heads.key_dim));
+      }
+      o = norm(o, weights_.at(tensor_role::delta_norm, l));
+      for (std::size_t j = 0; j < o.size(); ++j) {
+        const double z = gate[h * o.size() + j];
+        out.push_back(o[j] * z * sigmoid(z));
+      }
+    }
+    return product(weights_.at(tensor_role::delta_out, l), out);
+  }
+
+  /// `size` values of x from `begin` on, divided by their length.
+  static vector unit(const vector& x, std::size_t begin, std::size_t size) {
+    vector y(x.begin() + static_cast<std::ptrdiff_t>(begin),
+             x.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    double squares = 1e-6;
+    for (const double value : y) squares += value * value;
+    for (double& value : y) value /= std::sqrt(squares);
+    return y;
+  }
+
+  /// LFM2's gated short convolution.
+  vector convolution(std::uint32_t l, const vector& x) {
+    const vector bcu =
+        product(weights_.at(tensor_role::conv_in, l), x, &weights_.at(tensor_role::conv_in_bias, l));
+    const std::size_t width = config_.hidden_size;
+    vector z(width);
+    for (std::size_t i = 0; i < width; ++i) z[i] = bcu[i] * bcu[2 * width + i];
+    vector y = convolved(l, weights_.at(tensor_role::conv_taps, l), std::move(z));
     const auto& bias = weights_.at(tensor_role::conv_bias, l);
     for (std::size_t i = 0; i < width; ++i) y[i] = bcu[width + i] * (y[i] + (bias.empty() ? 0 : at(bias, i)));
     return product(weights_.at(tensor_role::conv_out, l), y, &weights_.at(tensor_role::conv_out_bias, l));
@@ -209,6 +290,7 @@ class decoder {
   double position_ = 0;
   std::vector<std::vector<std::vector<vector>>> keys_, values_; ///< [layer][position][head]
   std::vector<std::vector<vector>> inputs_;                     ///< of convolutions, [layer][position]
+  std::vector<std::vector<vector>> states_;                     ///< of delta rules, [layer][head]
 };
 
 } // namespace

@@ -22,6 +22,8 @@ bool is_mixture(const tiny_model& options) {
   return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe;
 }
 
+bool is_qwen35(const tiny_model& options) { return options.arch == architecture::qwen35; }
+
 /// Uniform in [-1, 1).
 float uniform(std::mt19937_64& random) {
   return static_cast<float>(random() >> 40) / static_cast<float>(1 << 23) - 1.0F;
@@ -176,6 +178,15 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("attention.sliding_window_pattern", options.sliding_pattern);
     file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
   }
+  if (is_qwen35(options)) {
+    set("rope.dimension_count", options.head_dim / 2);
+    set("full_attention_interval", 2);
+    set("ssm.conv_kernel", options.num_conv_taps);
+    set("ssm.group_count", options.num_key_heads);
+    set("ssm.time_step_rank", options.num_value_heads);
+    set("ssm.state_size", options.delta_head_dim);
+    set("ssm.inner_size", options.num_value_heads * options.delta_head_dim);
+  }
   if (is_mixture(options)) {
     set("expert_count", options.num_experts);
     set("expert_used_count", options.num_used_experts);
@@ -234,6 +245,14 @@ class tensor_writer {
     file_.add_tensor(name, tensor_type::f32, {size}, {bytes.begin(), bytes.end()});
   }
 
+  /// Of a delta rule: from one that forgets at once to one that hardly does.
+  void decay(const std::string& name, std::uint64_t size) {
+    std::vector<float> values(size);
+    for (auto& value : values) value = -std::exp(2 * uniform(random_));
+    const auto bytes = std::as_bytes(std::span(values));
+    file_.add_tensor(name, tensor_type::f32, {size}, {bytes.begin(), bytes.end()});
+  }
+
   void bias(const std::string& name, std::uint64_t size) {
     file_.add_tensor(name, tensor_type::f32, {size}, random_tensor(tensor_type::f32, size, 0.5F, random_));
   }
@@ -268,7 +287,7 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
   const std::uint64_t hidden = options.hidden_size;
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
-  tensors.matrix(prefix + "attn_q.weight", q_size, hidden);
+  tensors.matrix(prefix + "attn_q.weight", is_qwen35(options) ? 2 * q_size : q_size, hidden);
   tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_output.weight", hidden, q_size);
@@ -278,10 +297,25 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
     tensors.bias(prefix + "attn_v.bias", kv_size);
   }
   if (options.arch == architecture::gemma3 || options.arch == architecture::qwen3 ||
-      options.arch == architecture::qwen3moe || is_lfm2(options)) {
+      options.arch == architecture::qwen3moe || is_lfm2(options) || is_qwen35(options)) {
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
+}
+
+void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
+  const std::uint64_t hidden = options.hidden_size, heads = options.num_value_heads;
+  const std::uint64_t values = heads * options.delta_head_dim;
+  const std::uint64_t channels = values + std::uint64_t{2} * options.num_key_heads * options.delta_head_dim;
+  tensors.matrix(prefix + "attn_qkv.weight", channels, hidden);
+  tensors.matrix(prefix + "attn_gate.weight", values, hidden);
+  tensors.matrix(prefix + "ssm_beta.weight", heads, hidden);
+  tensors.matrix(prefix + "ssm_alpha.weight", heads, hidden);
+  tensors.taps(prefix + "ssm_conv1d.weight", channels, options.num_conv_taps);
+  tensors.bias(prefix + "ssm_dt.bias", heads);
+  tensors.decay(prefix + "ssm_a", heads);
+  tensors.norm(prefix + "ssm_norm.weight", options.delta_head_dim);
+  tensors.matrix(prefix + "ssm_out.weight", hidden, values);
 }
 
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
@@ -294,11 +328,14 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     tensors.matrix(prefix + "shortconv.in_proj.weight", 3 * hidden, hidden);
     tensors.taps(prefix + "shortconv.conv.weight", hidden, options.num_conv_taps);
     tensors.matrix(prefix + "shortconv.out_proj.weight", hidden, hidden);
+  } else if (has_delta_rule(options, layer)) {
+    add_delta_rule(tensors, options, prefix);
   } else {
     add_attention(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
-  tensors.norm(prefix + "ffn_norm.weight", hidden, outliers);
+  tensors.norm(prefix + (is_qwen35(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
+               outliers);
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
   } else {
@@ -313,6 +350,10 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
 
 bool has_convolution(const tiny_model& options, std::uint32_t layer) {
   return is_lfm2(options) && layer % 2 == 0;
+}
+
+bool has_delta_rule(const tiny_model& options, std::uint32_t layer) {
+  return is_qwen35(options) && layer % 2 == 0;
 }
 
 bool has_experts(const tiny_model& options, std::uint32_t layer) {

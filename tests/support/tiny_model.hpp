@@ -26,7 +26,10 @@ struct tiny_model {
   std::uint32_t vocab_size = 288;     ///< at least 272, as the vocabulary needs; further entries are unused
   std::uint32_t sliding_window = 4;   ///< gemma3
   std::uint32_t sliding_pattern = 2;  ///< gemma3: distance of the layers that see all positions
-  std::uint32_t num_conv_taps = 3;    ///< lfm2, lfm2moe
+  std::uint32_t num_conv_taps = 3;    ///< lfm2, lfm2moe, qwen35
+  std::uint32_t num_key_heads = 2;    ///< qwen35: of delta rules
+  std::uint32_t num_value_heads = 4;  ///< qwen35
+  std::uint32_t delta_head_dim = 8;   ///< qwen35: of keys and of values
   std::uint32_t num_experts = 8;      ///< qwen3moe, lfm2moe
   std::uint32_t num_used_experts = 3; ///< qwen3moe
   std::uint32_t expert_ffn_size = 32; ///< qwen3moe
@@ -39,6 +42,9 @@ struct tiny_model {
 
 /// True if the layer has a short convolution in place of attention: in files of lfm2, every other one.
 bool has_convolution(const tiny_model& options, std::uint32_t layer);
+
+/// True if the layer has a gated delta rule in place of attention: in files of qwen35, every other one.
+bool has_delta_rule(const tiny_model& options, std::uint32_t layer);
 
 /// True if the layer has a mixture of experts.
 bool has_experts(const tiny_model& options, std::uint32_t layer);

@@ -4,6 +4,7 @@
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
@@ -58,9 +59,6 @@ void refuse_unsupported(gguf_keys& keys, const model_config& config) {
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
                 errc::unsupported);
-  if (keys.uint_or("rope.dimension_count", config.head_dim) != config.head_dim)
-    keys.refuse("rope.dimension_count", "is not the size of a head: partial rotation is not supported",
-                errc::unsupported);
   for (const std::string_view cap : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (keys.number_or(cap, 0) != 0)
       keys.refuse(cap, "must be 0: soft caps are not supported", errc::unsupported);
@@ -91,6 +89,15 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
                 errc::unsupported);
   }
   return scaling;
+}
+
+/// Heads of which only the first values are rotated.
+void read_rotary_dim(gguf_keys& keys, model_config& config) {
+  const std::uint32_t rotated = keys.uint_or("rope.dimension_count", config.head_dim);
+  if (rotated < 2 || rotated > config.head_dim || rotated % 2 != 0)
+    return keys.refuse("rope.dimension_count",
+                       "must be even, and 2 to the size of a head, " + std::to_string(config.head_dim));
+  if (rotated != config.head_dim) config.rotary_dim = rotated;
 }
 
 /// Llama 3's scaling in GGUF: a divisor for each pair, in a tensor.
@@ -229,6 +236,8 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const bool is_gemma = *arch == architecture::gemma3;
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
+  if (*arch == architecture::qwen35) read_gguf_qwen35(keys, config);
+  read_rotary_dim(keys, config);
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;
   config.qkv_bias = traits.qkv_bias || file.find_tensor("blk.0.attn_q.bias") != nullptr;
@@ -243,7 +252,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
   if (keys.failure()) return *keys.failure();
 
-  auto divisors = read_frequency_divisors(file, config.head_dim);
+  auto divisors = read_frequency_divisors(file, config.num_rotated());
   if (!divisors) return std::move(divisors).error();
   config.rope.frequency_divisors = std::move(divisors).value();
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
@@ -256,6 +265,7 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   model_config config;
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
+  read_rotary_dim(keys, config);
   if (keys.failure()) return *keys.failure();
   config.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
@@ -263,7 +273,7 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   config.rope.theta = rope_theta != 0 ? rope_theta : keys.number_or("rope.freq_base", 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (keys.failure()) return *keys.failure();
-  auto divisors = read_frequency_divisors(file, config.head_dim);
+  auto divisors = read_frequency_divisors(file, config.num_rotated());
   if (!divisors) return std::move(divisors).error();
   config.rope.frequency_divisors = std::move(divisors).value();
   config.local_rope = config.rope;

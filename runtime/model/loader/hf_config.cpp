@@ -5,6 +5,7 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/qwen35_config.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
@@ -48,7 +49,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 8> families = {{
+constexpr std::array<family, 9> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
@@ -56,6 +57,7 @@ constexpr std::array<family, 8> families = {{
     {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, window::used, {151936, 32768, 2048, 24, 32, 6144}},
     {"lfm2", architecture::lfm2, 8, 0, 1e6, true, window::none, {65536, 128000, 2560, 32, 32, 12288}},
     {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, {65536, 128000, 2048, 32, 32, 7168}},
+    {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, {248320, 32768, 4096, 32, 16, 12288}},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
 }};
 // clang-format on
@@ -111,8 +113,6 @@ void refuse_unsupported(const json_node& fields, const family& type) {
   if (fields["use_bidirectional_attention"].flag_or(false))
     fields["use_bidirectional_attention"].refuse("must be false: this is an encoder", errc::unsupported);
   if (fields["mlp_bias"].flag_or(false)) fields["mlp_bias"].refuse("must be false", errc::unsupported);
-  if (fields["partial_rotary_factor"].setting_or(1) != 1)
-    fields["partial_rotary_factor"].refuse("must be 1", errc::unsupported);
   for (const std::string_view cap : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (fields[cap].setting_or(0) != 0)
       fields[cap].refuse("must be null: soft caps are not supported", errc::unsupported);
@@ -185,6 +185,19 @@ rope_config read_nested_rope(const json_node& fields, std::string_view key, doub
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
   return read_nested_rope(fields, fields["rope_parameters"] ? "rope_parameters" : "rope_scaling",
                           fields["rope_theta"].setting_or(default_theta), context_length);
+}
+
+/// Heads of which only the first values are rotated.
+void read_rotary_dim(const json_node& fields, double usual, model_config& config) {
+  const json_node own = fields["partial_rotary_factor"],
+                  in_rope = fields["rope_parameters"]["partial_rotary_factor"];
+  const double share = in_rope.setting_or(own.setting_or(usual));
+  const double rotated = std::floor(share * config.head_dim);
+  if (!(share > 0 && share <= 1) || rotated < 2 || static_cast<std::uint32_t>(rotated) % 2 != 0)
+    return (in_rope ? in_rope : own)
+        .refuse("must be above 0 and at most 1, and leave an even number of a head's " +
+                std::to_string(config.head_dim) + " values to rotate");
+  if (share != 1) config.rotary_dim = static_cast<std::uint32_t>(rotated);
 }
 
 void read_rope(const json_node& fields, const family& type, model_config& config) {
@@ -318,10 +331,13 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   if (is_lfm2(type->arch))
     read_hf_lfm2(fields, config);
+  else if (type->arch == architecture::qwen35)
+    read_hf_qwen35(fields, config);
   else if (traits.has_experts)
     read_experts(fields, config);
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
+  read_rotary_dim(fields, type->arch == architecture::qwen35 ? 0.25 : 1, config);
   if (is_gemma) {
     config.activation = gate_activation::gelu_tanh;
     config.post_norms = true;

@@ -46,6 +46,15 @@ constexpr std::array<role_names, num_tensor_roles> all_roles = {{
     {tensor_role::conv_bias, "conv_bias", "shortconv.conv.bias", "conv.conv.bias"},
     {tensor_role::conv_out, "conv_out", "shortconv.out_proj.weight", "conv.out_proj.weight"},
     {tensor_role::conv_out_bias, "conv_out_bias", "shortconv.out_proj.bias", "conv.out_proj.bias"},
+    {tensor_role::delta_qkv, "delta_qkv", "attn_qkv.weight", "linear_attn.in_proj_qkv.weight"},
+    {tensor_role::delta_gate, "delta_gate", "attn_gate.weight", "linear_attn.in_proj_z.weight"},
+    {tensor_role::delta_beta, "delta_beta", "ssm_beta.weight", "linear_attn.in_proj_b.weight"},
+    {tensor_role::delta_alpha, "delta_alpha", "ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
+    {tensor_role::delta_taps, "delta_taps", "ssm_conv1d.weight", "linear_attn.conv1d.weight"},
+    {tensor_role::delta_dt_bias, "delta_dt_bias", "ssm_dt.bias", "linear_attn.dt_bias"},
+    {tensor_role::delta_decay, "delta_decay", "ssm_a", "linear_attn.A_log"},
+    {tensor_role::delta_norm, "delta_norm", "ssm_norm.weight", "linear_attn.norm.weight"},
+    {tensor_role::delta_out, "delta_out", "ssm_out.weight", "linear_attn.out_proj.weight"},
     {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
     {tensor_role::ffn_selection_bias, "ffn_selection_bias", "exp_probs_b.bias", "feed_forward.expert_bias"},
     {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
@@ -70,10 +79,21 @@ constexpr role_names lfm2_roles[] = {
     {tensor_role::ffn_down_experts, "", "ffn_down_exps.weight", "feed_forward.experts.down_proj"},
 };
 
+/// GGUF files of Qwen3.5 call the norm before the feed-forward block after the one that it stands behind.
+constexpr role_names qwen35_roles[] = {
+    {tensor_role::ffn_norm, "", "post_attention_norm.weight", "post_attention_layernorm.weight"},
+};
+
+/// The names of a family that differ from those of the others.
+std::span<const role_names> own_names(architecture arch) noexcept {
+  if (is_lfm2(arch)) return lfm2_roles;
+  if (arch == architecture::qwen35) return qwen35_roles;
+  return {};
+}
+
 const role_names& names_of(tensor_role role, architecture arch) noexcept {
-  if (is_lfm2(arch))
-    for (const role_names& own : lfm2_roles)
-      if (own.role == role) return own;
+  for (const role_names& own : own_names(arch))
+    if (own.role == role) return own;
   return all_roles[static_cast<std::size_t>(role)];
 }
 
@@ -98,6 +118,11 @@ bool is_matrix_role(tensor_role role) noexcept {
   case tensor_role::ffn_down:
   case tensor_role::conv_in:
   case tensor_role::conv_out:
+  case tensor_role::delta_qkv:
+  case tensor_role::delta_gate:
+  case tensor_role::delta_beta:
+  case tensor_role::delta_alpha:
+  case tensor_role::delta_out:
   case tensor_role::ffn_router:
   case tensor_role::ffn_gate_experts:
   case tensor_role::ffn_up_experts:
@@ -142,10 +167,37 @@ static bool is_attention_role(tensor_role role) noexcept {
   }
 }
 
+static bool is_delta_role(tensor_role role) noexcept {
+  return role >= tensor_role::delta_qkv && role <= tensor_role::delta_out;
+}
+
+static tensor_shape delta_shape(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
+  if (config.kind_of(layer) != layer_kind::gated_delta) return {};
+  const device::delta_heads& heads = config.delta;
+  switch (role) {
+  case tensor_role::delta_qkv:
+    return {config.delta_channels(), config.hidden_size};
+  case tensor_role::delta_gate:
+    return {heads.values_size(), config.hidden_size};
+  case tensor_role::delta_beta:
+  case tensor_role::delta_alpha:
+    return {heads.num_values, config.hidden_size};
+  case tensor_role::delta_taps:
+    return {config.delta_channels(), config.conv.num_taps};
+  case tensor_role::delta_norm:
+    return {1, heads.value_dim};
+  case tensor_role::delta_out:
+    return {config.hidden_size, heads.values_size()};
+  default:
+    return {1, heads.num_values};
+  }
+}
+
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
   const tensor_shape none;
   const bool has_experts = is_layer_role(role) && config.has_experts(layer);
   if (is_attention_role(role) && !config.has_attention(layer)) return none;
+  if (is_delta_role(role)) return delta_shape(config, role, layer);
   const bool convolves = is_layer_role(role) && config.kind_of(layer) == layer_kind::short_conv;
   const tensor_shape hidden{1, config.hidden_size};
   switch (role) {
@@ -158,7 +210,7 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
   case tensor_role::ffn_norm:
     return hidden;
   case tensor_role::q:
-    return {config.q_size(), config.hidden_size};
+    return {(config.attention_gate ? 2 : 1) * std::uint64_t{config.q_size()}, config.hidden_size};
   case tensor_role::k:
   case tensor_role::v:
     return {config.kv_size(), config.hidden_size};
@@ -193,6 +245,16 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
     return convolves && config.conv.bias ? hidden : none;
   case tensor_role::conv_out:
     return convolves ? tensor_shape{config.hidden_size, config.hidden_size} : none;
+  case tensor_role::delta_qkv:
+  case tensor_role::delta_gate:
+  case tensor_role::delta_beta:
+  case tensor_role::delta_alpha:
+  case tensor_role::delta_taps:
+  case tensor_role::delta_dt_bias:
+  case tensor_role::delta_decay:
+  case tensor_role::delta_norm:
+  case tensor_role::delta_out:
+    return none; // above
   case tensor_role::ffn_selection_bias:
     return has_experts && config.experts.selection_bias ? tensor_shape{1, config.experts.routing.num_experts}
                                                         : none;

@@ -19,7 +19,8 @@ enum class tensor_role : std::uint8_t {
   output,          ///< [vocab_size][hidden_size]; with a tied head, the embedding itself
   // One for each layer:
   attention_norm,        ///< [hidden_size]
-  q,                     ///< [q_size][hidden_size], rows as config.layout says
+  q,                     ///< [q_size][hidden_size], rows as config.layout says; with config.attention_gate
+                         ///< [2 * q_size][hidden_size]: of each head its rows, then those of its gate
   k,                     ///< [kv_size][hidden_size], likewise
   v,                     ///< [kv_size][hidden_size]
   q_bias,                ///< [q_size], with config.qkv_bias
@@ -42,6 +43,16 @@ enum class tensor_role : std::uint8_t {
   conv_bias,     ///< [hidden_size], with config.conv.bias
   conv_out,      ///< [hidden_size][hidden_size]
   conv_out_bias, ///< [hidden_size], with config.conv.bias
+  // In place of them in layers with a gated delta rule:
+  delta_qkv,     ///< [delta_channels][hidden_size]: queries, keys, values
+  delta_gate,    ///< [delta.values_size][hidden_size]
+  delta_beta,    ///< [delta.num_values][hidden_size]
+  delta_alpha,   ///< [delta.num_values][hidden_size]
+  delta_taps,    ///< [delta_channels][num_taps]; transposed when it is read
+  delta_dt_bias, ///< [delta.num_values]
+  delta_decay,   ///< [delta.num_values]; Hugging Face's files have the logarithm of its opposite
+  delta_norm,    ///< [delta.value_dim]
+  delta_out,     ///< [hidden_size][delta.values_size]
   // In place of ffn_gate, ffn_up and ffn_down in layers with experts:
   ffn_router,         ///< [num_experts][hidden_size], of a floating-point type
   ffn_selection_bias, ///< [num_experts], with config.experts.selection_bias
@@ -49,7 +60,7 @@ enum class tensor_role : std::uint8_t {
   ffn_up_experts,     ///< likewise
   ffn_down_experts,   ///< num_experts times [hidden_size][experts.ffn_size]
 };
-inline constexpr std::size_t num_tensor_roles = 31;
+inline constexpr std::size_t num_tensor_roles = 40;
 inline constexpr std::size_t num_expert_roles = 3;
 
 std::string_view to_string(tensor_role role) noexcept;
@@ -59,7 +70,7 @@ bool is_layer_role(tensor_role role) noexcept;
 constexpr bool is_expert_role(tensor_role role) noexcept { return role >= tensor_role::ffn_gate_experts; }
 /// True for roles with rows and columns; the others are vectors (norms and biases).
 bool is_matrix_role(tensor_role role) noexcept;
-/// True for norms. Some files store their factors minus one (`tensor_naming`).
+/// True for norms of which some files store the factors minus one (`family_traits::norms_less_one`).
 bool is_norm_role(tensor_role role) noexcept;
 
 struct tensor_shape {
@@ -76,8 +87,8 @@ std::string shape_text(std::span<const std::uint64_t> sizes);
 
 /// The names of tensors, and the convention of norms.
 enum class tensor_naming : std::uint8_t {
-  gguf,         ///< "blk.0.attn_q.weight"; norms of gemma hold the factor
-  hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of gemma hold the factor minus one
+  gguf,         ///< "blk.0.attn_q.weight"; norms hold the factor
+  hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of some families the factor minus one
 };
 
 /// The name of a role's tensor; for roles of layers, the part after `layer_prefix` and the layer's number.

@@ -3,11 +3,13 @@
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -57,6 +59,24 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     if (tensor_name(parsed.role, naming, config) == name) return parsed;
   }
   return std::nullopt;
+}
+
+/// The number of a layer behind the last one: "blk.24.attn_q.weight" in a model of 24 layers.
+std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming naming) {
+  const auto prefix = layer_prefix(naming);
+  std::uint32_t layer = 0;
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const auto [end, problem] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), layer);
+  return problem == std::errc() && end != name.data() + name.size() && *end == '.' ? std::optional(layer)
+                                                                                   : std::nullopt;
+}
+
+/// True for a tensor of a module that predicts further tokens: a drafter reads it, the model does not.
+bool is_of_mtp_module(std::string_view name, tensor_naming naming, const model_config& config) {
+  if (config.num_mtp_modules == 0) return false;
+  if (naming == tensor_naming::hugging_face) return name.starts_with("mtp.");
+  const auto layer = layer_of(name, naming);
+  return layer && *layer >= config.num_layers && *layer - config.num_layers < config.num_mtp_modules;
 }
 
 /// Tensors that may be present and are ignored: those that the loader computes itself, and a stored copy of a
@@ -110,6 +130,7 @@ class weights_builder {
     const std::string name =
         naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
     if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
+    if (is_of_mtp_module(name, naming_, config_)) return {};
     const auto parsed = parse_name(name, naming_, config_);
     if (!parsed) {
       if (is_redundant(name, naming_, config_)) return {};
@@ -122,7 +143,8 @@ class weights_builder {
                                       std::to_string(config_.num_layers) + " layers");
     if (parsed->experts) return add_experts(*parsed, tensor);
     // Hugging Face stores the taps of a convolution as one matrix of one row for each channel.
-    if (tensor.num_matrices != 1 && parsed->role != tensor_role::conv_taps)
+    const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
+    if (tensor.num_matrices != 1 && !is_taps)
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
     const auto [rows, cols] = shape_of(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
@@ -211,16 +233,18 @@ class weights_builder {
       return failure(view.name,
                      "must be F32, F16 or BF16, is " + std::string(device::traits_of(tensor.type)->name));
     if (auto read = source_.read(tensor.bytes); !read) return read;
-    const bool add_one =
-        naming_ == tensor_naming::hugging_face && config_.arch == architecture::gemma3 && is_norm_role(role);
+    const bool is_hugging_face = naming_ == tensor_naming::hugging_face;
+    const bool add_one = is_hugging_face && traits_of(config_.arch).norms_less_one && is_norm_role(role);
+    const bool is_logarithm = is_hugging_face && role == tensor_role::delta_decay;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
     const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
-    if (tensor.type == tensor_type::f32 && aligned && !add_one && rows == 1) return {};
+    if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_logarithm && rows == 1) return {};
     auto floats = std::make_unique<float[]>(rows * cols);
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < cols; ++c) // transposed: taps first, then channels
         floats[c * rows + r] =
             load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
+    for (std::size_t i = 0; is_logarithm && i < rows * cols; ++i) floats[i] = -std::exp(floats[i]);
     tensor.type = tensor_type::f32;
     tensor.bytes = std::as_bytes(std::span(floats.get(), rows * cols));
     source_.converted_.push_back(std::move(floats));

@@ -1,0 +1,172 @@
+// Qwen3.5's files: which layers have attention, the heads of the others, modules that the model does without,
+// and files that contradict themselves.
+#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/json_text.hpp"
+#include "tests/support/tiny_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace paceline::model {
+namespace {
+
+using test::gguf_builder;
+using test::make_tiny_gguf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr layer_kind rule = layer_kind::gated_delta, attention = layer_kind::attention;
+
+expected<model_config> open(const gguf_builder& builder) {
+  const auto bytes = builder.build();
+  const auto file = gguf_file::parse(bytes, "x.gguf");
+  if (!file) return file.error();
+  auto config = read_gguf_config(*file);
+  if (!config) return config;
+  if (auto weights = read_gguf_weights(*file, *config); !weights) return weights.error();
+  return config;
+}
+
+std::string problem(const gguf_builder& builder) {
+  const auto config = open(builder);
+  return config ? "was accepted" : config.error().message();
+}
+
+gguf_builder tiny() { return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4}); }
+
+gguf_builder tiny_with(const std::string& key, std::uint32_t value) {
+  return tiny().remove("qwen35." + key).set_uint32("qwen35." + key, value);
+}
+
+TEST(qwen35_gguf, layers_have_attention_at_an_interval) {
+  const auto config = open(tiny());
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_THAT(config->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  EXPECT_EQ(config->delta.num_keys, 2U);
+  EXPECT_EQ(config->delta.num_values, 4U);
+  EXPECT_EQ(config->delta.key_dim, 8U);
+  EXPECT_EQ(config->delta.value_dim, 8U);
+  EXPECT_TRUE(config->delta.tiled) << "the converter's order of value heads";
+  EXPECT_TRUE(config->attention_gate);
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_EQ(config->conv.num_taps, 3U);
+  EXPECT_EQ(config->rotary_dim, 4U);
+  EXPECT_EQ(config->num_mtp_modules, 0U);
+}
+
+TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
+  const std::string interval = "qwen35.full_attention_interval", list = "qwen35.attention.recurrent_layers";
+  EXPECT_THAT(problem(tiny().remove(interval).set_bools(list, {true, false, true, false})),
+              HasSubstr("accepted"));
+  EXPECT_THAT(problem(tiny().remove(interval).set_bools(list, {true, false})),
+              HasSubstr("must have one element for each of the 4 layers"));
+  EXPECT_THAT(problem(tiny().remove(interval)), HasSubstr("needs 53 tensors in them, the file has 52"))
+      << "without both every fourth layer has attention";
+}
+
+/// A module for multi-token prediction is a further layer with attention, and tensors around it.
+gguf_builder with_module() {
+  auto file = make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4});
+  file.remove("qwen35.block_count").set_uint32("qwen35.block_count", 5);
+  file.set_uint32("qwen35.nextn_predict_layers", 1);
+  const auto add = [&](const std::string& name, std::vector<std::uint64_t> shape) {
+    std::uint64_t values = 1;
+    for (const auto size : shape) values *= size;
+    file.add_tensor("blk.4." + name, device::tensor_type::f32, shape, std::vector<std::byte>(values * 4));
+  };
+  add("nextn.eh_proj.weight", {64, 32});
+  add("nextn.enorm.weight", {32});
+  add("attn_q.weight", {32, 64});
+  return file;
+}
+
+TEST(qwen35_gguf, a_module_for_multi_token_prediction_is_not_part_of_the_model) {
+  const auto config = open(with_module());
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->num_layers, 4U);
+  EXPECT_EQ(config->num_mtp_modules, 1U);
+  EXPECT_THAT(config->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  auto without_key = with_module();
+  without_key.remove("qwen35.nextn_predict_layers");
+  EXPECT_NE(problem(without_key), "was accepted");
+  auto only_modules = with_module();
+  only_modules.remove("qwen35.nextn_predict_layers").set_uint32("qwen35.nextn_predict_layers", 5);
+  EXPECT_THAT(problem(only_modules), HasSubstr("nextn_predict_layers' must be below block_count"));
+}
+
+TEST(qwen35_gguf, refuses_what_does_not_fit) {
+  EXPECT_THAT(problem(tiny_with("full_attention_interval", 0)), HasSubstr("must be at least 1"));
+  EXPECT_THAT(problem(tiny_with("full_attention_interval", 9)),
+              HasSubstr("must have a layer with attention"));
+  EXPECT_THAT(problem(tiny_with("ssm.inner_size", 31)),
+              HasSubstr("ssm.inner_size' must be ssm.time_step_rank"));
+  EXPECT_THAT(problem(tiny_with("ssm.group_count", 3)),
+              HasSubstr("num_values 4 must be a multiple of num_keys 3"));
+  EXPECT_THAT(problem(tiny_with("ssm.group_count", 0)), HasSubstr("num_keys must be 1"));
+  EXPECT_THAT(problem(tiny_with("ssm.conv_kernel", 1)), HasSubstr("num_taps must be 2 to 16"));
+  EXPECT_THAT(problem(tiny_with("rope.dimension_count", 3)), HasSubstr("rope.dimension_count' must be even"));
+  EXPECT_THAT(problem(tiny_with("rope.dimension_count", 10)), HasSubstr("2 to the size of a head, 8"));
+  EXPECT_THAT(problem(tiny().remove("qwen35.ssm.state_size")), HasSubstr("ssm.state_size"));
+  EXPECT_THAT(problem(tiny().remove_tensor("blk.2.ssm_a")), HasSubstr("'blk.2.ssm_a' is missing"));
+  EXPECT_THAT(problem(tiny_with("ssm.state_size", 16)
+                          .remove("qwen35.ssm.inner_size")
+                          .set_uint32("qwen35.ssm.inner_size", 64)),
+              HasSubstr("attn_qkv.weight' must have the shape [128][32], has [64][32]"));
+}
+
+expected<model_config> read(const std::string& extra = "") {
+  const std::string text = "{" + extra + R"("model_type":"qwen3_5_text","vocab_size":288,
+      "max_position_embeddings":64,"hidden_size":32,"num_hidden_layers":4,"num_attention_heads":4,
+      "num_key_value_heads":2,"head_dim":16,"intermediate_size":300})";
+  const auto object = parse_json_object(text, "config.json");
+  if (!object) return object.error();
+  return read_hf_config(*object, "config.json");
+}
+
+std::string problem(const std::string& extra) {
+  const auto config = read(extra);
+  return config ? "was accepted" : config.error().message();
+}
+
+TEST(qwen35_hf, settings_have_the_defaults_of_their_class) {
+  const auto config = read();
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_THAT(config->layer_kinds, ElementsAre(rule, rule, rule, attention));
+  EXPECT_EQ(config->delta.num_keys, 16U);
+  EXPECT_EQ(config->delta.num_values, 32U);
+  EXPECT_EQ(config->delta.key_dim, 128U);
+  EXPECT_FALSE(config->delta.tiled);
+  EXPECT_EQ(config->rotary_dim, 4U) << "a quarter";
+  EXPECT_EQ(config->rope.theta, 1e4);
+  EXPECT_EQ(config->conv.num_taps, 4U);
+}
+
+TEST(qwen35_hf, layers_and_rotation_are_read) {
+  const std::string types =
+      R"("layer_types":["full_attention","linear_attention","linear_attention","full_attention"],)";
+  EXPECT_THAT(read(types)->layer_kinds, ElementsAre(attention, rule, rule, attention));
+  EXPECT_THAT(read(R"("full_attention_interval":2,)")->layer_kinds,
+              ElementsAre(rule, attention, rule, attention));
+  EXPECT_EQ(read(R"("rope_parameters":{"rope_type":"default","rope_theta":1e7,"partial_rotary_factor":0.5,
+      "mrope_section":[1,1,0],"mrope_interleaved":true},)")
+                ->rotary_dim,
+            8U);
+  EXPECT_EQ(read(R"("mtp_num_hidden_layers":1,)")->num_mtp_modules, 1U);
+  EXPECT_THAT(problem(R"("layer_types":["full_attention"],)"), HasSubstr("for each layer"));
+  EXPECT_THAT(problem(R"("layer_types":["full_attention","mamba","mamba","mamba"],)"),
+              HasSubstr("'linear_attention' and 'full_attention' only"));
+  EXPECT_THAT(problem(R"("full_attention_interval":0,)"), HasSubstr("must be at least 1"));
+  for (const char* const share : {"0.05", "0", "1.5", "0.2"})
+    EXPECT_THAT(problem(R"("partial_rotary_factor":)" + std::string(share) + ","),
+                HasSubstr("leave an even number"));
+  EXPECT_THAT(problem(R"("output_gate_type":"tanh",)"), HasSubstr("output_gate_type"));
+  EXPECT_THAT(problem(R"("linear_key_head_dim":130,)"), HasSubstr("key_dim must be a multiple of 4"));
+  EXPECT_THAT(problem(R"("linear_num_value_heads":5,)"), HasSubstr("must be a multiple of num_keys"));
+}
+
+} // namespace
+} // namespace paceline::model
