@@ -8,7 +8,6 @@ every window. The reference is training/reference/targets.py, or with --transfor
 the files that are read. Exit code 1 if the mean difference exceeds 1e-4, or that of a row 1e-3, or if the rows of a pass change a bit.
 """
 import argparse
-import dataclasses
 import json
 import struct
 import subprocess
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import gated_delta, lfm2, targets  # noqa: E402
+from training.reference import made_targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -94,11 +93,8 @@ def saved_by_transformers(target, folder, sees, packs):
 def difference(name, arguments, folder):
     """The mean difference of log-probability, that of the worst row, and whether one row at a time gives the same bits."""
     model_type, changes = CASES[name]
-    shape_of, random_of = (lfm2.Lfm2Shape, lfm2.random_lfm2) if model_type in lfm2.ARCHITECTURES else (
-        (gated_delta.GatedDeltaShape, gated_delta.random_gated_delta) if model_type in gated_delta.ARCHITECTURES else
-        (targets.TargetShape, targets.random_target))
-    shape = dataclasses.replace(shape_of(model_type), **changes)
-    target = random_of(shape, arguments.seed)
+    shape = made_targets.shape_of(model_type, **changes)
+    target = made_targets.random_target(shape, arguments.seed)
     tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()
     packs = name.endswith("packed")
     sees = "with-vision" in name

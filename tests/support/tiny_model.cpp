@@ -156,7 +156,8 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
   const auto set = [&](const char* key, std::uint32_t value) { file.set_uint32(arch + "." + key, value); };
   set("context_length", options.context_length);
   set("embedding_length", options.hidden_size);
-  set("block_count", options.num_layers);
+  set("block_count", options.num_layers + (options.mtp_module ? 1 : 0));
+  if (options.mtp_module) set("nextn_predict_layers", 1);
   set("feed_forward_length", options.ffn_size);
   set("attention.head_count", options.num_heads);
   if (is_lfm2(options)) {
@@ -318,6 +319,24 @@ void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std
   tensors.matrix(prefix + "ssm_out.weight", hidden, values);
 }
 
+void add_feed_forward(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
+  tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, options.hidden_size);
+  tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, options.hidden_size);
+  tensors.matrix(prefix + "ffn_down.weight", options.hidden_size, options.ffn_size);
+}
+
+/// A layer with attention, and what is around it.
+void add_mtp_module(tensor_writer& tensors, const tiny_model& options) {
+  const std::string prefix = "blk." + std::to_string(options.num_layers) + ".";
+  const std::uint64_t hidden = options.hidden_size;
+  tensors.matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
+  for (const char* const name :
+       {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm", "attn_norm", "post_attention_norm"})
+    tensors.norm(prefix + name + ".weight", hidden);
+  add_attention(tensors, options, prefix);
+  add_feed_forward(tensors, options, prefix);
+}
+
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const std::uint64_t hidden = options.hidden_size;
@@ -339,9 +358,7 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
   } else {
-    tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
-    tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
-    tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
+    add_feed_forward(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
 }
@@ -403,6 +420,7 @@ gguf_builder make_tiny_gguf(const tiny_model& options) {
   tensor_writer tensors(file, options);
   tensors.matrix("token_embd.weight", options.vocab_size, options.hidden_size);
   for (std::uint32_t layer = 0; layer < options.num_layers; ++layer) add_layer(tensors, options, layer);
+  if (options.mtp_module) add_mtp_module(tensors, options);
   tensors.norm(is_lfm2(options) ? "token_embd_norm.weight" : "output_norm.weight", options.hidden_size);
   if (!options.tied_embeddings) tensors.matrix("output.weight", options.vocab_size, options.hidden_size);
   return file;

@@ -18,7 +18,7 @@ constexpr family_traits families[] = {
     {.arch = architecture::qwen3moe, .qk_norm = true, .has_experts = true},
     {.arch = architecture::lfm2, .qk_norm = true},
     {.arch = architecture::lfm2moe, .qk_norm = true, .has_experts = true},
-    {.arch = architecture::qwen35, .qk_norm = true, .norms_less_one = true},
+    {.arch = architecture::qwen35, .qk_norm = true, .has_mtp_module = true, .norms_less_one = true},
     {.arch = architecture::gemma3, .qk_norm = true, .norms_less_one = true},
 };
 

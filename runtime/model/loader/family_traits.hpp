@@ -14,6 +14,7 @@ struct family_traits {
   bool qk_norm = false;             ///< model_config::qk_norm
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
   bool has_experts = false;         ///< some layers have a mixture of experts
+  bool has_mtp_module = false;      ///< files may have a module for multi-token prediction
   bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one
 };
 

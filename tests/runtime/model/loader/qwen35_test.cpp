@@ -68,20 +68,8 @@ TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
       << "without both every fourth layer has attention";
 }
 
-/// A module for multi-token prediction is a further layer with attention, and tensors around it.
 gguf_builder with_module() {
-  auto file = make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4});
-  file.remove("qwen35.block_count").set_uint32("qwen35.block_count", 5);
-  file.set_uint32("qwen35.nextn_predict_layers", 1);
-  const auto add = [&](const std::string& name, std::vector<std::uint64_t> shape) {
-    std::uint64_t values = 1;
-    for (const auto size : shape) values *= size;
-    file.add_tensor("blk.4." + name, device::tensor_type::f32, shape, std::vector<std::byte>(values * 4));
-  };
-  add("nextn.eh_proj.weight", {64, 32});
-  add("nextn.enorm.weight", {32});
-  add("attn_q.weight", {32, 64});
-  return file;
+  return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
 }
 
 TEST(qwen35_gguf, a_module_for_multi_token_prediction_is_not_part_of_the_model) {
