@@ -16,8 +16,10 @@ namespace paceline::model {
 /// Shape of a sequence's recurrent state. Of each layer that has one, the inputs of its convolution and,
 /// behind them, the matrices of its delta rule.
 struct state_shape {
-  std::uint32_t num_layers = 0;    ///< with a state
-  std::uint32_t conv_inputs = 0;   ///< values of one of these layers: num_taps - 1 times the channels
+  std::uint32_t num_layers = 0; ///< with a state
+  /// Values of one of these layers: num_taps - 1 times the channels, before matrices rounded up to a cache
+  /// line.
+  std::uint32_t conv_inputs = 0;
   std::uint64_t matrix_values = 0; ///< likewise: `device::delta_heads::state_values`
 
   /// Of one layer.

@@ -42,11 +42,13 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   device::delta_heads& heads = config.delta;
   heads.num_keys = keys.uint("ssm.group_count");
   heads.num_values = keys.uint("ssm.time_step_rank");
-  heads.key_dim = heads.value_dim = keys.uint("ssm.state_size");
-  heads.tiled = true; // the converter's order
-  if (keys.uint("ssm.inner_size") != heads.values_size())
-    keys.refuse("ssm.inner_size",
-                "must be ssm.time_step_rank times ssm.state_size, " + std::to_string(heads.values_size()));
+  heads.key_dim = keys.uint("ssm.state_size");
+  heads.tiled = true;                                       // the converter's order
+  const std::uint32_t values = keys.uint("ssm.inner_size"); // of all heads together
+  if (heads.num_values == 0 || values % heads.num_values != 0)
+    return keys.refuse("ssm.inner_size",
+                       "must be a multiple of ssm.time_step_rank, " + std::to_string(heads.num_values));
+  heads.value_dim = values / heads.num_values;
   const std::vector<bool> recurrent = keys.layer_flags("attention.recurrent_layers", config.num_layers);
   const std::uint32_t interval = keys.uint_or("full_attention_interval", default_interval);
   if (interval == 0) return keys.refuse("full_attention_interval", "must be at least 1");
