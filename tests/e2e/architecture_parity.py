@@ -40,7 +40,7 @@ CASES = {
     "lfm2-long-convolution": ("lfm2", {"conv_L_cache": 7, "block_ffn_dim_multiplier": 1.3, "tie_word_embeddings": False}),
     "lfm2-two-taps": ("lfm2", {"conv_L_cache": 2, "layer_types": ("full_attention", "conv", "conv", "conv", "conv", "full_attention")}),
     "lfm2-moe": ("lfm2_moe", {}),
-    "lfm2-moe-without-biases": ("lfm2_moe", {"conv_bias": False}),
+    "lfm2-moe-without-biases": ("lfm2_moe", {"conv_bias": False, "routed_scaling_factor": 1.0}),
     "lfm2-moe-without-bias": ("lfm2_moe", {"use_expert_bias": False, "norm_topk_prob": False, "num_dense_layers": 3}),
     "lfm2-moe-packed": ("lfm2_moe", {}),
     "qwen35": ("qwen3_5_text", {}),
