@@ -107,7 +107,13 @@ PACELINE_KERNEL add(add_params p) {
   const std::uint32_t i = own_place().index_in_row();
   if (i >= p.width) return;
   float& y = p.y[block_y() * p.y_stride + i];
-  y = y + p.x[block_y() * p.x_stride + i];
+  const float x = p.x[block_y() * p.x_stride + i];
+  if (p.gate == nullptr) {
+    y = y + x;
+    return;
+  }
+  const float factor = 1.0F / (1.0F + device::exp_reference(-p.gate[block_y() * p.gate_stride]));
+  y = y + factor * x;
 }
 
 PACELINE_DEVICE void do_block(const gather_params& p, grid_place block) {

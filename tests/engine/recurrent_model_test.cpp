@@ -131,7 +131,8 @@ TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {
 }
 
 INSTANTIATE_TEST_SUITE_P(architectures, recurrent_model,
-                         ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35),
+                         ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35,
+                                           architecture::qwen35moe),
                          [](const auto& test) { return std::string(model::to_string(test.param)); });
 
 } // namespace

@@ -19,10 +19,14 @@ bool is_lfm2(const tiny_model& options) {
   return options.arch == architecture::lfm2 || options.arch == architecture::lfm2moe;
 }
 bool is_mixture(const tiny_model& options) {
-  return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe;
+  return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe ||
+         options.arch == architecture::qwen35moe || options.arch == architecture::qwen3next;
 }
 
-bool is_qwen35(const tiny_model& options) { return options.arch == architecture::qwen35; }
+bool has_rules(const tiny_model& options) {
+  return options.arch == architecture::qwen35 || options.arch == architecture::qwen35moe ||
+         options.arch == architecture::qwen3next;
+}
 
 /// Uniform in [-1, 1).
 float uniform(std::mt19937_64& random) {
@@ -179,7 +183,7 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("attention.sliding_window_pattern", options.sliding_pattern);
     file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
   }
-  if (is_qwen35(options)) {
+  if (has_rules(options)) {
     set("rope.dimension_count", options.head_dim / 2);
     set("full_attention_interval", 2);
     set("ssm.conv_kernel", options.num_conv_taps);
@@ -193,6 +197,7 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("expert_used_count", options.num_used_experts);
     set("expert_feed_forward_length", options.expert_ffn_size);
     file.set_bool(arch + ".expert_weights_norm", options.normalised_experts);
+    if (has_rules(options)) set("expert_shared_feed_forward_length", options.shared_ffn_size);
   }
 }
 
@@ -282,13 +287,18 @@ void add_experts(tensor_writer& tensors, const tiny_model& options, const std::s
     tensors.experts(prefix + "ffn_up_exps.weight", options.num_experts, inner, hidden);
   }
   tensors.experts(prefix + "ffn_down_exps.weight", options.num_experts, hidden, inner);
+  if (!has_rules(options)) return;
+  tensors.bias(prefix + "ffn_gate_inp_shexp.weight", hidden); // a vector
+  tensors.matrix(prefix + "ffn_gate_shexp.weight", options.shared_ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_up_shexp.weight", options.shared_ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_down_shexp.weight", hidden, options.shared_ffn_size);
 }
 
 void add_attention(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
   const std::uint64_t hidden = options.hidden_size;
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
-  tensors.matrix(prefix + "attn_q.weight", is_qwen35(options) ? 2 * q_size : q_size, hidden);
+  tensors.matrix(prefix + "attn_q.weight", has_rules(options) ? 2 * q_size : q_size, hidden);
   tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_output.weight", hidden, q_size);
@@ -298,7 +308,7 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
     tensors.bias(prefix + "attn_v.bias", kv_size);
   }
   if (options.arch == architecture::gemma3 || options.arch == architecture::qwen3 ||
-      options.arch == architecture::qwen3moe || is_lfm2(options) || is_qwen35(options)) {
+      options.arch == architecture::qwen3moe || is_lfm2(options) || has_rules(options)) {
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
@@ -310,8 +320,12 @@ void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std
   const std::uint64_t channels = values + std::uint64_t{2} * options.num_key_heads * options.delta_head_dim;
   tensors.matrix(prefix + "attn_qkv.weight", channels, hidden);
   tensors.matrix(prefix + "attn_gate.weight", values, hidden);
-  tensors.matrix(prefix + "ssm_beta.weight", heads, hidden);
-  tensors.matrix(prefix + "ssm_alpha.weight", heads, hidden);
+  if (options.arch == architecture::qwen3next) {
+    tensors.matrix(prefix + "ssm_ba.weight", 2 * heads, hidden);
+  } else {
+    tensors.matrix(prefix + "ssm_beta.weight", heads, hidden);
+    tensors.matrix(prefix + "ssm_alpha.weight", heads, hidden);
+  }
   tensors.taps(prefix + "ssm_conv1d.weight", channels, options.num_conv_taps);
   tensors.bias(prefix + "ssm_dt.bias", heads);
   tensors.decay(prefix + "ssm_a", heads);
@@ -353,7 +367,7 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     add_attention(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
-  tensors.norm(prefix + (is_qwen35(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
+  tensors.norm(prefix + (has_rules(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
                outliers);
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
@@ -370,7 +384,7 @@ bool has_convolution(const tiny_model& options, std::uint32_t layer) {
 }
 
 bool has_delta_rule(const tiny_model& options, std::uint32_t layer) {
-  return is_qwen35(options) && layer % 2 == 0;
+  return has_rules(options) && layer % 2 == 0;
 }
 
 bool has_experts(const tiny_model& options, std::uint32_t layer) {

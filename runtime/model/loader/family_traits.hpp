@@ -13,6 +13,7 @@ struct family_traits {
   bool interleaved_in_gguf = false; ///< GGUF files have the rows of Q and K in pairs
   bool qk_norm = false;             ///< model_config::qk_norm
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
+  bool has_delta_rules = false;     ///< some layers have a gated delta rule (qwen35_config.hpp)
   bool has_experts = false;         ///< some layers have a mixture of experts
   bool has_mtp_module = false;      ///< files may have a module for multi-token prediction
   bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one

@@ -43,7 +43,11 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   heads.num_keys = keys.uint("ssm.group_count");
   heads.num_values = keys.uint("ssm.time_step_rank");
   heads.key_dim = keys.uint("ssm.state_size");
-  heads.tiled = true;                                       // the converter's order
+  const bool is_next = config.arch == architecture::qwen3next;
+  heads.tiled = !is_next; // the converter's order
+  config.packing.fuses_beta = is_next;
+  if (config.arch != architecture::qwen35)
+    config.experts.shared_ffn_size = keys.uint("expert_shared_feed_forward_length");
   const std::uint32_t values = keys.uint("ssm.inner_size"); // of all heads together
   if (heads.num_values == 0 || values % heads.num_values != 0)
     return keys.refuse("ssm.inner_size",
@@ -65,7 +69,12 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
   config.delta = {fields["linear_num_key_heads"].uint_or(16), fields["linear_num_value_heads"].uint_or(32),
                   fields["linear_key_head_dim"].uint_or(128), fields["linear_value_head_dim"].uint_or(128),
                   false};
-  config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(0);
+  const bool is_next = config.arch == architecture::qwen3next;
+  config.packing = {is_next, is_next};
+  // Configs of Qwen3-Next do not say whether there is a module.
+  config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(is_next ? 1 : 0);
+  if (config.arch != architecture::qwen35)
+    config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);
   if (const std::string gate = fields["output_gate_type"].string_or("silu");
       gate != "silu" && gate != "swish")
     fields["output_gate_type"].refuse("must be 'silu' or 'swish'", errc::unsupported);

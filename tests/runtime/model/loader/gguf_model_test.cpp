@@ -1,3 +1,4 @@
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
 
 #include "tests/support/opened_gguf.hpp"
@@ -23,9 +24,10 @@ using testing::HasSubstr;
 
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
-const architecture all_architectures[] = {architecture::llama,    architecture::qwen2, architecture::qwen3,
-                                          architecture::qwen3moe, architecture::lfm2,  architecture::lfm2moe,
-                                          architecture::qwen35,   architecture::gemma3};
+const architecture all_architectures[] = {
+    architecture::llama,     architecture::qwen2,   architecture::qwen3,  architecture::qwen3moe,
+    architecture::lfm2,      architecture::lfm2moe, architecture::qwen35, architecture::qwen35moe,
+    architecture::qwen3next, architecture::gemma3};
 
 TEST(gguf_model, every_architecture_opens) {
   for (const auto arch : all_architectures) {
@@ -42,8 +44,7 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_EQ(config->layout == rope_layout::interleaved, arch == architecture::llama);
     EXPECT_EQ(config->qkv_bias, arch == architecture::qwen2);
     EXPECT_EQ(config->qk_norm, arch != architecture::llama && arch != architecture::qwen2);
-    EXPECT_EQ(config->num_expert_layers(),
-              arch == architecture::qwen3moe || arch == architecture::lfm2moe ? 1U : 0U);
+    EXPECT_EQ(config->num_expert_layers(), traits_of(arch).has_experts ? 1U : 0U);
     EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
     EXPECT_FLOAT_EQ(config->attention_scale, 1 / std::sqrt(8.0F));
   }
