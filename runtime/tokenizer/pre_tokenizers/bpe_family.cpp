@@ -132,6 +132,7 @@ constexpr bpe_family plain(patterns p) { return {.patterns = p}; }
 constexpr bpe_family whole_words(patterns p, bool add_bos) {
   return {.patterns = p, .ignore_merges = true, .add_bos = add_bos};
 }
+constexpr bpe_family composing(patterns p) { return {.patterns = p, .composes = true}; }
 constexpr bpe_family with_bos(patterns p) { return {.patterns = p, .add_bos = true}; }
 constexpr bpe_family digit_grouping(patterns p) { return {.patterns = p, .group_digits = true}; }
 constexpr bpe_family spm_spelt(bool add_bos) {
@@ -190,7 +191,7 @@ constexpr named_family families[] = {
     {"dbrx", plain(llama3_patterns)},
     {"smaug-bpe", plain(llama3_patterns)},
     // Qwen 2's: single digits
-    {"qwen2", plain(qwen2_patterns)},
+    {"qwen2", composing(qwen2_patterns)},
     {"deepseek-r1-qwen", plain(qwen2_patterns)},
     {"kormo", plain(qwen2_patterns)},
     {"f2llmv2", plain(qwen2_patterns)},
@@ -199,7 +200,7 @@ constexpr named_family families[] = {
     {"hunyuan", plain(qwen2_patterns)},
     {"solar-open", plain(qwen2_patterns)},
     {"grok-2", plain(qwen2_patterns)},
-    {"qwen35", plain(qwen35_patterns)},
+    {"qwen35", composing(qwen35_patterns)},
     {"laguna", plain(laguna_patterns)},
     {"ufakzeka", plain(ufakzeka_patterns)},
     {"bailingmoe", plain(bailing_patterns)},
