@@ -189,7 +189,7 @@ constexpr named_family families[] = {
     {"glm5", whole_words(llama3_patterns, false)},
     {"chatglm-bpe", plain(llama3_patterns)},
     {"dbrx", plain(llama3_patterns)},
-    {"smaug-bpe", plain(llama3_patterns)},
+    {"smaug-bpe", whole_words(llama3_patterns, false)}, // Llama 3's vocabulary without BOS: SmolLM3
     // Qwen 2's: single digits
     {"qwen2", composing(qwen2_patterns)},
     {"deepseek-r1-qwen", plain(qwen2_patterns)},

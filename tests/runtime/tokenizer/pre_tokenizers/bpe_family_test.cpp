@@ -63,6 +63,14 @@ TEST(bpe_family, names_split_words_as_their_models_were_trained) {
   EXPECT_EQ(words("kimi-k2", "漢字abc漢"), (strings{"漢字", "abc", "漢"}));
 }
 
+TEST(bpe_family, words_that_no_merges_make_are_tokens_in_all_of_llama_3s_vocabulary) {
+  // 588 of its tokens, such as the Vietnamese " việc", are reached no other way.
+  for (const char* name : {"llama-bpe", "smaug-bpe"})
+    EXPECT_TRUE(find_bpe_family(name)->ignore_merges) << name;
+  EXPECT_TRUE(find_bpe_family("llama-bpe")->add_bos);
+  EXPECT_FALSE(find_bpe_family("smaug-bpe")->add_bos) << "SmolLM3 has no BOS";
+}
+
 TEST(bpe_family, no_text_is_lost_and_long_runs_take_no_time) {
   // Each run would take minutes if a pattern needed quadratic time.
   const strings runs = {
