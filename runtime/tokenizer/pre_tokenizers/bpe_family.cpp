@@ -14,7 +14,8 @@ using patterns = std::span<const std::string_view>;
 #define WORDS R"([^\r\n\p{L}\p{N}]?\p{L}+)"
 #define SYMBOLS_AND_NEWLINES R"( ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
-#define CONTRACTIONS R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
+// In any case: the long s is a small letter of S, too.
+#define CONTRACTIONS R"('(?:[sSſ]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
 // Words in which a capital after a small letter begins a new word.
 #define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"

@@ -48,6 +48,7 @@ TEST(bpe_family, names_split_words_as_their_models_were_trained) {
   EXPECT_EQ(words("gpt-2", "We've 123  x\n"), (strings{"We", "'ve", " 123", " ", " x", "\n"}));
   EXPECT_EQ(words("smollm", "a 12"), (strings{"a", " ", "1", "2"}));
   EXPECT_EQ(words("llama-bpe", "WE'VE 12345\n\n!a"), (strings{"WE", "'VE", " ", "123", "45", "\n\n", "!a"}));
+  EXPECT_EQ(words("llama-bpe", "a'ſb'sd"), (strings{"a", "'ſ", "b", "'s", "d"}));
   EXPECT_EQ(words("qwen2", "a 12"), (strings{"a", " ", "1", "2"}));
   EXPECT_EQ(words("qwen2", "हिन्दी"), (strings{"ह", "िन", "्द", "ी"}));
   EXPECT_EQ(words("qwen35", "हिन्दी"), (strings{"हिन्दी"}));
