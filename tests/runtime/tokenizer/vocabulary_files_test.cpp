@@ -109,5 +109,30 @@ TEST(vocabulary_files, every_text_gives_the_ids_its_own_tokenizer_gives) {
   }
 }
 
+using strings = std::vector<std::string>;
+
+/// What ends a generation in the file called `name`; nothing if there is no such file.
+strings ends_of(const std::string& name) {
+  const auto path = directory() / ("ggml-vocab-" + name + ".gguf");
+  if (!std::filesystem::exists(path)) return {};
+  const auto vocabulary = read(path);
+  EXPECT_TRUE(vocabulary) << name;
+  const auto t = tokenizer::from_vocabulary(*vocabulary);
+  EXPECT_TRUE(t) << name;
+  strings ends;
+  for (const token_id id : t->eos_like()) ends.emplace_back(t->spelling(id));
+  return ends;
+}
+
+TEST(vocabulary_files, a_generation_ends_at_what_the_file_names_and_at_known_spellings) {
+  if (vocabulary_files().empty()) GTEST_SKIP() << "no vocabularies in " << directory();
+  EXPECT_EQ(ends_of("qwen2"), (strings{"<|endoftext|>", "<|im_end|>"}));
+  EXPECT_EQ(ends_of("llama-bpe"), (strings{"<|end_of_text|>", "<|eot_id|>"}));
+  EXPECT_EQ(ends_of("phi-3"), (strings{"<|endoftext|>", "<|end|>"}));
+  EXPECT_EQ(ends_of("refact"), (strings{"<|endoftext|>", "<fim_pad>", "<reponame>"}));
+  EXPECT_EQ(ends_of("gemma-4"), (strings{"<eos>", "<|tool_response>", "<turn|>"}))
+      << "not </s>, which is HTML";
+}
+
 } // namespace
 } // namespace paceline::tokenizer
