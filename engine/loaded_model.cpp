@@ -6,6 +6,7 @@
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/hash_model.hpp"
 #include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
 #include <algorithm>
@@ -61,6 +62,16 @@ expected<void> loaded_model::load_hash(const config::model_options& options) {
   return {};
 }
 
+namespace {
+
+/// The model's files have a module that could draft, and no drafter is one.
+bool has_unused_module(const model::model_config& config, const config::model_options& options) {
+  return config.num_mtp_modules != 0 && model::traits_of(config.arch).has_mtp_module &&
+         std::ranges::count(options.drafters, "mtp", &config::drafter_options::kind) == 0;
+}
+
+} // namespace
+
 expected<void> loaded_model::load_file(const config::model_options& options, device::compute_device& device,
                                        const std::function<void(const load_progress&)>& progress) {
   auto source = model::open_model(options.path);
@@ -76,6 +87,9 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   runs_ = *std::move(weights);
   eos_ids_ = source->eos_ids;
   unused_parts_ = to_text(source->weights.skipped());
+  if (has_unused_module(source->config, options))
+    unused_parts_ += std::string(unused_parts_.empty() ? "" : "; ") +
+                     "the module for multi-token prediction is not used: a drafter of kind mtp uses it";
   return {};
 }
 

@@ -20,8 +20,9 @@ struct measured {
       seconds; ///< [index of rows][repeat]; by the device's own clock if it has one
   std::vector<std::vector<double>> host_seconds;               ///< the same by the host's clock
   std::vector<std::map<std::string, timed_ops::share>> shares; ///< empty if ops return before they are done
-  std::vector<std::uint64_t> multiply_adds; ///< of a pass; 0 if ops return before they are done
-  std::vector<double> draft_seconds;        ///< [repeat], as `seconds`
+  // Of a pass; 0 if ops return before they are done. More rows read more experts of a mixture.
+  std::vector<std::uint64_t> multiply_adds, weight_bytes;
+  std::vector<double> draft_seconds; ///< [repeat], as `seconds`
   bool is_draft_of_one_piece = false;
 };
 
@@ -61,6 +62,7 @@ expected<measured> measure(const cost_options& options, const lone_model& m, hea
   out.host_seconds.resize(options.rows.size());
   out.shares.resize(options.rows.size());
   out.multiply_adds.resize(options.rows.size());
+  out.weight_bytes.resize(options.rows.size());
   auto went = m.run([&](device::ops& ops) { m.pass(ops, 0, options.context); });
   for (std::uint32_t repeat = 0; went && repeat <= options.repeats; ++repeat) {
     went = roof.sample();
@@ -75,18 +77,26 @@ expected<measured> measure(const cost_options& options, const lone_model& m, hea
   }
   if (!went) return std::move(went).error();
   for (std::size_t i = 0; i < options.rows.size(); ++i)
-    for (const auto& [name, share] : out.shares[i]) out.multiply_adds[i] += share.multiply_adds;
+    for (const auto& [name, share] : out.shares[i]) {
+      out.multiply_adds[i] += share.multiply_adds;
+      out.weight_bytes[i] += share.weight_bytes;
+    }
   return out;
 }
 
-/// Lower bound for the time of a pass on a device with these limits.
-double roof_seconds(const model::model_info& info, const cost_options& options, std::uint64_t multiply_adds,
-                    const device_roof& limits) {
-  const double bytes = static_cast<double>(info.bytes_per_token) +
-                       static_cast<double>(info.kv_bytes_per_token) * options.context;
+/// Weights that pass number `i` reads.
+double weight_bytes_of(const model::model_info& info, const measured& m, std::size_t i) {
+  return static_cast<double>(m.weight_bytes[i] != 0 ? m.weight_bytes[i] : info.bytes_per_token);
+}
+
+/// Lower bound for the time of pass number `i` on a device with these limits.
+double roof_seconds(const model::model_info& info, const cost_options& options, const measured& m,
+                    std::size_t i, const device_roof& limits) {
+  const double bytes =
+      weight_bytes_of(info, m, i) + static_cast<double>(info.kv_bytes_per_token) * options.context;
   const double reading = bytes / limits.read_bytes_per_second();
-  if (multiply_adds == 0) return reading;
-  return std::max(reading, static_cast<double>(multiply_adds) / limits.multiply_adds_per_second());
+  if (m.multiply_adds[i] == 0) return reading;
+  return std::max(reading, static_cast<double>(m.multiply_adds[i]) / limits.multiply_adds_per_second());
 }
 
 json::array shares_json(const std::map<std::string, timed_ops::share>& shares) {
@@ -107,15 +117,16 @@ json::object row_json(const cost_options& options, const measured& m, std::size_
                       const device_roof& limits) {
   const summary s = summarise(m.seconds[i]);
   const double one = summarise(m.seconds[0]).median;
-  const double roof = roof_seconds(model.info(), options, m.multiply_adds[i], limits);
-  const double roof_of_one = roof_seconds(model.info(), options, m.multiply_adds[0], limits);
+  const double roof = roof_seconds(model.info(), options, m, i, limits);
+  const double roof_of_one = roof_seconds(model.info(), options, m, 0, limits);
   return {{"rows", options.rows[i]},
           {"seconds", to_json(s)},
           {"host_seconds", to_json(summarise(m.host_seconds[i]))},
           {"cost", s.median / one},
           {"roof_cost", roof / roof_of_one},
           {"share_of_roof", roof / s.median},
-          {"gb_per_second", static_cast<double>(model.info().bytes_per_token) / s.median / 1e9},
+          {"weight_bytes", weight_bytes_of(model.info(), m, i)},
+          {"gb_per_second", weight_bytes_of(model.info(), m, i) / s.median / 1e9},
           {"ops", shares_json(m.shares[i])}};
 }
 

@@ -5,8 +5,8 @@
 #include "runtime/device/op_short_conv.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/device/tensor_type.hpp"
+#include "runtime/model/model_config.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -39,16 +39,18 @@ class timed_ops final : public device::ops {
       s.multiply_adds += std::uint64_t{a.num_rows} * o.weights->num_rows() * a.num_cols;
     }
   }
-  /// Counts the weights of the experts as if no two rows used the same one, but at most those of all experts.
+  /// Counts the weights of as many experts as rows that choose independently and evenly use together.
   void expert_mixture(const device::expert_mixture_args& a) override {
     share& s = time("experts", [&] { inner_.expert_mixture(a); });
     const std::uint64_t used = std::uint64_t{a.num_rows} * a.routing.num_used;
-    const std::uint64_t read = std::min<std::uint64_t>(used, a.gate->size());
+    model::expert_config experts;
+    experts.routing = a.routing;
+    const double read = model::expected_experts(experts, a.num_rows);
     s.weight_bytes += a.router->size_bytes();
     s.multiply_adds += std::uint64_t{a.num_rows} * a.router->num_rows() * a.num_cols;
     for (const device::matrix_set* set : {a.gate, a.up, a.down}) {
       const device::matrix& one = set->at(0);
-      s.weight_bytes += read * one.size_bytes();
+      s.weight_bytes += static_cast<std::uint64_t>(read * static_cast<double>(one.size_bytes()));
       s.multiply_adds += used * one.num_rows() * one.num_cols();
     }
   }

@@ -62,6 +62,28 @@ def test_the_loader_opens_and_decodes_a_mixture(kind, tmp_path):
     assert "experts" in cost.stdout
 
 
+@pytest.mark.parametrize("kind", ["bf16", "q4_k"])
+def test_the_loader_opens_and_decodes_delta_rules_and_drafts_with_the_module(kind, tmp_path):
+    path = made(tmp_path / "model.gguf", "--type", kind, shape="tiny-qwen35")
+    assert opened(path)["config"]["mtp_modules"] == 1
+    said = {}
+    for drafter in ("none", "mtp"):
+        done = subprocess.run([PACELINE, "run", "--model", path, "--drafter", drafter, "--prompt", "some words", "--max-tokens", "24", "--ignore-eos",
+                               "--json", "--threads", "1"], capture_output=True, text=True, check=True)
+        said[drafter] = json.loads(done.stdout)["tokens"]
+    assert len(set(said["none"])) > 3 and said["mtp"] == said["none"]
+
+
+def test_passes_of_a_mixture_read_more_experts_the_more_rows_they_have(tmp_path):
+    path = made(tmp_path / "model.gguf", "--type", "q8_0", shape="tiny-moe")
+    cost = subprocess.run([PACELINE, "bench", "cost", "--model", path, "--threads", "1", "--repeats", "1", "--rows", "1", "2", "64", "--json"],
+                          capture_output=True, text=True, check=True)
+    one, two, many = (row["weight_bytes"] for row in json.loads(cost.stdout)["rows"])
+    expert = 3 * 256 * 256 // 32 * 34 * 3  # of all three layers
+    assert abs(two - one - (3.5 - 2) * expert) < expert / 50  # of 8 experts a row uses 2, two rows 3.5
+    assert abs(many - one - (8 - 2) * expert) < expert / 50
+
+
 @pytest.mark.parametrize("kind", ["bf16", "q8_0", "q4_0", "q4_k"])
 def test_the_loader_opens_and_decodes_it(kind, tmp_path):
     path = made(tmp_path / "model.gguf", "--type", kind)

@@ -1,11 +1,14 @@
 // Row ops of a GPU have the bits of the reference, and write only their outputs.
+#include "runtime/cpu/cpu_ops.hpp"
 #include "runtime/cpu/row_kernels.hpp"
+#include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/row_cases.hpp"
 #include "tests/support/tensor_compare.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -149,13 +152,22 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
   const auto x = values(4 * stride), y = values(3 * stride);
   const std::vector<std::uint32_t> rows{3, 0, 3};
   float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y),
-               *const first = upload(y);
+               *const first = upload(y), *const gated = upload(y);
   run([&](device::ops& ops) {
     ops.add({sum, stride, x_there, stride, 3, width});
+    ops.add({gated, stride, x_there, stride, 3, width, x_there + width, stride});
     ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
     ops.gather({first, stride, x_there, stride, nullptr, 3, width});
   });
-  auto expected_sum = y, expected_picked = y, expected_first = y;
+  auto expected_sum = y, expected_picked = y, expected_first = y, expected_gated = y;
+  cpu::thread_team team({1, {}, std::chrono::microseconds(1)});
+  cpu::cpu_ops here(team, cpu::kernel_level::scalar);
+  here.add({expected_gated.data(), stride, x.data(), stride, 3, width, x.data() + width, stride});
+  for (std::uint32_t r = 0; r < 3; ++r) // the CPU's sum is that of its definition
+    for (std::uint32_t i = 0; i < width; ++i)
+      EXPECT_NEAR(expected_gated[r * stride + i],
+                  y[r * stride + i] + x[r * stride + i] / (1 + std::exp(-double{x[r * stride + width]})),
+                  1e-4);
   for (std::uint32_t r = 0; r < 3; ++r) {
     for (std::uint32_t i = 0; i < width; ++i) {
       expected_sum[r * stride + i] += x[r * stride + i];
@@ -164,6 +176,7 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
     }
   }
   EXPECT_TRUE(same_bits(expected_sum, download(sum, y.size())));
+  EXPECT_TRUE(same_bits(expected_gated, download(gated, y.size())));
   EXPECT_TRUE(same_bits(expected_picked, download(picked, y.size())));
   EXPECT_TRUE(same_bits(expected_first, download(first, y.size())));
 }
