@@ -278,6 +278,7 @@ def metadata(name, shape, wanted):
         f"{family}.ssm.state_size": shape.delta_size,
         f"{family}.ssm.inner_size": shape.value_heads * shape.delta_size,
         f"{family}.rope.dimension_count": shape.rotated,
+        f"{family}.rope.dimension_sections": [shape.rotated // 6, shape.rotated // 6, shape.rotated // 2 - 2 * (shape.rotated // 6), 0],
         f"{family}.full_attention_interval": 4,
         f"{family}.nextn_predict_layers": shape.modules,
     }
