@@ -65,8 +65,9 @@ void ops::qkv(const qkv_args& args) {
     rms_norm(
         {k, stride, k, stride, args.k.norm, num_rows, args.cells.num_heads, head_dim, args.head_epsilon});
   // Keys follow the queries, so one rotation covers both.
-  rope({q, stride, args.table, num_rows, args.num_heads + args.cells.num_heads, head_dim, args.num_pairs,
-        args.layout});
+  if (args.num_pairs != 0)
+    rope({q, stride, args.table, num_rows, args.num_heads + args.cells.num_heads, head_dim, args.num_pairs,
+          args.layout});
   kv_write({args.batch, args.cells, k, v, stride});
 }
 void ops::kv_copy(const kv_copy_args&) { not_offered("kv_copy"); }

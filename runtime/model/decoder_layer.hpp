@@ -111,7 +111,7 @@ struct attention_input {
 /// How the rows see each other in a layer.
 struct attention_view {
   device::kv_layer cells;
-  const float* rope_table = nullptr; ///< from ops::rope_table
+  const float* rope_table = nullptr; ///< from ops::rope_table; null: heads are not rotated
   std::uint32_t window = 0;          ///< positions that a row sees; 0: all
 };
 

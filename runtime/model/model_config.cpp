@@ -166,6 +166,8 @@ std::string_view to_string(architecture arch) noexcept {
     return "lfm2moe";
   case architecture::qwen35:
     return "qwen35";
+  case architecture::smollm3:
+    return "smollm3";
   case architecture::gemma3:
     return "gemma3";
   }
@@ -234,6 +236,8 @@ expected<void> validate(const model_config& config) {
   if (config.num_heads % config.num_kv_heads != 0)
     return broken("num_heads", std::to_string(config.num_heads) + " must be a multiple of num_kv_heads " +
                                    std::to_string(config.num_kv_heads));
+  if (!config.unrotated_layers.empty() && config.unrotated_layers.size() != config.num_layers)
+    return broken("unrotated_layers", "must be one for each layer");
   if (config.head_dim % 2 != 0)
     return broken("head_dim", "must be even, is " + std::to_string(config.head_dim));
   if (!(config.norm_epsilon > 0 && config.norm_epsilon < 1))

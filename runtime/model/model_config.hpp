@@ -23,6 +23,7 @@ enum class architecture : std::uint8_t {
   lfm2,     ///< LFM2: short convolutions and attention
   lfm2moe,  ///< LFM2 with a mixture of experts
   qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
+  smollm3,  ///< SmolLM3: some layers without rotation
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
@@ -128,6 +129,8 @@ struct model_config {
   bool attention_output_bias = false;
   /// [num_layers]; empty: all layers have attention.
   std::vector<layer_kind> layer_kinds;
+  /// [num_layers]: layers whose queries and keys are not rotated; empty: none.
+  std::vector<bool> unrotated_layers;
   conv_config conv;
   device::delta_heads delta;   ///< of layers with a gated delta rule
   bool attention_gate = false; ///< attention's output is multiplied by sigmoid(gate): qwen35
@@ -151,6 +154,9 @@ struct model_config {
     return static_cast<std::uint32_t>(2 * delta.keys_size() + delta.values_size());
   }
   bool has_attention(std::uint32_t layer) const noexcept { return kind_of(layer) == layer_kind::attention; }
+  bool is_rotated(std::uint32_t layer) const noexcept {
+    return unrotated_layers.empty() || !unrotated_layers[layer];
+  }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }
   bool has_experts(std::uint32_t layer) const noexcept {
     return experts.routing.num_experts != 0 && layer < experts.layers.size() && experts.layers[layer];

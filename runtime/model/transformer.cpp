@@ -124,8 +124,9 @@ class transformer::pass {
                                         key_norm);
     }
     const bool local = config_.is_local(layer);
+    const float* const table = local ? local_rope_table_ : rope_table_;
     layer_ops.attend(weights, {memory_.hidden, hidden_size_, weights.attention_norm},
-                     {kv_.layer(num_attentions_++), local ? local_rope_table_ : rope_table_,
+                     {kv_.layer(num_attentions_++), config_.is_rotated(layer) ? table : nullptr,
                       local ? config_.sliding_window : 0});
   }
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import gated_delta, lfm2, targets  # noqa: E402
+from training.reference import dense, gated_delta, lfm2, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -48,9 +48,16 @@ CASES = {
     "qwen35-wide-heads": ("qwen3_5_text", {"linear_key_head_dim": 48, "linear_value_head_dim": 40, "linear_conv_kernel_dim": 3, "tie_word_embeddings": True}),
     "qwen35-attention-first": ("qwen3_5_text", {"layer_types": ("full_attention", "linear_attention", "linear_attention", "full_attention", "linear_attention")}),
     "qwen35-with-vision": ("qwen3_5_text", {}),
+    "smollm3": ("smollm3", {}),
+    "smollm3-with-biases": ("smollm3", {"attention_bias": True, "tie_word_embeddings": True}),
+    "smollm3-by-interval": ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 3}),
     "gemma3-with-vision": ("gemma3_text", {"tie_word_embeddings": True}),
     "gemma3-with-vision-packed": ("gemma3_text", {"tie_word_embeddings": True}),
 }
+# Of each kind of reference the model types, a shape and a function that draws weights.
+KINDS = ((lfm2.ARCHITECTURES, lfm2.Lfm2Shape, lfm2.random_lfm2),
+         (gated_delta.ARCHITECTURES, gated_delta.GatedDeltaShape, gated_delta.random_gated_delta), (dense.ARCHITECTURES, dense.DenseShape, dense.random_dense),
+         (targets.ARCHITECTURES, targets.TargetShape, targets.random_target))
 VISION = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
 
@@ -94,9 +101,7 @@ def saved_by_transformers(target, folder, sees, packs):
 def difference(name, arguments, folder):
     """The mean difference of log-probability, that of the worst row, and whether one row at a time gives the same bits."""
     model_type, changes = CASES[name]
-    shape_of, random_of = (lfm2.Lfm2Shape, lfm2.random_lfm2) if model_type in lfm2.ARCHITECTURES else (
-        (gated_delta.GatedDeltaShape, gated_delta.random_gated_delta) if model_type in gated_delta.ARCHITECTURES else
-        (targets.TargetShape, targets.random_target))
+    shape_of, random_of = next((kind[1:] for kind in KINDS if model_type in kind[0]))
     shape = dataclasses.replace(shape_of(model_type), **changes)
     target = random_of(shape, arguments.seed)
     tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(arguments.seed)).tolist()

@@ -73,6 +73,13 @@ class decoder {
     return config_.arch == architecture::gemma3 ? norm(x, weights_.at(post_norm, l)) : x;
   }
 
+  bool has_head_norms() const {
+    return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
+           config_.arch != architecture::smollm3;
+  }
+
+  bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }
+
   void rotate(vector& head, double theta) const {
     const std::size_t rotated = config_.num_rotated(), half = rotated / 2;
     for (std::size_t i = 0; i < half; ++i) {
@@ -103,9 +110,9 @@ class decoder {
     for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
                   all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
-      const bool normed = config_.arch != architecture::llama && config_.arch != architecture::qwen2;
-      if (turned && normed) head = norm(head, weights_.at(head_norm, l));
-      if (turned) rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
+      if (turned && has_head_norms()) head = norm(head, weights_.at(head_norm, l));
+      if (turned && is_rotated(l))
+        rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
       out.push_back(std::move(head));
     }
     return out;

@@ -82,7 +82,7 @@ std::vector<std::byte> minus_one(std::vector<std::byte> data) {
 
 std::vector<std::byte> hf_data(const gguf_builder::tensor& tensor, const tiny_model& options) {
   const bool rotated = tensor.name.ends_with("attn_q.weight") || tensor.name.ends_with("attn_k.weight");
-  if (options.arch == architecture::llama && rotated) return half_split_rows(tensor, options.head_dim);
+  if (is_permuted(options.arch) && rotated) return half_split_rows(tensor, options.head_dim);
   if (options.arch == architecture::gemma3 && tensor.name.ends_with("norm.weight"))
     return minus_one(tensor.data);
   return tensor.data;

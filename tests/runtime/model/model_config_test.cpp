@@ -72,6 +72,7 @@ TEST(model_config, every_field_has_a_range) {
       {"head_dim", [](auto& c) { c.head_dim = 1U << 20; }},
       {"ffn_size", [](auto& c) { c.ffn_size = 0; }},
       {"local_layers", [](auto& c) { c.local_layers.pop_back(); }},
+      {"unrotated_layers", [](auto& c) { c.unrotated_layers = {true}; }},
       {"num_experts", [=](auto& c) { c.experts = experts(4000, 2, 32); }},
       {"num_used_experts", [=](auto& c) { c.experts = experts(8, 0, 32); }},
       {"num_used_experts", [=](auto& c) { c.experts = experts(8, 9, 32); }},

@@ -23,9 +23,16 @@ using testing::HasSubstr;
 
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
-const architecture all_architectures[] = {architecture::llama,    architecture::qwen2, architecture::qwen3,
-                                          architecture::qwen3moe, architecture::lfm2,  architecture::lfm2moe,
-                                          architecture::qwen35,   architecture::gemma3};
+const architecture all_architectures[] = {
+    architecture::llama,    architecture::qwen2,   architecture::qwen3,
+    architecture::qwen3moe, architecture::lfm2,    architecture::lfm2moe,
+    architecture::qwen35,   architecture::smollm3, architecture::gemma3};
+
+/// Families whose layers have a norm on each head of Q and K.
+constexpr bool norms_heads(architecture arch) {
+  return arch == architecture::qwen3 || arch == architecture::qwen3moe || arch == architecture::lfm2 ||
+         arch == architecture::lfm2moe || arch == architecture::qwen35 || arch == architecture::gemma3;
+}
 
 TEST(gguf_model, every_architecture_opens) {
   for (const auto arch : all_architectures) {
@@ -39,9 +46,9 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_EQ(config->kv_size(), 16U);
     EXPECT_EQ(config->ffn_size, 64U);
     EXPECT_TRUE(config->tied_embeddings);
-    EXPECT_EQ(config->layout == rope_layout::interleaved, arch == architecture::llama);
+    EXPECT_EQ(config->layout == rope_layout::interleaved, test::is_permuted(arch));
     EXPECT_EQ(config->qkv_bias, arch == architecture::qwen2);
-    EXPECT_EQ(config->qk_norm, arch != architecture::llama && arch != architecture::qwen2);
+    EXPECT_EQ(config->qk_norm, norms_heads(arch));
     EXPECT_EQ(config->num_expert_layers(),
               arch == architecture::qwen3moe || arch == architecture::lfm2moe ? 1U : 0U);
     EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
