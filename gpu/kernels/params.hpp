@@ -247,6 +247,7 @@ struct add_params {
   const float* x;
   std::size_t x_stride;
   std::uint32_t width;
+  float scale = 1;
 };
 
 /// One thread for each value; grid (values of a row, rows).

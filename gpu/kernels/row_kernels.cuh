@@ -102,12 +102,15 @@ PACELINE_KERNEL glu(glu_params p) {
   do_block(p, own_place());
 }
 
+PACELINE_DEVICE void do_block(const add_params& p, grid_place block) {
+  const std::uint32_t i = block.index_in_row();
+  if (i >= p.width) return;
+  float& y = p.y[block.y * p.y_stride + i];
+  y = y + p.x[block.y * p.x_stride + i] * p.scale;
+}
 PACELINE_KERNEL add(add_params p) {
   begin_in_turn();
-  const std::uint32_t i = own_place().index_in_row();
-  if (i >= p.width) return;
-  float& y = p.y[block_y() * p.y_stride + i];
-  y = y + p.x[block_y() * p.x_stride + i];
+  do_block(p, own_place());
 }
 
 PACELINE_DEVICE void do_block(const gather_params& p, grid_place block) {

@@ -114,7 +114,7 @@ void row_runner::add(const device::add_args& args) {
     for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
       float* y = args.y + r * args.y_stride;
       const float* x = args.x + r * args.x_stride;
-      for (std::uint32_t i = 0; i < args.width; ++i) y[i] += x[i];
+      for (std::uint32_t i = 0; i < args.width; ++i) y[i] += x[i] * args.scale;
     }
   });
 }

@@ -5,7 +5,7 @@
 
 namespace paceline::device {
 
-/// y[r][i] += x[r][i], rounded once.
+/// y[r][i] += x[r][i] * scale: the product and the sum are rounded once each.
 struct add_args {
   float* y = nullptr; ///< [num_rows][width], rows `y_stride` values apart
   std::size_t y_stride = 0;
@@ -13,6 +13,7 @@ struct add_args {
   std::size_t x_stride = 0;
   std::uint32_t num_rows = 0;
   std::uint32_t width = 0;
+  float scale = 1;
 };
 
 /// y[k][i] = x[rows[k]][i]: collects rows. `y` must not overlap `x`.

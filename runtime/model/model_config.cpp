@@ -166,6 +166,8 @@ std::string_view to_string(architecture arch) noexcept {
     return "lfm2moe";
   case architecture::qwen35:
     return "qwen35";
+  case architecture::granite:
+    return "granite";
   case architecture::smollm3:
     return "smollm3";
   case architecture::gemma3:
@@ -246,6 +248,10 @@ expected<void> validate(const model_config& config) {
     return broken("attention_scale", "must be above 0 and at most 1000");
   if (!(config.embedding_scale > 0 && config.embedding_scale <= 1e6F))
     return broken("embedding_scale", "must be above 0 and at most 1e6");
+  if (!(config.residual_scale > 0 && config.residual_scale <= 1e3F))
+    return broken("residual_scale", "must be above 0 and at most 1000");
+  if (!(config.logits_scale > 0 && config.logits_scale <= 1e6F))
+    return broken("logits_scale", "must be above 0 and at most 1e6");
   if (auto ok = validate_experts(config); !ok) return ok;
   if (auto ok = validate_rope(config.rope, config.num_rotated(), "rope"); !ok) return ok;
   return validate_rope(config.local_rope, config.num_rotated(), "local rope");

@@ -23,6 +23,7 @@ enum class architecture : std::uint8_t {
   lfm2,     ///< LFM2: short convolutions and attention
   lfm2moe,  ///< LFM2 with a mixture of experts
   qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
+  granite,  ///< Granite 3 (dense): four factors
   smollm3,  ///< SmolLM3: some layers without rotation
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
@@ -124,6 +125,8 @@ struct model_config {
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K
   float embedding_scale = 1;      ///< factor of embedding rows
+  float residual_scale = 1;       ///< factor of what a block adds to the residual stream
+  float logits_scale = 1;         ///< factor of logits
   bool tied_embeddings = false;   ///< the head is the embedding
   bool qkv_bias = false;
   bool attention_output_bias = false;

@@ -187,7 +187,7 @@ class transformer::pass {
     const auto wanted = static_cast<std::uint32_t>(rows.size());
     ops_.gather(
         {memory_.normed, hidden_size_, memory_.hidden, hidden_size_, rows.data(), wanted, hidden_size_});
-    ops_.rms_norm({memory_.normed, hidden_size_, memory_.normed, hidden_size_, model_.weights_.output_norm,
+    ops_.rms_norm({memory_.normed, hidden_size_, memory_.normed, hidden_size_, model_.weights_.logits_norm,
                    wanted, 1, hidden_size_, config_.norm_epsilon});
     const std::array outputs{
         device::matmul_output{&model_.weights_.head(), out, config_.vocab_size, nullptr, false}};

@@ -48,6 +48,8 @@ CASES = {
     "qwen35-wide-heads": ("qwen3_5_text", {"linear_key_head_dim": 48, "linear_value_head_dim": 40, "linear_conv_kernel_dim": 3, "tie_word_embeddings": True}),
     "qwen35-attention-first": ("qwen3_5_text", {"layer_types": ("full_attention", "linear_attention", "linear_attention", "full_attention", "linear_attention")}),
     "qwen35-with-vision": ("qwen3_5_text", {}),
+    "granite": ("granite", {}),
+    "granite-with-biases": ("granite", {"attention_bias": True, "tie_word_embeddings": True, "logits_scaling": 1.7, "residual_multiplier": 1.6}),
     "smollm3": ("smollm3", {}),
     "smollm3-with-biases": ("smollm3", {"attention_bias": True, "tie_word_embeddings": True}),
     "smollm3-by-interval": ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 3}),

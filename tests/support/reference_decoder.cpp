@@ -27,6 +27,8 @@ class decoder {
           at(weights_.at(tensor_role::token_embedding), static_cast<std::size_t>(token.value) * h.size() + i);
     if (config_.arch == architecture::gemma3)
       for (double& x : h) x *= std::sqrt(static_cast<double>(config_.hidden_size));
+    if (config_.arch == architecture::granite)
+      for (double& x : h) x *= config_.embedding_scale;
     for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
       const vector x = norm(h, weights_.at(tensor_role::attention_norm, l));
       add(h, branch(mixed(l, x), tensor_role::post_attention_norm, l));
@@ -34,7 +36,9 @@ class decoder {
                     tensor_role::post_ffn_norm, l));
     }
     ++position_;
-    return product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
+    vector logits = product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
+    for (double& x : logits) x *= config_.logits_scale;
+    return logits;
   }
 
  private:
@@ -68,14 +72,16 @@ class decoder {
     return y;
   }
 
-  /// The output of a block that is added to the residual; gemma3 normalises it first.
+  /// The output of a block that is added to the residual; gemma3 normalises it first, granite scales it.
   vector branch(vector x, tensor_role post_norm, std::uint32_t l) const {
-    return config_.arch == architecture::gemma3 ? norm(x, weights_.at(post_norm, l)) : x;
+    if (config_.arch == architecture::gemma3) return norm(x, weights_.at(post_norm, l));
+    for (double& value : x) value *= config_.residual_scale;
+    return x;
   }
 
   bool has_head_norms() const {
     return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
-           config_.arch != architecture::smollm3;
+           config_.arch != architecture::smollm3 && config_.arch != architecture::granite;
   }
 
   bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "tests/support/tiny_families.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -241,6 +242,7 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
     out << R"(,"norm_topk_prob":)" << (options.normalised_experts ? "true" : "false");
     if (options.dense_layer >= 0) out << R"(,"mlp_only_layers":[)" << options.dense_layer << ']';
   }
+  out << family_members(options);
   if (!fp8.decoded) out << quantisation_member(fp8.scales);
   out << R"(,"rms_norm_eps":1e-5,"tie_word_embeddings":)" << (options.tied_embeddings ? "true}" : "false}");
   return out.str();

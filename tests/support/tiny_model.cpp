@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "tests/support/tiny_families.hpp"
 
 #include <array>
 #include <cmath>
@@ -356,7 +357,9 @@ bool has_delta_rule(const tiny_model& options, std::uint32_t layer) {
   return is_qwen35(options) && layer % 2 == 0;
 }
 
-bool is_permuted(architecture arch) { return arch == architecture::llama || arch == architecture::smollm3; }
+bool is_permuted(architecture arch) {
+  return arch == architecture::llama || arch == architecture::granite || arch == architecture::smollm3;
+}
 
 bool has_experts(const tiny_model& options, std::uint32_t layer) {
   return is_mixture(options) && static_cast<std::int32_t>(layer) != options.dense_layer;
@@ -398,6 +401,7 @@ std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, f
 gguf_builder make_tiny_gguf(const tiny_model& options) {
   gguf_builder file;
   set_hyper_parameters(file, options);
+  set_family_keys(file, options);
   if (options.arch == architecture::gemma3)
     set_spm_vocabulary(file, options.vocab_size);
   else

@@ -6,7 +6,10 @@ import torch
 from training.reference.layers import attend, rotate
 from training.reference.targets import Target, TargetShape, random_target
 
-ARCHITECTURES = {"smollm3": "SmolLM3ForCausalLM"}
+ARCHITECTURES = {"smollm3": "SmolLM3ForCausalLM", "granite": "GraniteForCausalLM"}
+# Fields that only one family has.
+OF_FAMILY = {"smollm3": ("no_rope_layers", "no_rope_layer_interval"),
+             "granite": ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")}
 ONLY_TARGETS = ("rope_local_base_freq", "sliding_window", "sliding_window_pattern", "query_pre_attn_scalar", "num_experts",
                 "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "mlp_only_layers")
 
@@ -18,6 +21,14 @@ class DenseShape(TargetShape):
     attention_bias: bool = False
     no_rope_layers: tuple | None = (1, 0, 1, 1, 0, 0, 1, 1)  # smollm3: 0 for those without rotation
     no_rope_layer_interval: int = 4                          # smollm3: without that list
+    embedding_multiplier: float = 5.0                        # granite, as are the next
+    attention_multiplier: float = 0.31
+    residual_multiplier: float = 0.37
+    logits_scaling: float = 0.7
+
+    @property
+    def attention_scale(self):
+        return self.attention_multiplier if self.model_type == "granite" else self.head_dim ** -0.5
 
     def rotates(self, layer):
         if self.model_type != "smollm3":
@@ -29,22 +40,37 @@ class DenseTarget(Target):
     def config(self):
         return config_of(self.shape)
 
+    def of_family(self, name, others=1.0):
+        """A factor that only one family has."""
+        return getattr(self.shape, name) if name in OF_FAMILY[self.shape.model_type] else others
+
+    @property
+    def embedding_scale(self):
+        return self.of_family("embedding_multiplier")
+
+    def run(self, hidden, positions, visible):
+        made = super().run(hidden, positions, visible)
+        return dataclasses.replace(made, logits=made.logits / self.of_family("logits_scaling"))
+
+    def _layer(self, layer, hidden, positions, visible):
+        name, factor = f"model.layers.{layer}.", self.of_family("residual_multiplier")
+        hidden = hidden + factor * self._attention(layer, self._norm(name + "input_layernorm", hidden), positions, visible)
+        return hidden + factor * self._feed_forward(name + "mlp.", self._norm(name + "post_attention_layernorm", hidden))
+
     def _attention(self, layer, x, positions, visible):
         shape, name = self.shape, f"model.layers.{layer}.self_attn."
         query, key, value = (self._linear(name + part, x).unflatten(-1, (-1, shape.head_dim))
                              for part in ("q_proj", "k_proj", "v_proj"))
         if shape.rotates(layer):
             query, key = (rotate(heads, positions, shape.rope_theta) for heads in (query, key))
-        attended = attend(query, key, value, visible, shape.head_dim ** -0.5)
+        attended = attend(query, key, value, visible, shape.attention_scale)
         return self._linear(name + "o_proj", attended)
 
 
 def config_of(shape):
     fields = {name: value for name, value in dataclasses.asdict(shape).items() if name not in ONLY_TARGETS}
-    if shape.model_type != "smollm3":
-        del fields["no_rope_layers"], fields["no_rope_layer_interval"]
-    elif shape.no_rope_layers is None:
-        del fields["no_rope_layers"]
+    others = {name for family, names in OF_FAMILY.items() if family != shape.model_type for name in names}
+    fields = {name: value for name, value in fields.items() if name not in others and value is not None}
     return fields | {"architectures": [ARCHITECTURES[shape.model_type]], "torch_dtype": "float32", "hidden_act": "silu",
                      "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
 

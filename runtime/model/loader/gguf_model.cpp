@@ -2,6 +2,7 @@
 
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
@@ -249,6 +250,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
+  if (*arch == architecture::granite) read_gguf_granite(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));

@@ -148,22 +148,25 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
   const std::uint32_t width = 150, stride = 157;
   const auto x = values(4 * stride), y = values(3 * stride);
   const std::vector<std::uint32_t> rows{3, 0, 3};
-  float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y),
-               *const first = upload(y);
+  float *const x_there = upload(x), *const sum = upload(y), *const scaled = upload(y),
+               *const picked = upload(y), *const first = upload(y);
   run([&](device::ops& ops) {
     ops.add({sum, stride, x_there, stride, 3, width});
+    ops.add({scaled, stride, x_there, stride, 3, width, 0.3F});
     ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
     ops.gather({first, stride, x_there, stride, nullptr, 3, width});
   });
-  auto expected_sum = y, expected_picked = y, expected_first = y;
+  auto expected_sum = y, expected_scaled = y, expected_picked = y, expected_first = y;
   for (std::uint32_t r = 0; r < 3; ++r) {
     for (std::uint32_t i = 0; i < width; ++i) {
       expected_sum[r * stride + i] += x[r * stride + i];
+      expected_scaled[r * stride + i] += x[r * stride + i] * 0.3F;
       expected_picked[r * stride + i] = x[rows[r] * stride + i];
       expected_first[r * stride + i] = x[r * stride + i];
     }
   }
   EXPECT_TRUE(same_bits(expected_sum, download(sum, y.size())));
+  EXPECT_TRUE(same_bits(expected_scaled, download(scaled, y.size())));
   EXPECT_TRUE(same_bits(expected_picked, download(picked, y.size())));
   EXPECT_TRUE(same_bits(expected_first, download(first, y.size())));
 }

@@ -83,6 +83,8 @@ TEST(model_config, every_field_has_a_range) {
       {"norm_epsilon", [=](auto& c) { c.norm_epsilon = nan; }},
       {"attention_scale", [](auto& c) { c.attention_scale = 0; }},
       {"embedding_scale", [=](auto& c) { c.embedding_scale = nan; }},
+      {"residual_scale", [=](auto& c) { c.residual_scale = nan; }},
+      {"logits_scale", [](auto& c) { c.logits_scale = 0; }},
       {"rope theta", [](auto& c) { c.rope.theta = 1; }},
       {"local rope theta", [=](auto& c) { c.local_rope.theta = nan; }},
       {"rope scaling factor", [](auto& c) { c.rope.scaling.factor = 0.5; }},

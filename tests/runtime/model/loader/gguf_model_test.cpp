@@ -24,9 +24,9 @@ using testing::HasSubstr;
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
 const architecture all_architectures[] = {
-    architecture::llama,    architecture::qwen2,   architecture::qwen3,
-    architecture::qwen3moe, architecture::lfm2,    architecture::lfm2moe,
-    architecture::qwen35,   architecture::smollm3, architecture::gemma3};
+    architecture::llama,   architecture::qwen2,   architecture::qwen3,  architecture::qwen3moe,
+    architecture::lfm2,    architecture::lfm2moe, architecture::qwen35, architecture::granite,
+    architecture::smollm3, architecture::gemma3};
 
 /// Families whose layers have a norm on each head of Q and K.
 constexpr bool norms_heads(architecture arch) {
@@ -52,7 +52,7 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_EQ(config->num_expert_layers(),
               arch == architecture::qwen3moe || arch == architecture::lfm2moe ? 1U : 0U);
     EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
-    EXPECT_FLOAT_EQ(config->attention_scale, 1 / std::sqrt(8.0F));
+    EXPECT_FLOAT_EQ(config->attention_scale, arch == architecture::granite ? 0.25F : 1 / std::sqrt(8.0F));
   }
 }
 
