@@ -186,10 +186,11 @@ void cuda_ops::write_angles(const device::rope_table_args& args, std::span<const
                             float* out) {
   const std::size_t num_pairs = args.frequencies.size();
   for (const device::batch_entry& row : rows) {
+    const double magnitude = args.magnitude_of(row);
     for (std::size_t i = 0; i < num_pairs; ++i) {
       const double angle = static_cast<double>(row.rotary_position().value) * args.frequencies[i];
-      out[i] = static_cast<float>(args.magnitude * std::cos(angle));
-      out[num_pairs + i] = static_cast<float>(args.magnitude * std::sin(angle));
+      out[i] = static_cast<float>(magnitude * std::cos(angle));
+      out[num_pairs + i] = static_cast<float>(magnitude * std::sin(angle));
     }
     out += 2 * num_pairs;
   }

@@ -24,6 +24,7 @@ enum class architecture : std::uint8_t {
   lfm2moe,  ///< LFM2 with a mixture of experts
   qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
   granite,  ///< Granite 3 (dense): four factors
+  mistral3, ///< Ministral 3, Mistral Small 3: queries grow with their position
   smollm3,  ///< SmolLM3: some layers without rotation
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
@@ -80,6 +81,8 @@ struct rope_config {
   std::vector<float> frequency_divisors;
 };
 
+using device::query_growth;
+
 /// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs. `head_dim`:
 /// the rotated values of a head.
 std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
@@ -124,6 +127,7 @@ struct model_config {
       0; ///< positions that a row of a local layer sees, its own included; 0: there are no local layers
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K
+  query_growth growth;            ///< of Q; needs layers that rotate whole heads and have no window
   float embedding_scale = 1;      ///< factor of embedding rows
   float residual_scale = 1;       ///< factor of what a block adds to the residual stream
   float logits_scale = 1;         ///< factor of logits

@@ -50,6 +50,9 @@ CASES = {
     "qwen35-with-vision": ("qwen3_5_text", {}),
     "granite": ("granite", {}),
     "granite-with-biases": ("granite", {"attention_bias": True, "tie_word_embeddings": True, "logits_scaling": 1.7, "residual_multiplier": 1.6}),
+    "ministral3": ("ministral3", {}),
+    "ministral3-magnitude": ("ministral3", {"rope_parameters": dense.YARN | {"mscale": 0.8, "mscale_all_dim": 1.5, "original_max_position_embeddings": 50, "truncate": False}, "tie_word_embeddings": True}),
+    "ministral3-with-vision": ("ministral3", {}),
     "smollm3": ("smollm3", {}),
     "smollm3-with-biases": ("smollm3", {"attention_bias": True, "tie_word_embeddings": True}),
     "smollm3-by-interval": ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 3}),
@@ -71,7 +74,7 @@ def dumped(dump, model, tokens, rows, folder):
 
 
 def put_beside_vision(folder, packs):
-    """Makes a saved model the language model of one that sees: gemma3 in the published form, or packed in the newer one, qwen35 in that form;
+    """Makes a saved model the language model of one that sees: gemma3 in the published form, or packed in the newer one, ministral3 in the former, qwen35 in the latter;
     all with a tensor of the vision part."""
     text = json.loads((folder / "config.json").read_text())
     config = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 4, "text_config": text,
@@ -80,6 +83,9 @@ def put_beside_vision(folder, packs):
         packs = True
         config = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": text,
                   "vision_config": {"model_type": "qwen3_5_vision", "depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}}
+    if text["model_type"] == "ministral3":
+        config = {"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"], "text_config": text, "tie_word_embeddings": False,
+                  "vision_config": {"model_type": "pixtral", "head_dim": 8} | VISION}
     (folder / "config.json").write_text(json.dumps(config))
     weights = load_file(folder / "model.safetensors")
     nested = {("language_model." + name if not packs else name.replace("model.", "model.language_model.", 1)): weight for name, weight in weights.items()}

@@ -81,22 +81,39 @@ class decoder {
 
   bool has_head_norms() const {
     return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
-           config_.arch != architecture::smollm3 && config_.arch != architecture::granite;
+           config_.arch != architecture::smollm3 && config_.arch != architecture::granite &&
+           config_.arch != architecture::mistral3;
   }
 
   bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }
 
-  void rotate(vector& head, double theta) const {
-    const std::size_t rotated = config_.num_rotated(), half = rotated / 2;
+  /// The frequency of pair i, in YaRN's definition divided by the factor if it rotates less than beta_slow
+  /// times in the original context, and partly below beta_fast.
+  double frequency(const model::rope_config& rope, std::size_t i) const {
+    const double rotated = config_.num_rotated(), pair = static_cast<double>(i);
+    const double plain = std::pow(rope.theta, -2 * pair / rotated);
+    const model::rope_scaling& scaling = rope.scaling;
+    if (scaling.kind != model::rope_scaling_kind::yarn) return plain;
+    const auto pair_of = [&](double rotations) {
+      const double length = scaling.original_context_length / (rotations * 2 * 3.14159265358979323846);
+      return rotated / 2 * std::log(length) / std::log(rope.theta);
+    };
+    const double first = std::max(std::floor(pair_of(scaling.beta_fast)), 0.0);
+    const double last = std::min(std::ceil(pair_of(scaling.beta_slow)), rotated - 1);
+    const double divided = std::clamp((pair - first) / std::max(last - first, 0.001), 0.0, 1.0);
+    return plain * (divided / scaling.factor + 1 - divided);
+  }
+
+  void rotate(vector& head, const model::rope_config& rope) const {
+    const std::size_t half = config_.num_rotated() / 2;
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle =
-          position_ * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+      const double angle = position_ * frequency(rope, i);
       const bool interleaved = config_.layout == model::rope_layout::interleaved;
       double& a = head[interleaved ? 2 * i : i];
       double& b = head[interleaved ? 2 * i + 1 : i + half];
       const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + a * std::sin(angle);
-      a = turned;
+      b = rope.scaling.magnitude * (b * std::cos(angle) + a * std::sin(angle));
+      a = rope.scaling.magnitude * turned;
     }
   }
 
@@ -117,11 +134,16 @@ class decoder {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
                   all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
       if (turned && has_head_norms()) head = norm(head, weights_.at(head_norm, l));
-      if (turned && is_rotated(l))
-        rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
+      if (turned && is_rotated(l)) rotate(head, config_.is_local(l) ? config_.local_rope : config_.rope);
       out.push_back(std::move(head));
     }
     return out;
+  }
+
+  /// Of mistral3, where they grow with each further original context.
+  double query_factor() const {
+    if (config_.arch != architecture::mistral3) return 1;
+    return 1 + config_.growth.beta * std::log(1 + std::floor(position_ / config_.growth.period));
   }
 
   vector attention(std::uint32_t l, const vector& x) {
@@ -139,7 +161,7 @@ class decoder {
       for (std::size_t p = first; p < num_positions; ++p) {
         double dot = 0;
         for (std::size_t d = 0; d < config_.head_dim; ++d) dot += queries[h][d] * keys_[l][p][kv_head][d];
-        weights.push_back(dot * static_cast<double>(config_.attention_scale));
+        weights.push_back(dot * query_factor() * static_cast<double>(config_.attention_scale));
       }
       const double max = *std::max_element(weights.begin(), weights.end());
       double sum = 0;

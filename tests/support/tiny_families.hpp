@@ -14,4 +14,7 @@ void set_family_keys(gguf_builder& file, const tiny_model& options);
 /// The same as members of a config.json, each with a comma in front.
 std::string family_members(const tiny_model& options);
 
+/// The "model_type" of a config.json.
+std::string family_model_type(model::architecture arch);
+
 } // namespace paceline::test

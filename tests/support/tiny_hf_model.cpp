@@ -216,8 +216,7 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
   const bool is_gemma = options.arch == architecture::gemma3;
   std::ostringstream out;
   const bool is_mixture = options.arch == architecture::qwen3moe;
-  out << R"({"model_type":")"
-      << (is_mixture ? "qwen3_moe" : std::string(to_string(options.arch)) + (is_gemma ? "_text" : "")) << '"';
+  out << R"({"model_type":")" << family_model_type(options.arch) << '"';
   const auto number = [&](const char* key, std::uint64_t value) { out << ",\"" << key << "\":" << value; };
   number("vocab_size", options.vocab_size);
   number("max_position_embeddings", options.context_length);

@@ -357,10 +357,6 @@ bool has_delta_rule(const tiny_model& options, std::uint32_t layer) {
   return is_qwen35(options) && layer % 2 == 0;
 }
 
-bool is_permuted(architecture arch) {
-  return arch == architecture::llama || arch == architecture::granite || arch == architecture::smollm3;
-}
-
 bool has_experts(const tiny_model& options, std::uint32_t layer) {
   return is_mixture(options) && static_cast<std::int32_t>(layer) != options.dense_layer;
 }

@@ -3,15 +3,22 @@ import dataclasses
 
 import torch
 
-from training.reference.layers import attend, rotate
+from training.reference import rotations
+from training.reference.layers import attend
 from training.reference.targets import Target, TargetShape, random_target
 
-ARCHITECTURES = {"smollm3": "SmolLM3ForCausalLM", "granite": "GraniteForCausalLM"}
+ARCHITECTURES = {"smollm3": "SmolLM3ForCausalLM", "granite": "GraniteForCausalLM", "ministral3": "Ministral3ForCausalLM"}
 # Fields that only one family has.
 OF_FAMILY = {"smollm3": ("no_rope_layers", "no_rope_layer_interval"),
-             "granite": ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")}
+             "granite": ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"),
+             "ministral3": ("rope_parameters",)}
 ONLY_TARGETS = ("rope_local_base_freq", "sliding_window", "sliding_window_pattern", "query_pre_attn_scalar", "num_experts",
                 "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "mlp_only_layers")
+
+
+# The text of the tests passes the original context seven times.
+YARN = {"rope_type": "yarn", "rope_theta": 50000.0, "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 4.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +32,15 @@ class DenseShape(TargetShape):
     attention_multiplier: float = 0.31
     residual_multiplier: float = 0.37
     logits_scaling: float = 0.7
+    rope_parameters: dict | None = dataclasses.field(default_factory=lambda: dict(YARN))  # ministral3
 
     @property
     def attention_scale(self):
         return self.attention_multiplier if self.model_type == "granite" else self.head_dim ** -0.5
+
+    def rope_of(self, layer):
+        """Rotary settings other than the base; None: there are none."""
+        return self.rope_parameters if self.model_type == "ministral3" else None
 
     def rotates(self, layer):
         if self.model_type != "smollm3":
@@ -62,15 +74,28 @@ class DenseTarget(Target):
         query, key, value = (self._linear(name + part, x).unflatten(-1, (-1, shape.head_dim))
                              for part in ("q_proj", "k_proj", "v_proj"))
         if shape.rotates(layer):
-            query, key = (rotate(heads, positions, shape.rope_theta) for heads in (query, key))
+            query, key = self._rotated(layer, query, key, positions)
         attended = attend(query, key, value, visible, shape.attention_scale)
         return self._linear(name + "o_proj", attended)
+
+
+    def _rotated(self, layer, query, key, positions):
+        shape = self.shape
+        rope, frequencies, factor, growth = shape.rope_of(layer), rotations.plain(shape.rope_theta, shape.head_dim), 1.0, 1.0
+        if rope is not None:
+            frequencies = rotations.yarn(rope["rope_theta"], shape.head_dim, rope["factor"], rope["original_max_position_embeddings"],
+                                         rope["beta_fast"], rope["beta_slow"], rope.get("truncate", True))
+            factor = rotations.magnitude(rope["factor"], rope["mscale"]) / rotations.magnitude(rope["factor"], rope["mscale_all_dim"])
+            growth = 1 + rope["llama_4_scaling_beta"] * torch.log1p((positions // rope["original_max_position_embeddings"]).double())
+        return rotations.rotate_by(query, positions, frequencies, factor * growth), rotations.rotate_by(key, positions, frequencies, factor)
 
 
 def config_of(shape):
     fields = {name: value for name, value in dataclasses.asdict(shape).items() if name not in ONLY_TARGETS}
     others = {name for family, names in OF_FAMILY.items() if family != shape.model_type for name in names}
     fields = {name: value for name, value in fields.items() if name not in others and value is not None}
+    if "rope_parameters" in fields:
+        del fields["rope_theta"]
     return fields | {"architectures": [ARCHITECTURES[shape.model_type]], "torch_dtype": "float32", "hidden_act": "silu",
                      "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
 

@@ -4,6 +4,7 @@
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
@@ -251,6 +252,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
   if (*arch == architecture::granite) read_gguf_granite(keys, config);
+  if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));

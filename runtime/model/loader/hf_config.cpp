@@ -5,6 +5,7 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
@@ -51,7 +52,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 11> families = {{
+constexpr std::array<family, 12> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
@@ -61,6 +62,7 @@ constexpr std::array<family, 11> families = {{
     {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, {65536, 128000, 2048, 32, 32, 7168}},
     {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, {248320, 32768, 4096, 32, 16, 12288}},
     {"granite", architecture::granite, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
+    {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, {131072, 262144, 4096, 34, 32, 14336}},
     {"smollm3", architecture::smollm3, 4, 0, 2e6, true, window::none, {128256, 32768, 2048, 36, 16, 11008}},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
 }};
@@ -343,6 +345,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   read_rope(fields, *type, config);
   read_rotary_dim(fields, type->arch == architecture::qwen35 ? 0.25 : 1, config);
   if (config.arch == architecture::granite) read_hf_granite(fields, config);
+  if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);
   if (config.arch == architecture::smollm3) read_hf_smollm3(fields, config);
   if (is_gemma) {
     config.activation = gate_activation::gelu_tanh;

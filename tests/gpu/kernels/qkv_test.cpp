@@ -26,7 +26,7 @@ struct shape {
   kv_type cells = kv_type::f16;
   device::rope_layout layout = device::rope_layout::half_split;
   std::uint32_t num_unrotated = 0; ///< values per head
-  bool has_norm = true, has_bias = false, has_head_norm = false;
+  bool has_norm = true, has_bias = false, has_head_norm = false, has_query_table = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const shape& s) {
@@ -78,6 +78,7 @@ class qkv : public kv_pool_test {
     args.num_heads = s.num_heads;
     args.num_pairs = (s.head_dim - s.num_unrotated) / 2;
     if (args.num_pairs != 0) args.table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
+    if (s.has_query_table) args.query_table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
     args.layout = s.layout;
     return out;
   }
@@ -134,7 +135,8 @@ class qkv : public kv_pool_test {
         ops.rms_norm({k, stride, k, stride, a.k.norm, num_rows, num_kv, head_dim, a.head_epsilon});
       }
       if (a.num_pairs != 0) {
-        ops.rope({q, stride, a.table, num_rows, a.num_heads, head_dim, a.num_pairs, a.layout});
+        const float* const query_table = a.query_table != nullptr ? a.query_table : a.table;
+        ops.rope({q, stride, query_table, num_rows, a.num_heads, head_dim, a.num_pairs, a.layout});
         ops.rope({k, stride, a.table, num_rows, num_kv, head_dim, a.num_pairs, a.layout});
       }
       ops.kv_write({a.batch, a.cells, k, v, stride});
@@ -188,6 +190,14 @@ TEST_F(qkv, equals_them_for_heads_of_every_size_and_either_rotation) {
 TEST_F(qkv, equals_them_without_rotation) {
   expect_equal({.num_unrotated = 32, .has_head_norm = true});
   expect_equal({.type_of_values = tensor_type::q5_1, .num_unrotated = 32}); // by the ops
+}
+
+TEST_F(qkv, equals_them_with_a_rotation_of_queries_only) {
+  for (const auto values : {tensor_type::q4_0, tensor_type::q5_1}) // fused, and by the ops
+    expect_equal({.num_rows = 70,
+                  .type_of_values = values,
+                  .layout = device::rope_layout::interleaved,
+                  .has_query_table = true});
 }
 
 TEST_F(qkv, equals_them_over_several_splits_and_slices_of_rows) {

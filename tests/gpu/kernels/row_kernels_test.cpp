@@ -104,6 +104,11 @@ TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
   float* const table = upload(std::vector<float>(expected.size(), guard));
   run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });
   EXPECT_TRUE(same_bits(expected, download(table, expected.size())));
+  run([&](device::ops& ops) { ops.rope_table({rows, {&frequencies[2], 1}, 1.25, table, {0.5, 10}}); });
+  const auto grown = download(table, 8);
+  EXPECT_EQ(grown[0], 1.25F);
+  EXPECT_EQ(grown[2], static_cast<float>(1.25 * (1 + 0.5 * std::log(2.0)) * std::cos(17e-4)));
+  EXPECT_EQ(grown[6], static_cast<float>(1.25 * (1 + 0.5 * std::log(2.0)) * std::cos(14e-4)));
 }
 
 TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {

@@ -85,6 +85,22 @@ TEST(model_config, every_field_has_a_range) {
       {"embedding_scale", [=](auto& c) { c.embedding_scale = nan; }},
       {"residual_scale", [=](auto& c) { c.residual_scale = nan; }},
       {"logits_scale", [](auto& c) { c.logits_scale = 0; }},
+      {"query growth",
+       [=](auto& c) {
+         c.growth = {nan, 8};
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.sliding_window = 4;
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.rotary_dim = 4;
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.unrotated_layers = {true, false};
+       }},
       {"rope theta", [](auto& c) { c.rope.theta = 1; }},
       {"local rope theta", [=](auto& c) { c.local_rope.theta = nan; }},
       {"rope scaling factor", [](auto& c) { c.rope.scaling.factor = 0.5; }},
