@@ -181,6 +181,8 @@ std::string_view to_string(architecture arch) noexcept {
     return "granite";
   case architecture::mistral3:
     return "mistral3";
+  case architecture::phi3:
+    return "phi3";
   case architecture::smollm3:
     return "smollm3";
   case architecture::gemma3:

@@ -25,6 +25,7 @@ enum class architecture : std::uint8_t {
   qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
   granite,  ///< Granite 3 (dense): four factors
   mistral3, ///< Ministral 3, Mistral Small 3: queries grow with their position
+  phi3,     ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
   smollm3,  ///< SmolLM3: some layers without rotation
   gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };

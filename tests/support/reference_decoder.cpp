@@ -82,7 +82,7 @@ class decoder {
   bool has_head_norms() const {
     return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
            config_.arch != architecture::smollm3 && config_.arch != architecture::granite &&
-           config_.arch != architecture::mistral3;
+           config_.arch != architecture::mistral3 && config_.arch != architecture::phi3;
   }
 
   bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }
@@ -91,7 +91,8 @@ class decoder {
   /// times in the original context, and partly below beta_fast.
   double frequency(const model::rope_config& rope, std::size_t i) const {
     const double rotated = config_.num_rotated(), pair = static_cast<double>(i);
-    const double plain = std::pow(rope.theta, -2 * pair / rotated);
+    double plain = std::pow(rope.theta, -2 * pair / rotated);
+    if (!rope.frequency_divisors.empty()) plain /= static_cast<double>(rope.frequency_divisors[i]);
     const model::rope_scaling& scaling = rope.scaling;
     if (scaling.kind != model::rope_scaling_kind::yarn) return plain;
     const auto pair_of = [&](double rotations) {

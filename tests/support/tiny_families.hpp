@@ -9,6 +9,7 @@ namespace paceline::test {
 
 // What the files of single families state beside what all files do. Factors are neither 0 nor 1.
 
+/// Keys, and tensors that belong to no layer.
 void set_family_keys(gguf_builder& file, const tiny_model& options);
 
 /// The same as members of a config.json, each with a comma in front.

@@ -26,6 +26,7 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
       {"output.weight", "lm_head.weight"}};
   static const std::map<std::string, std::string> of_layer = {
       {"attn_norm.weight", "input_layernorm.weight"},
+      {"attn_qkv.weight", "self_attn.qkv_proj.weight"},
       {"attn_q.weight", "self_attn.q_proj.weight"},
       {"attn_k.weight", "self_attn.k_proj.weight"},
       {"attn_v.weight", "self_attn.v_proj.weight"},
@@ -49,6 +50,7 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
   const auto dot = gguf_name.find('.', 4);
   const auto prefix = "model.layers." + gguf_name.substr(4, dot - 4) + ".";
   const auto rest = gguf_name.substr(dot + 1);
+  if (rest == "ffn_up.weight" && arch == architecture::phi3) return prefix + "mlp.gate_up_proj.weight";
   if (rest == "ffn_norm.weight")
     return prefix +
            (arch == architecture::gemma3 ? "pre_feedforward_layernorm" : "post_attention_layernorm") +
@@ -255,6 +257,7 @@ void write_tiny_hf(const tiny_model& options, const std::filesystem::path& direc
   std::vector<safetensors_builder> shards(num_shards);
   std::size_t next = 0;
   for (const auto& tensor : gguf.tensors()) {
+    if (tensor.name.starts_with("rope_factors")) continue; // in config.json
     auto& shard = shards[next++ * num_shards / gguf.tensors().size()];
     const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     auto name = hf_name(tensor.name, options.arch);

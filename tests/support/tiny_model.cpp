@@ -288,9 +288,13 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
   const std::uint64_t hidden = options.hidden_size;
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
-  tensors.matrix(prefix + "attn_q.weight", is_qwen35(options) ? 2 * q_size : q_size, hidden);
-  tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
-  tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
+  if (options.arch == architecture::phi3) {
+    tensors.matrix(prefix + "attn_qkv.weight", q_size + 2 * kv_size, hidden);
+  } else {
+    tensors.matrix(prefix + "attn_q.weight", is_qwen35(options) ? 2 * q_size : q_size, hidden);
+    tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
+    tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
+  }
   tensors.matrix(prefix + "attn_output.weight", hidden, q_size);
   if (options.arch == architecture::qwen2) {
     tensors.bias(prefix + "attn_q.bias", q_size);
@@ -340,8 +344,9 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
   } else {
-    tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
-    tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
+    const bool fused = options.arch == architecture::phi3;
+    if (!fused) tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
+    tensors.matrix(prefix + "ffn_up.weight", (fused ? 2 : 1) * std::uint64_t{options.ffn_size}, hidden);
     tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
   }
   if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);

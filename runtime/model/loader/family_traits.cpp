@@ -21,6 +21,7 @@ constexpr family_traits families[] = {
     {.arch = architecture::qwen35, .qk_norm = true, .norms_less_one = true},
     {.arch = architecture::granite, .interleaved_in_gguf = true},
     {.arch = architecture::mistral3, .interleaved_in_gguf = true},
+    {.arch = architecture::phi3, .fused_projections = true},
     {.arch = architecture::smollm3, .interleaved_in_gguf = true},
     {.arch = architecture::gemma3, .qk_norm = true, .norms_less_one = true},
 };

@@ -30,6 +30,7 @@ void read_gguf_mistral3(gguf_keys& keys, model_config& config) {
 }
 
 void read_hf_ministral3(const json_node& fields, model_config& config) {
+  config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-5));
   if (const json_node window = fields["sliding_window"])
     window.refuse("must be null: windows are not supported in this architecture", errc::unsupported);
   const json_node settings = fields[fields["rope_parameters"] ? "rope_parameters" : "rope_scaling"];

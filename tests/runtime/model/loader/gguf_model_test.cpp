@@ -24,9 +24,9 @@ using testing::HasSubstr;
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
 const architecture all_architectures[] = {
-    architecture::llama,    architecture::qwen2,   architecture::qwen3,  architecture::qwen3moe,
-    architecture::lfm2,     architecture::lfm2moe, architecture::qwen35, architecture::granite,
-    architecture::mistral3, architecture::smollm3, architecture::gemma3};
+    architecture::llama,    architecture::qwen2,   architecture::qwen3,   architecture::qwen3moe,
+    architecture::lfm2,     architecture::lfm2moe, architecture::qwen35,  architecture::granite,
+    architecture::mistral3, architecture::phi3,    architecture::smollm3, architecture::gemma3};
 
 /// Families whose layers have a norm on each head of Q and K.
 constexpr bool norms_heads(architecture arch) {
@@ -208,6 +208,7 @@ TEST(gguf_model, every_tensor_must_be_there_with_its_shape) {
       auto without = builder;
       without.remove_tensor(tensor.name);
       EXPECT_NE(problem(without).code(), errc::internal) << tensor.name;
+      if (tensor.name.starts_with("rope_factors")) continue; // the one that is not used may have any
       auto reshaped = without;
       auto shape = tensor.shape;
       shape[0] *= 2;

@@ -99,6 +99,7 @@ TEST(ministral3_hf, without_rotary_settings_has_those_of_its_class) {
   EXPECT_EQ(config->rope.scaling.original_context_length, 16384U);
   EXPECT_EQ(config->rope.scaling.magnitude, 1);
   EXPECT_EQ(config->growth.beta, 0.1);
+  EXPECT_EQ(config->norm_epsilon, 1e-5F);
   EXPECT_EQ(config->growth.period, 16384U);
 }
 
