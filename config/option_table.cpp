@@ -161,9 +161,10 @@ void declare_engine(group_builder<daemon_config>& g) {
       "scheduler.overlap", {"off", "groups", "ahead", "outcomes", "auto"},
       [](c & o) -> auto& { return o.engine.overlap; },
       "What drafters with a stream of their own do while the target verifies. `off`: wait; `groups`: draft for "
-      "the other half of the requests; `ahead`: continue as if every draft token were accepted; `outcomes`: "
-      "continue from several possible verdicts; `auto`: the fastest of these by measured times, or `off` on "
-      "one set of cores. Changes when drafts are made, never the text.");
+      "the other of two groups of requests (requests with drafter `auto` are not divided into groups); "
+      "`ahead`: continue as if every draft token were accepted; `outcomes`: continue from several possible "
+      "verdicts; `auto`: the fastest of these by measured times, or `off` on one set of cores. Changes when "
+      "drafts are made, not the guarantee of the verification rule.");
   g.add(
       "scheduler.outcome_guesses", integers(1, 4), [](c & o) -> auto& { return o.engine.outcome_guesses; },
       "Of `overlap: outcomes`: tokens guessed at each position of a draft. Costs KV blocks of the drafter.");

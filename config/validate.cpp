@@ -77,7 +77,8 @@ class validator {
            "a drafter needs a kind, such as ngram or suffix; only the drafter 'none' has none");
     const bool has_model = d.kind == "model" || d.kind == "cascade", has_head = drafts_with_head(d.kind);
     const bool has_file = has_model || has_head;
-    if (has_file && d.path.empty()) fail(path + "path", "a drafter of kind " + d.kind + " needs a path");
+    if (has_file && d.path.empty() && d.kind != "mtp")
+      fail(path + "path", "a drafter of kind " + d.kind + " needs a path");
     if (!has_file && !d.path.empty())
       fail(path + "path", "only drafters of kinds model and cascade, and heads, have a path");
     check_device(d.device, path + "device");

@@ -4,9 +4,10 @@
 
 namespace paceline::config {
 
-/// Checks rules that involve several options. Each violation adds an error at the place of the option that
-/// causes it. Sections in `wrong_sections` are skipped: they have wrong values, and further errors might only
-/// follow from these.
+/// Checks rules that involve several options. Each violation adds a message to `errors`, with the place in
+/// the file of the option that causes it. The sections in `wrong_sections` are skipped: `apply` has found
+/// errors in them already, and further errors might only be consequences of those. `from` and
+/// `wrong_sections` are results of `apply`.
 void validate(const daemon_config& config, std::string_view file_name, const origins& from,
               const std::set<std::string, std::less<>>& wrong_sections, std::vector<std::string>& errors);
 

@@ -148,8 +148,9 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
                                                std::to_string(of->info().num_layers)};
     load.overrides.taps.push_back(layer_index{layer});
   }
-  return model::load_draft_head(options.kind, options.path, std::move(of), load, device.weights(),
-                                device.buffers());
+  const std::string& path =
+      options.path.empty() ? target_options.path : options.path; // the model's own module
+  return model::load_draft_head(options.kind, path, std::move(of), load, device.weights(), device.buffers());
 }
 
 expected<std::shared_ptr<const model::lookahead_inputs>>

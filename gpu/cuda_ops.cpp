@@ -251,7 +251,8 @@ void cuda_ops::glu(const device::glu_args& args) {
 
 void cuda_ops::add(const device::add_args& args) {
   launch_over(kernel_id::add, args.width, args.num_rows,
-              add_params{args.y, args.y_stride, args.x, args.x_stride, args.width, args.scale});
+              add_params{args.y, args.y_stride, args.x, args.x_stride, args.width, args.gate,
+                         args.gate_stride, args.scale});
 }
 
 void cuda_ops::gather(const device::gather_args& args) {

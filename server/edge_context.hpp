@@ -25,17 +25,17 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// What all sessions of one server share. Outlives them.
 struct edge_context {
-  /// Values at the start of the server; for options marked *reload* in config/README.md use `settings`.
+  /// Values at the start of the server. Options that a reload may change must be read from `settings`.
   const config::server_options& options;
   const config::metrics_options& metrics_options;
-  settings_cell& settings; ///< values that a reload may change
+  settings_cell& settings; ///< current values of the options that a reload may change
   const edge_limits& limits;
   backend& runtime;
   edge_metrics& metrics;
   job_pool& jobs;
-  job_pool& scrape_jobs; ///< for /metrics only, because a scrape may wait for long
+  job_pool& scrape_jobs; ///< for /metrics only, because a scrape may have to wait long
   event_log& log;
-  std::string fingerprint; ///< "paceline-0.1.0"
+  std::string fingerprint; ///< "system_fingerprint" of replies: "paceline-0.1.0"
   std::function<time_point()> now;
   /// Places for requests in the engine, divided between API keys.
   std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
@@ -46,26 +46,27 @@ struct edge_context {
   std::size_t num_tenants() const { return settings.get()->keys.size(); }
 };
 
-/// The client of a request, identified before the body is read.
+/// Who sends a request. Known before the body is read.
 struct caller {
-  /// Digest of the API key; empty without keys. Requests of different tenants share neither prefix caches nor
-  /// stored responses.
+  /// The first half of the API key's SHA-256 digest, in hexadecimal; empty if no keys are configured.
+  /// Requests of different tenants share neither prefix caches nor stored responses.
   std::string tenant;
   std::string request_id; ///< the client's x-request-id, or a generated one
-  /// Lowest `priority` that its requests may ask for (lower runs first); unlimited without keys.
+  /// Lowest `priority` that the client's requests may ask for (lower runs first); without keys any.
   std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();
 };
 
-/// Traits of a job that reads `body_bytes` for `who`.
+/// Traits of a job that parses a body of `body_bytes` bytes for `who`.
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
 
-/// Called on a thread of edge_pool before the text of a body is read. Returns an error if the budget took
-/// back the body's memory while the body waited (body_budget).
+/// Must be called, on a thread of edge_pool, before the text of a body is read. Returns an error if the
+/// body's memory was taken back while the body waited to be parsed (body_budget).
 std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body);
 
-/// `prefix` and 128 random bits in hexadecimal. The id cannot be guessed, so knowing it is a sufficient
-/// permission to use what it names.
+/// `prefix` and 128 random bits in hexadecimal. Nobody can guess the id. So if no keys are configured, only
+/// clients that were told an id can use what it names; with keys the tenant is compared, too.
 std::string fresh_id(std::string_view prefix);
+/// 64 random bits, for requests that name no seed.
 std::uint64_t fresh_seed();
 /// Seconds since 1970.
 std::int64_t unix_time();

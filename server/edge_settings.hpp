@@ -13,8 +13,9 @@
 
 namespace paceline::server {
 
-/// The settings of the edge (the server's network side) that a reload may change: the options marked *reload*
-/// in config/README.md. Immutable.
+/// The settings of the edge (the server's network side) that a reload may change. They come from the options
+/// marked *reload* in config/README.md, except `logging.level` and `shutdown.drain_timeout`, which do not
+/// concern the edge. Immutable.
 struct edge_settings {
   key_ring keys;
   std::vector<std::string> allowed_origins;
@@ -24,8 +25,9 @@ struct edge_settings {
   std::shared_ptr<tls_context> tls = nullptr; ///< for connections accepted from now on; null: plain HTTP
 
   /// Reads the files of keys and certificates. Errors: a file is unreadable or wrong; or there are no keys,
-  /// `bound_host` can be reached from other machines and `allow_unauthenticated` is false. On a reload the
-  /// last two are those of the running server.
+  /// `bound_host` can be reached from other machines and `allow_unauthenticated` is false. On a reload,
+  /// `bound_host` and `allow_unauthenticated` must be those of the running server, because a reload does not
+  /// change them.
   static expected<edge_settings> from(const config::server_options& options,
                                       const config::metrics_options& metrics, const std::string& bound_host,
                                       bool allow_unauthenticated);

@@ -27,25 +27,26 @@ struct admitted_request {
   route where;
   caller who;
   request_head head;
-  header_list cors;                 ///< headers for every reply to this origin
+  header_list cors;                 ///< headers that let a page of the request's origin read the reply
   std::uint64_t max_body_bytes = 0; ///< largest body that may arrive
 };
 
-/// The answer to a request that is answered from its head alone: an error, or the reply to OPTIONS.
+/// The answer to a request from its head alone: an error, or the reply to OPTIONS.
 struct answered_request {
   http_reply reply;
-  bool close = false; ///< the body, if any, is not read, so the connection must be closed
+  bool close = false; ///< the request has a body, which is not read, so the connection must be closed
 };
 
 /// The server without sockets: checks heads, answers requests, opens WebSocket sessions. Thread-safe;
 /// sessions run on the executor of their connection.
 class service {
  public:
-  /// `open_session` makes the sessions of WebSockets; empty: the Responses WebSocket mode.
+  /// `open_session` makes the sessions of WebSockets; empty: sessions of the Responses API.
   service(edge_context& edge, std::function<executor_ptr()> make_executor,
           frame_session_factory open_session = {});
 
-  /// Checks Host, Origin, path, method, key, content type and length, before the body is read.
+  /// Decides from the head alone: checks Host, Origin, path, method, key, content type and length, and that
+  /// the models are loaded if the endpoint needs them.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
   /// Answers the request on `channel`. Returns the exchange that continues the answer, or null if the answer
@@ -62,13 +63,14 @@ class service {
     events_.publish(true); // otherwise the clients of /paceline/events would delay the drain
   }
   bool draining() const noexcept { return draining_; }
-  /// To be called about once a second: drops expired responses and publishes a snapshot of events.
+  /// Must be called about once a second: drops expired responses and publishes a snapshot to the clients of
+  /// /paceline/events.
   void tick() {
     registry_.sweep(edge_.now());
     services_.stored->sweep(edge_.now());
     events_.publish();
   }
-  /// Ends all registered responses and drops stored ones, which outlive connections.
+  /// Ends all responses in the registry and drops all stored responses. Both outlive their connections.
   void clear() {
     registry_.clear();
     services_.stored->clear();
@@ -78,10 +80,11 @@ class service {
 
  private:
   // service_admission.cpp
+  /// Fills `who` from the API key in the head. Error: there is no valid key.
   std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
                                           caller& who) const;
-  /// Runs `job` on a thread of edge_pool. Refuses the session at once if the server ends or too many jobs
-  /// wait.
+  /// Runs `job` on a thread of edge_pool. If the server is shutting down, or too many jobs wait, starts the
+  /// session with that error instead, and returns null.
   template <class Session, class Job>
   std::shared_ptr<exchange> enqueue(const std::shared_ptr<Session>& session, const job_traits& traits,
                                     Job job);

@@ -5,6 +5,7 @@
   make_synthetic_model.py 8b.gguf --shape 8b --type q4_k          the head in Q6_K, as real files have it
   make_synthetic_model.py small.gguf --shape 1b --type bf16 --layers 2
   make_synthetic_model.py lfm2.gguf --shape lfm2-1.2b --type q4_k            short convolutions beside attention
+  make_synthetic_model.py qwen35.gguf --shape qwen35-0.8b --type q4_k        gated delta rules, and a module for multi-token prediction
   make_synthetic_model.py moe.gguf --shape 30b-a3b --type q4_k --layers 8   Qwen3-30B-A3B, a mixture of experts
 
 Every tensor's noise depends on the seed, its name and its type alone, so a file of fewer --layers holds the first ones of
@@ -46,9 +47,18 @@ class Shape:
     expert_ffn: int = 0
     attention_layers: tuple = ()  # the others have a short convolution; empty: all have attention
     taps: int = 0  # of a convolution
+    key_heads: int = 0  # of delta rules; 0: there are none, and a convolution stands alone
+    value_heads: int = 0
+    delta_size: int = 0  # values of a key and of a value
+    rotated: int = 0  # values of a head of attention; 0: all
+    modules: int = 0  # for multi-token prediction
 
     def convolves(self, layer):
         return self.taps > 0 and layer not in self.attention_layers
+
+    @property
+    def gated(self):
+        return self.key_heads > 0
 
 
 SHAPES = {
@@ -57,8 +67,14 @@ SHAPES = {
     "0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 1e6, True, True, "qwen2"),  # Qwen2.5 0.5B
     "30b-a3b": Shape("qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 1e6, False, False, "qwen2", 128, 8, 768),  # Qwen3 30B-A3B
     "lfm2-1.2b": Shape("lfm2", 16, 2048, 8192, 32, 8, 64, 65536, 1e6, True, False, "lfm2", attention_layers=(2, 5, 8, 10, 12, 14), taps=3),
+    "qwen35-0.8b": Shape("qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 1e7, True, False, "qwen35", attention_layers=tuple(range(3, 24, 4)), taps=4,
+                         key_heads=16, value_heads=16, delta_size=128, rotated=64, modules=1),
+    "qwen35-2b": Shape("qwen35", 24, 2048, 6144, 8, 2, 256, 248320, 1e7, True, False, "qwen35", attention_layers=tuple(range(3, 24, 4)), taps=4,
+                       key_heads=16, value_heads=16, delta_size=128, rotated=64, modules=1),
     "tiny": Shape("llama", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe"),
     "tiny-lfm2": Shape("lfm2", 4, 256, 512, 4, 2, 64, 512, 1e4, True, False, "lfm2", attention_layers=(1, 3), taps=3),
+    "tiny-qwen35": Shape("qwen35", 4, 256, 512, 4, 2, 64, 512, 1e4, True, False, "qwen35", attention_layers=(3,), taps=4, key_heads=2,
+                         value_heads=4, delta_size=32, rotated=16, modules=1),
     "tiny-moe": Shape("qwen3moe", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe", 8, 2, 256),
 }
 
@@ -126,7 +142,7 @@ class Tensor:
     name: str
     shape: tuple  # values of a row first
     format: str
-    deviation: float  # 0: all ones
+    deviation: float  # 0: all ones; negative: all that value
 
     @property
     def num_bytes(self):
@@ -134,8 +150,8 @@ class Tensor:
         return math.prod(self.shape) // format.values * format.bytes
 
     def pieces(self, seed):
-        if self.deviation == 0:
-            yield np.ones(self.shape, dtype="<f4").view(np.uint8)
+        if self.deviation <= 0:
+            yield np.full(self.shape, self.deviation or 1.0, dtype="<f4").view(np.uint8)
             return
         random = np.random.Generator(np.random.SFC64([seed, zlib.crc32(f"{self.name} {self.format}".encode())]))
         format = FORMATS[self.format]
@@ -156,26 +172,44 @@ def tensors_of(shape, wanted, loud, quiet):
     def vector(name, size, deviation=0.0):
         return Tensor(name, (size,), "f32", deviation)
 
+    def attention_of(block, gain):
+        made = []
+        for part, rows in (("q", 2 * attention if shape.gated else attention), ("k", keys), ("v", keys)):
+            made.append(matrix(f"{block}attn_{part}.weight", shape.hidden, rows))
+            if shape.biased:
+                made.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
+        made.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
+        if shape.family.startswith(("qwen3", "lfm2")):
+            made += [vector(f"{block}attn_{part}_norm.weight", shape.head_size) for part in ("q", "k")]
+        return made
+
+    def feed_forward_of(block, gain):
+        return [matrix(block + "ffn_gate.weight", shape.hidden, shape.ffn), matrix(block + "ffn_up.weight", shape.hidden, shape.ffn),
+                matrix(block + "ffn_down.weight", shape.ffn, shape.hidden, gain=gain)]
+
     head = "q6_k" if wanted == "q4_k" else wanted
-    out = [matrix("token_embd.weight", shape.hidden, shape.vocabulary, head if shape.tied else wanted)]
     attention, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    out = [matrix("token_embd.weight", shape.hidden, shape.vocabulary, head if shape.tied else wanted)]
     for layer in range(shape.layers):
         block = f"blk.{layer}."
         gain = 1.0 if layer < loud else quiet  # of what the layer adds
         out.append(vector(block + "attn_norm.weight", shape.hidden))
-        if shape.convolves(layer):
+        if shape.gated and shape.convolves(layer):
+            values = shape.value_heads * shape.delta_size
+            channels = 2 * shape.key_heads * shape.delta_size + values
+            out += [matrix(block + "attn_qkv.weight", shape.hidden, channels), matrix(block + "attn_gate.weight", shape.hidden, values)]
+            out += [matrix(f"{block}ssm_{part}.weight", shape.hidden, shape.value_heads) for part in ("beta", "alpha")]
+            out.append(Tensor(block + "ssm_conv1d.weight", (shape.taps, channels), "f32", 1 / math.sqrt(shape.taps)))
+            # Between forgetting everything and nothing: exp(-softplus(..)) for a of about -1.
+            out += [vector(block + "ssm_dt.bias", shape.value_heads, 0.5), Tensor(block + "ssm_a", (shape.value_heads,), "f32", -1.0)]
+            out += [vector(block + "ssm_norm.weight", shape.delta_size), matrix(block + "ssm_out.weight", values, shape.hidden, gain=gain)]
+        elif shape.convolves(layer):
             out.append(matrix(block + "shortconv.in_proj.weight", shape.hidden, 3 * shape.hidden))
             out.append(Tensor(block + "shortconv.conv.weight", (shape.taps, shape.hidden), "f32", 1 / math.sqrt(shape.taps)))
             out.append(matrix(block + "shortconv.out_proj.weight", shape.hidden, shape.hidden, gain=gain))
         else:
-            for part, rows in (("q", attention), ("k", keys), ("v", keys)):
-                out.append(matrix(f"{block}attn_{part}.weight", shape.hidden, rows))
-                if shape.biased:
-                    out.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
-            out.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
-            if shape.family.startswith(("qwen3", "lfm2")):
-                out += [vector(f"{block}attn_{part}_norm.weight", shape.head_size) for part in ("q", "k")]
-        out.append(vector(block + "ffn_norm.weight", shape.hidden))
+            out += attention_of(block, gain)
+        out.append(vector(block + ("post_attention_norm.weight" if shape.gated else "ffn_norm.weight"), shape.hidden))
         if shape.experts:
             # The weights of a token's experts sum to 1, so what they add together is smaller by the root of their number.
             inner, all_gain = shape.expert_ffn, gain * math.sqrt(shape.used_experts)
@@ -184,10 +218,13 @@ def tensors_of(shape, wanted, loud, quiet):
             out.append(experts(block + "ffn_up_exps.weight", shape.hidden, inner))
             out.append(experts(block + "ffn_down_exps.weight", inner, shape.hidden, all_gain))
             continue
-        out.append(matrix(block + "ffn_gate.weight", shape.hidden, shape.ffn))
-        out.append(matrix(block + "ffn_up.weight", shape.hidden, shape.ffn))
-        out.append(matrix(block + "ffn_down.weight", shape.ffn, shape.hidden, gain=gain))
-    out.append(vector("token_embd_norm.weight" if shape.taps else "output_norm.weight", shape.hidden))
+        out += feed_forward_of(block, gain)
+    for module in range(shape.layers, shape.layers + shape.modules):
+        block = f"blk.{module}."
+        out += attention_of(block, 1.0) + feed_forward_of(block, 1.0) + [matrix(block + "nextn.eh_proj.weight", 2 * shape.hidden, shape.hidden)]
+        out += [vector(f"{block}{norm}.weight", shape.hidden)
+                for norm in ("attn_norm", "post_attention_norm", "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm")]
+    out.append(vector("token_embd_norm.weight" if shape.family == "lfm2" else "output_norm.weight", shape.hidden))
     if not shape.tied:
         out.append(matrix("output.weight", shape.hidden, shape.vocabulary, head))
     return out
@@ -234,14 +271,27 @@ def metadata(name, shape, wanted):
         f"{family}.expert_used_count": shape.used_experts,
         f"{family}.expert_feed_forward_length": shape.expert_ffn,
     }
-    kv_heads = [0 if shape.convolves(layer) else shape.kv_heads for layer in range(shape.layers)] if shape.taps else shape.kv_heads
-    return (mixture if shape.experts else {}) | ({f"{family}.shortconv.l_cache": shape.taps} if shape.taps else {}) | {
+    rules = {
+        f"{family}.ssm.conv_kernel": shape.taps,
+        f"{family}.ssm.group_count": shape.key_heads,
+        f"{family}.ssm.time_step_rank": shape.value_heads,
+        f"{family}.ssm.state_size": shape.delta_size,
+        f"{family}.ssm.inner_size": shape.value_heads * shape.delta_size,
+        f"{family}.rope.dimension_count": shape.rotated,
+        f"{family}.full_attention_interval": 4,
+        f"{family}.nextn_predict_layers": shape.modules,
+    }
+    kv_heads, convolutions = shape.kv_heads, {}
+    if shape.taps and not shape.gated:
+        kv_heads = [0 if shape.convolves(layer) else shape.kv_heads for layer in range(shape.layers)]
+        convolutions = {f"{family}.shortconv.l_cache": shape.taps}
+    return (mixture if shape.experts else {}) | (rules if shape.gated else {}) | convolutions | {
         "general.architecture": family,
         "general.name": name,
         "general.file_type": FORMATS[wanted].file_type,
         f"{family}.context_length": 8192,
         f"{family}.embedding_length": shape.hidden,
-        f"{family}.block_count": shape.layers,
+        f"{family}.block_count": shape.layers + shape.modules,
         f"{family}.feed_forward_length": shape.ffn,
         f"{family}.attention.head_count": shape.heads,
         f"{family}.attention.head_count_kv": kv_heads,

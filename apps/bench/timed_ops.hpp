@@ -58,6 +58,9 @@ class timed_ops final : public device::ops {
   void short_conv(const device::short_conv_args& a) override {
     time("conv", [&] { inner_.short_conv(a); });
   }
+  void gated_delta(const device::gated_delta_args& a) override {
+    time("delta", [&] { inner_.gated_delta(a); });
+  }
   void rms_norm(const device::rms_norm_args& a) override {
     time("norm", [&] { inner_.rms_norm(a); });
   }

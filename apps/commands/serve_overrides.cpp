@@ -42,7 +42,7 @@ class drafter_list {
   expected<void> choose(const std::string& name) {
     if (name != "auto" && name != "none" && std::ranges::find(names_, name) == names_.end()) {
       const bool has_head = config::drafts_with_head(name);
-      if (has_head || name == "model" || name == "cascade")
+      if ((has_head && name != "mtp") || name == "model" || name == "cascade")
         return error{errc::invalid_argument, "--drafter " + name + " needs " +
                                                  (has_head          ? "--draft-head"
                                                   : name == "model" ? "--draft-model"

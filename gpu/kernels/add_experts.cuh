@@ -4,7 +4,8 @@
 #include "gpu/kernels/expert_params.hpp"
 #include "gpu/kernels/intrinsics.cuh"
 
-// The rows of a mixture before and after its products.
+// Kernels that run before and after the products of a mixture of experts (gpu/kernels/expert_params.hpp):
+// inputs are multiplied by the weights of their experts, and the outputs of a row's experts are added.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 

@@ -7,10 +7,14 @@
 
 namespace paceline::gpu {
 
-// Parameters of the kernels of op `choose`. They contain device::choose_args and device::token_choice
-// (runtime/device/op_choose.hpp, which documents the fields) with indices instead of spans.
+// Parameters of the kernels of op `choose`. They have the data of device::choose_args and
+// device::token_choice (runtime/device/op_choose.hpp documents the fields). The lists of all requests are
+// joined into one array for each kind of list, and a request has ranges of these arrays (`choice_span`)
+// instead of spans.
 
-/// Number of consecutive logits that are searched together: the noise of their tokens has one upper bound.
+/// Number of consecutive tokens in a chunk. A chunk is a cohort of `noise_stream`: one random word gives an
+/// upper bound of the noise of all its tokens. A chunk is skipped if its largest score plus this bound is
+/// below the best token found so far.
 inline constexpr std::uint32_t choice_chunk = noise_stream::cohort_size;
 
 /// A token with an amount added to its logit.
@@ -64,7 +68,7 @@ struct choice_view {
 /// The token chosen for a row.
 struct row_choice {
   token_id token;
-  bool hopeless = false;
+  bool hopeless = false; ///< the row has no finite logit
 };
 
 /// Threads of a block of edit_logits and choose_rows.

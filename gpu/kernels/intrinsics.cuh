@@ -26,12 +26,21 @@ PACELINE_DEVICE quad read_quad(const std::byte* at) {
   return {{read.x, read.y, read.z, read.w}};
 }
 
-/// c += a * b on the tensor core: a is 16 x 16, b 16 x 8, c 16 x 8; float16 inputs, float32 results. With g =
-/// lane / 4 and t = lane % 4 a lane holds: of a, rows g, g + 8, g, g + 8 of columns 2 t, 2 t + 1 (first two
-/// words) and 2 t + 8, 2 t + 9 (last two); of b, rows 2 t, 2 t + 1 and 2 t + 8, 2 t + 9 of column g; of c,
-/// columns 2 t, 2 t + 1 of row g, then of row g + 8. All lanes of the warp must call it. How the 17 terms of
-/// an element are added depends on the hardware, but it is the same for every column: a column depends
-/// neither on other columns nor on its place.
+/// c += a * b on the tensor core, with a 16 x 16, b 16 x 8 and c 16 x 8; a and b are float16, c is float32.
+/// All lanes of the warp must call it. Each lane holds a part of the matrices; with g = lane / 4 and t = lane
+/// % 4 (a word has two float16, the first one in the lower half):
+///
+///   argument    row     columns                    argument    rows                column
+///   a[0]        g       2 t, 2 t + 1               b0          2 t, 2 t + 1        g
+///   a[1]        g + 8   2 t, 2 t + 1               b1          2 t + 8, 2 t + 9    g
+///   a[2]        g       2 t + 8, 2 t + 9
+///   a[3]        g + 8   2 t + 8, 2 t + 9
+///   c[0], c[1]  g       2 t, 2 t + 1
+///   c[2], c[3]  g + 8   2 t, 2 t + 1
+///
+/// An element of c is a sum of 17 terms: its old value and 16 products. The order in which the hardware adds
+/// them is not known, but it is the same for every column. So a column of c depends neither on other columns
+/// nor on its place.
 PACELINE_DEVICE void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                        std::uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -48,19 +57,25 @@ PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from) {
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(from)
                : "memory");
 }
-/// Makes a group, possibly empty, of the copies that the thread began since the last call.
+/// Makes the copies that the thread began since the last call one group, which may be empty.
 PACELINE_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-/// Returns when all of the thread's groups except the last `Rest` have arrived for this thread. Other threads
-/// see them after the next barrier.
+/// Returns when all of the thread's groups of copies except the last `Rest` are complete. This thread can
+/// then read the copied bytes; other threads can read them after the next barrier of the block.
 template <std::uint32_t Rest>
 PACELINE_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(Rest) : "memory");
 }
 
-/// Returns when all threads of a grid whose blocks run together have called it; their earlier writes are then
-/// visible to all of them. `arrived` counts blocks: it starts at 0 and reaches `due` when all have arrived.
-/// One thread of a block counts and waits for the others, which meet it at barriers before and after: writes
-/// of the block are released with the count, and writes of other blocks are visible after the wait.
+/// A barrier of all threads of a grid. All blocks of the grid must run at the same time (a cooperative
+/// launch). Returns when all threads have called it; what they wrote before the call is then visible to all
+/// of them.
+///
+/// `arrived`, in device memory, counts arrivals of blocks. It is 0 before the kernel and is never reset, so
+/// `due` of the n-th barrier is n times the number of blocks.
+///
+/// In each block only thread 0 counts and waits; `sync_block` before and after holds the block's other
+/// threads. So the count releases the writes of the whole block, and the writes of other blocks are visible
+/// to the whole block after the wait.
 PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
   if (thread_index() == 0) {
@@ -76,36 +91,37 @@ PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
 }
 
 /// Allows the next kernel to begin, if it was launched to start early, once all blocks of this kernel have
-/// called it or ended. It does not publish this kernel's writes.
+/// called this function or ended. It does not make this kernel's writes visible to the next one.
 PACELINE_DEVICE void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 #endif
 }
 /// Returns when the previous kernel has ended and its writes are visible; immediately if this kernel was not
-/// launched to start early. Every thread of every block must call it, also those without work, so that no
-/// kernel ends before its predecessor; then the end of the last kernel is the end of all. Before this call a
-/// kernel must not write, and may only read weights, which no kernel of a program writes.
+/// launched to start early. Every thread of every block must call it, also threads without work. Then no
+/// kernel ends before its predecessor, and the end of the last kernel is the end of all. Before this call a
+/// kernel must not write, and it may read only weights, because no kernel of a program writes these.
 PACELINE_DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" : : : "memory");
 #endif
 }
 
-/// Two float16 in a word minus two others; each rounded to nearest.
+/// Subtracts the two float16 in word `b` from those in word `a`; each difference is rounded to nearest.
 PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
   return out;
 }
-/// Half `Half` of a word in both halves; 0 is the lower one.
+/// A word with half `Half` of `word` in both of its halves; half 0 is the lower one.
 template <std::uint32_t Half>
 PACELINE_DEVICE std::uint32_t both_halves(std::uint32_t word) {
   std::uint32_t out;
   asm("prmt.b32 %0, %1, %1, %2;" : "=r"(out) : "r"(word), "n"(Half != 0 ? 0x3232 : 0x1010));
   return out;
 }
-/// Two float16 in a word times two others; each rounded to nearest, without flushing to zero.
+/// Multiplies the two float16 in word `a` by those in word `b`; each product is rounded to nearest. Subnormal
+/// results are kept.
 PACELINE_DEVICE std::uint32_t multiply_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
@@ -143,11 +159,12 @@ void wait_for_copies() {
 }
 inline void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   if (thread_index() == 0 && ++*arrived > due)
-    throw emulation::barrier_fault("a block counts on a grid that is gone");
+    throw emulation::barrier_fault("more blocks have arrived at a barrier of the grid than it waits for");
   emulation::wait_for_grid();
-  if (*arrived < due) throw emulation::barrier_fault("a grid that a block would wait for in vain");
+  if (*arrived < due) throw emulation::barrier_fault("a barrier of the grid waits for too many blocks");
 }
-/// In the emulation every kernel counts as having called it at its beginning, if the next one starts early.
+/// Does nothing: the emulation may run blocks of a kernel that starts early, up to their wait, before the
+/// kernels ahead of it have run.
 inline void let_next_begin() {}
 inline void wait_for_previous() { emulation::wait_for_previous(); }
 inline std::uint32_t halves_of(float low, float high) {

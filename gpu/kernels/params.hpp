@@ -247,6 +247,8 @@ struct add_params {
   const float* x;
   std::size_t x_stride;
   std::uint32_t width;
+  const float* gate = nullptr; ///< of each row; null: none
+  std::size_t gate_stride = 0;
   float scale = 1;
 };
 

@@ -8,18 +8,19 @@
 #include <cmath>
 #include <limits>
 
-// Selects the experts of a row with a warp: the results of runtime/device/expert_routing.hpp, which numbers
-// the steps.
+// One warp selects the experts of one row. The results are those of device::route
+// (runtime/device/expert_routing.hpp). The comment of device::expert_routing there numbers the steps.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One of several values, or none.
+/// One of several values, by its index. The largest index means: no value.
 struct candidate {
   float value = 0;
   std::uint32_t index = std::numeric_limits<std::uint32_t>::max();
 };
 
-/// Whether `a` comes first: larger values do, then lower indices; NaN comes behind every number.
+/// True if `a` comes before `b`: the larger value is first, of equal values the one with the lower index. NaN
+/// comes after every number; a candidate without a value comes last.
 PACELINE_DEVICE bool is_before(const candidate& a, const candidate& b) {
   constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   if (a.index == none || b.index == none) return b.index == none;
@@ -27,8 +28,9 @@ PACELINE_DEVICE bool is_before(const candidate& a, const candidate& b) {
   return !device::routing::better(b.value, a.value) && a.index < b.index;
 }
 
-/// The first of `count` values that are not taken, in all lanes of the warp, which must all call it. Each
-/// lane looks at its own values only: those with an index that is its own modulo the size of a warp.
+/// Of the values with indices 0 to `count` - 1 that are not taken, the first one in the order of `is_before`.
+/// All lanes of the warp must call it, and all get the result. A lane calls `value` and `taken` only for its
+/// own indices: those that are equal to its number modulo the size of a warp.
 template <class Value, class Taken>
 PACELINE_DEVICE candidate first_of(std::uint32_t count, const Value& value, const Taken& taken) {
   candidate best{};
@@ -43,14 +45,14 @@ PACELINE_DEVICE candidate first_of(std::uint32_t count, const Value& value, cons
   return best;
 }
 
-/// What a warp knows about the experts, in shared memory.
+/// The warp's data in shared memory (`route_shared_bytes`).
 struct route_memory {
-  float* scores;
-  float* keys;
-  std::uint32_t* taken;
-  float* group_values;
-  std::uint32_t* group_taken;
-  float* weights; ///< of slots
+  float* scores;              ///< [num_experts]
+  float* keys;                ///< [num_experts]
+  std::uint32_t* taken;       ///< [num_experts]; not 0: selected already, or not in a used group
+  float* group_values;        ///< [num_groups]
+  std::uint32_t* group_taken; ///< [num_groups]; not 0: the group is used
+  float* weights;             ///< [num_used], by slot
 
   PACELINE_DEVICE explicit route_memory(const device::expert_routing& by)
       : scores(shared_memory<float>()), keys(scores + by.num_experts),
@@ -60,7 +62,7 @@ struct route_memory {
         weights(group_values + 2 * by.num_groups) {}
 };
 
-/// Step 1, scores among all experts.
+/// Step 1 for `softmax` and `sigmoid`: the scores of all experts.
 PACELINE_DEVICE void score_experts(const device::expert_routing& by, const float* logits, float* scores) {
   const std::uint32_t count = by.num_experts;
   if (by.gating == device::expert_gating::sigmoid) {
@@ -83,7 +85,8 @@ PACELINE_DEVICE void score_experts(const device::expert_routing& by, const float
   for (std::uint32_t e = lane_index(); e < count; e += warp_size) scores[e] = scores[e] / sum;
 }
 
-/// The score of the lane's slot among the slots, by its logit.
+/// Step 1 for `softmax_of_selected`: the score of the lane's slot. Lane s < `num_used` has slot s; `logit`:
+/// that of its expert.
 PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
   const bool is_slot = lane_index() < num_used;
   const candidate own = is_slot ? candidate{logit, lane_index()} : candidate{};
@@ -96,7 +99,7 @@ PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
   return exponential / add_lanes(part);
 }
 
-/// Step 2 for groups: those outside the best ones cannot be selected.
+/// The part of step 2 about groups: marks the experts of groups that are not used as taken.
 PACELINE_DEVICE void exclude_groups(const device::expert_routing& by, const route_memory& m) {
   const std::uint32_t size = by.num_experts / by.num_groups;
   for (std::uint32_t g = lane_index(); g < by.num_groups; g += warp_size) {
@@ -115,7 +118,7 @@ PACELINE_DEVICE void exclude_groups(const device::expert_routing& by, const rout
     m.taken[e] = m.group_taken[e / size] == 0 ? 1 : 0;
 }
 
-/// Step 3: the weight of the lane's slot.
+/// Step 3: returns the weight of the lane's slot. `weight`: its score; `weights`: `route_memory::weights`.
 PACELINE_DEVICE float finish_weight(const device::expert_routing& by, float weight, std::uint32_t expert,
                                     float* weights) {
   const bool is_slot = lane_index() < by.num_used;

@@ -105,8 +105,11 @@ PACELINE_KERNEL glu(glu_params p) {
 PACELINE_DEVICE void do_block(const add_params& p, grid_place block) {
   const std::uint32_t i = block.index_in_row();
   if (i >= p.width) return;
+  float factor = p.scale;
+  if (p.gate != nullptr)
+    factor = factor * (1.0F / (1.0F + device::exp_reference(-p.gate[block.y * p.gate_stride])));
   float& y = p.y[block.y * p.y_stride + i];
-  y = y + p.x[block.y * p.x_stride + i] * p.scale;
+  y = y + factor * p.x[block.y * p.x_stride + i];
 }
 PACELINE_KERNEL add(add_params p) {
   begin_in_turn();

@@ -3,22 +3,25 @@
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/streamed_params.hpp"
 
-// Converts a lane's words of a tile in shared memory (gpu/kernels/streamed_layout.hpp) to operands of the
-// tensor core and scales.
+// Converts the words that a lane reads of a tile in shared memory to operands of the tensor core, and reads
+// scales from the span's header. gpu/kernels/streamed_layout.hpp defines tiles, spans, strips and the planes
+// of codes. A *unit* is 32 columns, so a tile has two; a *step* is 16 columns, so a unit has two.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 using device::tensor_type;
 
-/// One lane's words of one unit of 32 columns.
+/// The words of one lane for one unit.
 struct unit_words {
-  std::uint32_t low[4];
-  std::uint32_t high[2];
+  std::uint32_t low[4];  ///< of the first plane; all four only for codes of 8 bits, else two
+  std::uint32_t high[2]; ///< of the plane of upper bits; only the first, for codes of 5 and 6 bits
 };
 
-/// Two equal float16 with the value 1024 + n; n <= 1023 are the lower bits.
+/// A word with two float16 of the value 1024 + n, for n <= 1023. Such a float16 has n in its lower ten bits.
 constexpr std::uint32_t halves_of_1024_plus(std::uint32_t n) { return (0x6400U + n) * 0x10001U; }
 
+/// The words of unit `unit` < 2 of the tile. `low`: the lane's 16 bytes of the first plane, which are for
+/// both units; not used for codes of 8 bits.
 template <tensor_type Type>
 PACELINE_DEVICE unit_words read_unit(const std::byte* tile, std::uint32_t unit, const quad& low) {
   constexpr std::uint32_t code_bits = streamed_layout_of(Type).code_bits;
@@ -37,8 +40,8 @@ PACELINE_DEVICE unit_words read_unit(const std::byte* tile, std::uint32_t unit, 
   return out;
 }
 
-/// Pair `pair` of step `step` < 2 of the unit: two codes as float16. Those of F8_E4M3 are 2^-8 times their
-/// value, for which `read_scales` compensates.
+/// The two codes of pair `pair` in step `step` < 2 of the unit, as float16. For F8_E4M3 each is 2^-8 times
+/// the value; `read_scales` compensates for this factor.
 template <tensor_type Type>
 PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint32_t step,
                                               std::uint32_t pair) {
@@ -58,28 +61,30 @@ PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint
   return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(layout.offset));
 }
 
-// ---- formats whose scales and minima are small integers times two numbers for 256 columns
+// ---- formats whose scales and minima are small integers times two numbers for 256 columns (Q4_K, Q5_K)
 
-/// Scales and minima in a quarter of the span, of row `row` < 16: scale, minimum, scale, minimum with 6 bits
-/// each.
+/// The 24 bits of row `row` < 16 for one tile of the span, number `quarter` < 4: scale and minimum of the
+/// first unit, then of the second, with 6 bits each.
 PACELINE_DEVICE std::uint32_t read_fields(const std::byte* header, std::uint32_t row, std::uint32_t quarter) {
   return *reinterpret_cast<const std::uint16_t*>(header + 64 + quarter * 32 + row * 2) |
          static_cast<std::uint32_t>(header[192 + quarter * 16 + row]) << 16;
 }
-/// The two scales as float16, times 2^9. Then code * scale, with the factor 2^-24 of the code, is at least
-/// 2^-15. Far below 2^-14 the tensor core would treat values as larger than they are and truncate other
-/// terms.
+/// The scales of the two units as float16, times 2^9. A code has the factor 2^-24 or 2^-20 (`small_codes`),
+/// so a product code * scale that is not 0 is at least 2^-15. The tensor core treats factors below 2^-14 as
+/// if they were 2^-14 when it decides how many bits of the terms to keep; much smaller products would make it
+/// cut off bits of other terms (docs/decisions/0514).
 PACELINE_DEVICE std::uint32_t scales_of(std::uint32_t fields) {
   constexpr std::uint32_t both_2_to_15 = 0x78007800U; // its smallest bit is 2^5
   const std::uint32_t codes = (fields << 4 & 0x3f0U) | (fields << 8 & 0x3f00000U);
   return subtract_halves(codes | both_2_to_15, both_2_to_15);
 }
-/// The two minima as float16, times 2^-24: integers are multiples of a float16's smallest value.
+/// The minima of the two units as float16, times 2^-24: an integer in the lowest bits of a float16 is a
+/// multiple of the smallest positive float16, 2^-24.
 PACELINE_DEVICE std::uint32_t minima_of(std::uint32_t fields) {
   return (fields >> 6 & 0x3fU) | (fields >> 2 & 0x3f0000U);
 }
 
-/// Moves the bits of `bits` from bit `from` to bit `to`.
+/// Shifts `bits` so that bit `From` becomes bit `To`.
 template <std::uint32_t From, std::uint32_t To>
 PACELINE_DEVICE std::uint32_t moved(std::uint32_t bits) {
   if constexpr (From > To)
@@ -88,8 +93,9 @@ PACELINE_DEVICE std::uint32_t moved(std::uint32_t bits) {
     return bits << (To - From);
 }
 
-/// Codes of pair `Pair` of step `Step` < 2 of the unit as float16 times 2^-24, or 2^-20 in the strip's second
-/// eight rows (odd pairs): the codes keep their place in the word, or are shifted by eight bits.
+/// The two codes of pair `Pair` in step `Step` < 2 of the unit, as float16 times 2^-24, or times 2^-20 for
+/// odd pairs, which are the strip's second eight rows. The factors differ because codes are shifted by 0 or 8
+/// bits only: codes of odd pairs stay four bits higher in their halves.
 template <tensor_type Type, std::uint32_t Step, std::uint32_t Pair>
 PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
   constexpr std::uint32_t at = Pair % 2 * 4;
@@ -98,16 +104,17 @@ PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
     codes |= moved<Step * 4 + Pair, at + 4>(words.high[0]) & (0x00100010U << at);
   return codes;
 }
-/// Compensates for the factors of codes and scales in row lane / 4 + 8 * `second` of the strip.
+/// The factor that compensates for those of codes and scales, in row lane / 4 + 8 * `second` of the strip.
 constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p11F : 0x1p15F; }
 
-/// The scales of the groups of one unit of one row.
+/// The scales of one unit of one row. A weight is scale * code, or scale * code + min.
 struct unit_scales {
-  float scale[2]; ///< of each group
-  float min;
+  float scale[2]; ///< of the unit's groups of columns; only the first if a group has 32 columns
+  float min;      ///< for formats with minima
 };
 
-/// For row `row` < 16, from the header of the tile's span.
+/// Scales of unit `unit` < 2 in row `row` < 16. `header`: that of the tile's span; `quarter`: the tile's
+/// number in a span of four tiles.
 template <tensor_type Type>
 PACELINE_DEVICE unit_scales read_scales(const std::byte* header, std::uint32_t row, std::uint32_t quarter,
                                         std::uint32_t unit) {

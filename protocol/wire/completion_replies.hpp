@@ -11,7 +11,7 @@
 
 namespace paceline::wire {
 
-/// The fields that are the same in a reply and in every chunk of a stream.
+/// Fields with the same values in all chunks of a stream, and in a reply that is not streamed.
 struct reply_identity {
   std::string id;           ///< "cmpl-…", "chatcmpl-…"
   std::int64_t created = 0; ///< seconds since 1970
@@ -22,14 +22,14 @@ struct reply_identity {
 /// The part of a choice that one chunk of a stream adds.
 struct reply_choice {
   std::uint32_t index = 0;
-  output_items items; ///< for a completion only text
+  output_items items; ///< in a completion (not a chat) only text
   std::vector<token_id> tokens;
   std::vector<token_score> scores;
   /// Characters of the choice before this chunk (for the log-probabilities of completions).
   std::size_t text_offset = 0;
   std::vector<told_round> rounds;
   finish_reason finish = finish_reason::none;
-  bool has_calls = false; ///< the choice has calls of functions, in this chunk or an earlier one
+  bool has_calls = false; ///< the choice has function calls, in this chunk or an earlier one
 };
 
 /// Which parts of a reply the client asked for.
@@ -47,24 +47,27 @@ struct reply_totals {
   std::optional<generation_metrics> metrics; ///< for requests with one sequence
 };
 
-/// "finish_reason" of a choice; empty for `finish_reason::none`. It is "tool_calls" for `finish_reason::stop`
-/// with `has_calls`.
+/// Value of "finish_reason" in a choice; empty for `finish_reason::none`. For `finish_reason::stop` it is
+/// "tool_calls" if `has_calls` is set.
 std::string_view finish_name(finish_reason reason, bool has_calls) noexcept;
 
-// These functions write streams; whole_reply.hpp writes replies that are not streamed.
+// Parts of replies and chunks; whole_reply.hpp uses them, too.
 
-/// Begins the object of a reply or chunk: writes "id" to "system_fingerprint".
+/// Begins the object of a reply or chunk: writes the fields from "id" to "system_fingerprint".
 void open_reply(json_writer& out, const reply_identity& identity, std::string_view object);
 /// Writes "usage" and, for requests with one sequence, "metrics" and "timings".
 void write_totals(json_writer& out, const reply_totals& totals);
 
-/// `prompt` is set in the first chunk of a choice if the client asked for token ids.
+// The chunks of a stream. `prompt` is not null in the first chunk of a choice if the client asked for token
+// ids. `so_far`: counts up to this chunk, for `reply_shape::continuous_usage`.
+
 std::string completion_chunk(const reply_identity& identity, const reply_shape& shape,
                              const reply_choice& choice, const std::vector<token_id>* prompt,
                              const usage& so_far);
+/// The last chunk, without choices, with the counts of the whole reply.
 std::string completion_usage_chunk(const reply_identity& identity, const reply_totals& totals);
 
-/// The first chunk of a choice: its role, without text.
+/// The first chunk of a choice: its role and no text.
 std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
                                const std::vector<token_id>* prompt);
 std::string chat_chunk(const reply_identity& identity, const reply_shape& shape, const reply_choice& choice,

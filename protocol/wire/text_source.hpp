@@ -20,14 +20,14 @@ class text_source {
   virtual std::string next(std::size_t num_bytes) = 0;
   virtual bool at_end() const noexcept = 0;
 
-  /// Bytes held in order to generate the rest of the text, without shared parts. Decreases while the source
-  /// is read.
+  /// Bytes of memory that the source needs for the rest of the text, without shared parts. Decreases while
+  /// the source is read.
   virtual std::size_t num_bytes() const noexcept = 0;
   struct shared_part {
     const void* identity = nullptr; ///< equal for all sources that share the part
     std::size_t num_bytes = 0;
   };
-  /// Parts shared with other sources, held for as long as the source exists.
+  /// The memory that the source shares with other sources. It is held for as long as the source exists.
   virtual std::vector<shared_part> shared() const { return {}; }
 };
 

@@ -9,7 +9,7 @@ namespace paceline::cpu {
 namespace {
 
 /// Below this number of products a convolution runs on the caller alone: some microseconds of work.
-constexpr std::size_t products_worth_sharing = 32768;
+constexpr std::size_t products_worth_sharing = 16384;
 /// Channels computed at a time, so that a row's inputs stay in the first cache.
 constexpr std::uint32_t channels_at_once = 256;
 

@@ -1,6 +1,7 @@
 #include "runtime/cpu/row_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/scalar_math.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -115,7 +116,10 @@ void row_runner::add(const device::add_args& args) {
     for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
       float* y = args.y + r * args.y_stride;
       const float* x = args.x + r * args.x_stride;
-      for (std::uint32_t i = 0; i < args.width; ++i) y[i] += x[i] * args.scale;
+      float factor = args.scale;
+      if (args.gate != nullptr)
+        factor *= 1.0F / (1.0F + device::exp_reference(-args.gate[r * args.gate_stride]));
+      for (std::uint32_t i = 0; i < args.width; ++i) y[i] += factor * x[i];
     }
   });
 }

@@ -5,7 +5,8 @@
 
 namespace paceline::device {
 
-/// y[r][i] += x[r][i] * scale: the product and the sum are rounded once each.
+/// y[r][i] += factor * x[r][i], where the factor is `scale` or, with a gate, scale * sigmoid(gate[r]). Both
+/// products are rounded before the sum, and the sigmoid is that of op_glu.hpp.
 struct add_args {
   float* y = nullptr; ///< [num_rows][width], rows `y_stride` values apart
   std::size_t y_stride = 0;
@@ -13,6 +14,8 @@ struct add_args {
   std::size_t x_stride = 0;
   std::uint32_t num_rows = 0;
   std::uint32_t width = 0;
+  const float* gate = nullptr; ///< [num_rows], `gate_stride` values apart; null: none
+  std::size_t gate_stride = 0;
   float scale = 1;
 };
 

@@ -17,6 +17,13 @@
 
 namespace paceline::model {
 
+std::uint64_t expert_weights::bytes_of_all() const noexcept {
+  std::uint64_t bytes = router->size_bytes();
+  for (const auto* matrix : {&shared_scale, &shared_gate, &shared_up, &shared_down})
+    if (*matrix) bytes += (*matrix)->size_bytes();
+  return bytes;
+}
+
 std::uint64_t layer_weights::matrix_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto* matrix :
@@ -29,7 +36,7 @@ std::uint64_t layer_weights::matrix_bytes() const noexcept {
 
 std::uint64_t layer_weights::bytes_per_row(std::uint32_t num_used) const noexcept {
   if (!experts) return matrix_bytes();
-  const std::uint64_t of_experts = experts->size_bytes() - experts->router->size_bytes();
+  const std::uint64_t of_experts = experts->size_bytes() - experts->bytes_of_all();
   return matrix_bytes() - of_experts + of_experts / experts->gate->size() * num_used;
 }
 
@@ -48,7 +55,8 @@ void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const d
   ops_.matmul({x, x_stride, num_rows(), weights.num_cols(), false, outputs});
   if (direct) return;
   if (post_norm == nullptr)
-    ops_.add({memory_.hidden, width, memory_.normed, width, num_rows(), width, config_.residual_scale});
+    ops_.add({memory_.hidden, width, memory_.normed, width, num_rows(), width, nullptr, 0,
+              config_.residual_scale});
   else
     ops_.add_normed(
         {memory_.normed, width, memory_.hidden, width, post_norm, num_rows(), width, config_.norm_epsilon});
@@ -185,6 +193,13 @@ void decoder_layers::mix_experts(const layer_weights& weights) {
   mixture.num_rows = num_rows();
   mixture.num_cols = width;
   mixture.norm = {weights.ffn_norm, config_.norm_epsilon, memory_.normed};
+  const bool is_shared = weights.experts->shared_down != nullptr;
+  if (is_shared) { // reads the same normed rows
+    norm(memory_.hidden, memory_.normed, weights.ffn_norm, num_rows());
+    run_shared_expert(*weights.experts, weights.precise_ffn_inputs);
+    mixture.x = memory_.normed;
+    mixture.norm = {};
+  }
   mixture.two_planes = weights.precise_ffn_inputs;
   mixture.router = weights.experts->router.get();
   mixture.routing = config_.experts.routing;
@@ -198,6 +213,33 @@ void decoder_layers::mix_experts(const layer_weights& weights) {
   mixture.out_stride = width;
   mixture.add = true;
   ops_.expert_mixture(mixture);
+  if (!is_shared) return;
+  ops_.add({memory_.hidden, width, memory_.shared_out, width + std::size_t{1}, num_rows(), width,
+            memory_.shared_out + width, width + std::size_t{1}});
+}
+
+/// Output and factor of the expert that every row uses, for the normed rows.
+void decoder_layers::run_shared_expert(const expert_weights& weights, bool two_planes) {
+  const std::uint32_t width = config_.hidden_size, inner = config_.experts.shared_ffn_size;
+  const std::size_t stride = 2 * std::size_t{inner}, out_stride = width + std::size_t{1};
+  ops_.gated_matmul({memory_.normed,
+                     width,
+                     num_rows(),
+                     width,
+                     {},
+                     two_planes,
+                     weights.shared_gate.get(),
+                     weights.shared_up.get(),
+                     memory_.shared,
+                     memory_.shared,
+                     stride,
+                     config_.activation});
+  const std::array down{
+      device::matmul_output{weights.shared_down.get(), memory_.shared_out, out_stride, nullptr, false}};
+  ops_.matmul({memory_.shared, stride, num_rows(), inner, false, down});
+  const std::array factor{device::matmul_output{weights.shared_scale.get(), memory_.shared_out + width,
+                                                out_stride, nullptr, false}};
+  ops_.matmul({memory_.normed, width, num_rows(), width, false, factor});
 }
 
 } // namespace paceline::model

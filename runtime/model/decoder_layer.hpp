@@ -19,9 +19,13 @@ struct expert_weights {
   std::unique_ptr<const device::matrix> router;             ///< [num_experts][hidden_size]
   std::unique_ptr<const device::matrix_set> gate, up, down; ///< of each expert
   const float* selection_bias = nullptr;                    ///< [num_experts]; null: none
+  /// Of the shared expert; null: there is none. `shared_scale`: [1][hidden_size].
+  std::unique_ptr<const device::matrix> shared_scale, shared_gate, shared_up, shared_down;
 
+  /// Bytes that every row reads: the router and the shared expert.
+  std::uint64_t bytes_of_all() const noexcept;
   std::uint64_t size_bytes() const noexcept {
-    return router->size_bytes() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
+    return bytes_of_all() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
   }
 };
 
@@ -89,7 +93,9 @@ struct layer_memory {
   float* delta = nullptr;
   float* gates = nullptr;   ///< [num_rows][q_size]; for layers with `attention_gate`
   float* gate_up = nullptr; ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
-  float* experts = nullptr; ///< workspace of device::expert_mixture_args, for layers with experts
+  float* shared = nullptr;  ///< [num_rows][2 * shared_ffn_size], for layers with a shared expert: gate and up
+  float* shared_out = nullptr; ///< [num_rows][hidden_size + 1]: its output, and the factor of that
+  float* experts = nullptr;    ///< workspace of device::expert_mixture_args, for layers with experts
 };
 
 /// Values of a row of `layer_memory::delta`.
@@ -144,6 +150,7 @@ class decoder_layers {
 
  private:
   void mix_experts(const layer_weights& weights);
+  void run_shared_expert(const expert_weights& weights, bool two_planes);
   void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
                      const float* post_norm);
   std::uint32_t num_rows() const noexcept { return static_cast<std::uint32_t>(batch_.rows.size()); }

@@ -29,7 +29,10 @@ kv_shape shape_of_cells(const model_config& config, kv_type type, std::span<cons
   const bool has_matrices = config.num_layers_of(layer_kind::gated_delta) != 0;
   shape.states.conv_inputs =
       (config.conv.num_taps - 1) * (has_matrices ? config.delta_channels() : config.hidden_size);
-  if (has_matrices) shape.states.matrix_values = config.delta.state_values();
+  if (!has_matrices) return shape;
+  constexpr std::uint32_t line = 16;
+  shape.states.conv_inputs = (shape.states.conv_inputs + line - 1) / line * line;
+  shape.states.matrix_values = config.delta.state_values();
   return shape;
 }
 

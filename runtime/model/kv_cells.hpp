@@ -13,22 +13,24 @@
 
 namespace paceline::model {
 
-/// Shape of a sequence's recurrent state. Of each layer that has one, the inputs of its convolution and,
-/// behind them, the matrices of its delta rule.
+/// Shape of the recurrent state of one sequence. The state has a part for each recurrent layer: the last
+/// inputs of the layer's convolution, then the matrices of its gated delta rule, if it has one.
 struct state_shape {
-  std::uint32_t num_layers = 0;    ///< with a state
-  std::uint32_t conv_inputs = 0;   ///< values of one of these layers: num_taps - 1 times the channels
-  std::uint64_t matrix_values = 0; ///< likewise: `device::delta_heads::state_values`
+  std::uint32_t num_layers = 0; ///< recurrent layers
+  /// Floats of a layer's inputs: (num_taps - 1) * number of channels; with matrices behind them, rounded up
+  /// to a cache line.
+  std::uint32_t conv_inputs = 0;
+  std::uint64_t matrix_values = 0; ///< floats of a layer's matrices (`device::delta_heads::state_values`)
 
-  /// Of one layer.
+  /// Floats of one layer's part.
   std::uint64_t layer_values() const noexcept { return conv_inputs + matrix_values; }
   std::uint64_t num_values() const noexcept { return num_layers * layer_values(); }
   std::uint64_t bytes() const noexcept { return num_values() * sizeof(float); }
 };
 
-/// Shape of the keys and values of all layers with attention, and of a sequence's state.
+/// Shape of the keys and values of all layers with attention, and of the recurrent state of a sequence.
 struct kv_shape {
-  std::uint32_t num_layers = 0; ///< with attention
+  std::uint32_t num_layers = 0; ///< layers with attention
   std::uint32_t num_heads = 0;  ///< key-value heads
   std::uint32_t head_dim = 0;
   kv_type type = kv_type::f16;
@@ -39,7 +41,7 @@ struct kv_shape {
   }
 };
 
-/// The shape for these layers of a model; empty: for all layers.
+/// The shape for the layers `layers` of a model, or for all layers if `layers` is empty.
 kv_shape shape_of_cells(const model_config& config, kv_type type, std::span<const std::uint32_t> layers = {});
 
 /// The hidden states (features) that a pool keeps for each cell.
@@ -48,11 +50,13 @@ struct feature_shape {
   std::uint32_t hidden_size = 0;          ///< values of one tap
 };
 
-/// Keys and values of a transformer, in the layout of `device::kv_layer`. Keys and values of all layers of a
-/// block are contiguous, and so are the block's scales if the type has them. So the first use of a block
-/// touches memory in one place. With one array for each layer it would touch as many places as there are
-/// arrays, and with huge pages this causes many page faults in one pass (340 ms for 24 layers on a virtual
-/// machine).
+/// Memory of a transformer's KV pool: keys and values in the layout of `device::kv_layer`, features beside
+/// the cells, and recurrent states in slots of their own.
+///
+/// The keys and values of one block are contiguous over all layers, and so are the block's scales if the type
+/// has them. So the first use of a block touches memory in one place. With one array for each layer it would
+/// touch as many places as there are arrays, and with huge pages this causes many page faults in one pass
+/// (340 ms for 24 layers on a virtual machine).
 class kv_cells final : public kv_storage {
  public:
   /// Throws std::bad_alloc, also if the size exceeds 64 bits. `memory` must outlive the storage.
@@ -67,9 +71,10 @@ class kv_cells final : public kv_storage {
   void make_states(std::uint32_t num_slots) override;
   std::uint32_t num_state_slots() const noexcept override { return num_state_slots_; }
   void poison_states(std::span<const state_slot> slots) override;
-  /// The states of layer number `index` among those with a state: the inputs of its convolution, and the
-  /// matrices of its delta rule.
+  /// Parts of the states that belong to one recurrent layer; `index` counts only recurrent layers. The inputs
+  /// of its convolution:
   device::conv_states conv_states(std::uint32_t index) const;
+  /// The matrices of its gated delta rule.
   device::delta_states delta_states(std::uint32_t index) const;
   const feature_cells* features() const noexcept override {
     return feature_values_.buffer ? &features_ : nullptr;
@@ -84,14 +89,14 @@ class kv_cells final : public kv_storage {
 
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
-  /// Memory of all blocks, contiguous.
+  /// One array for all blocks: block b is at b * `block_bytes`.
   struct block_array {
     std::uint64_t block_bytes = 0;
     std::unique_ptr<device::buffer> buffer;
   };
-  block_array values_;         ///< keys of layer 0, values of layer 0, keys of layer 1, ...
-  block_array scales_;         ///< likewise; empty if the type has none
-  block_array feature_values_; ///< likewise; empty without taps
+  block_array values_;         ///< of a block: keys of layer 0, values of layer 0, keys of layer 1, ...
+  block_array scales_;         ///< their scales, in the same order; no buffer if the type has none
+  block_array feature_values_; ///< `feature_cells::values`; no buffer without taps
   std::vector<device::kv_layer> layers_;
   feature_cells features_;
   device::buffer_memory& memory_;

@@ -152,6 +152,9 @@ expected<void> validate_experts(const model_config& config) {
                       ", is " + std::to_string(routing.num_used));
   if (experts.ffn_size == 0 || experts.ffn_size > 1U << 22)
     return broken("expert ffn_size", "must be 1 to 4194304, is " + std::to_string(experts.ffn_size));
+  if (experts.shared_ffn_size > 1U << 22)
+    return broken("shared expert ffn_size",
+                  "must be at most 4194304, is " + std::to_string(experts.shared_ffn_size));
   if (experts.layers.size() != config.num_layers)
     return broken("expert layers", "must be one flag for each layer");
   if (!(routing.scale > 0 && routing.scale <= 1e3F))
@@ -177,6 +180,10 @@ std::string_view to_string(architecture arch) noexcept {
     return "lfm2moe";
   case architecture::qwen35:
     return "qwen35";
+  case architecture::qwen35moe:
+    return "qwen35moe";
+  case architecture::qwen3next:
+    return "qwen3next";
   case architecture::granite:
     return "granite";
   case architecture::mistral3:

@@ -16,18 +16,20 @@ namespace paceline::model {
 /// Decoder families that the forward pass supports. Their differences are fields of model_config; code should
 /// not need to ask for the family.
 enum class architecture : std::uint8_t {
-  llama,    ///< Llama 1-3, SmolLM2, Mistral
-  qwen2,    ///< Qwen 2, 2.5: biases on Q, K and V
-  qwen3,    ///< Qwen 3: a norm on each head of Q and K
-  qwen3moe, ///< Qwen 3 with a mixture of experts
-  lfm2,     ///< LFM2: short convolutions and attention
-  lfm2moe,  ///< LFM2 with a mixture of experts
-  qwen35,   ///< Qwen 3.5 and later: gated delta rules and attention with output gates
-  granite,  ///< Granite 3 (dense): four factors
-  mistral3, ///< Ministral 3, Mistral Small 3: queries grow with their position
-  phi3,     ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
-  smollm3,  ///< SmolLM3: some layers without rotation
-  gemma3,   ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
+  llama,     ///< Llama 1-3, SmolLM2, Mistral
+  qwen2,     ///< Qwen 2, 2.5: biases on Q, K and V
+  qwen3,     ///< Qwen 3: a norm on each head of Q and K
+  qwen3moe,  ///< Qwen 3 with a mixture of experts
+  lfm2,      ///< LFM2: short convolutions and attention
+  lfm2moe,   ///< LFM2 with a mixture of experts
+  qwen35,    ///< Qwen 3.5 and later: gated delta rules and attention with output gates
+  qwen35moe, ///< the same with a mixture of experts
+  qwen3next, ///< Qwen3-Next: like qwen35moe, in another packing
+  granite,   ///< Granite 3 (dense): four factors
+  mistral3,  ///< Ministral 3, Mistral Small 3: queries grow with their position
+  phi3,      ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
+  smollm3,   ///< SmolLM3: some layers without rotation
+  gemma3,    ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
 std::string_view to_string(architecture arch) noexcept;
@@ -44,6 +46,13 @@ struct conv_config {
   std::uint32_t num_taps =
       0;             ///< rows that a convolution reads, its own included; 0: there are no such layers
   bool bias = false; ///< of gated ones: on both products and on the convolution
+};
+
+/// Which products of a gated delta rule are one tensor in a file: of each key head the rows of its query,
+/// key, values and gates, and of each key head those of its betas and alphas.
+struct delta_packing {
+  bool fuses_gate = false;
+  bool fuses_beta = false;
 };
 
 /// Order of the rows of Q and K in a file: interleaved in GGUF files of llama, whose converter permutes them,
@@ -97,7 +106,10 @@ struct expert_config {
   device::expert_routing routing; ///< the pointers are null; num_experts 0: no layer has experts
   bool selection_bias = false;    ///< a layer's router has a bias for the selection of experts
   std::uint32_t ffn_size = 0;     ///< values between gate/up and down of one expert
-  std::vector<bool> layers;       ///< [num_layers] with experts: which layers have them
+  /// Values between gate/up and down of an expert that every row uses beside the chosen ones, multiplied by
+  /// sigmoid(gate . x); 0: there is none.
+  std::uint32_t shared_ffn_size = 0;
+  std::vector<bool> layers; ///< [num_layers] with experts: which layers have them
 };
 
 /// Expected number of experts of a layer that a pass over `num_rows` rows reads, if each row uses experts
@@ -141,6 +153,7 @@ struct model_config {
   std::vector<bool> unrotated_layers;
   conv_config conv;
   device::delta_heads delta;   ///< of layers with a gated delta rule
+  delta_packing packing;       ///< of its matrices in the file
   bool attention_gate = false; ///< attention's output is multiplied by sigmoid(gate): qwen35
   /// Modules behind the last layer that predict further tokens (MTP). They are drafters of kind `mtp`; the
   /// model does without them.

@@ -19,9 +19,14 @@ namespace {
 using matrix_ptr = std::unique_ptr<const device::matrix>;
 using matrix_set_ptr = std::unique_ptr<const device::matrix_set>;
 
-/// Some rows of a tensor, which make a matrix: of each period of `period` rows those from `begin` on.
-struct matrix_part {
+/// Rows of a tensor: of each `period` of them `count` from `begin` on.
+struct row_pick {
   std::uint64_t begin = 0, count = 0, period = 0;
+};
+
+/// Rows of a tensor that make a matrix, in this order.
+struct matrix_part {
+  std::vector<row_pick> picks;
   matrix_ptr* to = nullptr;
 };
 
@@ -58,6 +63,14 @@ void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& 
   if (const auto& bias = source.at(tensor_role::ffn_selection_bias, l); !bias.empty())
     plan.vectors.push_back({&bias, &layer.experts->selection_bias});
   plan.matrices.emplace_back(source.at(tensor_role::ffn_router, l), layer.experts->router);
+  const std::pair<tensor_role, matrix_ptr*> shared[] = {
+      {tensor_role::ffn_shared_scale, &layer.experts->shared_scale},
+      {tensor_role::ffn_gate_shared, &layer.experts->shared_gate},
+      {tensor_role::ffn_up_shared, &layer.experts->shared_up},
+      {tensor_role::ffn_down_shared, &layer.experts->shared_down},
+  };
+  for (const auto& [role, to] : shared)
+    if (!source.at(role, l).empty()) plan.matrices.emplace_back(source.at(role, l), *to);
   const std::pair<tensor_role, matrix_set_ptr*> sets[] = {
       {tensor_role::ffn_gate_experts, &layer.experts->gate},
       {tensor_role::ffn_up_experts, &layer.experts->up},
@@ -72,8 +85,34 @@ void plan_queries(const model_config& config, const weight_view& view, layer_wei
   if (view.empty()) return;
   if (!config.attention_gate) return void(plan.matrices.emplace_back(view, layer.q));
   const std::uint64_t rows = config.head_dim;
-  plan.matrices.emplace_back(view, std::vector<matrix_part>{{0, rows, 2 * rows, &layer.q},
-                                                            {rows, rows, 2 * rows, &layer.attention_gate}});
+  plan.matrices.emplace_back(view,
+                             std::vector<matrix_part>{{{{0, rows, 2 * rows}}, &layer.q},
+                                                      {{{rows, rows, 2 * rows}}, &layer.attention_gate}});
+}
+
+/// The products of a gated delta rule that some files have in one tensor: of each key head query, key, values
+/// and gates, or betas and alphas.
+void plan_delta_rule(const model_config& config, const weights_source& source, std::uint32_t l,
+                     layer_weights& layer, load_plan& plan) {
+  const weight_view& qkv = source.at(tensor_role::delta_qkv, l);
+  const weight_view& beta = source.at(tensor_role::delta_beta, l);
+  if (qkv.empty()) return;
+  delta_weights& delta = layer.delta;
+  const std::uint64_t key = config.delta.key_dim, shared = config.delta.num_values / config.delta.num_keys;
+  const std::uint64_t values = shared * config.delta.value_dim, period = 2 * (key + values);
+  if (config.packing.fuses_gate)
+    plan.matrices.emplace_back(
+        qkv, std::vector<matrix_part>{
+                 {{{0, key, period}, {key, key, period}, {2 * key, values, period}}, &delta.qkv},
+                 {{{2 * key + values, values, period}}, &delta.gate}});
+  else
+    plan.matrices.emplace_back(qkv, delta.qkv);
+  if (config.packing.fuses_beta)
+    plan.matrices.emplace_back(beta,
+                               std::vector<matrix_part>{{{{0, shared, 2 * shared}}, &delta.beta},
+                                                        {{{shared, shared, 2 * shared}}, &delta.alpha}});
+  else
+    plan.matrices.emplace_back(beta, delta.beta);
 }
 
 load_plan plan_load(const model_config& config, const weights_source& source, transformer_weights& weights) {
@@ -93,9 +132,7 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
         {tensor_role::attention_output, &layer.attention_output},
         {tensor_role::conv_in, &layer.conv.in},
         {tensor_role::conv_out, &layer.conv.out},
-        {tensor_role::delta_qkv, &layer.delta.qkv},
         {tensor_role::delta_gate, &layer.delta.gate},
-        {tensor_role::delta_beta, &layer.delta.beta},
         {tensor_role::delta_alpha, &layer.delta.alpha},
         {tensor_role::delta_out, &layer.delta.out},
         {tensor_role::ffn_gate, &layer.ffn_gate},
@@ -123,6 +160,7 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
         {tensor_role::delta_norm, &layer.delta.norm},
     };
     plan_queries(config, source.at(tensor_role::q, l), layer, plan);
+    plan_delta_rule(config, source, l, layer, plan);
     for (const auto& [role, to] : matrices)
       if (!source.at(role, l).empty()) plan.matrices.emplace_back(source.at(role, l), *to);
     if (!source.experts(tensor_role::ffn_gate_experts, l).empty()) plan_experts(source, l, layer, plan);
@@ -209,10 +247,11 @@ class parallel_packing {
     const std::size_t row_bytes = bytes.size() / from.tensor.num_rows;
     for (const matrix_part& part : parts) {
       std::vector<std::byte> rows;
-      for (std::uint64_t row = part.begin; row < from.tensor.num_rows; row += part.period) {
-        const auto taken = bytes.subspan(row * row_bytes, part.count * row_bytes);
-        rows.insert(rows.end(), taken.begin(), taken.end());
-      }
+      for (const row_pick& pick : part.picks)
+        for (std::uint64_t row = pick.begin; row < from.tensor.num_rows; row += pick.period) {
+          const auto taken = bytes.subspan(row * row_bytes, pick.count * row_bytes);
+          rows.insert(rows.end(), taken.begin(), taken.end());
+        }
       auto packed = memory_.pack(
           from.name, {from.tensor.type, rows.size() / row_bytes, from.tensor.num_cols, rows}, counted());
       if (!packed) return std::move(packed).error();

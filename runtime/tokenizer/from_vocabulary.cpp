@@ -135,6 +135,7 @@ expected<tokenizer> from_bpe(const vocabulary_data& data, const shared_table& to
   rules.byte_fallback = family.spm_spelling;
   rules.unknown = data.unk;
   auto parts = std::make_shared<tokenizer_parts>(tokens, bpe_model(tokens, data.merges, rules));
+  if (family.composes) parts->normalize.add(unicode_form::nfc);
   if (family.spm_spelling) parts->normalize.add(replace_step{" ", std::string(space_mark)});
   if (family.group_digits) parts->split.add(splitter(digit_groups{}));
   for (const auto pattern : family.patterns) {

@@ -36,10 +36,12 @@ constexpr std::string_view fill_in_the_middle[] = {
     "▁<PRE>",         "<|code_prefix|>", "<|prefix|>",      "<|fim_suffix|>",  "<fim-suffix>",
     "<fim_suffix>",   "<｜fim▁hole｜>",  "<SUF>",           "▁<SUF>",          "<|code_suffix|>",
     "<|suffix|>",     "<|fim_middle|>",  "<fim-middle>",    "<fim_middle>",    "<｜fim▁end｜>",
-    "<MID>",          "▁<MID>",          "<|code_middle|>", "<|middle|>",      "<|fim_pad|>",
-    "<fim-pad>",      "<fim_pad>",       "<PAD>",           "[PAD]",           "<|fim_repo|>",
-    "<|repo_name|>",  "<fim-repo>",      "<REPO>",          "<reponame>",      "<|file_sep|>",
-    "<|fim_sep|>"};
+    "<MID>",          "▁<MID>",          "<|code_middle|>", "<|middle|>"};
+
+/// Padding, and what begins the next repository or file.
+constexpr std::string_view middle_ends[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
+                                            "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+                                            "<REPO>",      "<reponame>",   "<|file_sep|>",  "<|fim_sep|>"};
 
 constexpr std::string_view visible[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
@@ -49,10 +51,12 @@ bool contains(std::span<const std::string_view> list, std::string_view spelling)
 
 } // namespace
 
-bool ends_generation(std::string_view spelling) noexcept { return contains(generation_ends, spelling); }
+bool ends_generation(std::string_view spelling) noexcept {
+  return contains(generation_ends, spelling) || contains(middle_ends, spelling);
+}
 
 bool is_control_spelling(std::string_view spelling) noexcept {
-  return contains(generation_ends, spelling) || contains(fill_in_the_middle, spelling);
+  return ends_generation(spelling) || contains(fill_in_the_middle, spelling);
 }
 
 bool is_visible_spelling(std::string_view spelling) noexcept { return contains(visible, spelling); }

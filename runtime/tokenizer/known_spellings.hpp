@@ -7,16 +7,18 @@ namespace paceline::tokenizer {
 // Many model files do not mark their control tokens, or do not list the tokens that end a turn. The spellings
 // below have the same meaning in all files. All functions compare the whole spelling.
 
-/// True for tokens that end a turn or a text ("<|im_end|>"). False for "</s>": in some vocabularies it is an
-/// HTML tag, and files in which it ends texts name it as EOS.
+/// True for tokens that end a turn or a text ("<|im_end|>"), and for those that follow a middle that was
+/// filled in ("<|file_sep|>", "<|fim_pad|>"): what comes behind them belongs to another file. False for
+/// "</s>": in some vocabularies it is an HTML tag, and files in which it ends texts name it as EOS.
 bool ends_generation(std::string_view spelling) noexcept;
 
 /// True for a token for which `ends_generation` is true although it only ends a message, after which the
-/// model goes on: <|end|> in a vocabulary that has <|return|> and <|call|> to end a generation (gpt-oss).
-/// `has(spelling)` tells whether the vocabulary has a token.
+/// model goes on: <|end|> in a vocabulary that has other tokens to end a generation, <|return|> and <|call|>
+/// (gpt-oss) or <|flush|> and <|calls|> (Solar). `has(spelling)` tells whether the vocabulary has a token.
 template <typename Has>
 bool ends_only_a_message(std::string_view spelling, const Has& has) {
-  return spelling == "<|end|>" && has("<|return|>") && has("<|call|>");
+  return spelling == "<|end|>" && (has("<|call|>") || has("<|calls|>")) &&
+         (has("<|return|>") || has("<|flush|>"));
 }
 
 /// True for tokens that are control tokens even if the file does not mark them: those that end a generation,

@@ -15,8 +15,8 @@ using key_digest = std::array<std::uint8_t, 32>;
 
 /// The rights of an API key besides sending requests.
 struct key_rights {
-  /// Lowest `priority` that its requests may ask for (lower runs first). At 0 requests may give way to
-  /// others, but not precede them.
+  /// Lowest `priority` that its requests may ask for (lower runs first). With 0, requests can ask to run
+  /// after others, but not before them.
   std::int32_t best_priority = 0;
 };
 
@@ -40,17 +40,18 @@ class key_ring {
   explicit key_ring(const std::vector<std::string>& keys);
 
   /// Reads one key a line, optionally followed by " best_priority=N". Blank lines and lines that begin with #
-  /// are skipped. Errors: a file without a key, a key with other spaces or control characters, an unreadable
-  /// file. Messages never contain the key.
+  /// are skipped. Errors: an unreadable file, a file without a key, a line without a valid
+  /// key (`may_be_key`) or with anything but a priority after it. Messages never contain a key.
   static expected<key_ring> load(const std::string& path);
 
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
 
+  /// What differs from `before`. A key that is listed twice counts once, with the rights of its last line.
   key_changes since(const key_ring& before) const;
 
-  /// Rights of `key`; nullopt if it is unknown. The time that the call takes reveals neither which key
-  /// matched nor how many characters did.
+  /// Rights of `key`; nullopt if it is unknown. The duration of the call reveals neither which key matched
+  /// nor how many of its characters did.
   std::optional<key_rights> find(std::string_view key) const noexcept;
   bool holds(std::string_view key) const noexcept { return find(key).has_value(); }
 
@@ -72,20 +73,21 @@ std::string_view bearer_key(std::string_view authorization) noexcept;
 /// The sub-protocols that a WebSocket client offers.
 struct offered_protocols {
   std::string_view key; ///< the API key from a protocol "openai-insecure-api-key.KEY"; empty if there is none
-  /// The protocol to answer with, which is not the one with the key; empty if there is none.
+  /// The protocol that the server shall select: the first valid one that carries neither a key nor the name
+  /// of an organization or project; empty if there is none.
   std::string_view answer;
 };
 
 /// Reads a Sec-WebSocket-Protocol header. Pages cannot send an Authorization header with a WebSocket, so
-/// OpenAI's clients offer the key as a sub-protocol beside another one, such as "realtime".
+/// OpenAI's clients offer the key as one sub-protocol, beside another one such as "realtime".
 offered_protocols read_protocols(std::string_view header) noexcept;
 
-/// True for names that always mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port. This
-/// function and those below ignore the case of host names.
+/// True for names that always mean this machine: localhost, 127.0.0.0/8 and [::1], with or without a port.
+/// This function and those below ignore the case of host names.
 bool is_loopback_host(std::string_view host) noexcept;
 
-/// True for an IPv4 address of four octets or an IPv6 address in brackets, with or without a port. DNS has no
-/// influence on where these lead.
+/// True for an IPv4 address of four octets or an IPv6 address in brackets, with or without a port. A client
+/// needs no DNS to reach such a host.
 bool is_ip_literal(std::string_view host) noexcept;
 
 /// Rules for the Host header.
@@ -95,11 +97,13 @@ struct host_rules {
   const std::vector<std::string>& allowed; ///< each with or without a port
 };
 
-/// Guards against DNS rebinding: a web page whose host name is made to resolve to this server. Listed hosts
-/// and loopback names are allowed; a page on the Internet cannot have a loopback name. A server bound to
-/// loopback, or with a list of hosts, allows nothing else. A server bound to another address and without a
-/// list also allows: with keys, any host, because the page does not know a key; without keys, IP literals and
-/// the bound address.
+/// Guards against DNS rebinding: an attacker's web page has a host name that resolves to this server. Allowed
+/// hosts:
+/// - those in the list `allowed`, and loopback names, because a page on the Internet cannot have a loopback
+///   name;
+/// - if the server is bound to loopback, or the list is not empty: no others;
+/// - else with keys: any host, because the page does not know a key;
+/// - else IP literals and the bound address.
 bool host_allowed(std::string_view host, const host_rules& rules);
 
 /// The header names that pages may send: those that the server reads, those that OpenAI's and Anthropic's
@@ -108,9 +112,9 @@ bool host_allowed(std::string_view host, const host_rules& rules);
 std::vector<std::string> permitted_headers(std::string_view requested);
 
 /// Guards against pages of other sites. Allowed are an absent Origin (the client is not a browser), the
-/// server's own origin (`host`), loopback origins, and those in `allowed`. With `is_secure` (TLS) the
-/// server's own origin must be https, because an attacker in the network can forge pages over http. Otherwise
-/// it may be http or https, because a proxy in front may speak https.
+/// server's own origin (`host`), loopback origins, and those in `allowed`, where "*" stands for every origin.
+/// With `is_secure` (TLS) the server's own origin must be https, because an attacker in the network can forge
+/// pages over http. Without it, http and https are allowed, because a proxy in front may speak https.
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed,
                     bool is_secure = false);
 

@@ -6,18 +6,19 @@
 
 namespace paceline::server {
 
-/// A measure of how many bytes a transfer has moved recently; budgets choose by it which transfer is ended.
-/// The weight of each byte halves every second.
+/// A measure of how many bytes a transfer has moved recently. When memory is short, body_budget and
+/// output_budget use it to choose the transfer that they end. The weight of each byte halves every second.
 class recent_bytes {
  public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// Maximum and initial value. As initial value it protects a transfer that has just begun and could not
-  /// move a byte yet. As maximum it makes a transfer that moved much and then stalls soon count as slower
-  /// than a steady one.
+  /// Initial value, and upper bound. The initial value protects a transfer that has just begun and could not
+  /// move a byte yet. Because of the upper bound, a transfer that was fast and then stalls soon has a lower
+  /// value than a steady one.
   static constexpr double most = 256 << 10;
 
   explicit recent_bytes(time_point now = {}) : updated_(now) {}
 
+  /// The value at time `now`, in bytes.
   double at(time_point now) const {
     return bytes_ * std::exp2(-std::chrono::duration<double>(now - updated_).count());
   }

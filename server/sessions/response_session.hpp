@@ -23,17 +23,18 @@ struct finished_response {
   wire::output_json object; ///< the response object
   bool continuable = false; ///< it did not fail, so a later request may continue it
   bool stored = false;      ///< it did not fail, and the client allows the server to keep it
-  std::vector<wire::chat_message> conversation; ///< all turns, with the answer
-  std::size_t num_input_turns = 0;              ///< those before the answer
+  std::vector<wire::chat_message> conversation; ///< all turns, the answer included
+  std::size_t num_input_turns = 0;              ///< turns before the answer
 };
 
-/// Receives the events of a response. It is an HTTP exchange, a lane of a WebSocket, or a log. Called on the
-/// session's executor.
+/// Receives the events of a response: an HTTP exchange, a lane of a WebSocket (one `stream_id`), or the log
+/// of a resumable response (replay_log). All functions are called on the session's executor.
 class response_listener {
  public:
   virtual ~response_listener() = default;
   virtual void on_event(const wire::response_event& event) = 0;
   virtual void on_finished(const finished_response& finished) = 0;
+  /// True if the generation must pause, as in `generation_observer::congested`.
   virtual bool congested() const = 0;
 };
 
@@ -46,17 +47,19 @@ class response_session final : public generation_observer,
                    prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
                    time_point arrival);
 
-  /// When the response has ended, it is kept in `store`, unless it failed or the client does not allow it.
-  /// Must be called before `start`.
+  /// Keeps the response in `store` when it has ended, unless it failed or the client does not allow it. Must
+  /// be called before `start`.
   void keep_in(std::shared_ptr<response_store> store) { store_ = std::move(store); }
   /// Submits the generation and sends the opening events.
   void start();
-  /// Cancels it; the listener still receives the final events.
+  /// Cancels the generation; the listener still receives the final events.
   void cancel();
-  /// Ends it with `why`, which the listener receives. False if it is not running.
+  /// Ends the response with error `why`; the listener receives the final events. False if the response has
+  /// not started or has ended already.
   [[nodiscard]] bool fail(const wire::api_error& why);
-  /// Ends it without further events: the client is gone.
+  /// The client is gone: ends the response without further events.
   void abandon();
+  /// The listener may have room again (`generation_group::on_writable`).
   void on_writable();
 
   const std::string& id() const noexcept { return narrator_.identity().id; }

@@ -26,7 +26,7 @@ import parity_requests  # noqa: E402
 import parity_rows  # noqa: E402
 from parity_cases import CASES, Case  # noqa: E402
 
-from training.reference import made_heads, mutants, targets  # noqa: E402
+from training.reference import made_heads, made_targets, mutants, mtp  # noqa: E402
 from training.reference.drafting import paths_of  # noqa: E402
 
 SURE, LEAST_EQUAL, LEAST_STEPS, LEAST_BEHIND_TWO = 5e-3, 0.999, 2000, 1 / 3
@@ -166,12 +166,15 @@ def lenience_for(target, share, generator):
 
 def run_case(case, arguments, folder):
     """Target, head and the daemon's answers."""
-    shape = targets.TargetShape(case.model_type, tie_word_embeddings=case.model_type == "gemma3_text")
-    target = targets.random_target(shape, arguments.seed)
+    shape = made_targets.shape_of(case.model_type, tie_word_embeddings=case.model_type == "gemma3_text")
+    target = made_targets.random_target(shape, arguments.seed)
     head = made_heads.random_head(case.head, target, arguments.seed + 1)
     target.save(folder / "target")
-    made_heads.save(head, case.head, folder / "head", target)
-    config = parity_requests.config_of(folder / "target", folder / "head", case.kind, case.drafter_options)
+    if case.is_own_module:
+        mtp.add_to_target(head, folder / "target", target)
+    else:
+        made_heads.save(head, case.head, folder / "head", target)
+    config = parity_requests.config_of(folder / "target", None if case.is_own_module else folder / "head", case.kind, case.drafter_options)
     generator = torch.Generator().manual_seed(arguments.seed)
     lenience = lenience_for(target, 0.65 if case.tree == "chain" else 0.4, generator)
     settings = list(arguments.set)
@@ -231,7 +234,7 @@ def parsed_arguments():
     parser.add_argument("--case", action="append", choices=CASES, help="default: all")
     parser.add_argument("--family", action="append", choices={one.family for one in CASES.values()},
                         help="cases of this kind of heads only")
-    parser.add_argument("--model-type", choices=targets.ARCHITECTURES, help="instead of the case's")
+    parser.add_argument("--model-type", choices=made_targets.MODEL_TYPES, help="instead of the case's")
     parser.add_argument("--head", choices=made_heads.KINDS, help="instead of the case's")
     parser.add_argument("--tree", choices=("chain", "static", "dynamic", "dart"), help="instead of the case's")
     for option in ("draft-length", "tree-top-k", "max-tree-nodes"):

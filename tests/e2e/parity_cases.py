@@ -23,6 +23,7 @@ class Case:
     with_auto: bool = False    # of chains
     says_tree: bool = True     # else the tree is the kind's own
     says_length: bool = True   # else the levels are those that the head gives
+    is_own_module: bool = False  # the head is in the target's directory
     options: dict = dataclasses.field(default_factory=dict)  # further ones of the drafter
 
     @property
@@ -161,6 +162,9 @@ MTP_CASES = {
     "qwen3-mtp-speculators-next": Case("qwen3", "mtp-speculators-next", "chain", 4),
     "qwen3-mtp-next": Case("qwen3", "mtp-next", "chain", 4),
     "qwen3-mtp-next-tree": Case("qwen3", "mtp-next"),
+    "qwen35-mtp": Case("qwen3_5_text", "mtp-qwen35", "chain", 4, is_own_module=True, with_auto=True),
+    "qwen35-mtp-beside": Case("qwen3_5_text", "mtp-qwen35", tree_top_k=3, max_tree_nodes=12),
+    "qwen35-mtp-gguf": Case("qwen3_5_text", "mtp-gguf", "chain", 4),
     "llama-mtp-deepseek": Case("llama", "mtp-deepseek", "chain", 4),
     "llama-mtp-deepseek-tree": Case("llama", "mtp-deepseek", draft_length=3, tree_top_k=3, max_tree_nodes=9),
 }

@@ -31,8 +31,8 @@ class Answer:
 
 
 def config_of(target_path, head_path, kind, shape):
-    """The daemon's file. `shape`: options of the drafter."""
-    drafter = {"name": DRAFTER, "kind": kind, "path": str(head_path)} | shape
+    """The daemon's file. `head_path` None: the target has it. `shape`: options of the drafter."""
+    drafter = {"name": DRAFTER, "kind": kind} | ({"path": str(head_path)} if head_path else {}) | shape
     model = {"path": str(target_path), "kv": {"dtype": "f32"}, "default_drafter": DRAFTER,
              "drafters": [drafter, {"name": "ngram", "kind": "ngram"}]}
     return {"version": 1, "server": {"port": 0}, "scheduler": {"pass_timing": 0}, "engine": {"threads": 1},

@@ -20,9 +20,11 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
                           .num_key_heads =
                               1, // small states, so that it is cells of which a tight pool is short
                           .num_value_heads = 2,
-                          .delta_head_dim = 4};
+                          .delta_head_dim = 4,
+                          .mtp_module = GetParam() == architecture::qwen35};
     test::make_tiny_gguf(tiny).write(path_);
     tiny.arch = architecture::llama; // drafts for it; of the same vocabulary
+    tiny.mtp_module = false;
     test::make_tiny_gguf(tiny).write(other_);
   }
 
@@ -34,8 +36,11 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
     model.drafters.back().candidates = 3;
     model.drafters.push_back(test::options_of("lookahead", "lookahead"));
     add_draft_model(model, other_, "model", "model_tree");
+    if (has_module()) model.drafters.push_back(test::options_of("mtp", "mtp"));
     return out;
   }
+
+  static bool has_module() { return GetParam() == architecture::qwen35; }
 
   all_tokens replies(const config::engine_options& options, const std::string& drafter, bool together,
                      std::uint32_t beam_width = 0) {
@@ -63,7 +68,9 @@ TEST_P(recurrent_model, replies_are_those_of_plain_decoding_alone) {
   ASSERT_EQ(expected.size(), 10U);
   EXPECT_NE(expected[0], expected[1]);
   std::uint64_t accepted = 0;
-  for (const char* drafter : {"none", "ngram", "ngram_tree", "lookahead", "model", "model_tree", "auto"}) {
+  for (const char* drafter :
+       {"none", "ngram", "ngram_tree", "lookahead", "model", "model_tree", "mtp", "auto"}) {
+    if (drafter == std::string("mtp") && !has_module()) continue;
     EXPECT_TRUE(replies(options(), drafter, true) == expected) << drafter;
     EXPECT_GT(num_hits(), 0U) << drafter;
     accepted += num_accepted_;
@@ -81,7 +88,8 @@ TEST_P(recurrent_model, replies_stay_the_same_when_requests_are_preempted) {
   alone.prefix_cache = false;
   const auto expected = replies(alone, "none", false);
   auto tight = options();
-  std::erase_if(tight.models[0].drafters, [](const auto& d) { return d.kind == "model"; }); // and their pools
+  std::erase_if(tight.models[0].drafters,
+                [](const auto& d) { return d.kind == "model" || d.kind == "mtp"; }); // and their pools
   tight.memory_budget_bytes = 60000; // little more than a request of full length needs
   for (const char* drafter : {"none", "ngram", "ngram_tree"}) {
     EXPECT_TRUE(replies(tight, drafter, true) == expected) << drafter;
@@ -123,7 +131,8 @@ TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {
 }
 
 INSTANTIATE_TEST_SUITE_P(architectures, recurrent_model,
-                         ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35),
+                         ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35,
+                                           architecture::qwen35moe),
                          [](const auto& test) { return std::string(model::to_string(test.param)); });
 
 } // namespace

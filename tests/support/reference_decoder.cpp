@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace paceline::test {
 namespace {
@@ -218,8 +220,11 @@ class decoder {
                              product(weights_.at(tensor_role::delta_qkv, l), x));
     for (double& one : mixed) one *= sigmoid(one);
     const vector gate = product(weights_.at(tensor_role::delta_gate, l), x);
-    const vector beta = product(weights_.at(tensor_role::delta_beta, l), x);
-    const vector alpha = product(weights_.at(tensor_role::delta_alpha, l), x);
+    vector beta = product(weights_.at(tensor_role::delta_beta, l), x), alpha;
+    if (config_.packing.fuses_beta) // of each key head the betas and the alphas of its value heads
+      std::tie(beta, alpha) = halves_of_groups(beta, heads.num_values / heads.num_keys);
+    else
+      alpha = product(weights_.at(tensor_role::delta_alpha, l), x);
     states_[l].resize(heads.num_values, vector(std::size_t{heads.key_dim} * heads.value_dim));
     vector out;
     for (std::uint32_t h = 0; h < heads.num_values; ++h) {
@@ -245,6 +250,13 @@ class decoder {
       }
     }
     return product(weights_.at(tensor_role::delta_out, l), out);
+  }
+
+  static std::pair<vector, vector> halves_of_groups(const vector& both, std::size_t size) {
+    std::pair<vector, vector> parts;
+    for (std::size_t i = 0; i < both.size(); ++i)
+      (i / size % 2 == 0 ? parts.first : parts.second).push_back(both[i]);
+    return parts;
   }
 
   /// `size` values of x from `begin` on, divided by their length.
@@ -288,11 +300,12 @@ class decoder {
   /// whose selection has a bias.
   vector mixture(std::uint32_t l, const vector& x) const {
     vector p = product(weights_.at(tensor_role::ffn_router, l), x);
-    const bool sigmoid = config_.arch == architecture::lfm2moe;
+    const bool is_sigmoid = config_.arch == architecture::lfm2moe;
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
-    for (double& score : p) sum += score = sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score - largest);
-    if (sigmoid) sum = 1;
+    for (double& score : p)
+      sum += score = is_sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score - largest);
+    if (is_sigmoid) sum = 1;
     vector keys = p;
     const auto& bias = weights_.at(tensor_role::ffn_selection_bias, l);
     for (std::size_t e = 0; e < keys.size() && !bias.empty(); ++e) keys[e] += at(bias, e);
@@ -304,7 +317,7 @@ class decoder {
     if (config_.experts.routing.normalised) {
       sum = 0;
       for (const std::size_t e : order) sum += p[e];
-      if (sigmoid) sum += 1e-6;
+      if (is_sigmoid) sum += 1e-6;
     }
     vector mixed(x.size());
     for (const std::size_t e : order) {
@@ -313,6 +326,12 @@ class decoder {
                        weights_.experts(tensor_role::ffn_down_experts, l)[e]);
       for (std::size_t i = 0; i < y.size(); ++i) mixed[i] += p[e] / sum * y[i];
     }
+    if (config_.experts.shared_ffn_size == 0) return mixed;
+    const vector shared =
+        block(x, weights_.at(tensor_role::ffn_gate_shared, l), weights_.at(tensor_role::ffn_up_shared, l),
+              weights_.at(tensor_role::ffn_down_shared, l));
+    const double factor = sigmoid(product(weights_.at(tensor_role::ffn_shared_scale, l), x)[0]);
+    for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i] += factor * shared[i];
     return mixed;
   }
 

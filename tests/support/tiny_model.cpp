@@ -20,10 +20,14 @@ bool is_lfm2(const tiny_model& options) {
   return options.arch == architecture::lfm2 || options.arch == architecture::lfm2moe;
 }
 bool is_mixture(const tiny_model& options) {
-  return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe;
+  return options.arch == architecture::qwen3moe || options.arch == architecture::lfm2moe ||
+         options.arch == architecture::qwen35moe || options.arch == architecture::qwen3next;
 }
 
-bool is_qwen35(const tiny_model& options) { return options.arch == architecture::qwen35; }
+bool has_rules(const tiny_model& options) {
+  return options.arch == architecture::qwen35 || options.arch == architecture::qwen35moe ||
+         options.arch == architecture::qwen3next;
+}
 
 /// Uniform in [-1, 1).
 float uniform(std::mt19937_64& random) {
@@ -157,7 +161,8 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
   const auto set = [&](const char* key, std::uint32_t value) { file.set_uint32(arch + "." + key, value); };
   set("context_length", options.context_length);
   set("embedding_length", options.hidden_size);
-  set("block_count", options.num_layers);
+  set("block_count", options.num_layers + (options.mtp_module ? 1 : 0));
+  if (options.mtp_module) set("nextn_predict_layers", 1);
   set("feed_forward_length", options.ffn_size);
   set("attention.head_count", options.num_heads);
   if (is_lfm2(options)) {
@@ -179,7 +184,7 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("attention.sliding_window_pattern", options.sliding_pattern);
     file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
   }
-  if (is_qwen35(options)) {
+  if (has_rules(options)) {
     set("rope.dimension_count", options.head_dim / 2);
     set("full_attention_interval", 2);
     set("ssm.conv_kernel", options.num_conv_taps);
@@ -193,6 +198,7 @@ void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
     set("expert_used_count", options.num_used_experts);
     set("expert_feed_forward_length", options.expert_ffn_size);
     file.set_bool(arch + ".expert_weights_norm", options.normalised_experts);
+    if (has_rules(options)) set("expert_shared_feed_forward_length", options.shared_ffn_size);
   }
 }
 
@@ -282,6 +288,11 @@ void add_experts(tensor_writer& tensors, const tiny_model& options, const std::s
     tensors.experts(prefix + "ffn_up_exps.weight", options.num_experts, inner, hidden);
   }
   tensors.experts(prefix + "ffn_down_exps.weight", options.num_experts, hidden, inner);
+  if (!has_rules(options)) return;
+  tensors.bias(prefix + "ffn_gate_inp_shexp.weight", hidden); // a vector
+  tensors.matrix(prefix + "ffn_gate_shexp.weight", options.shared_ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_up_shexp.weight", options.shared_ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_down_shexp.weight", hidden, options.shared_ffn_size);
 }
 
 void add_attention(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
@@ -291,7 +302,7 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
   if (options.arch == architecture::phi3) {
     tensors.matrix(prefix + "attn_qkv.weight", q_size + 2 * kv_size, hidden);
   } else {
-    tensors.matrix(prefix + "attn_q.weight", is_qwen35(options) ? 2 * q_size : q_size, hidden);
+    tensors.matrix(prefix + "attn_q.weight", has_rules(options) ? 2 * q_size : q_size, hidden);
     tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
     tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
   }
@@ -302,7 +313,7 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
     tensors.bias(prefix + "attn_v.bias", kv_size);
   }
   if (options.arch == architecture::gemma3 || options.arch == architecture::qwen3 ||
-      options.arch == architecture::qwen3moe || is_lfm2(options) || is_qwen35(options)) {
+      options.arch == architecture::qwen3moe || is_lfm2(options) || has_rules(options)) {
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
@@ -314,13 +325,37 @@ void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std
   const std::uint64_t channels = values + std::uint64_t{2} * options.num_key_heads * options.delta_head_dim;
   tensors.matrix(prefix + "attn_qkv.weight", channels, hidden);
   tensors.matrix(prefix + "attn_gate.weight", values, hidden);
-  tensors.matrix(prefix + "ssm_beta.weight", heads, hidden);
-  tensors.matrix(prefix + "ssm_alpha.weight", heads, hidden);
+  if (options.arch == architecture::qwen3next) {
+    tensors.matrix(prefix + "ssm_ba.weight", 2 * heads, hidden);
+  } else {
+    tensors.matrix(prefix + "ssm_beta.weight", heads, hidden);
+    tensors.matrix(prefix + "ssm_alpha.weight", heads, hidden);
+  }
   tensors.taps(prefix + "ssm_conv1d.weight", channels, options.num_conv_taps);
   tensors.bias(prefix + "ssm_dt.bias", heads);
   tensors.decay(prefix + "ssm_a", heads);
   tensors.norm(prefix + "ssm_norm.weight", options.delta_head_dim);
   tensors.matrix(prefix + "ssm_out.weight", hidden, values);
+}
+
+void add_feed_forward(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
+  const bool fused = options.arch == architecture::phi3;
+  if (!fused) tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, options.hidden_size);
+  const std::uint64_t rows = (fused ? 2 : 1) * std::uint64_t{options.ffn_size};
+  tensors.matrix(prefix + "ffn_up.weight", rows, options.hidden_size);
+  tensors.matrix(prefix + "ffn_down.weight", options.hidden_size, options.ffn_size);
+}
+
+/// A layer with attention, and what is around it.
+void add_mtp_module(tensor_writer& tensors, const tiny_model& options) {
+  const std::string prefix = "blk." + std::to_string(options.num_layers) + ".";
+  const std::uint64_t hidden = options.hidden_size;
+  tensors.matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
+  for (const char* const name :
+       {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm", "attn_norm", "post_attention_norm"})
+    tensors.norm(prefix + name + ".weight", hidden);
+  add_attention(tensors, options, prefix);
+  add_feed_forward(tensors, options, prefix);
 }
 
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
@@ -339,15 +374,12 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     add_attention(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
-  tensors.norm(prefix + (is_qwen35(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
+  tensors.norm(prefix + (has_rules(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
                outliers);
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
   } else {
-    const bool fused = options.arch == architecture::phi3;
-    if (!fused) tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
-    tensors.matrix(prefix + "ffn_up.weight", (fused ? 2 : 1) * std::uint64_t{options.ffn_size}, hidden);
-    tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
+    add_feed_forward(tensors, options, prefix);
   }
   if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
 }
@@ -359,7 +391,7 @@ bool has_convolution(const tiny_model& options, std::uint32_t layer) {
 }
 
 bool has_delta_rule(const tiny_model& options, std::uint32_t layer) {
-  return is_qwen35(options) && layer % 2 == 0;
+  return has_rules(options) && layer % 2 == 0;
 }
 
 bool has_experts(const tiny_model& options, std::uint32_t layer) {
@@ -410,6 +442,7 @@ gguf_builder make_tiny_gguf(const tiny_model& options) {
   tensor_writer tensors(file, options);
   tensors.matrix("token_embd.weight", options.vocab_size, options.hidden_size);
   for (std::uint32_t layer = 0; layer < options.num_layers; ++layer) add_layer(tensors, options, layer);
+  if (options.mtp_module) add_mtp_module(tensors, options);
   tensors.norm(is_lfm2(options) ? "token_embd_norm.weight" : "output_norm.weight", options.hidden_size);
   if (!options.tied_embeddings) tensors.matrix("output.weight", options.vocab_size, options.hidden_size);
   return file;

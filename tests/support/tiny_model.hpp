@@ -30,9 +30,11 @@ struct tiny_model {
   std::uint32_t num_key_heads = 2;    ///< qwen35: of delta rules
   std::uint32_t num_value_heads = 4;  ///< qwen35
   std::uint32_t delta_head_dim = 8;   ///< qwen35: of keys and of values
+  bool mtp_module = false;            ///< qwen35: a module for multi-token prediction behind the last layer
   std::uint32_t num_experts = 8;      ///< qwen3moe, lfm2moe
   std::uint32_t num_used_experts = 3; ///< qwen3moe
   std::uint32_t expert_ffn_size = 32; ///< qwen3moe
+  std::uint32_t shared_ffn_size = 64; ///< qwen35moe, qwen3next: of the expert that every row uses
   bool normalised_experts = true;     ///< qwen3moe
   std::int32_t dense_layer = 1;       ///< qwen3moe: the layer without experts; -1: none
   bool fused_experts = false;         ///< qwen3moe: gate and up of the experts in one tensor

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from training.reference import (blockwise, dflash, dspark, gguf_heads, head_files, hydra, medusa, mlp_speculator, mtp,
+from training.reference import (blockwise, dflash, dspark, gguf_heads, gguf_modules, head_files, hydra, medusa, mlp_speculator, mtp,
                                 pass_lookahead, ppd)
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
@@ -82,6 +82,8 @@ KINDS = {
     "mtp-speculators-hidden-first": Kind("mtp", {"layout": "speculators", "hidden_first": True}),
     "mtp-speculators-next": Kind("mtp", {"layout": "speculators-next"} | _GATED),
     "mtp-next": Kind("mtp", {"layout": "next"} | _GATED),
+    "mtp-qwen35": Kind("mtp", {"layout": "qwen35"} | _GATED),
+    "mtp-gguf": Kind("mtp", {"layout": "gguf"} | _GATED, "gguf"),
     "mtp-deepseek": Kind("mtp", {"layout": "deepseek"}),
     "pass": Kind("pass"),
     "pass-six": Kind("pass", {"num_rows": 6}),
@@ -221,7 +223,7 @@ def save(head, kind, directory, target):
     """Writes the head's directory, or its file."""
     family = KINDS[kind].family
     if KINDS[kind].dialect == "gguf":
-        return gguf_heads.save(head, directory)
+        return gguf_modules.save(head, directory, target) if family == "mtp" else gguf_heads.save(head, directory)
     if family in _FILES:
         return _FILES[family].save(head, directory, target)
     return head_files.save(head, directory, KINDS[kind].dialect, target.shape.num_hidden_layers)
@@ -230,5 +232,5 @@ def save(head, kind, directory, target):
 def load(kind, directory, target):
     family = KINDS[kind].family
     if KINDS[kind].dialect == "gguf":
-        return gguf_heads.load(directory, target)
+        return (gguf_modules if family == "mtp" else gguf_heads).load(directory, target)
     return _FILES[family].load(directory, target) if family in _FILES else head_files.load(directory, family, target)

@@ -2,8 +2,9 @@
 normalised halves, the embedding of token i + 1 and the hidden state of position i. Rows, positions and cache as EAGLE
 has them. Embedding and LM head are the target's.
 
-Layouts, which are families: `mimo`, `speculators`, `next` (Qwen3-Next and Qwen3.5), `speculators-next` (a module of
-those in speculators' format) and `deepseek` (its names around a dense layer).
+Layouts, which are families: `mimo`, `speculators`, `next` (Qwen3-Next), `qwen35` (Qwen3.5, whose config is nested),
+`gguf` (the same in a GGUF file: gguf_modules.py), `speculators-next` (a module of those in speculators' format) and
+`deepseek` (its names around a dense layer).
 """
 import dataclasses
 
@@ -87,6 +88,8 @@ LAYOUTS = {
     "speculators": Layout("mtp_layers.0.", _MIMO, is_nested=True),
     "speculators-next": Layout("mtp_layers.0.", _MIMO, norm_offset=1, is_nested=True),
     "next": Layout("mtp.", _NEXT, layer="layers.0.", norm_offset=1),
+    "qwen35": Layout("mtp.", _NEXT, layer="layers.0.", norm_offset=1),
+    "gguf": Layout("", {}),
     "deepseek": Layout("model.layers.{}.", _DEEPSEEK, norm_output=False),
 }
 
@@ -104,7 +107,7 @@ def stored_name(layout, num_target_layers):
 
 def config_of(shape, target):
     layout, of = LAYOUTS[shape.layout], target.shape
-    model_type = {"mimo": "mimo", "next": "qwen3_next", "speculators-next": "qwen3_next", "deepseek": "deepseek_v3",
+    model_type = {"mimo": "mimo", "qwen35": "qwen3_5_text", "next": "qwen3_next", "speculators-next": "qwen3_next", "deepseek": "deepseek_v3",
                   "speculators": "qwen3" if shape.qk_norm else "qwen2"}[shape.layout]
     fields = {"model_type": model_type, "hidden_size": shape.hidden_size, "intermediate_size": shape.intermediate_size,
               "num_hidden_layers": of.num_hidden_layers, "num_attention_heads": shape.num_heads,
@@ -113,6 +116,10 @@ def config_of(shape, target):
               "attention_bias": shape.qkv_bias, "max_position_embeddings": 2048, "torch_dtype": "float32"}
     if shape.rotated_share != 1:
         fields["partial_rotary_factor"] = shape.rotated_share
+    if shape.layout == "qwen35":
+        fields["rope_parameters"] = {"rope_type": "default", "rope_theta": fields.pop("rope_theta"),
+                                     "partial_rotary_factor": fields.pop("partial_rotary_factor")}
+        return {"model_type": "qwen3_5", "text_config": fields | {"mtp_num_hidden_layers": 1}}
     if layout.is_nested:
         return {"speculators_model_type": "mtp", "architectures": ["MTPDraftModel"], "num_nextn_predict_layers": 1,
                 "transformer_layer_config": fields}
@@ -134,8 +141,22 @@ def save(head, directory, target):
     layouts.write(directory, config_of(head.shape, target), tensors)
 
 
+def add_to_target(head, directory, target):
+    """Puts the module into the target's own files, as published checkpoints of Qwen3.5 have it."""
+    name_of = stored_name(LAYOUTS["qwen35"], target.shape.num_hidden_layers)
+    fields, tensors = layouts.read(directory)
+    tensors |= {name_of(name): value - 1 if name.endswith("norm.weight") else value for name, value in head.state_dict().items()}
+    layouts.write(directory, fields | {"mtp_num_hidden_layers": 1}, tensors)
+
+
+def layer_fields(fields):
+    return fields.get("transformer_layer_config") or fields.get("text_config") or fields
+
+
 def layout_in(fields, tensors):
-    layer = fields.get("transformer_layer_config") or fields
+    layer = layer_fields(fields)
+    if layer["model_type"] == "qwen3_5_text":
+        return "qwen35"
     if layer["model_type"] == "qwen3_next":
         return "next" if layer is fields else "speculators-next"
     if "mtp_layers.0.input_proj.weight" in tensors:
@@ -147,7 +168,8 @@ def load(directory, target):
     """The order of the halves and what is fed back are in no file: they are those of the family."""
     fields, tensors = layouts.read(directory)
     name = layout_in(fields, tensors)
-    layout, layer = LAYOUTS[name], fields.get("transformer_layer_config") or fields
+    layout, layer = LAYOUTS[name], layer_fields(fields)
+    layer = layer | layer.get("rope_parameters", {})
     prefix = layout.prefix.format(target.shape.num_hidden_layers)
     copies = {prefix + "embed_tokens.weight", prefix + "shared_head.head.weight"}
     tensors = {key: value for key, value in tensors.items() if key.startswith(prefix) and key not in copies}

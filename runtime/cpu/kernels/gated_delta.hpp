@@ -3,14 +3,17 @@
 // The gated delta rule over vectors of 16 columns; V is a simd_* of this folder.
 #include "runtime/cpu/row_kernels.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace paceline::cpu {
 namespace {
 
-/// One step of one group of columns. `q` and `k`: [key_dim]; returns S^T q.
-template <class V>
-typename V::vec delta_step(const float* from, float* to, const float* q, const float* k,
+/// One step of one group of columns. `q` and `k`: [key_dim]; returns S^T q. The new state is in `running`,
+/// and also in `slot`, if there is one. With `streams` that is written past the caches, which need not read
+/// it first: later rows of the pass continue the state in `running`, as a rule.
+template <class V, bool streams>
+typename V::vec delta_step(const float* from, float* running, float* slot, const float* q, const float* k,
                            std::uint32_t key_dim, typename V::vec v, delta_factors factors) {
   const auto decay = V::set1(factors.decay);
   typename V::vec sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
@@ -24,7 +27,11 @@ typename V::vec delta_step(const float* from, float* to, const float* q, const f
     for (std::uint32_t p = 0; p < 4; ++p) {
       const auto kept = V::mul(V::load(from + (i + p) * V::lanes), decay);
       const auto now = V::fma(V::broadcast(k + i + p), change, kept);
-      V::store(to + (i + p) * V::lanes, now);
+      V::store(running + (i + p) * V::lanes, now);
+      if constexpr (streams)
+        V::stream(slot + (i + p) * V::lanes, now);
+      else if (slot != nullptr)
+        V::store(slot + (i + p) * V::lanes, now);
       sum[p] = V::fma(V::broadcast(q + i + p), now, sum[p]);
     }
   return V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3]));
@@ -42,23 +49,19 @@ void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
   const std::size_t key_at = std::size_t{heads.key_of(unit.head)} * heads.key_dim;
   const std::size_t value_at = std::size_t{unit.head} * heads.value_dim + unit.group * std::size_t{V::lanes};
   const std::uint32_t columns = heads.value_dim - unit.group * V::lanes; // in this group or behind
-  const float* newest = unit.running;
   for (const device::state_step& step : unit.steps) {
     const float* const q = args.x + step.row * args.stride + key_at;
     const float* const k = q + heads.keys_size();
     const float* const v = args.x + step.row * args.stride + 2 * heads.keys_size() + value_at;
-    if (step.from == device::state_step::zeros) {
-      std::memset(unit.running, 0, group_values * sizeof(float));
-      newest = unit.running;
-    } else if (step.from != device::state_step::previous) {
-      newest = slot(step.from);
-    }
-    float* const to = step.to == device::state_step::nowhere ? unit.running : slot(step.to);
+    const float* const from = step.from >= 0 ? slot(step.from) : unit.running;
+    if (step.from == device::state_step::zeros) std::memset(unit.running, 0, group_values * sizeof(float));
+    float* const to = step.to == device::state_step::nowhere ? nullptr : slot(step.to);
     const auto value = columns >= V::lanes ? V::load(v) : V::load_partial(v, columns);
-    const auto out = V::mul(delta_step<V>(newest, to, q, k, heads.key_dim, value,
-                                          unit.factors[std::size_t{step.row} * heads.num_values + unit.head]),
+    const bool streams = to != nullptr && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
+    const auto step_of = streams ? delta_step<V, true> : delta_step<V, false>;
+    const auto out = V::mul(step_of(from, unit.running, to, q, k, heads.key_dim, value,
+                                    unit.factors[std::size_t{step.row} * heads.num_values + unit.head]),
                             V::set1(args.scale));
-    newest = to;
     if (step.repeated != 0) continue;
     float* const y = args.out + step.row * args.stride + value_at;
     if (columns >= V::lanes)
@@ -66,6 +69,7 @@ void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
     else
       V::store_partial(y, out, columns);
   }
+  V::fence(); // what was written past the caches is seen before the call ends
 }
 
 } // namespace

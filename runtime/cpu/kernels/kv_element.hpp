@@ -8,7 +8,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// Calls fn with a value of the element type of a pool of `type`.
+/// Calls `fn` with a value of the C++ type in which a KV pool of `type` stores elements, so that `fn` can use
+/// that type.
 template <class Fn>
 void with_element(kv_type type, const Fn& fn) {
   switch (type) {
@@ -23,7 +24,7 @@ void with_element(kv_type type, const Fn& fn) {
   }
 }
 
-/// True for the element type of codes, which have a scale for each cell and head.
+/// True if elements of type T are integer codes. A pool of codes has one scale for each cell and head.
 template <class T>
 inline constexpr bool is_code = false;
 template <>

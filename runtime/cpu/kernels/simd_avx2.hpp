@@ -36,6 +36,11 @@ struct simd_avx2 {
     _mm256_storeu_ps(p, x.low);
     _mm256_storeu_ps(p + 8, x.high);
   }
+  static void fence() { _mm_sfence(); } ///< orders `stream` before what other threads see next
+  static void stream(float* p, vec x) { // past the caches; aligned to 64 bytes
+    _mm256_stream_ps(p, x.low);
+    _mm256_stream_ps(p + 8, x.high);
+  }
   static void store(std::uint16_t* p, vec x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT));

@@ -44,16 +44,16 @@ struct head_traits {
   /// slot 0, as if it were the first.
   bool reads_context = true;
 
-  /// Rows that follow the newest row of a text in the pass that drafts, at the slots and positions after it.
-  /// Each has the newest token and reads the features of the newest row. Their cells are forgotten with the
-  /// draft. 0: no such rows; in a parallel head the newest row then gives all levels.
+  /// Number of *block rows*: rows after the newest row of the text in the pass that drafts, at the slots and
+  /// positions after it. Each has the newest token and reads the features of the newest row. Their cells
+  /// are forgotten with the draft. 0: no such rows; in a parallel head the newest row then gives all levels.
   ///
-  /// If the head is not parallel, the logits of every level but the first are a sum: a block row gives the
-  /// term that does not depend on the tokens drafted before, and a row of the draft gives the term that does
-  /// (DSpark's Markov head).
+  /// If the head is not parallel, the logits of every level except the first are the sum of two terms. A
+  /// block row gives the term that does not depend on the tokens drafted before. A row of the draft gives the
+  /// term that does (DSpark's Markov head).
   std::uint32_t num_block_rows = 0;
-  /// A block row sees the text and the block rows up to itself, so block rows after the last wanted level are
-  /// not run. False: each sees the whole block, which is always run in full.
+  /// True: a block row sees the text and the block rows up to itself, so block rows after the last wanted
+  /// level are not run. False: each block row sees the whole block, so all block rows are always run.
   bool block_is_causal = true;
   /// The row whose logits are level 0's: 0 the newest row of the text, 1 the first block row, and so on;
   /// level l has the logits of row first_level_row + l.
@@ -75,21 +75,21 @@ struct head_traits {
 
 /// A small network that drafts for one target: from a token and a hidden state it predicts the next token. It
 /// keeps keys and values of its rows in a pool of its own, and beside them the hidden state of each row
-/// (`kv_storage::features`, one vector). The next row of a draft reads this instead of the target's hidden
-/// state. Embedding and LM head are its own or the target's.
+/// (`kv_storage::features`, one vector). A row of the draft reads the hidden state of its parent's row,
+/// because the target has not computed one there. Embedding and LM head are the head's own or the target's.
 ///
 /// Row i of a request pairs the target's features of position i with token i + 1, has position i, and
-/// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is: a
-/// block row depends on the block rows that it sees, too.
+/// predicts token i + 2 (docs/drafters.md). Constant after loading. Rows are invariant as in
+/// `language_model`, except that a block row also depends on the block rows that it sees.
 class draft_head : public kv_model {
  public:
   virtual head_traits traits() const noexcept { return {}; }
   /// The target's layers whose hidden states the head reads, in the order in which it reads them; the value
   /// num_layers means: after the final norm.
   virtual std::span<const layer_index> taps() const noexcept = 0;
-  /// For each token of the draft vocabulary the target's token; empty: the ids are the same.
+  /// For each token of the draft vocabulary its id in the target's; empty: the ids are the same.
   virtual std::span<const token_id> target_ids() const noexcept = 0;
-  /// Tokens that it has an embedding for; larger ids must not be fed.
+  /// Number of tokens that have an embedding. Ids from this number on must not be fed.
   virtual std::uint32_t num_embedded() const noexcept = 0;
 
   /// Runs `batch` inside a program. Writes each row's keys and values at its slot of `kv`, and there also the

@@ -64,4 +64,12 @@ expected<eagle_config> read_eagle_config(const boost::json::object& config, cons
 expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
                                          const head_overrides& overrides);
 
+/// The number of the layer in which a GGUF file of a model has its module for multi-token prediction, counted
+/// with the model's layers. Error: there is none, or several.
+expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file);
+
+/// The config of that module. The file may have nothing else of the model.
+expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optional<head_target>& target,
+                                       const head_overrides& overrides);
+
 } // namespace paceline::model

@@ -2,7 +2,9 @@
 
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -37,7 +39,65 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
   return {};
 }
 
+/// The architecture of a model's file whose module is supported.
+expected<std::string> architecture_with_module(const gguf_metadata& metadata) {
+  const auto name = metadata.require_string("general.architecture");
+  if (!name) return name.error();
+  for (const family_traits& family : all_families())
+    if (family.has_mtp_module && *name == to_string(family.arch)) return std::string(*name);
+  return metadata.key_error("general.architecture",
+                            "is " + quote(*name) + "; modules for multi-token prediction are supported of " +
+                                names_of_families(&family_traits::has_mtp_module),
+                            errc::unsupported);
+}
+
 } // namespace
+
+expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
+  const gguf_metadata& metadata = file.metadata();
+  const auto arch = architecture_with_module(metadata);
+  if (!arch) return arch.error();
+  const auto layers = metadata.require_uint(*arch + ".block_count", 1, 4096);
+  if (!layers) return layers.error();
+  const std::string key = *arch + ".nextn_predict_layers";
+  const auto modules = metadata.require_uint(key, 0, *layers);
+  if (!modules) return modules.error();
+  if (*modules != 1)
+    return metadata.key_error(key, "is " + std::to_string(*modules) + "; heads have one module",
+                              errc::unsupported);
+  return static_cast<std::uint32_t>(*layers - 1);
+}
+
+expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optional<head_target>& target,
+                                       const head_overrides& overrides) {
+  const auto arch = architecture_with_module(file.metadata());
+  if (!arch) return arch.error();
+  auto layer = read_gguf_layer_config(file, *arch, overrides.rope_theta);
+  if (!layer) return std::move(layer).error();
+  eagle_config config;
+  config.version = eagle_version::eagle;
+  config.name = "mtp";
+  config.layer = *std::move(layer);
+  config.layer.num_layers = 1;
+  config.layer.local_layers.assign(1, false);
+  config.vocab_size = config.layer.vocab_size;
+  config.target_hidden_size = config.layer.hidden_size;
+  config.norm_output = true;
+  config.hidden_first = overrides.hidden_first.value_or(false);
+  if (config.layer.head_dim > device::max_head_dim)
+    return file.metadata().key_error(*arch + ".attention.key_length",
+                                     "is above " + std::to_string(device::max_head_dim), errc::unsupported);
+  if (!target) return config;
+  config.taps = {layer_index{target->num_layers}};
+  if (config.target_hidden_size != target->hidden_size)
+    return file.metadata().key_error(*arch + ".embedding_length",
+                                     "is " + std::to_string(config.target_hidden_size) +
+                                         ", the target's hidden size is " +
+                                         std::to_string(target->hidden_size));
+  if (auto ok = check_gguf_tokens(file, config.layer.vocab_size, config.vocab_size, target); !ok)
+    return std::move(ok).error();
+  return config;
+}
 
 expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
                                          const head_overrides& overrides) {

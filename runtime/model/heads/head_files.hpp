@@ -21,11 +21,11 @@ namespace paceline::model {
 
 /// A tensor of a head's files.
 struct head_tensor {
-  std::string name;                       ///< in the file
+  std::string name;                       ///< as the file spells it
   safetensors_shape shape{1, 1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
-  /// Not 0: the values are integers of this many bytes, and `type` has no meaning.
+  /// If not 0, the values are integers of this many bytes, and `type` has no meaning.
   std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;          ///< must be read before use
   std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid
@@ -37,7 +37,8 @@ struct head_tensor {
   void release(std::span<const std::byte> part) const noexcept;
 };
 
-/// True if `path` names a GGUF file, false if it names a directory.
+/// True if `path` names a regular file, which is then read as GGUF. False for a directory, and for a path
+/// that does not exist or cannot be examined: opening it as a directory gives the error.
 bool is_gguf_head(const std::filesystem::path& path);
 
 /// The tensors of a head, from a GGUF file or from all .safetensors files of a directory. Errors: those of
@@ -49,7 +50,7 @@ std::vector<head_tensor> tensors_of(const gguf_file& file);
 /// "blk.0.attn_q.weight", and likewise embedding, final norm and LM head. Others keep their names.
 std::string name_in_directories(std::string_view in_gguf);
 
-/// The directory's config.json; without members if there is no such file.
+/// The directory's config.json; an empty object if there is no such file.
 expected<boost::json::object> config_if_any(const std::filesystem::path& directory);
 
 /// True if types, shapes and bytes of both are equal. Error: a file cannot be read.

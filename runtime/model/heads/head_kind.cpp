@@ -10,10 +10,13 @@ namespace paceline::model {
 
 namespace {
 
+/// A module for multi-token prediction is in the file of its model, or of the model's architecture.
 /// llama.cpp's architecture "dflash" is DSpark's, too, with further tensors.
 expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
+  for (const gguf_tensor& tensor : file->tensors())
+    if (tensor.name.ends_with(".nextn.eh_proj.weight")) return std::string("mtp");
   const auto name = file->metadata().require_string("general.architecture");
   if (!name) return name.error();
   if (*name == "eagle3") return std::string(*name);
@@ -21,7 +24,9 @@ expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
     return std::string(
         file->find_tensor("markov_w1.weight") || file->find_tensor("conf_proj.weight") ? "dspark" : "dflash");
   return file->metadata().key_error("general.architecture",
-                                    "is " + quote(*name) + "; draft heads are 'eagle3' and 'dflash'",
+                                    "is " + quote(*name) +
+                                        "; draft heads are 'eagle3' and 'dflash', and models with a "
+                                        "module for multi-token prediction",
                                     errc::unsupported);
 }
 

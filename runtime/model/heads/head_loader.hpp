@@ -24,10 +24,10 @@ struct head_load_options {
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
 /// "hydra", "mlp_speculator", "dart", "dflash", "dspark") from a directory in a published layout, or from a
-/// GGUF file of llama.cpp ("eagle3", "dflash", "dspark"), for the target that it was trained for. A head that
-/// does not fit the target is refused with an error that names file, field or tensor, and both values. A
-/// tensor that the loader does not know is refused, too. `buffers` must outlive the head. docs/drafters.md
-/// describes the layouts.
+/// GGUF file of llama.cpp ("eagle3", "mtp", "dflash", "dspark"), for the target that it was trained for. A
+/// head that does not fit the target is refused with an error that names file, field or tensor, and both
+/// values. A tensor that the loader does not know is refused, too. `buffers` must outlive the head.
+/// docs/drafters.md describes the layouts.
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& path,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
@@ -49,9 +49,9 @@ expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem
                                                            device::buffer_memory& buffers);
 
 /// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
-/// and Qwen3.5, speculators, and DeepSeek's names over a dense layer. The other tensors of the checkpoint are
-/// not read.
-expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& directory,
+/// and Qwen3.5, speculators, and DeepSeek's names over a dense layer; Qwen3.5 also as a GGUF file of
+/// llama.cpp. The other tensors of the checkpoint are not read.
+expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& path,
                                                           std::shared_ptr<const transformer> target,
                                                           const head_load_options& options,
                                                           device::weight_memory& weights,

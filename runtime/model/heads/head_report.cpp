@@ -99,7 +99,8 @@ expected<void> add_config(model_report& report, const std::filesystem::path& pat
   if (is_gguf_head(path)) {
     const auto file = gguf_file::open(path);
     if (!file) return file.error();
-    const auto config = read_eagle_config(*file, std::nullopt, {});
+    const auto config = report.head.kind == "mtp" ? read_mtp_config(*file, std::nullopt, {})
+                                                  : read_eagle_config(*file, std::nullopt, {});
     if (!config) return config.error();
     add_eagle(fact_list(report.head), *config);
     return {};

@@ -1,5 +1,6 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/heads/eagle_head.hpp"
+#include "runtime/model/heads/head_files.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
@@ -19,19 +20,25 @@ namespace {
 /// How a family stores its module.
 struct mtp_dialect {
   std::string_view prefix;
-  bool hidden_first; ///< order of the concatenation
-  bool norm_output;  ///< what is fed back has been through the final norm
-  float norm_offset; ///< added to norms in the file
+  bool hidden_first;         ///< order of the concatenation
+  bool norm_output;          ///< what is fed back has been through the final norm
+  float norm_offset;         ///< added to norms in the file
+  bool has_qk_norms = false; ///< required in the layer
+  /// The base model's embedding and LM head, if it has one of its own.
+  std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
     {"model.mtp_layers.0.", true, true, 0}, // MiMo
     {"mtp_layers.0.", false, true, 0},      // speculators
-    {"mtp.", false, true, 1},               // Qwen3-Next, Qwen3.5
+    {"mtp.", false, true, 1, true},         // Qwen3-Next, Qwen3.5
 }};
 
+/// Qwen3.5 in files of llama.cpp, whose norms hold the factors.
+mtp_dialect gguf_dialect() { return {"", false, true, 0, true, "token_embd.weight", "output.weight"}; }
+
 /// The dialects' names beside those of an ordinary layer, which are "layers.0.".
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> renamed = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> renamed = {{
     {"token_layernorm.", "embedding_norm."},
     {"pre_fc_norm_embedding.", "embedding_norm."},
     {"enorm.", "embedding_norm."},
@@ -42,6 +49,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> renamed 
     {"eh_proj.", "fc."},
     {"final_layernorm.", "norm."},
     {"shared_head.norm.", "norm."},
+    {"shared_head_norm.", "norm."},
 }};
 
 std::string renamed_tensor(std::string_view name) {
@@ -101,10 +109,11 @@ void refuse_unsupported(const json_node& root) {
 }
 
 /// DeepSeek's embedding and LM head. They are copies of the base model's, as a rule, which the target has.
-void take_ends(head_tensors& tensors, const eagle_config& config, eagle_weights& weights) {
+void take_ends(head_tensors& tensors, const eagle_config& config, const mtp_dialect& dialect,
+               eagle_weights& weights) {
   const std::string embedding = "embed_tokens.weight", lm_head = "shared_head.head.weight";
-  const std::string of_base = "model.embed_tokens.weight";
-  const std::string head_of_base = tensors.has_beside("lm_head.weight") ? "lm_head.weight" : of_base;
+  const std::string of_base(dialect.base_embedding), lm_head_of_base(dialect.base_lm_head);
+  const std::string& head_of_base = tensors.has_beside(lm_head_of_base) ? lm_head_of_base : of_base;
   const std::uint32_t width = config.layer.hidden_size;
   if (tensors.has(embedding) && !tensors.ignore_copy(embedding, of_base))
     weights.embedding = tensors.matrix(embedding, config.vocab_size, width);
@@ -117,28 +126,71 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   const std::uint32_t width = config.layer.hidden_size;
   const std::string queries = "layers.0.self_attn.q_proj.weight";
   const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
-  // A layer with an output gate is Qwen3-Next's, whose norms are stored less one under every name.
-  tensors.set_norm_offset(is_gated ? 1 : dialect.norm_offset);
+  // A layer with an output gate is Qwen3-Next's, whose norms directories store less one under every name.
+  tensors.set_norm_offset(is_gated && !dialect.prefix.empty() ? 1 : dialect.norm_offset);
   weights.layers.resize(1);
   weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
   tensors.vector("embedding_norm.weight", width, weights.embedding_norm);
   tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm);
   tensors.vector("norm.weight", width, weights.output_norm);
-  const bool has_qk_norms = dialect.norm_offset != 0;
   for (const std::string name : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
-    if ((has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
+    if ((dialect.has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
       tensors.refuse("layers.0." + name + ".weight", "is missing");
   tensors.layer("layers.0.", config.layer, width, weights.layers[0], true);
-  take_ends(tensors, config, weights);
+  take_ends(tensors, config, dialect, weights);
 }
 
-} // namespace
+expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eagle_config config,
+                                                      const mtp_dialect& dialect,
+                                                      std::shared_ptr<const transformer> target,
+                                                      const head_load_options& options,
+                                                      device::buffer_memory& buffers) {
+  auto weights = std::make_unique<eagle_weights>();
+  take_module(tensors, config, dialect, *weights);
+  auto vectors = tensors.upload(buffers);
+  if (!vectors) return std::move(vectors).error();
+  weights->vectors = *std::move(vectors);
+  return std::shared_ptr<const draft_head>(
+      std::make_shared<eagle_head>(std::move(config), std::move(weights), std::move(target),
+                                   std::vector<token_id>{}, options.kv_type, buffers));
+}
 
-expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& directory,
-                                                          std::shared_ptr<const transformer> target,
-                                                          const head_load_options& options,
-                                                          device::weight_memory& memory,
-                                                          device::buffer_memory& buffers) {
+/// The name in the form of directories, of a tensor of the module in layer `prefix`; empty: it is another's.
+std::string name_of_gguf_tensor(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return "";
+  name.remove_prefix(prefix.size());
+  constexpr std::string_view module = "nextn.", ffn_norm = "post_attention_norm.";
+  if (name == "nextn.shared_head_head.weight") return "shared_head.head.weight";
+  if (name.starts_with(module)) return renamed_tensor(name.substr(module.size()));
+  if (name.starts_with(ffn_norm))
+    return "layers.0.post_attention_layernorm." + std::string(name.substr(ffn_norm.size()));
+  return name_in_directories("blk.0." + std::string(name));
+}
+
+expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesystem::path& path,
+                                                             std::shared_ptr<const transformer> target,
+                                                             const head_load_options& options,
+                                                             device::weight_memory& memory,
+                                                             device::buffer_memory& buffers) {
+  const auto file = gguf_file::open(path);
+  if (!file) return file.error();
+  const auto layer = gguf_mtp_layer(*file);
+  if (!layer) return layer.error();
+  auto config = read_mtp_config(*file, facts_of(*target), options.overrides);
+  if (!config) return std::move(config).error();
+  const std::string prefix = "blk." + std::to_string(*layer) + ".";
+  const auto name_of = [&](std::string_view name) { return name_of_gguf_tensor(name, prefix); };
+  auto tensors = head_tensors::of(tensors_of(*file), path, name_of, memory, options.format);
+  if (!tensors) return std::move(tensors).error();
+  return take_head(*tensors, *std::move(config), gguf_dialect(), std::move(target), options, buffers);
+}
+
+expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           device::weight_memory& memory,
+                                                           device::buffer_memory& buffers) {
+
   const model_info& of = target->info();
   const std::string behind = "model.layers." + std::to_string(of.num_layers) + ".";
   const auto dialect = dialect_of(directory, behind);
@@ -162,18 +214,20 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
   config->name = "mtp";
   config->hidden_first = options.overrides.hidden_first.value_or(dialect->hidden_first);
   config->norm_output = dialect->norm_output;
-  try {
-    auto weights = std::make_unique<eagle_weights>();
-    take_module(*tensors, *config, *dialect, *weights);
-    auto vectors = tensors->upload(buffers);
-    if (!vectors) return std::move(vectors).error();
-    weights->vectors = *std::move(vectors);
-    return std::shared_ptr<const draft_head>(
-        std::make_shared<eagle_head>(*std::move(config), std::move(weights), std::move(target),
-                                     std::vector<token_id>{}, options.kv_type, buffers));
-  } catch (const std::bad_alloc&) {
-    return error(errc::resource_exhausted, directory.string() + ": not enough memory");
-  }
+  return take_head(*tensors, *std::move(config), *dialect, std::move(target), options, buffers);
+}
+
+} // namespace
+
+expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& path,
+                                                          std::shared_ptr<const transformer> target,
+                                                          const head_load_options& options,
+                                                          device::weight_memory& memory,
+                                                          device::buffer_memory& buffers) try {
+  const auto& load = is_gguf_head(path) ? load_gguf_module : load_directory;
+  return load(path, std::move(target), options, memory, buffers);
+} catch (const std::bad_alloc&) {
+  return error(errc::resource_exhausted, path.string() + ": not enough memory");
 }
 
 } // namespace paceline::model

@@ -14,7 +14,9 @@ struct family_traits {
   bool qk_norm = false;             ///< model_config::qk_norm
   bool fused_projections = false;   ///< Q, K and V in one tensor, gate and up in another (fused_tensors.hpp)
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
+  bool has_delta_rules = false;     ///< some layers have a gated delta rule (qwen35_config.hpp)
   bool has_experts = false;         ///< some layers have a mixture of experts
+  bool has_mtp_module = false;      ///< files may have a module for multi-token prediction
   bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one
 };
 

@@ -185,7 +185,7 @@ void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) 
   if (keys.uint_or("expert_group_count", 0) > 1)
     keys.refuse("expert_group_count", "must be at most 1: groups of experts are not of this architecture",
                 errc::unsupported);
-  if (keys.uint_or("expert_shared_count", 0) != 0)
+  if (keys.uint_or("expert_shared_count", 0) != 0 && config.experts.shared_ffn_size == 0)
     keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
 }
 
@@ -211,7 +211,9 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
     config.num_kv_heads = keys.has("attention.head_count_kv")
                               ? keys.uniform("attention.head_count_kv", config.num_layers)
                               : config.num_heads;
-  config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
+  // Files in which all layers have experts need not say it.
+  if (!traits_of(config.arch).has_experts || keys.has("feed_forward_length"))
+    config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
     config.head_dim = keys.uint("attention.key_length");
@@ -241,7 +243,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const bool is_gemma = *arch == architecture::gemma3;
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
-  if (*arch == architecture::qwen35) read_gguf_qwen35(keys, config);
+  if (traits.has_delta_rules) read_gguf_qwen35(keys, config);
   read_rotary_dim(keys, config);
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;

@@ -27,24 +27,6 @@ constexpr std::string_view merges_key = "tokenizer.ggml.merges";
 constexpr std::size_t max_tokens = 1U << 24;
 constexpr std::uint64_t no_token = 0xffffffff; ///< what some writers store for "none"
 
-constexpr std::array<std::string_view, 15> end_of_turn_names = {
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<end_of_turn>",
-    "<EOT>",
-    "_<EOT>",
-    "<|return|>",
-    "<|call|>",
-    "<end_of_utterance>",
-    "<turn|>",
-    "<|end_of_turn|>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
-
 std::string element(std::size_t index) { return "element " + std::to_string(index) + " "; }
 
 bool is_byte_spelling(std::string_view token) noexcept {
@@ -179,27 +161,30 @@ expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   return {};
 }
 
+/// GGUF names one EOS, EOT and EOM at most, and writers leave out what others need: known spellings are
+/// added.
 std::vector<token_id> eos_like_ids(const vocabulary_data& vocabulary) {
-  std::vector<token_id> ids;
-  for (const auto& special : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
-    if (special) ids.push_back(*special);
+  const auto& tokens = vocabulary.tokens;
   const auto has = [&](std::string_view spelling) {
-    return std::ranges::find(vocabulary.tokens, spelling) != vocabulary.tokens.end();
+    return std::ranges::find(tokens, spelling) != tokens.end();
   };
-  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    if (is_end_of_turn_name(vocabulary.tokens[i]) &&
-        !tokenizer::ends_only_a_message(vocabulary.tokens[i], has))
-      ids.push_back(token_id{static_cast<token_id::rep>(i)});
+  const auto goes_on = [&](token_id id) {
+    return tokenizer::ends_only_a_message(tokens[static_cast<std::size_t>(id.value)], has);
+  };
+  std::vector<token_id> ids;
+  if (vocabulary.eos) ids.push_back(*vocabulary.eos);
+  for (const auto& special : {vocabulary.eot, vocabulary.eom})
+    if (special && !goes_on(*special)) ids.push_back(*special);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const token_id id{static_cast<token_id::rep>(i)};
+    if (tokenizer::ends_generation(tokens[i]) && !goes_on(id)) ids.push_back(id);
+  }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 
 } // namespace
-
-bool is_end_of_turn_name(std::string_view token) noexcept {
-  return std::find(end_of_turn_names.begin(), end_of_turn_names.end(), token) != end_of_turn_names.end();
-}
 
 expected<vocabulary_data> read_gguf_vocabulary(const gguf_metadata& metadata) {
   auto kind = read_kind(metadata);

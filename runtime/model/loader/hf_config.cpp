@@ -54,7 +54,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 13> families = {{
+constexpr std::array<family, 15> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
@@ -63,6 +63,8 @@ constexpr std::array<family, 13> families = {{
     {"lfm2", architecture::lfm2, 8, 0, 1e6, true, window::none, {65536, 128000, 2560, 32, 32, 12288}},
     {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, {65536, 128000, 2048, 32, 32, 7168}},
     {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, {248320, 32768, 4096, 32, 16, 12288}},
+    {"qwen3_5_moe_text", architecture::qwen35moe, 2, 256, 1e4, false, window::none, {248320, 32768, 2048, 40, 16, 0}},
+    {"qwen3_next", architecture::qwen3next, 2, 256, 1e4, false, window::none, {151936, 32768, 2048, 48, 16, 5632}},
     {"granite", architecture::granite, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, {131072, 262144, 4096, 34, 32, 14336}},
     {"phi3", architecture::phi3, 0, 0, 1e4, false, window::none, {32064, 4096, 3072, 32, 32, 8192}},
@@ -270,13 +272,25 @@ void read_local_layers(const json_node& fields, const family& type, model_config
     config.local_layers[i] = rule == window::mixed ? (i + 1) % period != 0 : i >= first;
 }
 
+/// Defaults of the class of a mixture's type.
+struct expert_defaults {
+  std::uint32_t num_experts, num_used, ffn_size;
+  bool normalised;
+};
+
+expert_defaults class_of_experts(architecture arch) noexcept {
+  if (arch == architecture::qwen35moe) return {256, 8, 512, true};
+  if (arch == architecture::qwen3next) return {512, 10, 512, true};
+  return {128, 8, 768, false};
+}
+
 /// Layers have experts unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
-void read_experts(const json_node& fields, model_config& config) {
+void read_experts(const json_node& fields, const expert_defaults& usual, model_config& config) {
   device::expert_routing& routing = config.experts.routing;
-  routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(128));
-  routing.num_used = fields["num_experts_per_tok"].uint_or(8);
-  routing.normalised = fields["norm_topk_prob"].flag_or(false);
-  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(768);
+  routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(usual.num_experts));
+  routing.num_used = fields["num_experts_per_tok"].uint_or(usual.num_used);
+  routing.normalised = fields["norm_topk_prob"].flag_or(usual.normalised);
+  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(usual.ffn_size);
   const auto step = fields["decoder_sparse_step"].uint_or(1);
   if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
   config.experts.layers.assign(config.num_layers, false);
@@ -304,7 +318,8 @@ void read_sizes(const config_members& members, const family& type, model_config&
   config.num_heads = size("num_attention_heads", type.nested_sizes.num_heads);
   config.num_kv_heads = fields["num_key_value_heads"].uint_or(
       type.default_kv_heads == 0 ? config.num_heads : type.default_kv_heads);
-  config.ffn_size = size("intermediate_size", type.nested_sizes.ffn_size);
+  config.ffn_size = type.nested_sizes.ffn_size == 0 ? fields["intermediate_size"].uint_or(0)
+                                                    : size("intermediate_size", type.nested_sizes.ffn_size);
   config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-6));
   if (fields["head_dim"] || type.default_head_dim != 0)
     config.head_dim = fields["head_dim"].uint_or(type.default_head_dim);
@@ -346,13 +361,12 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   if (is_lfm2(type->arch))
     read_hf_lfm2(fields, config);
-  else if (type->arch == architecture::qwen35)
+  else if (traits.has_delta_rules)
     read_hf_qwen35(fields, config);
-  else if (traits.has_experts)
-    read_experts(fields, config);
+  if (!is_lfm2(type->arch) && traits.has_experts) read_experts(fields, class_of_experts(type->arch), config);
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
-  read_rotary_dim(fields, type->arch == architecture::qwen35 ? 0.25 : 1, config);
+  read_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);
   read_hf_longrope(fields, config);
   if (config.arch == architecture::granite) read_hf_granite(fields, config);
   if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);

@@ -64,6 +64,16 @@ expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings
   return {};
 }
 
+/// Models that also read images had the template in a file of its own before chat_template.jinja.
+expected<void> read_processor_template(const fs::path& path, hf_tokenizer_settings& out) {
+  auto object = read_json_file(path);
+  if (!object) return std::move(object).error();
+  std::optional<error> failure;
+  out.chat_template = read_chat_template(json_node(*object, path.string(), failure, json_node::naming::key));
+  if (failure) return *failure;
+  return {};
+}
+
 /// Newer checkpoints have the template in a separate file, which has precedence.
 expected<void> read_template_file(const fs::path& path, hf_tokenizer_settings& out) {
   const auto file = partial_file::open(path);
@@ -102,8 +112,12 @@ expected<hf_tokenizer_settings> read_hf_tokenizer_settings(const fs::path& direc
   if (const auto path = directory / "tokenizer.json"; exists(path)) out.tokenizer_json = path;
   if (const auto path = directory / "tokenizer_config.json"; exists(path))
     if (auto done = read_tokenizer_config(path, out); !done) return std::move(done).error();
-  if (const auto path = directory / "chat_template.jinja"; exists(path))
+  if (const auto path = directory / "chat_template.jinja"; exists(path)) {
     if (auto done = read_template_file(path, out); !done) return std::move(done).error();
+  } else if (const auto older = directory / "chat_template.json";
+             out.chat_template.empty() && exists(older)) {
+    if (auto done = read_processor_template(older, out); !done) return std::move(done).error();
+  }
   return out;
 }
 

@@ -21,7 +21,8 @@ struct hf_tokenizer_settings {
   std::optional<bool> add_bos, add_eos; ///< nullopt: as in tokenizer.json's post-processor
 };
 
-/// Reads tokenizer_config.json and chat_template.jinja if they exist.
+/// Reads tokenizer_config.json and chat_template.jinja if they exist, and chat_template.json if neither has a
+/// template.
 expected<hf_tokenizer_settings> read_hf_tokenizer_settings(const std::filesystem::path& directory);
 
 /// Reads "eos_token_id" of a config.json or generation_config.json called `file`: one id, a list, or absent.

@@ -157,6 +157,7 @@ std::string config_json(const model_config& config) {
   out.number("ffn_size", config.ffn_size);
   out.number("sliding_window", config.sliding_window);
   out.raw("tied_embeddings", config.tied_embeddings ? "true" : "false");
+  out.number("mtp_modules", config.num_mtp_modules);
   out.raw("experts", config.num_expert_layers() == 0 ? "null" : experts_json(config));
   return out.finish();
 }
@@ -196,6 +197,8 @@ std::string to_text(const model_report& report) {
                     std::to_string(report.num_parameters) + " parameters\n";
   if (!report.problem.empty()) out += "cannot run: " + report.problem + "\n";
   if (report.skipped.num_tensors != 0) out += to_text(report.skipped) + "\n";
+  if (report.config && report.config->num_mtp_modules != 0)
+    out += "has a module for multi-token prediction: a drafter of kind mtp without a path uses it\n";
   if (!report.head.kind.empty()) out += "\n" + head_text(report.head);
   std::size_t key_width = 0;
   for (const auto& entry : report.metadata) key_width = std::max(key_width, entry.key.size());

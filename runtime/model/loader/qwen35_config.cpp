@@ -42,11 +42,17 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   device::delta_heads& heads = config.delta;
   heads.num_keys = keys.uint("ssm.group_count");
   heads.num_values = keys.uint("ssm.time_step_rank");
-  heads.key_dim = heads.value_dim = keys.uint("ssm.state_size");
-  heads.tiled = true; // the converter's order
-  if (keys.uint("ssm.inner_size") != heads.values_size())
-    keys.refuse("ssm.inner_size",
-                "must be ssm.time_step_rank times ssm.state_size, " + std::to_string(heads.values_size()));
+  heads.key_dim = keys.uint("ssm.state_size");
+  const bool is_next = config.arch == architecture::qwen3next;
+  heads.tiled = !is_next; // the converter's order
+  config.packing.fuses_beta = is_next;
+  if (config.arch != architecture::qwen35)
+    config.experts.shared_ffn_size = keys.uint("expert_shared_feed_forward_length");
+  const std::uint32_t values = keys.uint("ssm.inner_size"); // of all heads together
+  if (heads.num_values == 0 || values % heads.num_values != 0)
+    return keys.refuse("ssm.inner_size",
+                       "must be a multiple of ssm.time_step_rank, " + std::to_string(heads.num_values));
+  heads.value_dim = values / heads.num_values;
   const std::vector<bool> recurrent = keys.layer_flags("attention.recurrent_layers", config.num_layers);
   const std::uint32_t interval = keys.uint_or("full_attention_interval", default_interval);
   if (interval == 0) return keys.refuse("full_attention_interval", "must be at least 1");
@@ -63,7 +69,12 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
   config.delta = {fields["linear_num_key_heads"].uint_or(16), fields["linear_num_value_heads"].uint_or(32),
                   fields["linear_key_head_dim"].uint_or(128), fields["linear_value_head_dim"].uint_or(128),
                   false};
-  config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(0);
+  const bool is_next = config.arch == architecture::qwen3next;
+  config.packing = {is_next, is_next};
+  // Configs of Qwen3-Next do not say whether there is a module.
+  config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(is_next ? 1 : 0);
+  if (config.arch != architecture::qwen35)
+    config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);
   if (const std::string gate = fields["output_gate_type"].string_or("silu");
       gate != "silu" && gate != "swish")
     fields["output_gate_type"].refuse("must be 'silu' or 'swish'", errc::unsupported);

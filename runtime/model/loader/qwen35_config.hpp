@@ -10,11 +10,12 @@ namespace paceline::model {
 
 class gguf_keys;
 
-/// What Qwen3.5's files say of its layers: which have attention and which a gated delta rule, its heads, and
-/// whether there is a module for multi-token prediction. They set these fields of a config whose sizes are
-/// known; errors are kept by the reader.
+/// What files of Qwen3.5 and Qwen3-Next say of their layers: which have attention and which a gated delta
+/// rule, its heads, the shared expert of mixtures, and whether there are modules for multi-token prediction.
+/// They set these fields of a config whose sizes are known; errors are kept by the reader.
 ///
-/// Source: transformers' `Qwen3_5TextConfig`; llama.cpp's keys of architecture qwen35.
+/// Sources: transformers' `Qwen3_5TextConfig`, `Qwen3_5MoeTextConfig` and `Qwen3NextConfig`; llama.cpp's keys
+/// of architectures qwen35, qwen35moe and qwen3next.
 void read_gguf_qwen35(gguf_keys& keys, model_config& config);
 void read_hf_qwen35(const json_node& fields, model_config& config);
 

@@ -56,6 +56,13 @@ constexpr std::array<role_names, num_tensor_roles> all_roles = {{
     {tensor_role::delta_norm, "delta_norm", "ssm_norm.weight", "linear_attn.norm.weight"},
     {tensor_role::delta_out, "delta_out", "ssm_out.weight", "linear_attn.out_proj.weight"},
     {tensor_role::ffn_router, "ffn_router", "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {tensor_role::ffn_shared_scale, "ffn_shared_scale", "ffn_gate_inp_shexp.weight",
+     "mlp.shared_expert_gate.weight"},
+    {tensor_role::ffn_gate_shared, "ffn_gate_shared", "ffn_gate_shexp.weight",
+     "mlp.shared_expert.gate_proj.weight"},
+    {tensor_role::ffn_up_shared, "ffn_up_shared", "ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
+    {tensor_role::ffn_down_shared, "ffn_down_shared", "ffn_down_shexp.weight",
+     "mlp.shared_expert.down_proj.weight"},
     {tensor_role::ffn_selection_bias, "ffn_selection_bias", "exp_probs_b.bias", "feed_forward.expert_bias"},
     {tensor_role::ffn_gate_experts, "ffn_gate_experts", "ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
     {tensor_role::ffn_up_experts, "ffn_up_experts", "ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
@@ -84,10 +91,17 @@ constexpr role_names qwen35_roles[] = {
     {tensor_role::ffn_norm, "", "post_attention_norm.weight", "post_attention_layernorm.weight"},
 };
 
+constexpr role_names qwen3next_roles[] = {
+    {tensor_role::ffn_norm, "", "post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {tensor_role::delta_qkv, "", "attn_qkv.weight", "linear_attn.in_proj_qkvz.weight"},
+    {tensor_role::delta_beta, "", "ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
+};
+
 /// The names of a family that differ from those of the others.
 std::span<const role_names> own_names(architecture arch) noexcept {
   if (is_lfm2(arch)) return lfm2_roles;
-  if (arch == architecture::qwen35) return qwen35_roles;
+  if (arch == architecture::qwen35 || arch == architecture::qwen35moe) return qwen35_roles;
+  if (arch == architecture::qwen3next) return qwen3next_roles;
   return {};
 }
 
@@ -124,6 +138,10 @@ bool is_matrix_role(tensor_role role) noexcept {
   case tensor_role::delta_alpha:
   case tensor_role::delta_out:
   case tensor_role::ffn_router:
+  case tensor_role::ffn_shared_scale:
+  case tensor_role::ffn_gate_shared:
+  case tensor_role::ffn_up_shared:
+  case tensor_role::ffn_down_shared:
   case tensor_role::ffn_gate_experts:
   case tensor_role::ffn_up_experts:
   case tensor_role::ffn_down_experts:
@@ -176,12 +194,14 @@ static tensor_shape delta_shape(const model_config& config, tensor_role role, st
   const device::delta_heads& heads = config.delta;
   switch (role) {
   case tensor_role::delta_qkv:
-    return {config.delta_channels(), config.hidden_size};
+    return {config.delta_channels() + (config.packing.fuses_gate ? heads.values_size() : 0),
+            config.hidden_size};
   case tensor_role::delta_gate:
-    return {heads.values_size(), config.hidden_size};
+    return config.packing.fuses_gate ? tensor_shape{} : tensor_shape{heads.values_size(), config.hidden_size};
   case tensor_role::delta_beta:
+    return {(config.packing.fuses_beta ? 2 : 1) * std::uint64_t{heads.num_values}, config.hidden_size};
   case tensor_role::delta_alpha:
-    return {heads.num_values, config.hidden_size};
+    return config.packing.fuses_beta ? tensor_shape{} : tensor_shape{heads.num_values, config.hidden_size};
   case tensor_role::delta_taps:
     return {config.delta_channels(), config.conv.num_taps};
   case tensor_role::delta_norm:
@@ -196,6 +216,7 @@ static tensor_shape delta_shape(const model_config& config, tensor_role role, st
 tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
   const tensor_shape none;
   const bool has_experts = is_layer_role(role) && config.has_experts(layer);
+  const bool has_shared = has_experts && config.experts.shared_ffn_size != 0;
   if (is_attention_role(role) && !config.has_attention(layer)) return none;
   if (is_delta_role(role)) return delta_shape(config, role, layer);
   const bool convolves = is_layer_role(role) && config.kind_of(layer) == layer_kind::short_conv;
@@ -258,6 +279,13 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
   case tensor_role::ffn_selection_bias:
     return has_experts && config.experts.selection_bias ? tensor_shape{1, config.experts.routing.num_experts}
                                                         : none;
+  case tensor_role::ffn_shared_scale:
+    return has_shared ? tensor_shape{1, config.hidden_size} : none;
+  case tensor_role::ffn_gate_shared:
+  case tensor_role::ffn_up_shared:
+    return has_shared ? tensor_shape{config.experts.shared_ffn_size, config.hidden_size} : none;
+  case tensor_role::ffn_down_shared:
+    return has_shared ? tensor_shape{config.hidden_size, config.experts.shared_ffn_size} : none;
   case tensor_role::ffn_router:
     return has_experts ? tensor_shape{config.experts.routing.num_experts, config.hidden_size} : none;
   case tensor_role::ffn_gate_experts:

@@ -44,9 +44,11 @@ enum class tensor_role : std::uint8_t {
   conv_out,      ///< [hidden_size][hidden_size]
   conv_out_bias, ///< [hidden_size], with config.conv.bias
   // In place of them in layers with a gated delta rule:
-  delta_qkv,     ///< [delta_channels][hidden_size]: queries, keys, values
+  delta_qkv,     ///< [delta_channels][hidden_size]: queries, keys, values; with config.packing.fuses_gate
+                 ///< [delta_channels + delta.values_size][hidden_size], with those of delta_gate
   delta_gate,    ///< [delta.values_size][hidden_size]
-  delta_beta,    ///< [delta.num_values][hidden_size]
+  delta_beta,    ///< [delta.num_values][hidden_size]; with config.packing.fuses_beta twice as many rows, with
+                 ///< those of delta_alpha
   delta_alpha,   ///< [delta.num_values][hidden_size]
   delta_taps,    ///< [delta_channels][num_taps]; transposed when it is read
   delta_dt_bias, ///< [delta.num_values]
@@ -55,12 +57,16 @@ enum class tensor_role : std::uint8_t {
   delta_out,     ///< [hidden_size][delta.values_size]
   // In place of ffn_gate, ffn_up and ffn_down in layers with experts:
   ffn_router,         ///< [num_experts][hidden_size], of a floating-point type
+  ffn_shared_scale,   ///< [1][hidden_size]: the gate of the shared expert, with experts.shared_ffn_size
+  ffn_gate_shared,    ///< [experts.shared_ffn_size][hidden_size]
+  ffn_up_shared,      ///< likewise
+  ffn_down_shared,    ///< [hidden_size][experts.shared_ffn_size]
   ffn_selection_bias, ///< [num_experts], with config.experts.selection_bias
   ffn_gate_experts,   ///< num_experts times [experts.ffn_size][hidden_size]
   ffn_up_experts,     ///< likewise
   ffn_down_experts,   ///< num_experts times [hidden_size][experts.ffn_size]
 };
-inline constexpr std::size_t num_tensor_roles = 40;
+inline constexpr std::size_t num_tensor_roles = 44;
 inline constexpr std::size_t num_expert_roles = 3;
 
 std::string_view to_string(tensor_role role) noexcept;

@@ -12,8 +12,8 @@
 
 namespace paceline::speculation {
 
-/// What the controller remembers of one request: drafts that are not fully scored yet, and how this request
-/// differs from others. Destroyed with the request.
+/// What the controller remembers of one request: drafts that are not fully compared with the committed tokens
+/// yet, and how this request differs from others. Destroyed with the request.
 class draft_history {
  public:
   /// What was weighed for the request so far; the names of the candidates are left empty.
@@ -27,37 +27,42 @@ class draft_history {
     token_tree tree;
     std::vector<node_place> places; ///< one for each node; for drawn tokens one for each level of the plan
     bool drawn = false;
-    std::int32_t at = token_tree::root;
-    std::uint32_t num_right = 0; ///< number of levels down to `at`
+    std::int32_t at = token_tree::root; ///< deepest node that the committed tokens reached so far
+    std::uint32_t num_right = 0;        ///< number of levels down to `at`
   };
-  /// How the drafts of one in-line candidate fare with this request.
+  /// The latest calls of one in-line candidate for this request.
   struct call_record {
-    bool asked = false;            ///< in this round
-    std::uint32_t num_vain = 0;    ///< calls in a row whose drafts were not worth their time
-    std::uint32_t num_to_skip = 0; ///< rounds in which it is not asked
+    bool asked = false;            ///< it is called in this round
+    std::uint32_t num_vain = 0;    ///< last calls in a row that were useless (`note_calls`)
+    std::uint32_t num_to_skip = 0; ///< coming rounds in which it is not called
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< [candidate]
-  std::vector<call_record> calls_; ///< likewise
-  bool draws_ = false;             ///< its drafts are drawn (their tokens are sampled)
-  /// Recent speed of in-line drafts relative to plain decoding, as promised by the estimates; 0: not known.
+  std::vector<call_record> calls_; ///< [candidate]
+  bool draws_ = false;             ///< a draft of this request was drawn (its tokens were sampled)
+  /// Moving average of the speed of the best in-line draft relative to plain decoding, as estimated before
+  /// each round; 0: not known.
   double rate_ = 0;
   draft_account account_;
 };
 
-/// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: it
-/// maximises expected tokens per measured time; verifying no draft is one of the choices. In-line candidates
-/// draft in every round, except those whose call takes more than a thousandth of a pass and whose drafts are
-/// not chosen. Workers have to be asked a round ahead; they are asked if their tokens are worth their time.
+/// Implements drafter `auto` (docs/auto.md): chooses, for each request and round, one of the model's drafters
+/// (the candidates) and the part of its draft that is worth verifying. It maximises expected tokens per
+/// measured time; verifying no draft is one of the choices.
+///
+/// In-line candidates draft in every round. Only a candidate whose calls take more than a thousandth of a
+/// pass is skipped: for one round after five useless calls in a row, and for twice as many rounds after each
+/// further one. Workers have to be asked a round ahead; they are asked if their tokens are worth their time.
 /// All drafts, verified or not, are later compared with the committed tokens.
 ///
-/// Non-anticipating: the choice depends on earlier rounds, on the depth and rank of nodes, and on their
-/// drafters' signals. For a draft whose tokens were drawn (`draft::probs`) it uses only the plan: whole
-/// levels are kept, and a planned level that the drafter did not reach counts as wrong.
+/// The choice does not depend on which tokens a draft has. It uses measured times, earlier rounds, and the
+/// depth, rank and signal of each node. For a draft whose tokens were drawn (`draft::probs`) it uses only the
+/// plan: whole levels are kept, and a planned level that the drafter did not reach counts as wrong.
 ///
-/// A draft of probes alone (trained look-ahead rows) commits nothing in its round. It is chosen if this round
-/// and the next, with the draft that the probes make possible, together promise more tokens per time. It is
-/// also chosen now and then to measure this.
+/// A draft that consists of probes alone (trained rows, or the window of `lookahead`) adds no draft token in
+/// its round, but makes a draft possible in the next. It is chosen if these two rounds together promise more
+/// tokens per time than the best draft, and than rounds without drafts. It is also chosen at least once in
+/// 256 choices, because the quality of the drafts that it makes possible is known only then.
 ///
 /// Not thread-safe: one object for each target stream.
 class draft_controller {
@@ -67,11 +72,11 @@ class draft_controller {
   draft_controller(std::span<const acceptance_table::prior> priors, std::uint32_t first_asked)
       : tables_(priors.begin(), priors.end()), tables_of_plans_(priors.size()), first_asked_(first_asked),
         steps_(priors.size()), proposing_(priors.size()), next_look_(first_asked) {}
-  /// Nothing is known of the candidates.
+  /// All candidates are in-line, and none has a prior.
   explicit draft_controller(std::uint32_t num_candidates)
       : draft_controller(std::vector<acceptance_table::prior>(num_candidates), num_candidates) {}
 
-  /// What the best part of one candidate's draft promised, in a pass that also has the other rows of the
+  /// The estimate for the best part of one candidate's draft, in a pass that also has the other rows of the
   /// round.
   struct option {
     std::uint32_t candidate = 0;
@@ -93,30 +98,32 @@ class draft_controller {
 
   /// Compares the drafts of earlier rounds with `tokens`, the committed tokens.
   void learn(draft_history& history, std::span<const token_id> tokens);
-  /// Sets `chosen` of every request. `load` is the pass without their draft tokens, with the rows of other
-  /// requests.
+  /// Sets `chosen` of every request. `load` is the whole pass without the draft tokens of these requests:
+  /// their other rows, and all rows of other requests.
   void choose(std::span<request_choice> requests, const pass_load& load);
   /// Starts with these times of passes, measured when the model was loaded.
   void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
-  /// True if in-line candidate `candidate` shall propose for this request in the beginning round, which has
-  /// `num_requests` requests. To be called once for each round.
+  /// True if in-line candidate `candidate` shall propose for this request in the round that begins now.
+  /// `num_requests`: number of requests in that round for which `choose` will choose. Must be called once for
+  /// each round, because it counts the rounds that a candidate is skipped.
   bool begin_call(draft_history& history, std::uint32_t candidate, std::uint32_t num_requests) const;
   /// A call of an in-line candidate for `num_requests` requests took `nanoseconds`.
   void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
   /// A pass over `num_rows` rows, none of them a prompt row, took `nanoseconds`.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
-  /// A candidate that was asked took `nanoseconds` for each level of its draft after the verdict.
+  /// A worker took `nanoseconds` for each level of its draft. Only the time after the verdict counts, not the
+  /// time of drafts made in advance.
   void observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept;
   const pass_cost& cost() const noexcept { return cost_; }
 
-  /// Which candidate to ask in the next rounds, and for how many tokens.
+  /// Which worker to ask in the next rounds, and for how many tokens.
   struct advice {
-    std::uint32_t candidate = 0;
-    std::vector<std::uint32_t> lengths; ///< one for each request
+    std::uint32_t candidate = 0;        ///< no meaning if `lengths` is empty
+    std::vector<std::uint32_t> lengths; ///< draft tokens of each request; empty: ask no worker
   };
   /// Advice for a batch of these requests, each with at most `max_length` draft tokens, and `num_others`
-  /// further rows. The requests are considered together, because a drafter computes one step for each level
-  /// for all of them. Candidates that are `resting` cannot be asked.
+  /// further rows. The requests are considered together, because a worker computes each level of all drafts
+  /// in one step. The candidates in `resting` must not be asked.
   advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others,
                 std::uint32_t max_length, std::span<const std::uint32_t> resting = {});
 
@@ -129,8 +136,8 @@ class draft_controller {
                                   std::uint32_t length) const;
   /// The best draft of a request.
   struct best_draft {
-    double rate = 0;           ///< tokens per pass over one row
-    std::vector<double> reach; ///< reach of its nodes
+    double rate = 0;           ///< expected tokens per time; the unit of time is a pass over one row
+    std::vector<double> reach; ///< [node]
     double probes = 0;         ///< cost of its probes, in passes over one row
     bool only_probes = false;
   };
@@ -154,9 +161,10 @@ class draft_controller {
                                const request_bias& bias) const;
   std::vector<double> reach_by_level(const draft_plan& plan, std::uint32_t candidate,
                                      const request_bias& bias) const;
-  /// Compares a draft with `tokens`. True while later tokens can still change the result.
+  /// Compares a draft with `tokens` and counts its right and wrong tokens. True while it has tokens that are
+  /// not compared yet.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
-  /// The same for the next token, `came`.
+  /// The same for the next committed token, `came`; `score_level` for drafts whose tokens were drawn.
   bool score_next(draft_history& history, draft_history::proposal& open, token_id came);
   bool score_level(draft_history& history, draft_history::proposal& open, token_id came);
 
@@ -173,13 +181,14 @@ class draft_controller {
 
   std::vector<acceptance_table> tables_;          ///< by candidate
   std::vector<acceptance_table> tables_of_plans_; ///< by candidate; for drawn drafts, by level
-  std::uint32_t first_asked_;
-  std::vector<drafting_time> steps_;     ///< [candidate], for workers: time of one level of a draft
+  std::uint32_t first_asked_;                     ///< number of the first worker
+  std::vector<drafting_time> steps_;              ///< [candidate], for workers: time of one level of a draft
   std::vector<drafting_time> proposing_; ///< [candidate], for in-line ones: time of a call for one request
   pass_cost cost_;
-  std::uint32_t next_look_;
+  // A look: a worker is asked for a few rounds only to measure its acceptance and its time (`look`).
+  std::uint32_t next_look_; ///< worker of the current or next look
   std::uint64_t num_looks_ = 0;
-  std::uint32_t look_rounds_ = 0;  ///< rounds left in which candidate `next_look_` is asked for exploration
+  std::uint32_t look_rounds_ = 0;  ///< rounds left of the current look
   double since_look_ = 0;          ///< nanoseconds of passes since the last look
   std::uint64_t since_plain_ = 0;  ///< choices since the last one for plain decoding
   std::uint64_t since_probes_ = 0; ///< requests' choices since the last one for probes alone

@@ -8,10 +8,12 @@
 
 namespace paceline::speculation {
 
-/// A pass without draft tokens.
+/// A pass before draft tokens are chosen for it.
 struct pass_load {
   std::uint32_t num_requests = 1; ///< requests that get a token from it
-  std::uint32_t num_rows = 1; ///< at least `num_requests`; the others belong to prompts and commit nothing
+  /// At least `num_requests`. Additional rows belong to prompts, or to the drafts of requests with a drafter
+  /// other than `auto`. The choice counts no tokens for these rows.
+  std::uint32_t num_rows = 1;
   double drafting = 0; ///< additional time of the round, in passes over one row, independent of the choice
 };
 
@@ -23,14 +25,14 @@ struct pass_load {
 /// number, and a parent's reach is never below its children's, so every such set is closed under ancestors.
 /// With many requests, or expensive rows, this set is empty, which means plain decoding.
 ///
-/// The time does not include the rows of prompts, which must be computed in any case. Compared with a time
-/// that includes them every draft token would seem cheap, although its row delays the prompts and all waiting
-/// requests. But the cost of an additional row is that of a pass which includes the prompt rows.
+/// The time does not include the additional rows of `pass_load`, which are computed in any case. If it did,
+/// every draft token would seem cheap beside a long prompt, although its row delays the prompt and all
+/// waiting requests. But the cost of a draft token's row is that of one more row in the whole pass.
 struct node_choice {
   std::vector<std::vector<bool>> keep; ///< [request][node]
   std::uint32_t num_nodes = 0;
   double tokens = 0; ///< expected tokens of the pass, one for each request included
-  double cost = 0;   ///< V / V(1) of the pass without rows of prompts, plus drafting
+  double cost = 0;   ///< V(num_rows + num_nodes) - (V(num_rows) - V(num_requests)) + `pass_load::drafting`
 };
 
 /// `reach[request][node]`: probabilities that do not increase from a parent to its child, parents first, for

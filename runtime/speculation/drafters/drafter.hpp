@@ -56,8 +56,9 @@ struct drafter_traits {
   /// Cell i of its own pool depends only on the request's tokens 0 to `text_begin` + i, so requests with a
   /// common prefix can share cells. nullopt: they cannot share cells.
   std::optional<std::uint32_t> text_begin = {};
-  /// [signal] (`draft::signals`): the share of first draft tokens that were right in the workloads of
-  /// docs/auto.md. `auto` uses it as a prior. 0: not known.
+  /// [signal] (`draft::signals`): the probability that the first token of a draft with this signal is right,
+  /// before anything is measured. `auto` uses it as a prior. It was counted for `ngram` and `suffix`
+  /// (docs/auto.md) and estimated for `forced`. 0: not known.
   std::array<float, 8> first_acceptance = {};
 
   /// True if its tasks have the target's cells.

@@ -6,23 +6,24 @@
 
 namespace paceline::tokenizer {
 
-/// The merges of a BPE vocabulary by their two sides, in an open-addressing hash table: filled once, then
-/// readable by any thread.
+/// The merges of a BPE vocabulary: finds the merge of two adjacent symbols. A hash table with open
+/// addressing. It is filled once and can then be read by any thread.
 class merge_table {
  public:
   struct merge {
-    std::uint64_t sides = no_sides; ///< left << 32 | right
-    std::uint32_t rank = 0;
-    std::int32_t result = -1;
+    std::uint64_t sides = no_sides; ///< the two symbols: left << 32 | right
+    std::uint32_t rank = 0;         ///< merges with lower rank are made first
+    std::int32_t result = -1;       ///< the symbol that replaces the two
   };
 
   merge_table() : merge_table(0) {}
   explicit merge_table(std::size_t num_merges);
 
-  /// Keeps the first of several entries with the same sides.
+  /// Adds a merge of symbols `left` and `right`. No effect if they have one already.
   void insert(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t result) noexcept;
 
-  /// The merge of two neighbours; null if there is none. Negative symbols never merge.
+  /// The merge of two adjacent symbols; null if there is none. A negative number stands for text without a
+  /// symbol, which never merges.
   const merge* find(std::int32_t left, std::int32_t right) const noexcept {
     if (left < 0 || right < 0) return nullptr;
     const std::uint64_t sides = pack(left, right);

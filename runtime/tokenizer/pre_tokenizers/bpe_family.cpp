@@ -14,7 +14,8 @@ using patterns = std::span<const std::string_view>;
 #define WORDS R"([^\r\n\p{L}\p{N}]?\p{L}+)"
 #define SYMBOLS_AND_NEWLINES R"( ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
-#define CONTRACTIONS R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
+// In any case: the long s is a small letter of S, too.
+#define CONTRACTIONS R"('(?:[sSſ]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
 // Words in which a capital after a small letter begins a new word.
 #define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
@@ -132,6 +133,7 @@ constexpr bpe_family plain(patterns p) { return {.patterns = p}; }
 constexpr bpe_family whole_words(patterns p, bool add_bos) {
   return {.patterns = p, .ignore_merges = true, .add_bos = add_bos};
 }
+constexpr bpe_family composing(patterns p) { return {.patterns = p, .composes = true}; }
 constexpr bpe_family with_bos(patterns p) { return {.patterns = p, .add_bos = true}; }
 constexpr bpe_family digit_grouping(patterns p) { return {.patterns = p, .group_digits = true}; }
 constexpr bpe_family spm_spelt(bool add_bos) {
@@ -188,9 +190,9 @@ constexpr named_family families[] = {
     {"glm5", whole_words(llama3_patterns, false)},
     {"chatglm-bpe", plain(llama3_patterns)},
     {"dbrx", plain(llama3_patterns)},
-    {"smaug-bpe", plain(llama3_patterns)},
+    {"smaug-bpe", whole_words(llama3_patterns, false)}, // Llama 3's vocabulary without BOS: SmolLM3
     // Qwen 2's: single digits
-    {"qwen2", plain(qwen2_patterns)},
+    {"qwen2", composing(qwen2_patterns)},
     {"deepseek-r1-qwen", plain(qwen2_patterns)},
     {"kormo", plain(qwen2_patterns)},
     {"f2llmv2", plain(qwen2_patterns)},
@@ -199,7 +201,7 @@ constexpr named_family families[] = {
     {"hunyuan", plain(qwen2_patterns)},
     {"solar-open", plain(qwen2_patterns)},
     {"grok-2", plain(qwen2_patterns)},
-    {"qwen35", plain(qwen35_patterns)},
+    {"qwen35", composing(qwen35_patterns)},
     {"laguna", plain(laguna_patterns)},
     {"ufakzeka", plain(ufakzeka_patterns)},
     {"bailingmoe", plain(bailing_patterns)},

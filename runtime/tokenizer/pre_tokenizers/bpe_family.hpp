@@ -16,6 +16,7 @@ struct bpe_family {
   bool add_bos = false;       ///< default if the file does not say
   bool spm_spelling =
       false; ///< plain text with U+2581 for spaces and byte fallback instead of byte-level spelling
+  bool composes = false;     ///< text is brought to the normalization form NFC first
   bool group_digits = false; ///< first divides runs of digits into groups of three from the right
 };
 

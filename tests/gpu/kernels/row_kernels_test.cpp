@@ -157,7 +157,7 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
                *const picked = upload(y), *const first = upload(y);
   run([&](device::ops& ops) {
     ops.add({sum, stride, x_there, stride, 3, width});
-    ops.add({scaled, stride, x_there, stride, 3, width, 0.3F});
+    ops.add({scaled, stride, x_there, stride, 3, width, nullptr, 0, 0.3F});
     ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
     ops.gather({first, stride, x_there, stride, nullptr, 3, width});
   });

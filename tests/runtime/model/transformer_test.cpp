@@ -32,7 +32,8 @@ class transformer_test : public testing::TestWithParam<std::tuple<architecture, 
     tiny.context_length = 1024;
     tiny.num_layers = tiny.arch == architecture::smollm3 ? 4 : 3; // the fourth is not rotated
     tiny.sliding_window = 6;
-    tiny.seed = 7;
+    // With these seeds no two experts' scores are so close that rounded cells change a row's choice.
+    tiny.seed = tiny.arch == architecture::qwen35moe || tiny.arch == architecture::qwen3next ? 2 : 7;
     return tiny;
   }
   cpu_model_options on_cpu(std::uint32_t num_threads = 1) const {
@@ -267,8 +268,9 @@ INSTANTIATE_TEST_SUITE_P(
     architectures, transformer_test,
     testing::Combine(testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
                                      architecture::qwen3moe, architecture::lfm2, architecture::lfm2moe,
-                                     architecture::qwen35, architecture::granite, architecture::mistral3,
-                                     architecture::phi3, architecture::smollm3, architecture::gemma3),
+                                     architecture::qwen35, architecture::qwen35moe, architecture::qwen3next,
+                                     architecture::granite, architecture::mistral3, architecture::phi3,
+                                     architecture::smollm3, architecture::gemma3),
                      testing::Values(kv_type::f16, kv_type::bf16, kv_type::q8)),
     [](const auto& test) {
       return std::string(model::to_string(std::get<0>(test.param))) + '_' +

@@ -37,9 +37,9 @@ class Vocabulary:
 
     def write(self, path, model, pre, normalizer, decoder):
         tokenizer = Tokenizer(model)
-        if normalizer:
+        if normalizer is not None:  # a sequence is false
             tokenizer.normalizer = normalizer
-        if pre:
+        if pre is not None:
             tokenizer.pre_tokenizer = pre
         tokenizer.decoder = decoder
         document = json.loads(tokenizer.to_str())
@@ -154,7 +154,8 @@ SPM_CASES = {
     "never": (P.Metaspace(MARK, "never", False), N.NFKC()),
     "gemma": (P.Split(" ", "merged_with_previous", False), N.Replace(" ", MARK)),
     "pattern": (None, N.Sequence([N.Replace(Regex(r"\s+"), " "), N.Replace(" ", MARK)])),
-    "stripped": (P.Metaspace(MARK, "first", False), N.Sequence([N.Strip(), N.Replace(Regex(" {2,}"), " ")])),
+    # not "first": that asks whether the piece stood first before white space was stripped
+    "stripped": (P.Metaspace(MARK, "always", False), N.Sequence([N.Strip(), N.Replace(Regex(" {2,}"), " ")])),
 }
 
 

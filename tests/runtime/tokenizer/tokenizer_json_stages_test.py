@@ -24,8 +24,8 @@ def write(path, pre=None, normalizer=None, merges=()):
     for left, right in merges:
         vocab.setdefault(left + right, len(vocab))
     tokenizer = Tokenizer(models.BPE(vocab, list(merges)))
-    tokenizer.pre_tokenizer = P.Sequence([pre, BYTES] if pre else [BYTES])
-    if normalizer:
+    tokenizer.pre_tokenizer = P.Sequence([pre, BYTES] if pre is not None else [BYTES])
+    if normalizer is not None:  # a sequence is false
         tokenizer.normalizer = normalizer
     path.write_text(tokenizer.to_str())
     return tokenizer

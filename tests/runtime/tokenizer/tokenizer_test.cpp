@@ -89,6 +89,18 @@ TEST(tokenizer, bos_and_eos_are_added_as_file_or_family_say) {
   EXPECT_EQ(pieces(make(make_vocabulary(sentence())), ""), strings{"<s>"});
 }
 
+TEST(tokenizer, qwen_composes_letters_and_marks_of_text_but_not_of_special_tokens) {
+  const std::string decomposed = "the\xcc\x81";
+  auto data = make_vocabulary(words());
+  EXPECT_EQ(make(data).decode(*make(data).encode(decomposed)), decomposed);
+  data = make_vocabulary(tiny_bpe{.merges = words().merges, .control = {"<e\xcc\x81>"}});
+  for (const char* pre : {"qwen2", "qwen35"}) {
+    data.pre = pre;
+    EXPECT_EQ(pieces(make(data), decomposed), (strings{"th", "Ã©"})) << pre;
+    EXPECT_EQ(pieces(make(data), "th<e\xcc\x81>"), (strings{"th", "<e\xcc\x81>"})) << pre;
+  }
+}
+
 TEST(tokenizer, spm_text_begins_with_a_space_that_decoding_takes_away) {
   const tokenizer t = make(make_vocabulary(sentence()));
   EXPECT_EQ(pieces(t, "the the"), (strings{"<s>", "▁the", "▁the"}));

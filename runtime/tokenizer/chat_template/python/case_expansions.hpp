@@ -4,14 +4,16 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Characters whose upper case is more than one character (Unicode's SpecialCasing.txt, unconditional rows),
-/// in ascending order. U+1F80 to U+1FAF are not listed, because the code computes their upper case by a rule.
+/// A character whose upper case has more than one character, with its upper-case and its title-case form
+/// (Unicode's SpecialCasing.txt, unconditional rows).
 struct case_expansion {
   char32_t character;
   const char32_t* upper;
   const char32_t* title;
 };
 
+/// In ascending order of `character`. U+1F80 to U+1FAF are not listed: unicode.cpp computes their upper case
+/// by a rule, and their title case has one character.
 inline constexpr std::array<case_expansion, 54> case_expansions{{
     {0x00df, U"SS", U"Ss"},
     {0x0149, U"\u02bcN", U"\u02bcN"},

@@ -7,7 +7,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Parameters of json.dumps.
+/// Parameters of Python's json.dumps. The defaults are those of `tojson` in transformers' templates.
 struct json_style {
   bool ensure_ascii = false;
   bool sort_keys = false;
@@ -16,7 +16,7 @@ struct json_style {
   std::string key_separator = ": ";
 };
 
-/// json.dumps(v); fails for values that cannot be serialized.
+/// The text that json.dumps gives for `v`. Throws `failure` for values that cannot be serialized.
 std::string json_text(runtime& rt, const value& v, const json_style& style);
 
 } // namespace paceline::tokenizer::jinja

@@ -10,7 +10,7 @@
 namespace paceline::tokenizer::jinja {
 
 enum class token_kind : std::uint8_t {
-  data,
+  data, ///< text outside of tags
   variable_begin,
   variable_end,
   block_begin,
@@ -26,7 +26,7 @@ enum class token_kind : std::uint8_t {
 struct token {
   token_kind kind = token_kind::end;
   int line = 1;
-  std::string text; ///< for data and strings: the text with escapes resolved
+  std::string text; ///< of data, a name, an operator, or a string (with its escapes resolved)
   wide_int integer = 0;
   double real = 0;
 
@@ -34,8 +34,8 @@ struct token {
   bool is_name(std::string_view word) const { return kind == token_kind::name && text == word; }
 };
 
-/// Splits a template like jinja2's lexer, without comments and with whitespace control applied; the last
-/// token is `end`. Fails with the line of invalid text.
+/// Splits a template into tokens like jinja2's lexer. Comments are left out, and whitespace control has been
+/// applied. The last token is `end`. Throws `failure` with the line of invalid text.
 std::vector<token> tokenize(std::string_view source, const template_options& options);
 
 /// The name of a token in error messages.

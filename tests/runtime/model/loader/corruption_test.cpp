@@ -1,3 +1,4 @@
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 #include "runtime/model/loader/safetensors_file.hpp"
@@ -68,14 +69,14 @@ bool open_gguf(std::span<const std::byte> bytes, bool deep) {
 /// The smallest model of a family: one layer of each kind and few vocabulary entries, because corrupting more
 /// of them adds nothing.
 test::gguf_builder smallest_gguf(architecture arch) {
-  const bool has_two_kinds =
-      arch == architecture::lfm2 || arch == architecture::lfm2moe || arch == architecture::qwen35;
+  const bool has_rules = model::traits_of(arch).has_delta_rules;
+  const bool has_two_kinds = arch == architecture::lfm2 || arch == architecture::lfm2moe || has_rules;
   auto builder = test::make_tiny_gguf({.arch = arch,
                                        .type = device::tensor_type::q8_0,
                                        .num_layers = has_two_kinds ? 2U : 1U,
                                        .num_heads = 1,
                                        .num_kv_heads = 1,
-                                       .head_dim = arch == architecture::qwen35 ? 4U : 2U,
+                                       .head_dim = has_rules ? 4U : 2U,
                                        .ffn_size = 32,
                                        .vocab_size = 6});
   builder.set_strings("tokenizer.ggml.tokens",
@@ -138,8 +139,10 @@ TEST_P(corrupted_gguf, no_size_field_can_break_the_process) {
 INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                          testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
                                          architecture::qwen3moe, architecture::lfm2, architecture::lfm2moe,
-                                         architecture::qwen35, architecture::granite, architecture::mistral3,
-                                         architecture::phi3, architecture::smollm3, architecture::gemma3),
+                                         architecture::qwen35, architecture::qwen35moe,
+                                         architecture::qwen3next, architecture::granite,
+                                         architecture::mistral3, architecture::phi3, architecture::smollm3,
+                                         architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 /// Counts and sizes may be true and nevertheless absurd: here experts take less room in the file than a view

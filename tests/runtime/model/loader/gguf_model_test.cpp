@@ -1,3 +1,4 @@
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
 
 #include "tests/support/opened_gguf.hpp"
@@ -24,14 +25,15 @@ using testing::HasSubstr;
 gguf_builder tiny(architecture arch = architecture::llama) { return make_tiny_gguf({.arch = arch}); }
 
 const architecture all_architectures[] = {
-    architecture::llama,    architecture::qwen2,   architecture::qwen3,   architecture::qwen3moe,
-    architecture::lfm2,     architecture::lfm2moe, architecture::qwen35,  architecture::granite,
-    architecture::mistral3, architecture::phi3,    architecture::smollm3, architecture::gemma3};
+    architecture::llama,     architecture::qwen2,   architecture::qwen3,    architecture::qwen3moe,
+    architecture::lfm2,      architecture::lfm2moe, architecture::qwen35,   architecture::qwen35moe,
+    architecture::qwen3next, architecture::granite, architecture::mistral3, architecture::phi3,
+    architecture::smollm3,   architecture::gemma3};
 
-/// Families whose layers have a norm on each head of Q and K.
-constexpr bool norms_heads(architecture arch) {
-  return arch == architecture::qwen3 || arch == architecture::qwen3moe || arch == architecture::lfm2 ||
-         arch == architecture::lfm2moe || arch == architecture::qwen35 || arch == architecture::gemma3;
+/// Families whose layers have no norm on the heads of Q and K.
+constexpr bool leaves_heads(architecture arch) {
+  return arch == architecture::llama || arch == architecture::qwen2 || arch == architecture::granite ||
+         arch == architecture::mistral3 || arch == architecture::phi3 || arch == architecture::smollm3;
 }
 
 TEST(gguf_model, every_architecture_opens) {
@@ -48,9 +50,8 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_TRUE(config->tied_embeddings);
     EXPECT_EQ(config->layout == rope_layout::interleaved, test::is_permuted(arch));
     EXPECT_EQ(config->qkv_bias, arch == architecture::qwen2);
-    EXPECT_EQ(config->qk_norm, norms_heads(arch));
-    EXPECT_EQ(config->num_expert_layers(),
-              arch == architecture::qwen3moe || arch == architecture::lfm2moe ? 1U : 0U);
+    EXPECT_EQ(config->qk_norm, !leaves_heads(arch));
+    EXPECT_EQ(config->num_expert_layers(), traits_of(arch).has_experts ? 1U : 0U);
     EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
     EXPECT_FLOAT_EQ(config->attention_scale, arch == architecture::granite ? 0.25F : 1 / std::sqrt(8.0F));
   }

@@ -78,19 +78,38 @@ TEST(gguf_vocabulary, all_ids_that_end_a_generation_are_found) {
   auto builder = bpe();
   builder.set_uint32("tokenizer.ggml.eos_token_id", 2).set_uint32("tokenizer.ggml.eot_token_id", 0);
   EXPECT_THAT(read(builder)->eos_like, ElementsAre(token_id{0}, token_id{2}, token_id{3}));
-  EXPECT_TRUE(is_end_of_turn_name("<end_of_turn>"));
-  EXPECT_FALSE(is_end_of_turn_name("<|im_start|>"));
+}
+
+/// Ids that end a generation in a vocabulary of these tokens whose EOS is `eos`.
+std::vector<int> ends(const std::vector<std::string>& tokens, std::uint32_t eos,
+                      std::optional<std::uint32_t> eot = {}) {
+  auto builder = bpe();
+  builder.set_strings("tokenizer.ggml.tokens", tokens).set_uint32("tokenizer.ggml.eos_token_id", eos);
+  if (eot) builder.set_uint32("tokenizer.ggml.eot_token_id", *eot);
+  const auto vocabulary = read(builder);
+  EXPECT_TRUE(vocabulary) << vocabulary.error().message();
+  std::vector<int> ids;
+  if (vocabulary)
+    for (const auto id : vocabulary->eos_like) ids.push_back(id.value);
+  return ids;
+}
+
+TEST(gguf_vocabulary, every_spelling_that_ends_a_generation_is_one_whatever_the_file_names) {
+  EXPECT_THAT(ends({"a", "[EOS]", "[EOT]", "<|eot|>", "<|im_start|>"}, 0), ElementsAre(0, 1, 2, 3)) << "Kimi";
+  EXPECT_THAT(ends({"a", "<eos>", "<turn|>", "<|tool_response>", "</s>"}, 1), ElementsAre(1, 2, 3))
+      << "Gemma 4";
+  EXPECT_THAT(ends({"a", "<|flush|>", "<|calls|>", "[e~[", "b"}, 4), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(ends({"a", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"}, 0),
+              ElementsAre(0, 2, 3, 4))
+      << "a middle that was filled in ends where another file begins";
 }
 
 TEST(gguf_vocabulary, an_end_of_a_message_ends_no_generation_in_harmony) {
-  const auto ends = [](std::vector<std::string> tokens) {
-    auto builder = bpe();
-    builder.set_strings("tokenizer.ggml.tokens", tokens).set_uint32("tokenizer.ggml.eos_token_id", 3);
-    return read(builder)->eos_like;
-  };
-  EXPECT_THAT(ends({"a", "b", "ab", "<|return|>", "<|end|>", "<|call|>"}),
-              ElementsAre(token_id{3}, token_id{5}));
-  EXPECT_THAT(ends({"a", "b", "ab", "<|endoftext|>", "<|end|>"}), ElementsAre(token_id{3}, token_id{4}));
+  const std::vector<std::string> harmony{"a", "b", "ab", "<|return|>", "<|end|>", "<|call|>"};
+  EXPECT_THAT(ends(harmony, 3), ElementsAre(3, 5));
+  EXPECT_THAT(ends(harmony, 3, 4), ElementsAre(3, 5)) << "not even if the file calls it the end of a turn";
+  EXPECT_THAT(ends({"a", "<|end|>", "<|flush|>", "<|calls|>"}, 2), ElementsAre(2, 3)) << "Solar";
+  EXPECT_THAT(ends({"a", "b", "ab", "<|endoftext|>", "<|end|>"}, 3), ElementsAre(3, 4)) << "Phi";
 }
 
 TEST(gguf_vocabulary, ids_are_below_the_number_of_tokens_or_none) {

@@ -291,6 +291,20 @@ TEST_F(hf_directories, several_templates_have_a_default) {
   }
 }
 
+TEST_F(hf_directories, a_template_may_stand_in_the_processors_file) {
+  test::write_tiny_hf({}, directory_);
+  const auto older = directory_ / "chat_template.json";
+  write_text(older, R"({"chat_template":"{{ 1 }}"})");
+  EXPECT_EQ(hf_directory::open(directory_)->tokenizer.chat_template, "{{ 1 }}");
+  write_text(older, R"({"chat_template":1})");
+  EXPECT_THAT(problem(), HasSubstr("chat_template.json: key 'chat_template' must be"));
+  write_text(directory_ / "tokenizer_config.json", R"({"chat_template":"{{ 2 }}"})");
+  EXPECT_EQ(hf_directory::open(directory_)->tokenizer.chat_template, "{{ 2 }}")
+      << "the tokenizer's own is first";
+  write_text(directory_ / "chat_template.jinja", "{{ 3 }}");
+  EXPECT_EQ(hf_directory::open(directory_)->tokenizer.chat_template, "{{ 3 }}");
+}
+
 TEST_F(hf_directories, wrong_side_files_are_named) {
   test::write_tiny_hf({}, directory_);
   for (const auto* ids : {"[288]", "-1", "\"1\"", "[1,null]", "1.5"}) {

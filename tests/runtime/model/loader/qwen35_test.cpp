@@ -68,20 +68,8 @@ TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
       << "without both every fourth layer has attention";
 }
 
-/// A module for multi-token prediction is a further layer with attention, and tensors around it.
 gguf_builder with_module() {
-  auto file = make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4});
-  file.remove("qwen35.block_count").set_uint32("qwen35.block_count", 5);
-  file.set_uint32("qwen35.nextn_predict_layers", 1);
-  const auto add = [&](const std::string& name, std::vector<std::uint64_t> shape) {
-    std::uint64_t values = 1;
-    for (const auto size : shape) values *= size;
-    file.add_tensor("blk.4." + name, device::tensor_type::f32, shape, std::vector<std::byte>(values * 4));
-  };
-  add("nextn.eh_proj.weight", {64, 32});
-  add("nextn.enorm.weight", {32});
-  add("attn_q.weight", {32, 64});
-  return file;
+  return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
 }
 
 TEST(qwen35_gguf, a_module_for_multi_token_prediction_is_not_part_of_the_model) {
@@ -103,7 +91,7 @@ TEST(qwen35_gguf, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(tiny_with("full_attention_interval", 9)),
               HasSubstr("must have a layer with attention"));
   EXPECT_THAT(problem(tiny_with("ssm.inner_size", 31)),
-              HasSubstr("ssm.inner_size' must be ssm.time_step_rank"));
+              HasSubstr("ssm.inner_size' must be a multiple of ssm.time_step_rank, 4"));
   EXPECT_THAT(problem(tiny_with("ssm.group_count", 3)),
               HasSubstr("num_values 4 must be a multiple of num_keys 3"));
   EXPECT_THAT(problem(tiny_with("ssm.group_count", 0)), HasSubstr("num_keys must be 1"));
@@ -112,10 +100,10 @@ TEST(qwen35_gguf, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(tiny_with("rope.dimension_count", 10)), HasSubstr("2 to the size of a head, 8"));
   EXPECT_THAT(problem(tiny().remove("qwen35.ssm.state_size")), HasSubstr("ssm.state_size"));
   EXPECT_THAT(problem(tiny().remove_tensor("blk.2.ssm_a")), HasSubstr("'blk.2.ssm_a' is missing"));
-  EXPECT_THAT(problem(tiny_with("ssm.state_size", 16)
-                          .remove("qwen35.ssm.inner_size")
-                          .set_uint32("qwen35.ssm.inner_size", 64)),
-              HasSubstr("attn_qkv.weight' must have the shape [128][32], has [64][32]"));
+  EXPECT_THAT(problem(tiny_with("ssm.state_size", 16)),
+              HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
+  EXPECT_THAT(problem(tiny_with("ssm.inner_size", 64)),
+              HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
 }
 
 expected<model_config> read(const std::string& extra = "") {

@@ -1,19 +1,24 @@
-"""Templates, rendered by jinja2 and by us, must agree on every conversation: those of real models, and ours in the
-manner of more families (templates_written)."""
+"""Templates, rendered by jinja2 and by us, must agree on every conversation: those of real models, in the repository and,
+downloaded, beside the vocabularies (deploy/tokenizer_vocabularies.sh), and ours in the manner of more families
+(templates_written)."""
 
 import os
 import pathlib
 
 import pytest
 
-from conversations import all_variables
+from conversations import TOOLS, USER, all_variables
 from jinja_oracle import Oracle, difference, render_all, transformers_environment
 
 PROGRAM = os.path.join(os.environ["PACELINE_BINARY_DIR"], "bin", "chat_template_runner")
-FIXTURES = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"], "tests", "fixtures")
+SOURCE = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"])
+FIXTURES = SOURCE / "tests/fixtures"
+OWN = sorted(FIXTURES.glob("templates*/*.jinja"))
+DOWNLOADED = pathlib.Path(os.environ.get("PACELINE_TOKENIZER_DIR", SOURCE / ".cache/tokenizer_vocabularies")) / "templates"
 # More templates and every combination of their variables, on demand.
 MORE = os.environ.get("PACELINE_TEMPLATE_DIR")
-FILES = sorted(FIXTURES.glob("templates*/*.jinja")) + (sorted(pathlib.Path(MORE).glob("**/*.jinja")) if MORE else [])
+OTHERS = sorted(DOWNLOADED.glob("*.jinja")) + sorted(pathlib.Path(MORE).glob("**/*.jinja") if MORE else [])
+FILES = OWN + [file for file in OTHERS if file.name not in {own.name for own in OWN}]
 CONVERSATIONS = list(all_variables(thorough=bool(MORE)))
 
 
@@ -30,7 +35,7 @@ def test_renders_as_transformers_does(file):
     compare(file.read_text(encoding="utf-8"), transformers_environment(), {})
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES if MORE else OWN, ids=lambda file: file.stem)
 def test_renders_as_a_plain_sandbox_does(file):
     compare(file.read_text(encoding="utf-8"),
             transformers_environment(trim_blocks=False, lstrip_blocks=False, keep_trailing_newline=True,
@@ -46,3 +51,25 @@ def test_most_renderings_succeed():
         source = file.read_text(encoding="utf-8")
         texts += sum(oracle.render(source, variables) is not None for _, variables in CONVERSATIONS)
     assert texts > 0.5 * len(FILES) * len(CONVERSATIONS)
+
+
+# How a prompt ends with reasoning on and off.
+SWITCHES = {
+    "Qwen3.5-4B": ("<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+    "Qwen-Qwen3-0.6B": ("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+    "HuggingFaceTB-SmolLM3-3B": ("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n\n</think>\n"),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_reasoning_is_switched_on_and_off(name):
+    file = DOWNLOADED / f"{name}.jinja"
+    if not file.exists():
+        pytest.skip(f"no {file}")
+    source = file.read_text(encoding="utf-8")
+    asked = [(source, {"messages": [USER], "add_generation_prompt": True, **tools, **switch})
+             for tools in (TOOLS["null_tools"], TOOLS["tools"])
+             for switch in ({"enable_thinking": True}, {"enable_thinking": False}, {})]
+    on, off = SWITCHES[name]
+    for wanted, result in zip((on, off, on) * 2, render_all(PROGRAM, asked), strict=True):
+        assert result["text"].endswith(wanted)

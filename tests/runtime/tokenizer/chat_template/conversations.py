@@ -107,6 +107,8 @@ MESSAGES = {
     "think_inside": [USER, {"role": "assistant", "content": "<think>\nlet me see\n</think>\n\nSunny."}, HELLO],
     "think_last": [USER, {"role": "assistant", "content": "<think>open\n</think>Done", "reasoning_content": ""}],
     "think_twice": [USER, {"role": "assistant", "content": "</think>a</think>b"}, HELLO],
+    "thinking_parts": [SYSTEM, USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "closed": True},
+                                                                       {"type": "text", "text": "Sunny."}]}, HELLO],
     "prefix": [USER, {"role": "assistant", "content": "It is", "prefix": True}],
     "call": [USER, calling(call(arguments=PARIS)), result(), ANSWER],
     "call_text": [USER, calling(call(arguments="{\"city\": \"Paris\"}")), result(), ANSWER, HELLO],
@@ -121,6 +123,11 @@ MESSAGES = {
     "call_rounds": [USER, calling(call(arguments=PARIS, identifier="aaaaaaaa1")), result(identifier="aaaaaaaa1"),
                     calling(call("book", {}, "aaaaaaaa2"), reasoning_content="again?"),
                     result("", "aaaaaaaa2", "book"), ANSWER, HELLO, ANSWER],
+    "call_reasoning": [SYSTEM, USER, calling(call(arguments=PARIS, identifier="aaaaaaaa1"), reasoning_content="look it up",
+                                             thinking="look it up"), result(identifier="aaaaaaaa1"),
+                       {**ANSWER, "reasoning_content": "done", "thinking": "done"}, HELLO,
+                       calling(call(arguments=PARIS, identifier="aaaaaaaa2"), content="", reasoning_content="once more"),
+                       result(identifier="aaaaaaaa2")],
     "call_bare": [USER, calling({"name": "get_weather", "arguments": PARIS}), result(), HELLO],
     "call_ids": [USER, calling(call("functions.get_weather:0", PARIS, "functions.get_weather:0")),
                  result(identifier="functions.get_weather:0"), HELLO],
@@ -131,12 +138,18 @@ MESSAGES = {
     "no_arguments": [USER, calling(call("ping", None)), result(""), HELLO],
     "empty_calls": [USER, {"role": "assistant", "content": "Hi", "tool_calls": []}, HELLO],
     "null_calls": [USER, {"role": "assistant", "content": "Hi", "tool_calls": None, "reasoning_content": None}, HELLO],
+    "system_tools": [{**SYSTEM, "tools": "[{\"name\": \"ping\"}]", "functions": "[{\"name\": \"pong\"}]"}, USER],
+    "system_no_tools": [{**SYSTEM, "tools": None, "functions": None}, USER],
+    "environment": [USER, {"role": "assistant", "content": None, "function_calls": "ping()"},
+                    {"role": "environment", "content": "pong"}, ANSWER, HELLO],
+    "no_think": [{"role": "system", "content": "Be brief. /no_think"}, USER, {**ANSWER, "reasoning_content": "hm"}, HELLO],
+    "system_override": [{"role": "system", "content": "Be odd. /system_override"}, USER],
     "named": [{"role": "user", "name": "Ann", "content": "Hi"}, {"role": "assistant", "name": "Bot", "content": "Ho"}, USER],
 }
 
 TOOLS = {
     "no_tools": {},
-    "null_tools": {"tools": None},
+    "null_tools": {"tools": None, "documents": None},  # what transformers passes without
     "tools": {"tools": [WEATHER, NESTED]},
     "bare_tools": {"tools": [BARE]},
     "empty_tools": {"tools": []},
@@ -162,7 +175,9 @@ def all_variables(thorough):
         combinations = itertools.product(TOOLS.items(), EXTRAS.items(), (True, False))
         for index, ((tool_name, tools), (extra_name, extra), prompt) in enumerate(combinations):
             few = (tool_name, extra_name, prompt) in {
-                ("no_tools", "plain", True), ("tools", "plain", True), ("no_tools", "no_thinking", True),
+                ("no_tools", "plain", True), ("tools", "plain", True), ("null_tools", "plain", True),
+                ("null_tools", "thinking", True), ("null_tools", "no_thinking", True),
+                ("tools", "thinking", True), ("tools", "no_thinking", True),
                 ("null_tools", "thinking", False), ("tools", "options", True), ("bare_tools", "tokens_missing", False)}
             if thorough or few:
                 name = f"{message_name}/{tool_name}/{extra_name}/{'prompt' if prompt else 'no_prompt'}"

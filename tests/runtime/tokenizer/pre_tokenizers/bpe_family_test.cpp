@@ -48,6 +48,7 @@ TEST(bpe_family, names_split_words_as_their_models_were_trained) {
   EXPECT_EQ(words("gpt-2", "We've 123  x\n"), (strings{"We", "'ve", " 123", " ", " x", "\n"}));
   EXPECT_EQ(words("smollm", "a 12"), (strings{"a", " ", "1", "2"}));
   EXPECT_EQ(words("llama-bpe", "WE'VE 12345\n\n!a"), (strings{"WE", "'VE", " ", "123", "45", "\n\n", "!a"}));
+  EXPECT_EQ(words("llama-bpe", "a'ſb'sd"), (strings{"a", "'ſ", "b", "'s", "d"}));
   EXPECT_EQ(words("qwen2", "a 12"), (strings{"a", " ", "1", "2"}));
   EXPECT_EQ(words("qwen2", "हिन्दी"), (strings{"ह", "िन", "्द", "ी"}));
   EXPECT_EQ(words("qwen35", "हिन्दी"), (strings{"हिन्दी"}));
@@ -61,6 +62,14 @@ TEST(bpe_family, names_split_words_as_their_models_were_trained) {
   EXPECT_EQ(words("tiny_aya", "1234567 x"), (strings{"1", "234", "567", " x"}));
   EXPECT_EQ(words("superbpe", "12345 words stay"), (strings{"12", "345", " words stay"}));
   EXPECT_EQ(words("kimi-k2", "漢字abc漢"), (strings{"漢字", "abc", "漢"}));
+}
+
+TEST(bpe_family, words_that_no_merges_make_are_tokens_in_all_of_llama_3s_vocabulary) {
+  // 588 of its tokens, such as the Vietnamese " việc", are reached no other way.
+  for (const char* name : {"llama-bpe", "smaug-bpe"})
+    EXPECT_TRUE(find_bpe_family(name)->ignore_merges) << name;
+  EXPECT_TRUE(find_bpe_family("llama-bpe")->add_bos);
+  EXPECT_FALSE(find_bpe_family("smaug-bpe")->add_bos) << "SmolLM3 has no BOS";
 }
 
 TEST(bpe_family, no_text_is_lost_and_long_runs_take_no_time) {
