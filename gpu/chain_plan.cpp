@@ -24,6 +24,7 @@ stage_kind kind_of(kernel_id kernel) {
   case kernel_id::kv_write:
   case kernel_id::merge_attention:
   case kernel_id::glu:
+  case kernel_id::add:
   case kernel_id::gather:
   case kernel_id::edit_logits:
   case kernel_id::chunk_maxima:

@@ -186,10 +186,11 @@ void cuda_ops::write_angles(const device::rope_table_args& args, std::span<const
                             float* out) {
   const std::size_t num_pairs = args.frequencies.size();
   for (const device::batch_entry& row : rows) {
+    const double magnitude = args.magnitude_of(row);
     for (std::size_t i = 0; i < num_pairs; ++i) {
       const double angle = static_cast<double>(row.rotary_position().value) * args.frequencies[i];
-      out[i] = static_cast<float>(args.magnitude * std::cos(angle));
-      out[num_pairs + i] = static_cast<float>(args.magnitude * std::sin(angle));
+      out[i] = static_cast<float>(magnitude * std::cos(angle));
+      out[num_pairs + i] = static_cast<float>(magnitude * std::sin(angle));
     }
     out += 2 * num_pairs;
   }
@@ -249,9 +250,9 @@ void cuda_ops::glu(const device::glu_args& args) {
 }
 
 void cuda_ops::add(const device::add_args& args) {
-  launch_over(
-      kernel_id::add, args.width, args.num_rows,
-      add_params{args.y, args.y_stride, args.x, args.x_stride, args.width, args.gate, args.gate_stride});
+  launch_over(kernel_id::add, args.width, args.num_rows,
+              add_params{args.y, args.y_stride, args.x, args.x_stride, args.width, args.gate,
+                         args.gate_stride, args.scale});
 }
 
 void cuda_ops::gather(const device::gather_args& args) {

@@ -153,7 +153,9 @@ void streamed_products::multiply_qkv(const device::qkv_args& args, const streame
     params.q = heads(products_[0], args.q, args.num_heads);
     params.k = heads(products_[1], args.k, args.cells.num_heads);
     params.v = heads(products_[2], args.v, args.cells.num_heads);
-    params.table = args.table + std::size_t{rows.first} * 2 * args.num_pairs;
+    const std::size_t first_angle = std::size_t{rows.first} * 2 * args.num_pairs;
+    params.table = args.table + first_angle;
+    params.query_table = (args.query_table != nullptr ? args.query_table : args.table) + first_angle;
     params.num_pairs = args.num_pairs;
     params.layout = args.layout;
     params.epsilon = args.head_epsilon;

@@ -92,6 +92,8 @@ PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
     return do_block(params_of<merge_attention_params>(stage), block);
   case kernel_id::glu:
     return do_block(params_of<glu_params>(stage), block);
+  case kernel_id::add:
+    return do_block(params_of<add_params>(stage), block);
   case kernel_id::gather:
     return do_block(params_of<gather_params>(stage), block);
   case kernel_id::edit_logits:

@@ -44,8 +44,9 @@ PACELINE_DEVICE void norm_head(const finish_heads_params& p, const float* weight
   sync_warp();
 }
 
-PACELINE_DEVICE void rotate_head(const finish_heads_params& p, std::uint32_t row, float* x) {
-  const float* const angles = p.table + std::size_t{row} * 2 * p.num_pairs;
+PACELINE_DEVICE void rotate_head(const finish_heads_params& p, const float* table, std::uint32_t row,
+                                 float* x) {
+  const float* const angles = table + std::size_t{row} * 2 * p.num_pairs;
   for (std::uint32_t i = lane_index(); i < p.num_pairs; i += warp_size)
     rotate_pair(x, i, p.num_pairs, p.layout, angles);
   sync_warp();
@@ -58,7 +59,7 @@ PACELINE_DEVICE void do_block(const finish_heads_params& p, grid_place block) {
   float* const x = shared_memory<float>() + warp_index() * p.layer.head_dim;
   add_up_head(p, head, block.y, x);
   if (head.from.norm != nullptr) norm_head(p, head.from.norm, x);
-  if (!head.is_value) rotate_head(p, block.y, x);
+  if (!head.is_value) rotate_head(p, head.is_query ? p.query_table : p.table, block.y, x);
   if (head.is_query) {
     float* const out = p.out + block.y * p.out_stride + std::size_t{head.number} * p.layer.head_dim;
     for (std::uint32_t d = lane_index(); d < p.layer.head_dim; d += warp_size) out[d] = x[d];

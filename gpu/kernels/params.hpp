@@ -249,6 +249,7 @@ struct add_params {
   std::uint32_t width;
   const float* gate = nullptr; ///< of each row; null: none
   std::size_t gate_stride = 0;
+  float scale = 1;
 };
 
 /// One thread for each value; grid (values of a row, rows).

@@ -102,18 +102,18 @@ PACELINE_KERNEL glu(glu_params p) {
   do_block(p, own_place());
 }
 
+PACELINE_DEVICE void do_block(const add_params& p, grid_place block) {
+  const std::uint32_t i = block.index_in_row();
+  if (i >= p.width) return;
+  float factor = p.scale;
+  if (p.gate != nullptr)
+    factor = factor * (1.0F / (1.0F + device::exp_reference(-p.gate[block.y * p.gate_stride])));
+  float& y = p.y[block.y * p.y_stride + i];
+  y = y + factor * p.x[block.y * p.x_stride + i];
+}
 PACELINE_KERNEL add(add_params p) {
   begin_in_turn();
-  const std::uint32_t i = own_place().index_in_row();
-  if (i >= p.width) return;
-  float& y = p.y[block_y() * p.y_stride + i];
-  const float x = p.x[block_y() * p.x_stride + i];
-  if (p.gate == nullptr) {
-    y = y + x;
-    return;
-  }
-  const float factor = 1.0F / (1.0F + device::exp_reference(-p.gate[block_y() * p.gate_stride]));
-  y = y + factor * x;
+  do_block(p, own_place());
 }
 
 PACELINE_DEVICE void do_block(const gather_params& p, grid_place block) {

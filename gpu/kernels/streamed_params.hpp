@@ -119,7 +119,8 @@ struct finish_heads_params {
   batch_view batch; ///< the same rows as `table` and `out`
   device::kv_layer layer;
   head_products q, k, v;
-  const float* table; ///< [num_rows][2 * num_pairs]
+  const float* table;       ///< [num_rows][2 * num_pairs], for keys
+  const float* query_table; ///< likewise; may be `table`
   std::uint32_t num_pairs;
   device::rope_layout layout;
   float epsilon;

@@ -92,10 +92,11 @@ void row_runner::rope_table(const device::rope_table_args& args) {
     for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
       float* cosines = args.table + r * 2 * num_pairs;
       float* sines = cosines + num_pairs;
+      const double magnitude = args.magnitude_of(args.rows[r]);
       for (std::size_t i = 0; i < num_pairs; ++i) {
         const double angle = static_cast<double>(args.rows[r].rotary_position().value) * args.frequencies[i];
-        cosines[i] = static_cast<float>(args.magnitude * std::cos(angle));
-        sines[i] = static_cast<float>(args.magnitude * std::sin(angle));
+        cosines[i] = static_cast<float>(magnitude * std::cos(angle));
+        sines[i] = static_cast<float>(magnitude * std::sin(angle));
       }
     }
   });
@@ -115,11 +116,9 @@ void row_runner::add(const device::add_args& args) {
     for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
       float* y = args.y + r * args.y_stride;
       const float* x = args.x + r * args.x_stride;
-      if (args.gate == nullptr) {
-        for (std::uint32_t i = 0; i < args.width; ++i) y[i] += x[i];
-        continue;
-      }
-      const float factor = 1.0F / (1.0F + device::exp_reference(-args.gate[r * args.gate_stride]));
+      float factor = args.scale;
+      if (args.gate != nullptr)
+        factor *= 1.0F / (1.0F + device::exp_reference(-args.gate[r * args.gate_stride]));
       for (std::uint32_t i = 0; i < args.width; ++i) y[i] += factor * x[i];
     }
   });

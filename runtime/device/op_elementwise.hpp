@@ -5,8 +5,8 @@
 
 namespace paceline::device {
 
-/// y[r][i] += x[r][i], rounded once. With a gate, y[r][i] += sigmoid(gate[r]) * x[r][i], where the product is
-/// rounded before the sum, and the sigmoid is that of op_glu.hpp.
+/// y[r][i] += factor * x[r][i], where the factor is `scale` or, with a gate, scale * sigmoid(gate[r]). Both
+/// products are rounded before the sum, and the sigmoid is that of op_glu.hpp.
 struct add_args {
   float* y = nullptr; ///< [num_rows][width], rows `y_stride` values apart
   std::size_t y_stride = 0;
@@ -16,6 +16,7 @@ struct add_args {
   std::uint32_t width = 0;
   const float* gate = nullptr; ///< [num_rows], `gate_stride` values apart; null: none
   std::size_t gate_stride = 0;
+  float scale = 1;
 };
 
 /// y[k][i] = x[rows[k]][i]: collects rows. `y` must not overlap `x`.

@@ -31,10 +31,11 @@ struct qkv_args {
   input_norm norm;
   bool two_planes = false; ///< as in op_matmul.hpp
   qkv_weights q, k, v;
-  std::uint32_t num_heads = 0;  ///< of queries
-  float head_epsilon = 0;       ///< of QK norm
-  const float* table = nullptr; ///< from rope_table
-  std::uint32_t num_pairs = 0;  ///< rotated pairs in a head
+  std::uint32_t num_heads = 0;        ///< of queries
+  float head_epsilon = 0;             ///< of QK norm
+  const float* table = nullptr;       ///< from rope_table
+  const float* query_table = nullptr; ///< likewise, for queries; null: the same
+  std::uint32_t num_pairs = 0;        ///< rotated pairs in a head; 0: no rotation, and the table may be null
   rope_layout layout = rope_layout::half_split;
   kv_layer cells;
   /// [num_rows][(num_heads + 2 * cells.num_heads) * head_dim]: receives the queries; the values after the

@@ -2,6 +2,7 @@
 
 #include "runtime/device/row_batch.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,14 +15,30 @@ enum class rope_layout : std::uint8_t {
   half_split,  ///< (x[i], x[i + num_pairs])
 };
 
+/// A factor of queries that grows in steps with their position p: 1 + beta * ln(1 + floor(p / period)).
+struct query_growth {
+  double beta = 0;
+  std::uint32_t period = 0; ///< 0: the factor is 1
+
+  double at(token_position position) const noexcept {
+    return period == 0 ? 1 : 1 + beta * std::log1p(position.value / period);
+  }
+};
+
 /// Angles of a pass: table[r][i] = magnitude * cos(p_r * frequency_i), p_r = rows[r].rotary_position();
 /// table[r][num_pairs + i] has sin instead. The angle, its cosine and sine and the product with the magnitude
-/// are computed in double precision, and the entry is rounded to float32 once.
+/// are computed in double precision, and the entry is rounded to float32 once. With `growth`, for queries,
+/// the magnitude is multiplied by the growth at p_r.
 struct rope_table_args {
   std::span<const batch_entry> rows;
   std::span<const double> frequencies; ///< host memory, [num_pairs]
   double magnitude = 1;                ///< YaRN's attention factor
   float* table = nullptr;              ///< [num_rows][2 * num_pairs]
+  query_growth growth = {};
+
+  double magnitude_of(const batch_entry& row) const noexcept {
+    return magnitude * growth.at(row.rotary_position());
+  }
 };
 
 /// Rotates the first 2 * num_pairs values of every head in place; the others are unchanged.

@@ -64,9 +64,15 @@ void ops::qkv(const qkv_args& args) {
   if (args.k.norm != nullptr)
     rms_norm(
         {k, stride, k, stride, args.k.norm, num_rows, args.cells.num_heads, head_dim, args.head_epsilon});
-  // Keys follow the queries, so one rotation covers both.
-  rope({q, stride, args.table, num_rows, args.num_heads + args.cells.num_heads, head_dim, args.num_pairs,
-        args.layout});
+  const auto rotate = [&](float* heads, const float* table, std::uint32_t num_heads) {
+    rope({heads, stride, table, num_rows, num_heads, head_dim, args.num_pairs, args.layout});
+  };
+  if (args.num_pairs != 0 && args.query_table == nullptr) {
+    rotate(q, args.table, args.num_heads + args.cells.num_heads); // keys follow the queries
+  } else if (args.num_pairs != 0) {
+    rotate(q, args.query_table, args.num_heads);
+    rotate(k, args.table, args.cells.num_heads);
+  }
   kv_write({args.batch, args.cells, k, v, stride});
 }
 void ops::kv_copy(const kv_copy_args&) { not_offered("kv_copy"); }

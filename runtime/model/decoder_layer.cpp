@@ -45,15 +45,19 @@ void decoder_layers::norm(const float* x, float* y, const float* weight, std::ui
   ops_.rms_norm({x, width, y, width, weight, num_rows, 1, width, config_.norm_epsilon});
 }
 
-/// hidden += x * weights^T + bias, where the sum is first normed in families that do so.
+/// hidden += x * weights^T + bias, where the sum is first normed or scaled in families that do so.
 void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights,
                                    const float* bias, const float* post_norm) {
-  const bool direct = post_norm == nullptr;
+  const bool direct = post_norm == nullptr && config_.residual_scale == 1;
   const std::uint32_t width = config_.hidden_size;
   const std::array outputs{
       device::matmul_output{&weights, direct ? memory_.hidden : memory_.normed, width, bias, direct}};
   ops_.matmul({x, x_stride, num_rows(), weights.num_cols(), false, outputs});
-  if (!direct)
+  if (direct) return;
+  if (post_norm == nullptr)
+    ops_.add({memory_.hidden, width, memory_.normed, width, num_rows(), width, nullptr, 0,
+              config_.residual_scale});
+  else
     ops_.add_normed(
         {memory_.normed, width, memory_.hidden, width, post_norm, num_rows(), width, config_.norm_epsilon});
 }
@@ -88,7 +92,8 @@ void decoder_layers::project(const layer_weights& weights, const attention_input
   qkv.num_heads = config_.num_heads;
   qkv.head_epsilon = config_.norm_epsilon;
   qkv.table = view.rope_table;
-  qkv.num_pairs = config_.num_rotated() / 2;
+  qkv.query_table = view.query_rope_table;
+  qkv.num_pairs = view.rope_table != nullptr ? config_.num_rotated() / 2 : 0;
   qkv.layout = config_.layout;
   qkv.cells = view.cells;
   qkv.out = memory_.qkv;
@@ -179,7 +184,8 @@ void decoder_layers::feed_forward(const layer_weights& weights) {
 }
 
 void decoder_layers::mix_experts(const layer_weights& weights) {
-  PACELINE_CHECK(weights.post_ffn_norm == nullptr, "a mixture of experts is not normed before it is added");
+  PACELINE_CHECK(weights.post_ffn_norm == nullptr && config_.residual_scale == 1,
+                 "a mixture of experts is not normed or scaled before it is added");
   const std::uint32_t width = config_.hidden_size;
   device::expert_mixture_args mixture;
   mixture.x = memory_.hidden;

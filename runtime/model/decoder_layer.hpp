@@ -117,8 +117,9 @@ struct attention_input {
 /// How the rows see each other in a layer.
 struct attention_view {
   device::kv_layer cells;
-  const float* rope_table = nullptr; ///< from ops::rope_table
-  std::uint32_t window = 0;          ///< positions that a row sees; 0: all
+  const float* rope_table = nullptr;       ///< from ops::rope_table; null: heads are not rotated
+  std::uint32_t window = 0;                ///< positions that a row sees; 0: all
+  const float* query_rope_table = nullptr; ///< for queries; null: the same
 };
 
 /// The ops of decoder layers over the rows of one pass: for language models and for draft heads.

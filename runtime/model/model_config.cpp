@@ -128,6 +128,17 @@ expected<void> validate_kinds(const model_config& config) {
   return config.num_layers_of(layer_kind::gated_delta) == 0 ? expected<void>() : validate_delta(config.delta);
 }
 
+/// Growth is part of the rotation.
+expected<void> validate_growth(const model_config& config) {
+  if (config.growth.period == 0) return {};
+  if (!(config.growth.beta >= 0 && config.growth.beta <= 1e3))
+    return broken("query growth", "must be 0 to 1000");
+  if (config.num_rotated() != config.head_dim || !config.unrotated_layers.empty() ||
+      config.sliding_window != 0)
+    return broken("query growth", "needs layers that rotate whole heads and have no window");
+  return {};
+}
+
 expected<void> validate_experts(const model_config& config) {
   const expert_config& experts = config.experts;
   const device::expert_routing& routing = experts.routing;
@@ -173,6 +184,14 @@ std::string_view to_string(architecture arch) noexcept {
     return "qwen35moe";
   case architecture::qwen3next:
     return "qwen3next";
+  case architecture::granite:
+    return "granite";
+  case architecture::mistral3:
+    return "mistral3";
+  case architecture::phi3:
+    return "phi3";
+  case architecture::smollm3:
+    return "smollm3";
   case architecture::gemma3:
     return "gemma3";
   }
@@ -241,6 +260,8 @@ expected<void> validate(const model_config& config) {
   if (config.num_heads % config.num_kv_heads != 0)
     return broken("num_heads", std::to_string(config.num_heads) + " must be a multiple of num_kv_heads " +
                                    std::to_string(config.num_kv_heads));
+  if (!config.unrotated_layers.empty() && config.unrotated_layers.size() != config.num_layers)
+    return broken("unrotated_layers", "must be one for each layer");
   if (config.head_dim % 2 != 0)
     return broken("head_dim", "must be even, is " + std::to_string(config.head_dim));
   if (!(config.norm_epsilon > 0 && config.norm_epsilon < 1))
@@ -249,7 +270,12 @@ expected<void> validate(const model_config& config) {
     return broken("attention_scale", "must be above 0 and at most 1000");
   if (!(config.embedding_scale > 0 && config.embedding_scale <= 1e6F))
     return broken("embedding_scale", "must be above 0 and at most 1e6");
+  if (!(config.residual_scale > 0 && config.residual_scale <= 1e3F))
+    return broken("residual_scale", "must be above 0 and at most 1000");
+  if (!(config.logits_scale > 0 && config.logits_scale <= 1e6F))
+    return broken("logits_scale", "must be above 0 and at most 1e6");
   if (auto ok = validate_experts(config); !ok) return ok;
+  if (auto ok = validate_growth(config); !ok) return ok;
   if (auto ok = validate_rope(config.rope, config.num_rotated(), "rope"); !ok) return ok;
   return validate_rope(config.local_rope, config.num_rotated(), "local rope");
 }

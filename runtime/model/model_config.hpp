@@ -25,6 +25,10 @@ enum class architecture : std::uint8_t {
   qwen35,    ///< Qwen 3.5 and later: gated delta rules and attention with output gates
   qwen35moe, ///< the same with a mixture of experts
   qwen3next, ///< Qwen3-Next: like qwen35moe, in another packing
+  granite,   ///< Granite 3 (dense): four factors
+  mistral3,  ///< Ministral 3, Mistral Small 3: queries grow with their position
+  phi3,      ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
+  smollm3,   ///< SmolLM3: some layers without rotation
   gemma3,    ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
 };
 
@@ -87,6 +91,8 @@ struct rope_config {
   std::vector<float> frequency_divisors;
 };
 
+using device::query_growth;
+
 /// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs. `head_dim`:
 /// the rotated values of a head.
 std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
@@ -134,12 +140,17 @@ struct model_config {
       0; ///< positions that a row of a local layer sees, its own included; 0: there are no local layers
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K
+  query_growth growth;            ///< of Q; needs layers that rotate whole heads and have no window
   float embedding_scale = 1;      ///< factor of embedding rows
+  float residual_scale = 1;       ///< factor of what a block adds to the residual stream
+  float logits_scale = 1;         ///< factor of logits
   bool tied_embeddings = false;   ///< the head is the embedding
   bool qkv_bias = false;
   bool attention_output_bias = false;
   /// [num_layers]; empty: all layers have attention.
   std::vector<layer_kind> layer_kinds;
+  /// [num_layers]: layers whose queries and keys are not rotated; empty: none.
+  std::vector<bool> unrotated_layers;
   conv_config conv;
   device::delta_heads delta;   ///< of layers with a gated delta rule
   delta_packing packing;       ///< of its matrices in the file
@@ -164,6 +175,9 @@ struct model_config {
     return static_cast<std::uint32_t>(2 * delta.keys_size() + delta.values_size());
   }
   bool has_attention(std::uint32_t layer) const noexcept { return kind_of(layer) == layer_kind::attention; }
+  bool is_rotated(std::uint32_t layer) const noexcept {
+    return unrotated_layers.empty() || !unrotated_layers[layer];
+  }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }
   bool has_experts(std::uint32_t layer) const noexcept {
     return experts.routing.num_experts != 0 && layer < experts.layers.size() && experts.layers[layer];

@@ -83,7 +83,7 @@ class transformer::pass {
             : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
     const bool convolves = config_.num_layers_of(layer_kind::short_conv) != 0;
     const bool has_rules = config_.num_layers_of(layer_kind::gated_delta) != 0;
-    const std::array<row_array, 13> arrays{{
+    const std::array<row_array, 14> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
         {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
@@ -97,6 +97,7 @@ class transformer::pass {
         {&memory_.shared_out, experts.shared_ffn_size == 0 ? 0 : std::size_t{hidden_size_} + 1},
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
+        {&query_rope_table_, config_.growth.period != 0 ? config_.head_dim : 0},
     }};
     logits_ = divide_scratch(ops_, num_rows_, arrays,
                              outputs_.choices != nullptr ? num_logit_rows() * config_.vocab_size : 0);
@@ -110,6 +111,9 @@ class transformer::pass {
 
   void make_rope_tables() {
     ops_.rope_table({batch_.rows, model_.frequencies_, config_.rope.scaling.magnitude, rope_table_});
+    if (config_.growth.period != 0)
+      ops_.rope_table({batch_.rows, model_.frequencies_, config_.rope.scaling.magnitude, query_rope_table_,
+                       config_.growth});
     if (model_.local_frequencies_.empty()) return;
     ops_.rope_table(
         {batch_.rows, model_.local_frequencies_, config_.local_rope.scaling.magnitude, local_rope_table_});
@@ -126,9 +130,11 @@ class transformer::pass {
                                         key_norm);
     }
     const bool local = config_.is_local(layer);
+    const float* const table = local ? local_rope_table_ : rope_table_;
     layer_ops.attend(weights, {memory_.hidden, hidden_size_, weights.attention_norm},
-                     {kv_.layer(num_attentions_++), local ? local_rope_table_ : rope_table_,
-                      local ? config_.sliding_window : 0});
+                     {kv_.layer(num_attentions_++), config_.is_rotated(layer) ? table : nullptr,
+                      local ? config_.sliding_window : 0,
+                      config_.growth.period != 0 ? query_rope_table_ : nullptr});
   }
 
   void copy_hidden(float* out) {
@@ -188,7 +194,7 @@ class transformer::pass {
     const auto wanted = static_cast<std::uint32_t>(rows.size());
     ops_.gather(
         {memory_.normed, hidden_size_, memory_.hidden, hidden_size_, rows.data(), wanted, hidden_size_});
-    ops_.rms_norm({memory_.normed, hidden_size_, memory_.normed, hidden_size_, model_.weights_.output_norm,
+    ops_.rms_norm({memory_.normed, hidden_size_, memory_.normed, hidden_size_, model_.weights_.logits_norm,
                    wanted, 1, hidden_size_, config_.norm_epsilon});
     const std::array outputs{
         device::matmul_output{&model_.weights_.head(), out, config_.vocab_size, nullptr, false}};
@@ -217,6 +223,7 @@ class transformer::pass {
   float* rope_table_ = nullptr;
   float* logits_ = nullptr; ///< used if the device chooses tokens
   float* local_rope_table_ = nullptr;
+  float* query_rope_table_ = nullptr; ///< used if queries grow
 };
 
 transformer::transformer(model_config config, transformer_weights weights, paceline::kv_type kv_type,

@@ -19,6 +19,7 @@ struct transformer_weights {
   std::unique_ptr<const device::matrix> token_embedding;
   std::unique_ptr<const device::matrix> output; ///< null: the embedding is used
   const float* output_norm = nullptr;
+  const float* logits_norm = nullptr; ///< that of the rows before the head: output_norm * logits_scale
   std::vector<layer_weights> layers;
   std::unique_ptr<device::buffer> vectors; ///< memory of all vectors
 

@@ -46,10 +46,11 @@ struct packing_job {
   std::string name() const { return std::string(from ? from->name : (*experts)[0].name); }
 };
 
-/// A vector to upload, and the pointer to be set to it.
+/// A vector to upload, times a factor, and the pointer to be set to it.
 struct vector_job {
   const weight_view* from;
   const float** to;
+  float factor = 1;
 };
 
 struct load_plan {
@@ -121,6 +122,8 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
   if (output.tensor.bytes.data() != source.at(tensor_role::token_embedding).tensor.bytes.data())
     plan.matrices.emplace_back(output, weights.output);
   plan.vectors.push_back({&source.at(tensor_role::output_norm), &weights.output_norm});
+  if (config.logits_scale != 1) // the head's product is linear in its rows
+    plan.vectors.push_back({&source.at(tensor_role::output_norm), &weights.logits_norm, config.logits_scale});
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
     layer_weights& layer = weights.layers[l];
     const std::pair<tensor_role, matrix_ptr*> matrices[] = {
@@ -343,7 +346,14 @@ std::unique_ptr<device::buffer> upload(const std::vector<vector_job>& jobs, devi
   auto buffer = memory.allocate(total);
   std::uint64_t offset = 0;
   for (const vector_job& job : jobs) {
-    buffer->upload(offset, job.from->tensor.bytes);
+    if (job.factor == 1) {
+      buffer->upload(offset, job.from->tensor.bytes);
+    } else {
+      const auto values = job.from->floats();
+      std::vector<float> scaled(values.begin(), values.end());
+      for (float& value : scaled) value *= job.factor;
+      buffer->upload(offset, std::as_bytes(std::span(scaled)));
+    }
     *job.to = reinterpret_cast<const float*>(buffer->data() + offset);
     meter.add(job.from->tensor.bytes.size());
     offset += padded(job);
@@ -366,6 +376,7 @@ load_transformer(const model_config& config, const weights_source& source, devic
     load_plan plan = plan_load(config, source, packed);
     progress_meter meter(options, source.total_bytes());
     packed.vectors = upload(plan.vectors, buffers, meter);
+    if (packed.logits_norm == nullptr) packed.logits_norm = packed.output_norm;
     if (auto failure =
             parallel_packing(std::move(plan.matrices), source, weights, meter).run(options.num_threads))
       return std::move(*failure);

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import made_targets, targets  # noqa: E402
+from training.reference import dense, made_targets, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -53,13 +53,27 @@ CASES = {
     "qwen3-next-packed": ("qwen3_next", {"linear_value_head_dim": 16, "linear_num_key_heads": 3}),
     "qwen3-next-dense-layer": ("qwen3_next", {"mlp_only_layers": (1,), "norm_topk_prob": False}),
     "qwen35-with-vision": ("qwen3_5_text", {}),
+    "granite": ("granite", {}),
+    "granite-with-biases": ("granite", {"attention_bias": True, "tie_word_embeddings": True, "logits_scaling": 1.7, "residual_multiplier": 1.6}),
+    "ministral3": ("ministral3", {}),
+    "ministral3-magnitude": ("ministral3", {"rope_parameters": dense.YARN | {"mscale": 0.8, "mscale_all_dim": 1.5, "original_max_position_embeddings": 50, "truncate": False}, "tie_word_embeddings": True}),
+    "ministral3-with-vision": ("ministral3", {}),
+    "phi3": ("phi3", {}),
+    "phi3-without-window": ("phi3", {"sliding_window": None, "tie_word_embeddings": True}),
+    "phi3-in-its-original-context": ("phi3", {"max_position_embeddings": 512, "original_max_position_embeddings": 512}),
+    "phi3-whole-heads": ("phi3", {"partial_rotary_factor": 1.0, "rope_scaling": None, "original_max_position_embeddings": None, "sliding_window": 4096}),
+    "smollm3": ("smollm3", {}),
+    "smollm3-with-biases": ("smollm3", {"attention_bias": True, "tie_word_embeddings": True}),
+    "smollm3-every-fourth": ("smollm3", {"no_rope_layers": None}),
+    "smollm3-by-interval": ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 3}),
     "gemma3-with-vision": ("gemma3_text", {"tie_word_embeddings": True}),
     "gemma3-with-vision-packed": ("gemma3_text", {"tie_word_embeddings": True}),
 }
 # What files of llama.cpp's converter cannot have: another pattern of windows and scale of queries than the published models', dense layers
-# among those with experts, biases of convolutions.
+# among those with experts, biases of convolutions, YaRN's own factors, other layers without rotation.
 NOT_CONVERTED = ("gemma3", "qwen3-moe", "qwen3-moe-not-normalised", "qwen3-moe-one-expert", "qwen3-moe-packed", "lfm2", "lfm2-long-convolution",
-                 "lfm2-two-taps", "lfm2-moe", "lfm2-moe-without-bias", "lfm2-moe-packed", "gemma3-with-vision", "gemma3-with-vision-packed")
+                 "lfm2-two-taps", "lfm2-moe", "lfm2-moe-without-bias", "lfm2-moe-packed", "gemma3-with-vision", "gemma3-with-vision-packed",
+                 "ministral3-magnitude", "ministral3-with-vision", "smollm3", "smollm3-with-biases", "smollm3-by-interval")
 VISION = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
 
@@ -71,7 +85,7 @@ def dumped(dump, model, tokens, rows, folder):
 
 
 def put_beside_vision(folder, packs):
-    """Makes a saved model the language model of one that sees: gemma3 in the published form, or packed in the newer one, qwen35 in that form;
+    """Makes a saved model the language model of one that sees: gemma3 in the published form, or packed in the newer one, ministral3 in the former, qwen35 in the latter;
     all with a tensor of the vision part."""
     text = json.loads((folder / "config.json").read_text())
     config = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "mm_tokens_per_image": 4, "text_config": text,
@@ -80,6 +94,9 @@ def put_beside_vision(folder, packs):
         packs = True
         config = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": text,
                   "vision_config": {"model_type": "qwen3_5_vision", "depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}}
+    if text["model_type"] == "ministral3":
+        config = {"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"], "text_config": text, "tie_word_embeddings": False,
+                  "vision_config": {"model_type": "pixtral", "head_dim": 8} | VISION}
     (folder / "config.json").write_text(json.dumps(config))
     weights = load_file(folder / "model.safetensors")
     nested = {("language_model." + name if not packs else name.replace("model.", "model.language_model.", 1)): weight for name, weight in weights.items()}
@@ -118,8 +135,10 @@ runpy.run_path(sys.path[0] + "/convert_hf_to_gguf.py", run_name="__main__")
 def converted(converter, model, folder):
     """The GGUF file of a saved directory."""
     tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "t1\u0120", "bos_token": "t0\u0120"}
-    (model / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     config = json.loads((model / "config.json").read_text())
+    if config["model_type"] == "phi3":  # of others of its family it wants a SentencePiece model
+        tokenizer["tokenizer_class"] = "GPT2Tokenizer"
+    (model / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     targets.save_tokenizer(model, config.get("text_config", config)["vocab_size"])
     vocabulary = json.loads((model / "tokenizer.json").read_text()) | {"added_tokens": []}
     words = list(vocabulary["model"]["vocab"])[:-1] + ["t0\u0120t1\u0120"]  # a GGUF file needs a merge

@@ -47,6 +47,7 @@ class gpu_forward : public gpu_test,
     if (IsSkipped()) return;
     test::tiny_model options;
     std::tie(options.arch, options.type) = std::tie(std::get<0>(GetParam()), std::get<2>(GetParam()));
+    if (options.arch == architecture::smollm3) options.num_layers = 4; // the last is not rotated
     bytes_ = test::make_tiny_gguf(options).build();
     auto parsed = model::gguf_file::parse(bytes_, "tiny.gguf");
     ASSERT_TRUE(parsed) << parsed.error().message();
@@ -290,6 +291,11 @@ INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
                                          std::tuple(architecture::qwen2, kv_type::bf16, tensor_type::q4_0),
                                          std::tuple(architecture::qwen3, kv_type::f32, tensor_type::bf16),
                                          std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1),
+                                         std::tuple(architecture::granite, kv_type::bf16, tensor_type::q8_0),
+                                         std::tuple(architecture::mistral3, kv_type::f16, tensor_type::f32),
+                                         std::tuple(architecture::mistral3, kv_type::f32, tensor_type::q8_0),
+                                         std::tuple(architecture::phi3, kv_type::f16, tensor_type::q4_0),
+                                         std::tuple(architecture::smollm3, kv_type::f16, tensor_type::q8_0),
                                          std::tuple(architecture::qwen3moe, kv_type::f16, tensor_type::f32),
                                          std::tuple(architecture::qwen3moe, kv_type::q8, tensor_type::q8_0)),
                          [](const auto& test) {

@@ -29,6 +29,8 @@ class decoder {
           at(weights_.at(tensor_role::token_embedding), static_cast<std::size_t>(token.value) * h.size() + i);
     if (config_.arch == architecture::gemma3)
       for (double& x : h) x *= std::sqrt(static_cast<double>(config_.hidden_size));
+    if (config_.arch == architecture::granite)
+      for (double& x : h) x *= config_.embedding_scale;
     for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
       const vector x = norm(h, weights_.at(tensor_role::attention_norm, l));
       add(h, branch(mixed(l, x), tensor_role::post_attention_norm, l));
@@ -36,7 +38,9 @@ class decoder {
                     tensor_role::post_ffn_norm, l));
     }
     ++position_;
-    return product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
+    vector logits = product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
+    for (double& x : logits) x *= config_.logits_scale;
+    return logits;
   }
 
  private:
@@ -70,22 +74,49 @@ class decoder {
     return y;
   }
 
-  /// The output of a block that is added to the residual; gemma3 normalises it first.
+  /// The output of a block that is added to the residual; gemma3 normalises it first, granite scales it.
   vector branch(vector x, tensor_role post_norm, std::uint32_t l) const {
-    return config_.arch == architecture::gemma3 ? norm(x, weights_.at(post_norm, l)) : x;
+    if (config_.arch == architecture::gemma3) return norm(x, weights_.at(post_norm, l));
+    for (double& value : x) value *= config_.residual_scale;
+    return x;
   }
 
-  void rotate(vector& head, double theta) const {
-    const std::size_t rotated = config_.num_rotated(), half = rotated / 2;
+  bool has_head_norms() const {
+    return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
+           config_.arch != architecture::smollm3 && config_.arch != architecture::granite &&
+           config_.arch != architecture::mistral3 && config_.arch != architecture::phi3;
+  }
+
+  bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }
+
+  /// The frequency of pair i, in YaRN's definition divided by the factor if it rotates less than beta_slow
+  /// times in the original context, and partly below beta_fast.
+  double frequency(const model::rope_config& rope, std::size_t i) const {
+    const double rotated = config_.num_rotated(), pair = static_cast<double>(i);
+    double plain = std::pow(rope.theta, -2 * pair / rotated);
+    if (!rope.frequency_divisors.empty()) plain /= static_cast<double>(rope.frequency_divisors[i]);
+    const model::rope_scaling& scaling = rope.scaling;
+    if (scaling.kind != model::rope_scaling_kind::yarn) return plain;
+    const auto pair_of = [&](double rotations) {
+      const double length = scaling.original_context_length / (rotations * 2 * 3.14159265358979323846);
+      return rotated / 2 * std::log(length) / std::log(rope.theta);
+    };
+    const double first = std::max(std::floor(pair_of(scaling.beta_fast)), 0.0);
+    const double last = std::min(std::ceil(pair_of(scaling.beta_slow)), rotated - 1);
+    const double divided = std::clamp((pair - first) / std::max(last - first, 0.001), 0.0, 1.0);
+    return plain * (divided / scaling.factor + 1 - divided);
+  }
+
+  void rotate(vector& head, const model::rope_config& rope) const {
+    const std::size_t half = config_.num_rotated() / 2;
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle =
-          position_ * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+      const double angle = position_ * frequency(rope, i);
       const bool interleaved = config_.layout == model::rope_layout::interleaved;
       double& a = head[interleaved ? 2 * i : i];
       double& b = head[interleaved ? 2 * i + 1 : i + half];
       const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + a * std::sin(angle);
-      a = turned;
+      b = rope.scaling.magnitude * (b * std::cos(angle) + a * std::sin(angle));
+      a = rope.scaling.magnitude * turned;
     }
   }
 
@@ -105,12 +136,17 @@ class decoder {
     for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
                   all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
-      const bool normed = config_.arch != architecture::llama && config_.arch != architecture::qwen2;
-      if (turned && normed) head = norm(head, weights_.at(head_norm, l));
-      if (turned) rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
+      if (turned && has_head_norms()) head = norm(head, weights_.at(head_norm, l));
+      if (turned && is_rotated(l)) rotate(head, config_.is_local(l) ? config_.local_rope : config_.rope);
       out.push_back(std::move(head));
     }
     return out;
+  }
+
+  /// Of mistral3, where they grow with each further original context.
+  double query_factor() const {
+    if (config_.arch != architecture::mistral3) return 1;
+    return 1 + config_.growth.beta * std::log(1 + std::floor(position_ / config_.growth.period));
   }
 
   vector attention(std::uint32_t l, const vector& x) {
@@ -128,7 +164,7 @@ class decoder {
       for (std::size_t p = first; p < num_positions; ++p) {
         double dot = 0;
         for (std::size_t d = 0; d < config_.head_dim; ++d) dot += queries[h][d] * keys_[l][p][kv_head][d];
-        weights.push_back(dot * static_cast<double>(config_.attention_scale));
+        weights.push_back(dot * query_factor() * static_cast<double>(config_.attention_scale));
       }
       const double max = *std::max_element(weights.begin(), weights.end());
       double sum = 0;

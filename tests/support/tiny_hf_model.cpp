@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "tests/support/tiny_families.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -25,6 +26,7 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
       {"output.weight", "lm_head.weight"}};
   static const std::map<std::string, std::string> of_layer = {
       {"attn_norm.weight", "input_layernorm.weight"},
+      {"attn_qkv.weight", "self_attn.qkv_proj.weight"},
       {"attn_q.weight", "self_attn.q_proj.weight"},
       {"attn_k.weight", "self_attn.k_proj.weight"},
       {"attn_v.weight", "self_attn.v_proj.weight"},
@@ -48,6 +50,7 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
   const auto dot = gguf_name.find('.', 4);
   const auto prefix = "model.layers." + gguf_name.substr(4, dot - 4) + ".";
   const auto rest = gguf_name.substr(dot + 1);
+  if (rest == "ffn_up.weight" && arch == architecture::phi3) return prefix + "mlp.gate_up_proj.weight";
   if (rest == "ffn_norm.weight")
     return prefix +
            (arch == architecture::gemma3 ? "pre_feedforward_layernorm" : "post_attention_layernorm") +
@@ -82,7 +85,7 @@ std::vector<std::byte> minus_one(std::vector<std::byte> data) {
 
 std::vector<std::byte> hf_data(const gguf_builder::tensor& tensor, const tiny_model& options) {
   const bool rotated = tensor.name.ends_with("attn_q.weight") || tensor.name.ends_with("attn_k.weight");
-  if (options.arch == architecture::llama && rotated) return half_split_rows(tensor, options.head_dim);
+  if (is_permuted(options.arch) && rotated) return half_split_rows(tensor, options.head_dim);
   if (options.arch == architecture::gemma3 && tensor.name.ends_with("norm.weight"))
     return minus_one(tensor.data);
   return tensor.data;
@@ -215,8 +218,7 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
   const bool is_gemma = options.arch == architecture::gemma3;
   std::ostringstream out;
   const bool is_mixture = options.arch == architecture::qwen3moe;
-  out << R"({"model_type":")"
-      << (is_mixture ? "qwen3_moe" : std::string(to_string(options.arch)) + (is_gemma ? "_text" : "")) << '"';
+  out << R"({"model_type":")" << family_model_type(options.arch) << '"';
   const auto number = [&](const char* key, std::uint64_t value) { out << ",\"" << key << "\":" << value; };
   number("vocab_size", options.vocab_size);
   number("max_position_embeddings", options.context_length);
@@ -241,6 +243,7 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
     out << R"(,"norm_topk_prob":)" << (options.normalised_experts ? "true" : "false");
     if (options.dense_layer >= 0) out << R"(,"mlp_only_layers":[)" << options.dense_layer << ']';
   }
+  out << family_members(options);
   if (!fp8.decoded) out << quantisation_member(fp8.scales);
   out << R"(,"rms_norm_eps":1e-5,"tie_word_embeddings":)" << (options.tied_embeddings ? "true}" : "false}");
   return out.str();
@@ -254,6 +257,7 @@ void write_tiny_hf(const tiny_model& options, const std::filesystem::path& direc
   std::vector<safetensors_builder> shards(num_shards);
   std::size_t next = 0;
   for (const auto& tensor : gguf.tensors()) {
+    if (tensor.name.starts_with("rope_factors")) continue; // in config.json
     auto& shard = shards[next++ * num_shards / gguf.tensors().size()];
     const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     auto name = hf_name(tensor.name, options.arch);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "tests/support/tiny_families.hpp"
 
 #include <array>
 #include <cmath>
@@ -298,9 +299,13 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
   const std::uint64_t hidden = options.hidden_size;
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
-  tensors.matrix(prefix + "attn_q.weight", has_rules(options) ? 2 * q_size : q_size, hidden);
-  tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
-  tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
+  if (options.arch == architecture::phi3) {
+    tensors.matrix(prefix + "attn_qkv.weight", q_size + 2 * kv_size, hidden);
+  } else {
+    tensors.matrix(prefix + "attn_q.weight", has_rules(options) ? 2 * q_size : q_size, hidden);
+    tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
+    tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
+  }
   tensors.matrix(prefix + "attn_output.weight", hidden, q_size);
   if (options.arch == architecture::qwen2) {
     tensors.bias(prefix + "attn_q.bias", q_size);
@@ -334,8 +339,10 @@ void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std
 }
 
 void add_feed_forward(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
-  tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, options.hidden_size);
-  tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, options.hidden_size);
+  const bool fused = options.arch == architecture::phi3;
+  if (!fused) tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, options.hidden_size);
+  const std::uint64_t rows = (fused ? 2 : 1) * std::uint64_t{options.ffn_size};
+  tensors.matrix(prefix + "ffn_up.weight", rows, options.hidden_size);
   tensors.matrix(prefix + "ffn_down.weight", options.hidden_size, options.ffn_size);
 }
 
@@ -427,6 +434,7 @@ std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, f
 gguf_builder make_tiny_gguf(const tiny_model& options) {
   gguf_builder file;
   set_hyper_parameters(file, options);
+  set_family_keys(file, options);
   if (options.arch == architecture::gemma3)
     set_spm_vocabulary(file, options.vocab_size);
   else

@@ -48,6 +48,9 @@ bool has_convolution(const tiny_model& options, std::uint32_t layer);
 /// True if the layer has a gated delta rule in place of attention: in files of qwen35, every other one.
 bool has_delta_rule(const tiny_model& options, std::uint32_t layer);
 
+/// True for families whose GGUF files have the rows of Q and K in interleaved pairs.
+bool is_permuted(model::architecture arch);
+
 /// True if the layer has a mixture of experts.
 bool has_experts(const tiny_model& options, std::uint32_t layer);
 

@@ -1,9 +1,9 @@
 """Random targets of every family."""
 import dataclasses
 
-from training.reference import gated_delta, lfm2, targets
+from training.reference import dense, gated_delta, lfm2, targets
 
-MODEL_TYPES = (*targets.ARCHITECTURES, *lfm2.ARCHITECTURES, *gated_delta.ARCHITECTURES)
+MODEL_TYPES = (*targets.ARCHITECTURES, *lfm2.ARCHITECTURES, *gated_delta.ARCHITECTURES, *dense.ARCHITECTURES)
 
 
 def shape_of(model_type, **changes):
@@ -12,6 +12,8 @@ def shape_of(model_type, **changes):
         return dataclasses.replace(lfm2.Lfm2Shape(model_type), **changes)
     if model_type in gated_delta.ARCHITECTURES:
         return dataclasses.replace(gated_delta.GatedDeltaShape(model_type), **changes)
+    if model_type in dense.ARCHITECTURES:
+        return dataclasses.replace(dense.DenseShape(model_type), **changes)
     return dataclasses.replace(targets.TargetShape(model_type), **changes)
 
 
@@ -20,4 +22,6 @@ def random_target(shape, seed):
         return lfm2.random_lfm2(shape, seed)
     if isinstance(shape, gated_delta.GatedDeltaShape):
         return gated_delta.random_gated_delta(shape, seed)
+    if isinstance(shape, dense.DenseShape):
+        return dense.random_dense(shape, seed)
     return targets.random_target(shape, seed)

@@ -110,12 +110,16 @@ class StoredTarget:
             weights[name + "down_proj"] = down
         return weights
 
+    def stored(self):
+        """The weights under the names of the files."""
+        return self.weights
+
     def save(self, directory, packs_experts=False):
         """config.json, model.safetensors and tokenizer.json."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "config.json").write_text(json.dumps(self.config(), indent=1))
-        save_file(self.packed() if packs_experts else self.weights, directory / "model.safetensors", {"format": "pt"})
+        save_file(self.packed() if packs_experts else self.stored(), directory / "model.safetensors", {"format": "pt"})
         save_tokenizer(directory, self.shape.vocab_size)
 
 

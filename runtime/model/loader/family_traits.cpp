@@ -33,6 +33,10 @@ constexpr family_traits families[] = {
      .has_delta_rules = true,
      .has_experts = true,
      .norms_less_one = true},
+    {.arch = architecture::granite, .interleaved_in_gguf = true},
+    {.arch = architecture::mistral3, .interleaved_in_gguf = true},
+    {.arch = architecture::phi3, .fused_projections = true},
+    {.arch = architecture::smollm3, .interleaved_in_gguf = true},
     {.arch = architecture::gemma3, .qk_norm = true, .norms_less_one = true},
 };
 

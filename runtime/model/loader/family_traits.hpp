@@ -12,6 +12,7 @@ struct family_traits {
   architecture arch;
   bool interleaved_in_gguf = false; ///< GGUF files have the rows of Q and K in pairs
   bool qk_norm = false;             ///< model_config::qk_norm
+  bool fused_projections = false;   ///< Q, K and V in one tensor, gate and up in another (fused_tensors.hpp)
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
   bool has_delta_rules = false;     ///< some layers have a gated delta rule (qwen35_config.hpp)
   bool has_experts = false;         ///< some layers have a mixture of experts

@@ -2,9 +2,14 @@
 
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/longrope.hpp"
+#include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
+#include "runtime/model/loader/smollm3_config.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
@@ -71,7 +76,7 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   // A factor without a type means linear, as in files older than the type key.
   const auto type =
       keys.string_or("rope.scaling.type", scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear");
-  if (type == "none") {
+  if (type == "none" || type == "longrope") { // the latter's divisors are in tensors
     scaling.factor = 1;
   } else if (type == "linear") {
     scaling.kind = rope_scaling_kind::linear;
@@ -85,7 +90,7 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
     if (const double share = keys.number_or("rope.scaling.yarn_ext_factor", 1); share != 1 && share != -1)
       keys.refuse("rope.scaling.yarn_ext_factor", "must be 1", errc::unsupported);
   } else {
-    keys.refuse("rope.scaling.type", "is " + quote(type) + "; supported are none, linear and yarn",
+    keys.refuse("rope.scaling.type", "is " + quote(type) + "; supported are none, linear, yarn and longrope",
                 errc::unsupported);
   }
   return scaling;
@@ -100,9 +105,9 @@ void read_rotary_dim(gguf_keys& keys, model_config& config) {
   if (rotated != config.head_dim) config.rotary_dim = rotated;
 }
 
-/// Llama 3's scaling in GGUF: a divisor for each pair, in a tensor.
-expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std::uint32_t head_dim) {
-  constexpr std::string_view name = "rope_freqs.weight";
+/// The scaling of Llama 3 and LongRoPE in GGUF: a divisor for each pair, in a tensor.
+expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std::string_view name,
+                                                     std::uint32_t head_dim) {
   const auto* tensor = file.find_tensor(name);
   if (!tensor) return std::vector<float>();
   if (tensor->type != device::tensor_type::f32 || tensor->integer_bytes != 0 || tensor->num_dims != 1 ||
@@ -250,13 +255,19 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (is_gemma) read_gemma3(keys, metadata, config);
+  if (*arch == architecture::granite) read_gguf_granite(keys, config);
+  if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
+  if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
+  if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) read_experts(file, keys, config);
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
+  const std::string_view divisors_name = read_gguf_divisors_name(file, keys, config);
   if (keys.failure()) return *keys.failure();
 
-  auto divisors = read_frequency_divisors(file, config.num_rotated());
+  auto divisors = read_frequency_divisors(file, divisors_name, config.num_rotated());
   if (!divisors) return std::move(divisors).error();
   config.rope.frequency_divisors = std::move(divisors).value();
+  if (!is_gemma) config.local_rope = config.rope;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
   return config;
 }
@@ -275,7 +286,8 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   config.rope.theta = rope_theta != 0 ? rope_theta : keys.number_or("rope.freq_base", 1e4);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (keys.failure()) return *keys.failure();
-  auto divisors = read_frequency_divisors(file, config.num_rotated());
+  auto divisors =
+      read_frequency_divisors(file, read_gguf_divisors_name(file, keys, config), config.num_rotated());
   if (!divisors) return std::move(divisors).error();
   config.rope.frequency_divisors = std::move(divisors).value();
   config.local_rope = config.rope;

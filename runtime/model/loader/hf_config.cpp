@@ -3,9 +3,14 @@
 #include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/longrope.hpp"
+#include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
+#include "runtime/model/loader/smollm3_config.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
@@ -49,7 +54,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 11> families = {{
+constexpr std::array<family, 15> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
@@ -60,6 +65,10 @@ constexpr std::array<family, 11> families = {{
     {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, {248320, 32768, 4096, 32, 16, 12288}},
     {"qwen3_5_moe_text", architecture::qwen35moe, 2, 256, 1e4, false, window::none, {248320, 32768, 2048, 40, 16, 0}},
     {"qwen3_next", architecture::qwen3next, 2, 256, 1e4, false, window::none, {151936, 32768, 2048, 48, 16, 5632}},
+    {"granite", architecture::granite, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
+    {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, {131072, 262144, 4096, 34, 32, 14336}},
+    {"phi3", architecture::phi3, 0, 0, 1e4, false, window::none, {32064, 4096, 3072, 32, 32, 8192}},
+    {"smollm3", architecture::smollm3, 4, 0, 2e6, true, window::none, {128256, 32768, 2048, 36, 16, 11008}},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
 }};
 // clang-format on
@@ -159,8 +168,10 @@ rope_config read_rope_object(const json_node& fields, double theta, std::uint32_
   } else if (kind == "yarn") {
     read_yarn(fields, scaling, context_length);
   } else {
-    fields["rope_type"].refuse("is " + quote(kind) + "; supported are default, linear, llama3 and yarn",
-                               errc::unsupported);
+    fields["rope_type"].refuse(
+        "is " + quote(kind) +
+            "; supported are default, linear, llama3, yarn and, with one rotation for all layers, longrope",
+        errc::unsupported);
   }
   return rope;
 }
@@ -185,8 +196,12 @@ rope_config read_nested_rope(const json_node& fields, std::string_view key, doub
 
 /// The rotary settings of a config whose layers all have the same.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
-  return read_nested_rope(fields, fields["rope_parameters"] ? "rope_parameters" : "rope_scaling",
-                          fields["rope_theta"].setting_or(default_theta), context_length);
+  const std::string_view key = fields["rope_parameters"] ? "rope_parameters" : "rope_scaling";
+  const double theta = fields["rope_theta"].setting_or(default_theta);
+  if (!is_longrope(fields[key])) return read_nested_rope(fields, key, theta, context_length);
+  rope_config rope; // the rest by read_hf_longrope
+  rope.theta = fields[key]["rope_theta"].setting_or(theta);
+  return rope;
 }
 
 /// Heads of which only the first values are rotated.
@@ -352,6 +367,11 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
   read_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);
+  read_hf_longrope(fields, config);
+  if (config.arch == architecture::granite) read_hf_granite(fields, config);
+  if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);
+  if (config.arch == architecture::phi3) read_hf_phi3(fields, config);
+  if (config.arch == architecture::smollm3) read_hf_smollm3(fields, config);
   if (is_gemma) {
     config.activation = gate_activation::gelu_tanh;
     config.post_norms = true;

@@ -4,6 +4,7 @@
 #include "runtime/device/float16.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/loader/fused_tensors.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
@@ -29,6 +30,7 @@ struct parsed_name {
   tensor_role role;
   std::uint32_t layer = 0;
   std::optional<expert_part> experts = std::nullopt; ///< for roles of experts
+  const fused_tensor* fused = nullptr;               ///< for a tensor with the rows of several roles
 };
 
 /// `name` is that of a model without other parts.
@@ -49,6 +51,11 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
       in_layer && part && config.has_experts(parsed.layer)) {
     parsed.role = part->role;
     parsed.experts = part;
+    return parsed;
+  }
+  if (in_layer) parsed.fused = fused_tensor_named(name, naming, config);
+  if (parsed.fused != nullptr) {
+    parsed.role = parsed.fused->roles.front();
     return parsed;
   }
   for (std::size_t i = 0; i < num_tensor_roles; ++i) {
@@ -82,7 +89,9 @@ bool is_of_mtp_module(std::string_view name, tensor_naming naming, const model_c
 /// Tensors that may be present and are ignored: those that the loader computes itself, and a stored copy of a
 /// tied head.
 bool is_redundant(std::string_view name, tensor_naming naming, const model_config& config) noexcept {
-  if (naming == tensor_naming::gguf) return name == "rope_freqs.weight";
+  if (naming == tensor_naming::gguf)
+    return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
+           name == "rope_factors_short.weight";
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
 }
 
@@ -106,6 +115,8 @@ std::size_t num_tensors(const model_config& config, std::uint32_t layer) noexcep
   std::size_t count = 0;
   for (std::size_t i = 0; i < num_tensor_roles; ++i) {
     const auto role = static_cast<tensor_role>(i);
+    const fused_tensor* const fused = fused_tensor_of(role, config);
+    if (fused != nullptr && fused->roles.front() != role) continue;
     if (is_layer_role(role) && shape_of(config, role, layer).rows != 0) ++count;
   }
   return config.has_experts(layer) ? count - 1 : count; // one tensor may have gate and up of experts
@@ -142,6 +153,7 @@ class weights_builder {
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
     if (parsed->experts) return add_experts(*parsed, tensor);
+    if (parsed->fused != nullptr) return add_fused(*parsed, tensor);
     // Hugging Face stores the taps of a convolution as one matrix of one row for each channel.
     const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
     if (tensor.num_matrices != 1 && !is_taps)
@@ -163,7 +175,8 @@ class weights_builder {
   expected<weights_source> finish(std::shared_ptr<const void> owner) {
     for (std::size_t i = 0; i < num_tensor_roles; ++i) {
       const auto role = static_cast<tensor_role>(i);
-      const std::string name(tensor_name(role, naming_, config_));
+      const fused_tensor* const fused = fused_tensor_of(role, config_);
+      const std::string name(fused != nullptr ? fused->name(naming_) : tensor_name(role, naming_, config_));
       const std::uint32_t count = is_layer_role(role) ? config_.num_layers : 1;
       for (std::uint32_t layer = 0; layer < count; ++layer) {
         if (shape_of(config_, role, layer).rows == 0) continue;
@@ -187,6 +200,35 @@ class weights_builder {
  private:
   error failure(std::string_view tensor, const std::string& rule, errc code = errc::invalid_file) const {
     return error(code, std::string(file_) + ": tensor " + quote(tensor) + " " + rule);
+  }
+
+  /// Each role gets its rows.
+  expected<void> add_fused(const parsed_name& parsed, const weight_view& tensor) {
+    std::uint64_t rows = 0, cols = 0;
+    for (const tensor_role role : parsed.fused->roles) {
+      const tensor_shape shape = shape_of(config_, role, parsed.layer);
+      rows += shape.rows, cols = shape.cols;
+    }
+    const auto& all = tensor.tensor;
+    if (tensor.num_matrices != 1)
+      return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
+    if (all.num_rows != rows || all.num_cols != cols)
+      return failure(tensor.name, "must have the shape " + shape_text(std::array{rows, cols}) + ", has " +
+                                      shape_text(std::array{all.num_rows, all.num_cols}));
+    if (tensor.scales != nullptr)
+      return failure(tensor.name, "must not be FP8: it holds several matrices", errc::unsupported);
+    const std::size_t row_bytes = all.bytes.size() / rows;
+    std::size_t first = 0;
+    for (const tensor_role role : parsed.fused->roles) {
+      weight_view& place = slot(role, parsed.layer);
+      if (!place.empty()) return failure(tensor.name, "occurs twice");
+      place = tensor;
+      place.tensor.num_rows = shape_of(config_, role, parsed.layer).rows;
+      place.tensor.bytes = all.bytes.subspan(first, place.tensor.num_rows * row_bytes);
+      first += place.tensor.bytes.size();
+    }
+    source_.total_bytes_ += tensor.stored_bytes();
+    return {};
   }
 
   /// A tensor with gate and up of each expert gives two roles their matrices.

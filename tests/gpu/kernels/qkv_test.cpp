@@ -26,7 +26,7 @@ struct shape {
   kv_type cells = kv_type::f16;
   device::rope_layout layout = device::rope_layout::half_split;
   std::uint32_t num_unrotated = 0; ///< values per head
-  bool has_norm = true, has_bias = false, has_head_norm = false;
+  bool has_norm = true, has_bias = false, has_head_norm = false, has_query_table = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const shape& s) {
@@ -77,7 +77,8 @@ class qkv : public kv_pool_test {
     args.norm.epsilon = 1e-5F, args.head_epsilon = 1e-6F;
     args.num_heads = s.num_heads;
     args.num_pairs = (s.head_dim - s.num_unrotated) / 2;
-    args.table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
+    if (args.num_pairs != 0) args.table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
+    if (s.has_query_table) args.query_table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
     args.layout = s.layout;
     return out;
   }
@@ -133,8 +134,11 @@ class qkv : public kv_pool_test {
         ops.rms_norm({q, stride, q, stride, a.q.norm, num_rows, a.num_heads, head_dim, a.head_epsilon});
         ops.rms_norm({k, stride, k, stride, a.k.norm, num_rows, num_kv, head_dim, a.head_epsilon});
       }
-      ops.rope({q, stride, a.table, num_rows, a.num_heads, head_dim, a.num_pairs, a.layout});
-      ops.rope({k, stride, a.table, num_rows, num_kv, head_dim, a.num_pairs, a.layout});
+      if (a.num_pairs != 0) {
+        const float* const query_table = a.query_table != nullptr ? a.query_table : a.table;
+        ops.rope({q, stride, query_table, num_rows, a.num_heads, head_dim, a.num_pairs, a.layout});
+        ops.rope({k, stride, a.table, num_rows, num_kv, head_dim, a.num_pairs, a.layout});
+      }
       ops.kv_write({a.batch, a.cells, k, v, stride});
     });
   }
@@ -181,6 +185,19 @@ TEST_F(qkv, equals_them_for_heads_of_every_size_and_either_rotation) {
                     .layout = layout,
                     .num_unrotated = head_dim == 96 ? 32U : 0U,
                     .has_head_norm = true});
+}
+
+TEST_F(qkv, equals_them_without_rotation) {
+  expect_equal({.num_unrotated = 32, .has_head_norm = true});
+  expect_equal({.type_of_values = tensor_type::q5_1, .num_unrotated = 32}); // by the ops
+}
+
+TEST_F(qkv, equals_them_with_a_rotation_of_queries_only) {
+  for (const auto values : {tensor_type::q4_0, tensor_type::q5_1}) // fused, and by the ops
+    expect_equal({.num_rows = 70,
+                  .type_of_values = values,
+                  .layout = device::rope_layout::interleaved,
+                  .has_query_table = true});
 }
 
 TEST_F(qkv, equals_them_over_several_splits_and_slices_of_rows) {

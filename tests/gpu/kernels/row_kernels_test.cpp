@@ -107,6 +107,11 @@ TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
   float* const table = upload(std::vector<float>(expected.size(), guard));
   run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });
   EXPECT_TRUE(same_bits(expected, download(table, expected.size())));
+  run([&](device::ops& ops) { ops.rope_table({rows, {&frequencies[2], 1}, 1.25, table, {0.5, 10}}); });
+  const auto grown = download(table, 8);
+  EXPECT_EQ(grown[0], 1.25F);
+  EXPECT_EQ(grown[2], static_cast<float>(1.25 * (1 + 0.5 * std::log(2.0)) * std::cos(17e-4)));
+  EXPECT_EQ(grown[6], static_cast<float>(1.25 * (1 + 0.5 * std::log(2.0)) * std::cos(14e-4)));
 }
 
 TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {
@@ -152,14 +157,15 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
   const auto x = values(4 * stride), y = values(3 * stride);
   const std::vector<std::uint32_t> rows{3, 0, 3};
   float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y),
-               *const first = upload(y), *const gated = upload(y);
+               *const first = upload(y), *const gated = upload(y), *const scaled = upload(y);
   run([&](device::ops& ops) {
     ops.add({sum, stride, x_there, stride, 3, width});
     ops.add({gated, stride, x_there, stride, 3, width, x_there + width, stride});
+    ops.add({scaled, stride, x_there, stride, 3, width, nullptr, 0, 0.3F});
     ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
     ops.gather({first, stride, x_there, stride, nullptr, 3, width});
   });
-  auto expected_sum = y, expected_picked = y, expected_first = y, expected_gated = y;
+  auto expected_sum = y, expected_scaled = y, expected_picked = y, expected_first = y, expected_gated = y;
   cpu::thread_team team({1, {}, std::chrono::microseconds(1)});
   cpu::cpu_ops here(team, cpu::kernel_level::scalar);
   here.add({expected_gated.data(), stride, x.data(), stride, 3, width, x.data() + width, stride});
@@ -171,12 +177,14 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
   for (std::uint32_t r = 0; r < 3; ++r) {
     for (std::uint32_t i = 0; i < width; ++i) {
       expected_sum[r * stride + i] += x[r * stride + i];
+      expected_scaled[r * stride + i] += x[r * stride + i] * 0.3F;
       expected_picked[r * stride + i] = x[rows[r] * stride + i];
       expected_first[r * stride + i] = x[r * stride + i];
     }
   }
   EXPECT_TRUE(same_bits(expected_sum, download(sum, y.size())));
   EXPECT_TRUE(same_bits(expected_gated, download(gated, y.size())));
+  EXPECT_TRUE(same_bits(expected_scaled, download(scaled, y.size())));
   EXPECT_TRUE(same_bits(expected_picked, download(picked, y.size())));
   EXPECT_TRUE(same_bits(expected_first, download(first, y.size())));
 }

@@ -182,6 +182,21 @@ TEST(rope_table, has_the_angles_of_the_rotary_positions) {
   EXPECT_TRUE(same_bits(expected, table));
 }
 
+TEST(rope_table, for_queries_grows_in_steps_with_the_rotary_position) {
+  thread_team team(thread_team::options{});
+  row_runner runner(team, kernel_level::scalar);
+  const std::vector<double> frequencies{0.0};
+  std::vector<device::batch_entry> rows(5);
+  const std::uint32_t positions[] = {0, 9, 10, 29, 30};
+  for (std::size_t r = 0; r < rows.size(); ++r) rows[r].position = token_position{positions[r]};
+  rows[4].positions_back = 10;
+  std::vector<float> table(10, guard);
+  runner.rope_table({rows, frequencies, 2, table.data(), {0.5, 10}});
+  const double factors[] = {1, 1, 1 + 0.5 * std::log(2.0), 1 + 0.5 * std::log(3.0), 1 + 0.5 * std::log(3.0)};
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    EXPECT_EQ(table[2 * r], static_cast<float>(2 * factors[r])) << "position " << positions[r];
+}
+
 TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
   thread_team team(thread_team::options{});
   row_runner runner(team, kernel_level::scalar);

@@ -134,7 +134,7 @@ TEST_P(features_test, are_counted_among_the_bytes_of_a_token) {
 
 INSTANTIATE_TEST_SUITE_P(architectures, features_test,
                          ::testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
-                                           architecture::gemma3),
+                                           architecture::granite, architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 } // namespace

@@ -72,6 +72,7 @@ TEST(model_config, every_field_has_a_range) {
       {"head_dim", [](auto& c) { c.head_dim = 1U << 20; }},
       {"ffn_size", [](auto& c) { c.ffn_size = 0; }},
       {"local_layers", [](auto& c) { c.local_layers.pop_back(); }},
+      {"unrotated_layers", [](auto& c) { c.unrotated_layers = {true}; }},
       {"num_experts", [=](auto& c) { c.experts = experts(4000, 2, 32); }},
       {"num_used_experts", [=](auto& c) { c.experts = experts(8, 0, 32); }},
       {"num_used_experts", [=](auto& c) { c.experts = experts(8, 9, 32); }},
@@ -82,6 +83,24 @@ TEST(model_config, every_field_has_a_range) {
       {"norm_epsilon", [=](auto& c) { c.norm_epsilon = nan; }},
       {"attention_scale", [](auto& c) { c.attention_scale = 0; }},
       {"embedding_scale", [=](auto& c) { c.embedding_scale = nan; }},
+      {"residual_scale", [=](auto& c) { c.residual_scale = nan; }},
+      {"logits_scale", [](auto& c) { c.logits_scale = 0; }},
+      {"query growth",
+       [=](auto& c) {
+         c.growth = {nan, 8};
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.sliding_window = 4;
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.rotary_dim = 4;
+       }},
+      {"query growth",
+       [](auto& c) {
+         c.growth = {0.1, 8}, c.unrotated_layers = {true, false};
+       }},
       {"rope theta", [](auto& c) { c.rope.theta = 1; }},
       {"local rope theta", [=](auto& c) { c.local_rope.theta = nan; }},
       {"rope scaling factor", [](auto& c) { c.rope.scaling.factor = 0.5; }},

@@ -140,7 +140,9 @@ INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                          testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
                                          architecture::qwen3moe, architecture::lfm2, architecture::lfm2moe,
                                          architecture::qwen35, architecture::qwen35moe,
-                                         architecture::qwen3next, architecture::gemma3),
+                                         architecture::qwen3next, architecture::granite,
+                                         architecture::mistral3, architecture::phi3, architecture::smollm3,
+                                         architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 /// Counts and sizes may be true and nevertheless absurd: here experts take less room in the file than a view

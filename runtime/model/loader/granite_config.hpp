@@ -1,0 +1,20 @@
+#pragma once
+
+#include "runtime/model/model_config.hpp"
+
+namespace paceline {
+class json_node;
+}
+
+namespace paceline::model {
+
+class gguf_keys;
+
+/// The factors of Granite: of embeddings, of attention, of what a block adds to the residual stream, and of
+/// logits. They set these fields of a config whose sizes are known; errors are kept by the reader.
+///
+/// Source: transformers' `GraniteConfig`; llama.cpp's keys of architecture granite.
+void read_gguf_granite(gguf_keys& keys, model_config& config);
+void read_hf_granite(const json_node& fields, model_config& config);
+
+} // namespace paceline::model
