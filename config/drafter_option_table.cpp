@@ -137,7 +137,7 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
       "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`, `pass`, `ppd`): "
       "directory with their files, or of `eagle3`, `mtp`, `dflash` and `dspark` a GGUF file; `docs/drafters.md` describes "
-      "them. Empty of `mtp`: the module in the model's own files.");
+      "them. For `mtp` it may be left empty: then the module in the model's own files is used.");
   g.add(
       "draft_length", integers(0, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number. 0 = all that the head gives of `medusa`, `blockwise`, "

@@ -66,7 +66,7 @@ namespace {
 
 /// The model's files have a module that could draft, and no drafter is one.
 bool has_unused_module(const model::model_config& config, const config::model_options& options) {
-  return config.num_mtp_modules != 0 && model::traits_of(config.arch).has_mtp_module &&
+  return model::traits_of(config.arch).has_mtp_module &&
          std::ranges::count(options.drafters, "mtp", &config::drafter_options::kind) == 0;
 }
 
@@ -87,7 +87,7 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   runs_ = *std::move(weights);
   eos_ids_ = source->eos_ids;
   unused_parts_ = to_text(source->weights.skipped());
-  if (has_unused_module(source->config, options))
+  if (source->weights.num_module_tensors() != 0 && has_unused_module(source->config, options))
     unused_parts_ += std::string(unused_parts_.empty() ? "" : "; ") +
                      "the module for multi-token prediction is not used: a drafter of kind mtp uses it";
   return {};

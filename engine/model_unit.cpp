@@ -178,7 +178,8 @@ std::uint32_t model_unit::state_interval() const {
   const std::uint64_t apart =
       std::max<std::uint64_t>(128, (info.state_bytes + info.kv_bytes_per_token - 1) /
                                        std::max<std::uint64_t>(info.kv_bytes_per_token, 1));
-  return static_cast<std::uint32_t>((apart + options.block_size - 1) / options.block_size *
+  const auto most = std::max<std::uint64_t>(128, context_length); // farther apart there is none
+  return static_cast<std::uint32_t>((std::min(apart, most) + options.block_size - 1) / options.block_size *
                                     options.block_size);
 }
 

@@ -81,7 +81,8 @@ void decoder_layers::project(const layer_weights& weights, const attention_input
     norm(input.x, memory_.normed, input.norm, num_rows());
     const std::array gates{
         device::matmul_output{weights.attention_gate.get(), memory_.gates, config_.q_size(), nullptr, false}};
-    ops_.matmul({memory_.normed, input.num_cols, num_rows(), input.num_cols, false, gates});
+    ops_.matmul({memory_.normed, input.num_cols, num_rows(), input.num_cols, weights.precise_attention_inputs,
+                 gates});
     qkv.x = memory_.normed;
     qkv.norm = {};
   }
@@ -239,7 +240,7 @@ void decoder_layers::run_shared_expert(const expert_weights& weights, bool two_p
   ops_.matmul({memory_.shared, stride, num_rows(), inner, false, down});
   const std::array factor{device::matmul_output{weights.shared_scale.get(), memory_.shared_out + width,
                                                 out_stride, nullptr, false}};
-  ops_.matmul({memory_.normed, width, num_rows(), width, false, factor});
+  ops_.matmul({memory_.normed, width, num_rows(), width, two_planes, factor});
 }
 
 } // namespace paceline::model

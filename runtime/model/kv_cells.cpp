@@ -94,8 +94,7 @@ void kv_cells::make_states(std::uint32_t num_slots) {
   PACELINE_CHECK(!states_, "a pool gets its states once");
   if (state_shape_.num_values() == 0) return;
   const std::uint64_t bytes = size_product(state_shape_.bytes(), num_slots);
-  states_ = memory_.allocate(bytes);
-  states_->fill(0, bytes, std::byte{0});
+  states_ = memory_.allocate(bytes); // not touched: a slot is written before it is read
   num_state_slots_ = num_slots;
 }
 

@@ -142,6 +142,9 @@ expected<void> validate_growth(const model_config& config) {
 expected<void> validate_experts(const model_config& config) {
   const expert_config& experts = config.experts;
   const device::expert_routing& routing = experts.routing;
+  if (experts.shared_ffn_size > 1U << 22)
+    return broken("shared expert ffn_size",
+                  "must be at most 4194304, is " + std::to_string(experts.shared_ffn_size));
   if (routing.num_experts == 0) return {};
   if (routing.num_experts > device::most_experts)
     return broken("num_experts", "must be at most " + std::to_string(device::most_experts) + ", is " +
@@ -152,9 +155,6 @@ expected<void> validate_experts(const model_config& config) {
                       ", is " + std::to_string(routing.num_used));
   if (experts.ffn_size == 0 || experts.ffn_size > 1U << 22)
     return broken("expert ffn_size", "must be 1 to 4194304, is " + std::to_string(experts.ffn_size));
-  if (experts.shared_ffn_size > 1U << 22)
-    return broken("shared expert ffn_size",
-                  "must be at most 4194304, is " + std::to_string(experts.shared_ffn_size));
   if (experts.layers.size() != config.num_layers)
     return broken("expert layers", "must be one flag for each layer");
   if (!(routing.scale > 0 && routing.scale <= 1e3F))

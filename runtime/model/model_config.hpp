@@ -82,7 +82,7 @@ struct rope_scaling {
   double magnitude = 1;  ///< yarn: multiplies cosines and sines
 };
 
-/// Rotary position embedding over whole heads.
+/// Rotary position embedding of the rotated values of a head.
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling;

@@ -82,6 +82,7 @@ class transformer::pass {
             ? 0
             : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
     const bool convolves = config_.num_layers_of(layer_kind::short_conv) != 0;
+    const bool shares = experts.shared_ffn_size != 0 && config_.num_expert_layers() != 0;
     const bool has_rules = config_.num_layers_of(layer_kind::gated_delta) != 0;
     const std::array<row_array, 14> arrays{{
         {&memory_.hidden, hidden_size_},
@@ -93,8 +94,8 @@ class transformer::pass {
         {&memory_.gates, config_.attention_gate ? q_size_ : 0},
         {&memory_.gate_up, config_.num_dense_layers() == 0 ? 0 : 2 * std::size_t{config_.ffn_size}},
         {&memory_.experts, mixture},
-        {&memory_.shared, 2 * std::size_t{experts.shared_ffn_size}},
-        {&memory_.shared_out, experts.shared_ffn_size == 0 ? 0 : std::size_t{hidden_size_} + 1},
+        {&memory_.shared, shares ? 2 * std::size_t{experts.shared_ffn_size} : 0},
+        {&memory_.shared_out, shares ? std::size_t{hidden_size_} + 1 : 0},
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
         {&query_rope_table_, config_.growth.period != 0 ? config_.head_dim : 0},

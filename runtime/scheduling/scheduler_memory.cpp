@@ -104,12 +104,21 @@ void scheduler_state::admit(decisions& out) {
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// The state before a round, that of its last committed token, and that of each draft node; no more than an
-/// equal share of the slots.
+/// An equal share of the slots for each request that is there, if the others that may run have what they need
+/// at least.
+std::uint32_t scheduler_state::share_of_states() const {
+  const auto most = std::max(options_.max_running, 1U);
+  const auto there = std::clamp(static_cast<std::uint32_t>(requests_.size()), 1U, most);
+  const auto reserved = std::min(options_.num_states, least_row_states(0) * (most - there));
+  return std::max(options_.num_states / most, (options_.num_states - reserved) / there);
+}
+
+/// The state before a round, that of its last committed token, and that of each draft node; no more than its
+/// share of the slots.
 std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
   const auto least = least_row_states(r.beam_width);
   const auto nodes = r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_nodes(r, r.draft_length);
-  const auto share = options_.num_states / std::max(options_.max_running, 1U);
+  const auto share = share_of_states();
   return std::min(least + std::min(nodes, speculation::token_tree::max_nodes), std::max(least, share));
 }
 
@@ -117,7 +126,7 @@ std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
 /// search keeps states of its prompt only.
 std::uint32_t scheduler_state::spare_states_wanted(const record& r) const {
   if (!options_.prefix_cache) return 0;
-  const auto share = options_.num_states / std::max(options_.max_running, 1U), rows = row_states_wanted(r);
+  const auto share = share_of_states(), rows = row_states_wanted(r);
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
   return std::min(positions / options_.state_interval + 1, std::max(share, rows + 1) - rows);
 }

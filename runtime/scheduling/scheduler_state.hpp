@@ -232,6 +232,7 @@ class scheduler_state {
   void take_lease(const lease_event& lease, decisions& out);
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
+  std::uint32_t share_of_states() const;
   std::uint32_t row_states_wanted(const record& r) const;
   std::uint32_t spare_states_wanted(const record& r) const;
   void make_way_for(const record& r, decisions& out);

@@ -42,7 +42,8 @@ TEST(load_test, an_example_means_what_it_says) {
 }
 
 TEST(load_test, a_module_of_the_model_itself_needs_no_path) {
-  const auto r = load_text("version: 1\nmodels: [{path: m, drafters: [{name: own, kind: mtp}]}]", "f", {}, {});
+  const auto r =
+      load_text("version: 1\nmodels: [{path: m, drafters: [{name: own, kind: mtp}]}]", "f", {}, {});
   ASSERT_TRUE(r.ok()) << r.errors.front();
   EXPECT_EQ(r.config.engine.models.at(0).drafters.at(0).path, "");
 }

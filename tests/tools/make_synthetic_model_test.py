@@ -78,7 +78,7 @@ def test_passes_of_a_mixture_read_more_experts_the_more_rows_they_have(tmp_path)
     path = made(tmp_path / "model.gguf", "--type", "q8_0", shape="tiny-moe")
     cost = subprocess.run([PACELINE, "bench", "cost", "--model", path, "--threads", "1", "--repeats", "1", "--rows", "1", "2", "64", "--json"],
                           capture_output=True, text=True, check=True)
-    one, two, many = (row["weight_bytes"] for row in json.loads(cost.stdout)["rows"])
+    one, two, many = (row["weight_bytes"] for row in json.loads(cost.stdout)["passes"])
     expert = 3 * 256 * 256 // 32 * 34 * 3  # of all three layers
     assert abs(two - one - (3.5 - 2) * expert) < expert / 50  # of 8 experts a row uses 2, two rows 3.5
     assert abs(many - one - (8 - 2) * expert) < expert / 50

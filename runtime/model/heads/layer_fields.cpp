@@ -57,16 +57,23 @@ expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafte
   return {};
 }
 
+/// Classes of Qwen3.5 and Qwen3-Next, whose modules have the defaults of their models.
+static bool has_delta_rules(const std::string& type) {
+  return type.starts_with("qwen3_5") || type == "qwen3_next";
+}
+
 void read_layer_sizes(const json_node& layer, model_config& sizes) {
   if (layer["hidden_act"].string_or("silu") != "silu")
     layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
   sizes.hidden_size = layer["hidden_size"].uint();
   sizes.ffn_size = layer["intermediate_size"].uint();
   sizes.num_heads = layer["num_attention_heads"].uint();
-  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(sizes.num_heads);
-  const bool is_qwen3 = layer["model_type"].string_or("") == "qwen3";
-  if (layer["head_dim"] || is_qwen3)
-    sizes.head_dim = layer["head_dim"].uint_or(128);
+  const std::string type = layer["model_type"].string_or("");
+  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(type == "qwen3_5_text"  ? 4
+                                                            : has_delta_rules(type) ? 2
+                                                                                    : sizes.num_heads);
+  if (layer["head_dim"] || type == "qwen3" || has_delta_rules(type))
+    sizes.head_dim = layer["head_dim"].uint_or(type == "qwen3" ? 128 : 256);
   else if (sizes.num_heads != 0 && sizes.hidden_size % sizes.num_heads == 0)
     sizes.head_dim = sizes.hidden_size / sizes.num_heads;
   else
@@ -106,8 +113,9 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
     sizes.rope = read_hf_rope_settings(settings, usual, sizes.context_length);
   if (theta != 0) sizes.rope.theta = theta;
   sizes.local_rope = sizes.rope;
+  const double usual_share = has_delta_rules(layer["model_type"].string_or("")) ? 0.25 : 1;
   const double rotated =
-      layer["partial_rotary_factor"].setting_or(settings["partial_rotary_factor"].setting_or(1));
+      layer["partial_rotary_factor"].setting_or(settings["partial_rotary_factor"].setting_or(usual_share));
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2)
     layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");

@@ -289,7 +289,9 @@ void read_experts(const json_node& fields, const expert_defaults& usual, model_c
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(usual.num_experts));
   routing.num_used = fields["num_experts_per_tok"].uint_or(usual.num_used);
-  routing.normalised = fields["norm_topk_prob"].flag_or(usual.normalised);
+  // The class of Qwen3.5's mixtures has no such option.
+  routing.normalised =
+      config.arch == architecture::qwen35moe || fields["norm_topk_prob"].flag_or(usual.normalised);
   config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(usual.ffn_size);
   const auto step = fields["decoder_sparse_step"].uint_or(1);
   if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
@@ -352,8 +354,9 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   const bool is_gemma = type->arch == architecture::gemma3;
   const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
-  config.tied_embeddings = fields["tie_word_embeddings"].flag_or(
-      members.all["tie_word_embeddings"].flag_or(type->tied_by_default));
+  // Of a nested config the class around the language model decides.
+  config.tied_embeddings = members.all["tie_word_embeddings"].flag_or(
+      fields["tie_word_embeddings"].flag_or(type->tied_by_default));
   const family_traits& traits = traits_of(type->arch);
   config.qkv_bias = traits.qkv_bias || attention_bias;
   config.attention_output_bias = !traits.qkv_bias && attention_bias;

@@ -94,6 +94,7 @@ void add_plan(model_report& report, const File& file, expected<model_config> con
     return;
   }
   report.memory = plan_memory(*config, weights->total_bytes(), request);
+  report.num_module_tensors = weights->num_module_tensors();
   report.config = std::move(config).value();
 }
 
@@ -181,7 +182,10 @@ memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
   plan.num_sequences = request.num_sequences;
   const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;
   plan.kv_bytes = saturated(checked_mul(tokens, plan.kv_bytes_per_token));
-  plan.total_bytes = saturated(checked_add(plan.kv_bytes, weights_bytes));
+  constexpr std::uint64_t states =
+      3; // that a request needs at least: before a round, behind it, and one more
+  const std::uint64_t of_states = saturated(checked_mul(states * plan.num_sequences, plan.state_bytes));
+  plan.total_bytes = saturated(checked_add(saturated(checked_add(plan.kv_bytes, weights_bytes)), of_states));
   return plan;
 }
 

@@ -9,7 +9,7 @@
 namespace paceline::model {
 namespace {
 
-constexpr std::uint32_t default_interval = 4; ///< every so manyth layer has attention
+constexpr std::uint32_t default_interval = 4; ///< one layer in so many has attention
 
 layer_kind kind_at(std::uint32_t layer, std::uint32_t interval) noexcept {
   return (layer + 1) % interval == 0 ? layer_kind::attention : layer_kind::gated_delta;
@@ -75,6 +75,8 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
   config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(is_next ? 1 : 0);
   if (config.arch != architecture::qwen35)
     config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);
+  if (fields["attention_bias"].flag_or(false))
+    fields["attention_bias"].refuse("must be false: gates of attention have no biases", errc::unsupported);
   if (const std::string gate = fields["output_gate_type"].string_or("silu");
       gate != "silu" && gate != "swish")
     fields["output_gate_type"].refuse("must be 'silu' or 'swish'", errc::unsupported);

@@ -52,7 +52,7 @@ enum class tensor_role : std::uint8_t {
   delta_alpha,   ///< [delta.num_values][hidden_size]
   delta_taps,    ///< [delta_channels][num_taps]; transposed when it is read
   delta_dt_bias, ///< [delta.num_values]
-  delta_decay,   ///< [delta.num_values]; Hugging Face's files have the logarithm of its opposite
+  delta_decay,   ///< [delta.num_values]; Hugging Face's files have log(-value)
   delta_norm,    ///< [delta.value_dim]
   delta_out,     ///< [hidden_size][delta.values_size]
   // In place of ffn_gate, ffn_up and ffn_down in layers with experts:

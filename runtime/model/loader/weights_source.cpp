@@ -9,6 +9,7 @@
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -106,6 +107,8 @@ float load_float(const std::byte* from, tensor_type type, std::size_t index) noe
   return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
+bool is_decay(float value) noexcept { return std::isfinite(value) && value <= 0; }
+
 bool is_float_type(tensor_type type) noexcept {
   return type == tensor_type::f32 || type == tensor_type::f16 || type == tensor_type::bf16;
 }
@@ -141,7 +144,10 @@ class weights_builder {
     const std::string name =
         naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
     if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
-    if (is_of_mtp_module(name, naming_, config_)) return {};
+    if (is_of_mtp_module(name, naming_, config_)) {
+      ++source_.num_module_tensors_;
+      return {};
+    }
     const auto parsed = parse_name(name, naming_, config_);
     if (!parsed) {
       if (is_redundant(name, naming_, config_)) return {};
@@ -280,13 +286,16 @@ class weights_builder {
     const bool is_logarithm = is_hugging_face && role == tensor_role::delta_decay;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
     const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
-    if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_logarithm && rows == 1) return {};
+    const bool is_checked = role == tensor_role::delta_decay;
+    if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_checked && rows == 1) return {};
     auto floats = std::make_unique<float[]>(rows * cols);
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < cols; ++c) // transposed: taps first, then channels
         floats[c * rows + r] =
             load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
     for (std::size_t i = 0; is_logarithm && i < rows * cols; ++i) floats[i] = -std::exp(floats[i]);
+    if (role == tensor_role::delta_decay && !std::all_of(floats.get(), floats.get() + rows * cols, is_decay))
+      return failure(view.name, "must hold decays, which are finite and not above 0");
     tensor.type = tensor_type::f32;
     tensor.bytes = std::as_bytes(std::span(floats.get(), rows * cols));
     source_.converted_.push_back(std::move(floats));

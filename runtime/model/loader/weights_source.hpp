@@ -51,6 +51,8 @@ class weights_source {
 
   /// Bytes of all tensors as packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// Tensors of modules for multi-token prediction, which are not among these weights either.
+  std::uint64_t num_module_tensors() const noexcept { return num_module_tensors_; }
   /// Tensors of the file that are not among these weights.
   const skipped_tensors& skipped() const noexcept { return skipped_; }
 
@@ -67,6 +69,7 @@ class weights_source {
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;
+  std::uint64_t num_module_tensors_ = 0;
   skipped_tensors skipped_;
 };
 

@@ -3,6 +3,7 @@
 // their states are: chains, trees, and rows of several texts.
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/cpu_ops.hpp"
+#include "runtime/cpu/host_buffer.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/scalar_math.hpp"
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -108,12 +110,15 @@ struct results {
   std::vector<float> states; ///< [row][state_values]
 };
 
-/// Runs rows in passes that end before the given ones.
-results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& ends,
-            left states = left::all) {
-  const std::size_t slot = of.heads.state_values() + 5, width = of.heads.values_size();
+/// Runs rows in passes that end before the given ones. Slots are `gap` values apart: a multiple of 16 as in a
+/// pool, where they are written past the caches, or not.
+results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& ends, left states = left::all,
+            std::size_t gap = 16) {
+  const std::size_t slot = of.heads.state_values() + gap, width = of.heads.values_size();
   results found;
-  std::vector<float> slots(of.parents.size() * slot, std::numeric_limits<float>::quiet_NaN());
+  const auto memory = make_host_buffer(of.parents.size() * slot * sizeof(float));
+  const std::span slots(reinterpret_cast<float*>(memory->data()), of.parents.size() * slot);
+  std::ranges::fill(slots, std::numeric_limits<float>::quiet_NaN());
   std::vector<float> x = of.rows;
   for (std::size_t begin = 0; const std::size_t end : ends) {
     std::vector<device::row_state> rows;
@@ -151,8 +156,8 @@ results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& e
     for (std::size_t i = width + of.out_at(); i < of.stride; ++i) // the gap between two rows is nobody's
       EXPECT_EQ(x[r * of.stride + i], of.rows[r * of.stride + i]);
     const auto state = slots.begin() + static_cast<std::ptrdiff_t>(r * slot);
-    found.states.insert(found.states.end(), state, state + static_cast<std::ptrdiff_t>(slot - 5));
-    for (std::size_t i = slot - 5; i < slot; ++i) EXPECT_TRUE(std::isnan(slots[r * slot + i]));
+    found.states.insert(found.states.end(), state, state + static_cast<std::ptrdiff_t>(slot - gap));
+    for (std::size_t i = slot - gap; i < slot; ++i) EXPECT_TRUE(std::isnan(slots[r * slot + i]));
   }
   return found;
 }
@@ -187,6 +192,8 @@ TEST_P(gated_delta, has_the_bits_of_the_reference_on_every_level) {
   for (const auto& heads : {small, odd, tiled, published}) {
     const auto of = make_texts(heads, tree(), 3 + heads.key_dim);
     const auto expected = run(reference, of, {of.parents.size()});
+    for (const std::size_t gap : {5U, 16U})
+      EXPECT_TRUE(same_bits(run(ops_, of, {of.parents.size()}, left::all, gap).states, expected.states));
     for (const kernel_level level : {kernel_level::avx2, kernel_level::avx_vnni, kernel_level::avx512_vnni}) {
       if (!machine_runs(level)) continue;
       cpu_ops ops(team_, level);

@@ -152,6 +152,7 @@ TEST(qwen35_hf, layers_and_rotation_are_read) {
     EXPECT_THAT(problem(R"("partial_rotary_factor":)" + std::string(share) + ","),
                 HasSubstr("leave an even number"));
   EXPECT_THAT(problem(R"("output_gate_type":"tanh",)"), HasSubstr("output_gate_type"));
+  EXPECT_THAT(problem(R"("attention_bias":true,)"), HasSubstr("attention_bias' must be false"));
   EXPECT_THAT(problem(R"("linear_key_head_dim":130,)"), HasSubstr("key_dim must be a multiple of 4"));
   EXPECT_THAT(problem(R"("linear_num_value_heads":5,)"), HasSubstr("must be a multiple of num_keys"));
 }

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "tests/support/gguf_builder.hpp"
+
+#include <cstdint>
+
+namespace paceline::test {
+
+/// Adds a vocabulary of `size` entries to a file: byte-level BPE with ten merges, or SPM with byte fallback.
+/// Entries beyond those that are needed are unused ones.
+void set_bpe_vocabulary(gguf_builder& file, std::uint32_t size);
+void set_spm_vocabulary(gguf_builder& file, std::uint32_t size);
+
+} // namespace paceline::test
