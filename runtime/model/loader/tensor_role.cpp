@@ -3,6 +3,7 @@
 #include "runtime/model/loader/lfm2_config.hpp"
 
 #include <array>
+#include <optional>
 
 namespace paceline::model {
 
@@ -166,42 +167,69 @@ bool is_norm_role(tensor_role role) noexcept {
   }
 }
 
-/// Roles that only layers with attention have.
-static bool is_attention_role(tensor_role role) noexcept {
+namespace {
+
+constexpr tensor_shape no_tensor;
+
+bool is_between(tensor_role role, tensor_role first, tensor_role last) noexcept {
+  return role >= first && role <= last;
+}
+
+/// Of roles that only layers with attention have; nullopt for the others.
+std::optional<tensor_shape> attention_shape(const model_config& config, tensor_role role) noexcept {
   switch (role) {
   case tensor_role::q:
+    return tensor_shape{(config.attention_gate ? 2 : 1) * std::uint64_t{config.q_size()}, config.hidden_size};
   case tensor_role::k:
   case tensor_role::v:
+    return tensor_shape{config.kv_size(), config.hidden_size};
   case tensor_role::q_bias:
+    return config.qkv_bias ? tensor_shape{1, config.q_size()} : no_tensor;
   case tensor_role::k_bias:
   case tensor_role::v_bias:
+    return config.qkv_bias ? tensor_shape{1, config.kv_size()} : no_tensor;
   case tensor_role::q_norm:
   case tensor_role::k_norm:
+    return config.qk_norm ? tensor_shape{1, config.head_dim} : no_tensor;
   case tensor_role::attention_output:
+    return tensor_shape{config.hidden_size, config.q_size()};
   case tensor_role::attention_output_bias:
-    return true;
+    return config.attention_output_bias ? tensor_shape{1, config.hidden_size} : no_tensor;
   default:
-    return false;
+    return std::nullopt;
   }
 }
 
-static bool is_delta_role(tensor_role role) noexcept {
-  return role >= tensor_role::delta_qkv && role <= tensor_role::delta_out;
+/// Of layers with a short convolution.
+tensor_shape conv_shape(const model_config& config, tensor_role role) noexcept {
+  const std::uint64_t hidden = config.hidden_size;
+  switch (role) {
+  case tensor_role::conv_in:
+    return {3 * hidden, hidden};
+  case tensor_role::conv_in_bias:
+    return config.conv.bias ? tensor_shape{1, 3 * hidden} : no_tensor;
+  case tensor_role::conv_taps:
+    return {hidden, config.conv.num_taps};
+  case tensor_role::conv_out:
+    return {hidden, hidden};
+  default:
+    return config.conv.bias ? tensor_shape{1, hidden} : no_tensor;
+  }
 }
 
-static tensor_shape delta_shape(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
-  if (config.kind_of(layer) != layer_kind::gated_delta) return {};
+/// Of layers with a gated delta rule.
+tensor_shape delta_shape(const model_config& config, tensor_role role) noexcept {
   const device::delta_heads& heads = config.delta;
   switch (role) {
   case tensor_role::delta_qkv:
     return {config.delta_channels() + (config.packing.fuses_gate ? heads.values_size() : 0),
             config.hidden_size};
   case tensor_role::delta_gate:
-    return config.packing.fuses_gate ? tensor_shape{} : tensor_shape{heads.values_size(), config.hidden_size};
+    return config.packing.fuses_gate ? no_tensor : tensor_shape{heads.values_size(), config.hidden_size};
   case tensor_role::delta_beta:
     return {(config.packing.fuses_beta ? 2 : 1) * std::uint64_t{heads.num_values}, config.hidden_size};
   case tensor_role::delta_alpha:
-    return config.packing.fuses_beta ? tensor_shape{} : tensor_shape{heads.num_values, config.hidden_size};
+    return config.packing.fuses_beta ? no_tensor : tensor_shape{heads.num_values, config.hidden_size};
   case tensor_role::delta_taps:
     return {config.delta_channels(), config.conv.num_taps};
   case tensor_role::delta_norm:
@@ -213,88 +241,57 @@ static tensor_shape delta_shape(const model_config& config, tensor_role role, st
   }
 }
 
-tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
-  const tensor_shape none;
-  const bool has_experts = is_layer_role(role) && config.has_experts(layer);
-  const bool has_shared = has_experts && config.experts.shared_ffn_size != 0;
-  if (is_attention_role(role) && !config.has_attention(layer)) return none;
-  if (is_delta_role(role)) return delta_shape(config, role, layer);
-  const bool convolves = is_layer_role(role) && config.kind_of(layer) == layer_kind::short_conv;
-  const tensor_shape hidden{1, config.hidden_size};
+/// Of layers with a mixture of experts.
+tensor_shape mixture_shape(const model_config& config, tensor_role role) noexcept {
+  const expert_config& experts = config.experts;
+  const std::uint64_t hidden = config.hidden_size, shared = experts.shared_ffn_size;
   switch (role) {
-  case tensor_role::token_embedding:
-    return {config.vocab_size, config.hidden_size};
-  case tensor_role::output:
-    return config.tied_embeddings ? none : tensor_shape{config.vocab_size, config.hidden_size};
-  case tensor_role::output_norm:
-  case tensor_role::attention_norm:
-  case tensor_role::ffn_norm:
-    return hidden;
-  case tensor_role::q:
-    return {(config.attention_gate ? 2 : 1) * std::uint64_t{config.q_size()}, config.hidden_size};
-  case tensor_role::k:
-  case tensor_role::v:
-    return {config.kv_size(), config.hidden_size};
-  case tensor_role::q_bias:
-    return config.qkv_bias ? tensor_shape{1, config.q_size()} : none;
-  case tensor_role::k_bias:
-  case tensor_role::v_bias:
-    return config.qkv_bias ? tensor_shape{1, config.kv_size()} : none;
-  case tensor_role::q_norm:
-  case tensor_role::k_norm:
-    return config.qk_norm ? tensor_shape{1, config.head_dim} : none;
-  case tensor_role::attention_output:
-    return {config.hidden_size, config.q_size()};
-  case tensor_role::attention_output_bias:
-    return config.attention_output_bias ? hidden : none;
-  case tensor_role::post_attention_norm:
-  case tensor_role::post_ffn_norm:
-    return config.post_norms ? hidden : none;
-  case tensor_role::ffn_gate:
-  case tensor_role::ffn_up:
-    return has_experts ? none : tensor_shape{config.ffn_size, config.hidden_size};
-  case tensor_role::ffn_down:
-    return has_experts ? none : tensor_shape{config.hidden_size, config.ffn_size};
-  case tensor_role::conv_in:
-    return convolves ? tensor_shape{3 * std::uint64_t{config.hidden_size}, config.hidden_size} : none;
-  case tensor_role::conv_in_bias:
-    return convolves && config.conv.bias ? tensor_shape{1, 3 * std::uint64_t{config.hidden_size}} : none;
-  case tensor_role::conv_taps:
-    return convolves ? tensor_shape{config.hidden_size, config.conv.num_taps} : none;
-  case tensor_role::conv_bias:
-  case tensor_role::conv_out_bias:
-    return convolves && config.conv.bias ? hidden : none;
-  case tensor_role::conv_out:
-    return convolves ? tensor_shape{config.hidden_size, config.hidden_size} : none;
-  case tensor_role::delta_qkv:
-  case tensor_role::delta_gate:
-  case tensor_role::delta_beta:
-  case tensor_role::delta_alpha:
-  case tensor_role::delta_taps:
-  case tensor_role::delta_dt_bias:
-  case tensor_role::delta_decay:
-  case tensor_role::delta_norm:
-  case tensor_role::delta_out:
-    return none; // above
+  case tensor_role::ffn_router:
+    return {experts.routing.num_experts, hidden};
   case tensor_role::ffn_selection_bias:
-    return has_experts && config.experts.selection_bias ? tensor_shape{1, config.experts.routing.num_experts}
-                                                        : none;
+    return experts.selection_bias ? tensor_shape{1, experts.routing.num_experts} : no_tensor;
   case tensor_role::ffn_shared_scale:
-    return has_shared ? tensor_shape{1, config.hidden_size} : none;
+    return shared != 0 ? tensor_shape{1, hidden} : no_tensor;
   case tensor_role::ffn_gate_shared:
   case tensor_role::ffn_up_shared:
-    return has_shared ? tensor_shape{config.experts.shared_ffn_size, config.hidden_size} : none;
+    return shared != 0 ? tensor_shape{shared, hidden} : no_tensor;
   case tensor_role::ffn_down_shared:
-    return has_shared ? tensor_shape{config.hidden_size, config.experts.shared_ffn_size} : none;
-  case tensor_role::ffn_router:
-    return has_experts ? tensor_shape{config.experts.routing.num_experts, config.hidden_size} : none;
-  case tensor_role::ffn_gate_experts:
-  case tensor_role::ffn_up_experts:
-    return has_experts ? tensor_shape{config.experts.ffn_size, config.hidden_size} : none;
+    return shared != 0 ? tensor_shape{hidden, shared} : no_tensor;
   case tensor_role::ffn_down_experts:
-    return has_experts ? tensor_shape{config.hidden_size, config.experts.ffn_size} : none;
+    return {hidden, experts.ffn_size};
+  default:
+    return {experts.ffn_size, hidden};
   }
-  return none;
+}
+
+} // namespace
+
+tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_t layer) noexcept {
+  const std::uint64_t hidden = config.hidden_size;
+  if (const auto shape = attention_shape(config, role))
+    return config.has_attention(layer) ? *shape : no_tensor;
+  if (is_between(role, tensor_role::conv_in, tensor_role::conv_out_bias))
+    return config.kind_of(layer) == layer_kind::short_conv ? conv_shape(config, role) : no_tensor;
+  if (is_between(role, tensor_role::delta_qkv, tensor_role::delta_out))
+    return config.kind_of(layer) == layer_kind::gated_delta ? delta_shape(config, role) : no_tensor;
+  if (is_between(role, tensor_role::ffn_router, tensor_role::ffn_down_experts))
+    return config.has_experts(layer) ? mixture_shape(config, role) : no_tensor;
+  switch (role) {
+  case tensor_role::token_embedding:
+    return {config.vocab_size, hidden};
+  case tensor_role::output:
+    return config.tied_embeddings ? no_tensor : tensor_shape{config.vocab_size, hidden};
+  case tensor_role::post_attention_norm:
+  case tensor_role::post_ffn_norm:
+    return config.post_norms ? tensor_shape{1, hidden} : no_tensor;
+  case tensor_role::ffn_gate:
+  case tensor_role::ffn_up:
+    return config.has_experts(layer) ? no_tensor : tensor_shape{config.ffn_size, hidden};
+  case tensor_role::ffn_down:
+    return config.has_experts(layer) ? no_tensor : tensor_shape{hidden, config.ffn_size};
+  default: // norms
+    return {1, hidden};
+  }
 }
 
 std::string shape_text(std::span<const std::uint64_t> sizes) {
