@@ -18,9 +18,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
-  for (pool_number pool; pool.value < result.submissions.size(); ++pool.value)
-    if (const auto last = result.submissions[pool.value]; last != 0)
-      out.pool.emplace_back(watermark_event{pool, last});
+  note_completed(result.submissions, out);
 
   std::uint32_t num_context = 0, num_rows = 0;
   for (const auto& part : reported.parts) {
@@ -48,6 +46,16 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   }
   pump(out, now);
   return out;
+}
+
+/// `submissions` are those of a reported round.
+void scheduler_state::note_completed(const std::vector<std::uint64_t>& submissions, decisions& out) {
+  completed_.resize(std::max(completed_.size(), submissions.size()));
+  for (pool_number pool; pool.value < submissions.size(); ++pool.value)
+    if (const auto last = submissions[pool.value]; last != 0) {
+      completed_[pool.value] = last;
+      out.pool.emplace_back(watermark_event{pool, last});
+    }
 }
 
 decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, time_point now) {

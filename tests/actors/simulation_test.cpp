@@ -164,8 +164,11 @@ void live_to_the_end(simulation& sim, const events_of_life& past, bool tight, ou
     out.tokens.push_back(sim.client(n).tokens);
     out.ends.push_back(sim.client(n).finish);
   }
-  for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
-    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
+  for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p) {
+    const auto usage = sim.pools().usage(kv::pool_id{p});
+    EXPECT_EQ(usage.num_active, 0U) << "blocks leaked in pool " << p;
+    EXPECT_EQ(usage.num_deferred, 0U) << "blocks of pool " << p << " wait for a watermark that nobody sends";
+  }
   if (const auto* states = sim.pools().states(kv::pool_id{0})) {
     EXPECT_EQ(states->num_held(), 0U) << "states leaked";
   }

@@ -29,6 +29,26 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   EXPECT_EQ(state.check_invariants(), "");
 }
 
+TEST(scheduler_state_test, a_restarted_pool_is_told_the_last_watermarks_again) {
+  scheduler_state state(small_options());
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 100, start));
+  ASSERT_TRUE(asked);
+  const auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 3)}, false, start);
+  EXPECT_FALSE(last<watermark_event>(state.on_pool_restarted(start))) << "no program has completed";
+  ASSERT_FALSE(planned.rounds.empty());
+  auto result = done(planned.rounds[0], 8, 9);
+  result.submissions = {5, 3};
+  state.on_round_done(result, start);
+
+  std::vector<watermark_event> told;
+  for (const auto& command : state.on_pool_restarted(start).pool)
+    if (const auto* event = std::get_if<watermark_event>(&command)) told.push_back(*event);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_TRUE(told[0].pool == target_pool && told[0].sequence == 5);
+  EXPECT_TRUE(told[1].pool == pool_number{1} && told[1].sequence == 3);
+}
+
 TEST(scheduler_state_test, a_request_that_nobody_waits_for_is_cancelled) {
   auto options = small_options();
   options.max_running = 1;
