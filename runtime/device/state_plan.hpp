@@ -22,10 +22,12 @@ struct state_step {
   bool operator==(const state_step&) const = default;
 };
 
-/// The order in which the rows of a pass update states. Texts do not depend on each other. Within a text each
-/// step begins with the state of the step before it, or with one in a slot, which may be that of an earlier
-/// step. Where a row's parent has left its state nowhere and is not the step before it, the parent's state is
-/// computed again, from the nearest row before it whose state is there.
+/// The order in which the rows of a pass update recurrent states. A *text* is here a row without a parent in
+/// the pass, and all its descendants. Texts are independent of each other. A step starts from zeros, from the
+/// state of the previous step, or from a slot, which was filled before the pass or by an earlier step of the
+/// same text. If the parent's state is in no slot and the parent is not the row of the previous step, the
+/// parent's state is computed again: from the nearest ancestor whose state is in a slot or was made by the
+/// previous step, or, if there is none, from the first row of the text.
 struct state_plan {
   std::vector<state_step> steps;
   std::vector<std::uint32_t> first; ///< [number of texts + 1]: the first step of each text, and their end

@@ -11,7 +11,8 @@
 
 namespace paceline::rounds {
 
-/// Makes the three parts of a request. `context_length`: positions that the target and the pool can hold.
+/// Creates the `admitted_request` of a request: its terms, its committed log and its progress. The scheduler
+/// admits it later. `context_length`: positions that the target and the pool can hold.
 /// `text` may be null (no text wanted). `most`: the strongest guarantee that the target can give.
 scheduling::admitted_request admit(request_id id, generation_request request, std::uint32_t context_length,
                                    std::unique_ptr<text_output> text, time_point submitted,

@@ -12,8 +12,10 @@
 namespace paceline::server {
 
 /// Answers one request of /v1/messages, streamed or whole, in Anthropic's form. It runs on its connection's
-/// executor and has the states preparing, generating and done. An error before the first token becomes an
-/// HTTP status. A later one becomes an error event in the stream, because status 200 has been sent.
+/// executor. Before `start` the request is being prepared. Then it generates. It is done when `channel_` is
+/// null. If the stream has not begun, an error becomes an HTTP status; a reply that is not streamed never
+/// begins one. Otherwise status 200 has been sent, and the error becomes an error event. The first token or a
+/// ping begins the stream.
 class message_session final : public exchange,
                               public generation_observer,
                               public std::enable_shared_from_this<message_session> {
@@ -52,7 +54,7 @@ class message_session final : public exchange,
   choice_reader reader_;
   wire::output_items items_; ///< the whole output, if the reply is not streamed
   std::shared_ptr<generation_group> group_;
-  bool streaming_ = false; ///< the reply is an event stream
+  bool streaming_ = false; ///< the event stream has begun: status 200 has been sent
 };
 
 } // namespace paceline::server

@@ -46,7 +46,8 @@ class head_test : public ::testing::Test {
     return loaded ? "was accepted" : loaded.error().message();
   }
 
-  /// The logits of all levels of a head that reads the newest state only, for a made-up one.
+  /// Runs a head without cells (Medusa) on one row with made-up features of the target. Returns the logits of
+  /// all its levels.
   std::vector<float> logits_of(const model::draft_head& head) {
     constexpr std::uint32_t block_size = 4;
     const auto target_kv = target_->get().make_kv_storage(1, block_size, head.taps());

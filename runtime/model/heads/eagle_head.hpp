@@ -20,10 +20,12 @@ struct eagle_weights {
   const float* input_norm = nullptr;     ///< over all taps, before `fc`
   std::vector<const float*> tap_norms;   ///< for each tap, before `fc`; empty: none
   const float* embedding_norm = nullptr; ///< norm of the embedding, before `fc` or the first layer
-  const float* feature_norm = nullptr;   ///< norm of the feature, likewise
-  const float* output_norm = nullptr;    ///< before the LM head
-  const float* mask = nullptr;       ///< of mask rows: [taps * target hidden], or [2 hidden] (`mask_rows`)
-  std::vector<layer_weights> layers; ///< EAGLE-3: the first layer's attention reads two vectors
+  const float* feature_norm = nullptr;   ///< EAGLE, MTP: norm of f, before `fc`; EAGLE-3: norm of g
+  const float* output_norm = nullptr;    ///< before the LM head; with `norm_output` also of what is fed back
+  /// Trained input of mask rows. P-EAGLE: replaces the tapped vectors, [taps * target hidden]. DART: replaces
+  /// the input of the first layer's attention, [2 hidden]. Null: the head has no mask rows.
+  const float* mask = nullptr;
+  std::vector<layer_weights> layers;               ///< EAGLE-3: the first layer's attention reads two vectors
   std::unique_ptr<const device::matrix> embedding; ///< null: the target's
   std::unique_ptr<const device::matrix> lm_head;   ///< null: the target's
   std::unique_ptr<device::buffer> vectors;         ///< memory of all vectors
@@ -44,16 +46,16 @@ struct eagle_weights {
 ///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = what is fed back
 ///               u = [norm(e) ; norm(g)]         input of the first layer's attention
 ///               r = g + attention(u)            norm_before_residual: norm(g) + attention(u)
-///               o = layers(r + mlp(norm(r)))
+///               o = rest(r + mlp(norm(r)))      rest: the layers after the first
 ///               logits = lm_head(norm(o))       fed back: o, or norm(o) with norm_output
 ///
 /// P-EAGLE (arXiv:2602.01469) and DART (arXiv:2601.19278) are EAGLE-3 heads that draft all levels in one
 /// pass: mask rows follow the newest row, at the positions of the next tokens. The newest row gives level 0,
 /// mask row j (from 1) level j.
 ///
-///     P-EAGLE   of a mask row e = embed(mask token), (f_low ; f_mid ; f_high) = a trained vector
-///     DART      of a mask row u = m, a trained vector, and r = (first half of m) + attention(u);
-///               of all rows logits = lm_head(norm(norm(o)))
+///     P-EAGLE   mask rows: e = embed(mask token); (f_low ; f_mid ; f_high) is a trained vector
+///     DART      mask rows: u = m, a trained vector; r = (first half of m) + attention(u)
+///               all rows: logits = lm_head(norm(norm(o)))
 ///
 /// Attention is causal with rotary positions over the head's own cells.
 class eagle_head final : public draft_head {

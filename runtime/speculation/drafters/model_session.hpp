@@ -15,10 +15,11 @@
 
 namespace paceline::speculation {
 
-/// The number of tokens that the inner drafter of a cascade guesses at once. If all guesses were right it
-/// grows to their number plus 2 (and does not fall, because at the end of a draft fewer guesses may have been
-/// made); otherwise it becomes the number of right guesses plus 1. After `patience` misses in a row, only one
-/// call in `rounds_a_look` guesses a token.
+/// The number of tokens that the inner drafter of a cascade guesses at once. If all guesses were right, the
+/// new length is the larger of the current length and the number of guesses plus 2: it does not shrink then,
+/// because the end of a draft may have limited the number of guesses. If a guess was wrong, the new length is
+/// the number of right guesses plus 1. After `patience` misses in a row, only one call in `rounds_a_look`
+/// guesses a token.
 class guess_length {
  public:
   std::uint32_t next() noexcept {
@@ -26,21 +27,25 @@ class guess_length {
     return ++num_misses_ % rounds_a_look == 0 ? 1 : 0;
   }
   void on_verified(std::uint32_t num_guesses, std::uint32_t num_right) noexcept {
-    num_misses_ = num_right > 0 ? 0 : num_misses_ + 1;
+    if (num_right > 0)
+      num_misses_ = 0;
+    else if (num_misses_ < patience) // else `next` has counted the call
+      ++num_misses_;
     length_ = num_right == num_guesses ? std::max(length_, num_guesses + 2) : num_right + 1;
   }
 
  private:
   static constexpr std::uint32_t patience = 4, rounds_a_look = 8;
   std::uint32_t length_ = 4;
-  std::uint32_t num_misses_ = 0; ///< number of calls in a row in which no guess was right
+  std::uint32_t num_misses_ = 0; ///< misses in a row; once they are `patience`, also the calls of `next`
 };
 
 /// The cells of one request in the drafter's own pool.
 ///
-/// Invariant: the cell of slot i, i < cached().size(), was written by passes over cached()[0..i], which are
-/// the request's tokens as known at that time; the cell of slot cached().size() + b was written for token b
-/// of the branches (a tree over the context at that time). Tokens are those of the drafter's own vocabulary.
+/// Invariant: slot i with i < cached().size() has the keys and values of cached()[i], computed after
+/// cached()[0..i-1]. Slot cached().size() + b has those of branch b. A branch is one draft token that was
+/// fed; the branches form a tree whose root is the last cached token. The request's tokens may have changed
+/// since: `settle` restores agreement. Tokens are those of the drafter's own vocabulary.
 class model_session final : public drafter_session {
  public:
   std::span<const token_id> cached() const noexcept { return cached_; }
@@ -59,16 +64,18 @@ class model_session final : public drafter_session {
   std::int32_t feed_branch(token_id token, std::int32_t parent);
   /// Forgets the branches from number `count` on.
   void keep_branches(std::size_t count) { branches_.resize(std::min(count, branches_.size())); }
-  /// Slots of the branches from the root to `branch`, which is included; empty if slots and positions are
-  /// equal along the path.
+  /// The slots of the path from the root's first child to `branch`, inclusive. Empty if each slot on the path
+  /// equals its position: no path is then needed in `row_batch`.
   std::vector<kv_slot> path_to(std::int32_t branch) const;
 
-  /// Adapts the cells to `context`: keeps the leading cells whose tokens agree with it, and the cells of
-  /// branches along which it went, which are moved to their positions. Forgets all others. Returns the moves,
-  /// to be carried out in order before the next pass.
+  /// Makes the cells agree with `context`. It keeps the longest prefix of cached cells whose tokens equal
+  /// those of `context`. If all cached cells are kept, it also keeps the branches that the next tokens of
+  /// `context` follow, and their cells must move to the slots of their positions. All other cells are
+  /// forgotten. Returns these moves; the caller executes them in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
-  /// The context may change until the next call, except for its first `num_settled` tokens.
+  /// The next `settle` compares the cached tokens from index `num_settled` on again, because they may have
+  /// changed since the last one (beam search).
   void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
   /// Forgets all cells, because it is unknown which were written.
@@ -83,10 +90,10 @@ class model_session final : public drafter_session {
     return {static_cast<std::uint32_t>(cached_.size()), next_slot().value};
   }
 
-  /// The request's text in the drafter's vocabulary, if it is not the target's.
+  /// If the drafter has its own vocabulary: the request's text in it. The oldest part may have been dropped.
   std::vector<token_id> own_text;
-  std::size_t num_translated = 0;   ///< number of the target's tokens that `own_text` covers
-  std::size_t first_translated = 0; ///< index of the first of them
+  /// Number of leading target tokens translated so far, including those whose translation was dropped.
+  std::size_t num_translated = 0;
   /// Of a cascade: the session of the inner drafter. Clones share it, because it learns from committed tokens
   /// only.
   std::shared_ptr<drafter_session> inner = {};
@@ -100,7 +107,7 @@ class model_session final : public drafter_session {
   };
 
   std::vector<token_id> cached_;
-  std::size_t num_agreed_ = 0; ///< leading tokens known to be committed, which never change
+  std::size_t num_agreed_ = 0; ///< leading cached tokens that agreed at the last `settle`; not compared again
   std::vector<branch> branches_;
 };
 

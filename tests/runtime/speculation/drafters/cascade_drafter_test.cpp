@@ -128,6 +128,18 @@ TEST(guess_length, grows_with_right_guesses_and_stops_behind_wrong_ones) {
   EXPECT_EQ(length.next(), 3U);
 }
 
+TEST(guess_length, looks_keep_their_distance_where_they_miss) {
+  guess_length length;
+  for (int i = 0; i < 4; ++i) length.on_verified(4, 0);
+  std::uint32_t num_looks = 0;
+  for (int i = 0; i < 64; ++i)
+    if (const auto num = length.next(); num > 0) {
+      ++num_looks;
+      length.on_verified(num, 0);
+    }
+  EXPECT_EQ(num_looks, 8U);
+}
+
 /// The end of a draft, or an inner drafter that knows no more, cuts guesses short.
 TEST(guess_length, does_not_shrink_where_few_guesses_were_made_and_all_were_right) {
   guess_length length;
