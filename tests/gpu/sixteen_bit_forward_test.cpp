@@ -57,12 +57,22 @@ class sixteen_bit_forward : public gpu_test,
   void SetUp() override {
     gpu_test::SetUp();
     if (IsSkipped()) return;
+    open(tested_model());
+    paged_.emplace(block_size, num_blocks, random_());
+  }
+
+  static test::tiny_model tested_model() {
     test::tiny_model options;
     std::tie(options.arch, options.type) = GetParam();
     options.context_length = 128;
     if (device::traits_of(options.type)->block_values == 256)
       options.hidden_size = options.ffn_size = options.expert_ffn_size = 256, options.head_dim = 64;
     if (options.type == tensor_type::q8_0) options.ffn_size = 320; // two splits
+    return options;
+  }
+
+  void open(const test::tiny_model& options) {
+    model_.reset();
     const auto builder = test::make_tiny_gguf(options);
     file_.emplace(load(builder.build(), bytes_));
     float32_.emplace(load(with_float32(builder), float32_bytes_));
@@ -72,9 +82,9 @@ class sixteen_bit_forward : public gpu_test,
                                           {.kv_type = kv_type::f16, .num_threads = 1, .progress = {}});
     ASSERT_TRUE(loaded) << loaded.error().message();
     model_ = *std::move(loaded);
-    paged_.emplace(block_size, num_blocks, random_());
     vocab_size_ = model_->info().vocab_size;
   }
+
   void TearDown() override {
     if (stream_) stream_.reset();
     model_.reset();
@@ -142,6 +152,13 @@ class sixteen_bit_forward : public gpu_test,
 
 /// Logits of one pass of a sequence.
 void sixteen_bit_forward::expect_near(std::uint32_t num_rows) {
+  // Rounding may exchange two experts whose router logits are almost equal, which changes a row's logits by
+  // more than 1 (in 10 of 420 random models). Where every expert is used, the logits depend on the router's
+  // continuously, and the bounds below hold for mixtures as well.
+  if (auto options = tested_model(); has_experts(options, 0)) {
+    options.num_used_experts = options.num_experts;
+    open(options);
+  }
   paged_->add_sequence(num_rows);
   const auto rows = with_tokens(paged_->chain_rows(0, 0, num_rows));
   std::vector<token_id> tokens;
