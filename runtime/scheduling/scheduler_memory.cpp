@@ -73,9 +73,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   decisions out;
   // If the last watermarks were lost, blocks that wait for them would stay deferred until another round is
   // reported. There may be none, because all requests may be waiting for blocks.
-  for (pool_number pool; pool.value < completed_.size(); ++pool.value)
-    if (const auto last = completed_[pool.value]; last != 0)
-      out.pool.emplace_back(watermark_event{pool, last});
+  tell_completed(completed_, out);
   ledger_.on_pool_restarted(out.pool);
   for (auto& [id, r] : requests_)
     if (r.state == phase::acquiring) r.state = phase::waiting;

@@ -18,7 +18,10 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
-  note_completed(result.submissions, out);
+  completed_.resize(std::max(completed_.size(), result.submissions.size()));
+  for (std::size_t p = 0; p < result.submissions.size(); ++p)
+    completed_[p] = std::max(completed_[p], result.submissions[p]);
+  tell_completed(result.submissions, out);
 
   std::uint32_t num_context = 0, num_rows = 0;
   for (const auto& part : reported.parts) {
@@ -48,14 +51,10 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   return out;
 }
 
-/// `submissions` are those of a reported round.
-void scheduler_state::note_completed(const std::vector<std::uint64_t>& submissions, decisions& out) {
-  completed_.resize(std::max(completed_.size(), submissions.size()));
-  for (pool_number pool; pool.value < submissions.size(); ++pool.value)
-    if (const auto last = submissions[pool.value]; last != 0) {
-      completed_[pool.value] = last;
-      out.pool.emplace_back(watermark_event{pool, last});
-    }
+/// `last` has the number of the last completed program on the stream of each pool; 0: none.
+void scheduler_state::tell_completed(const std::vector<std::uint64_t>& last, decisions& out) {
+  for (pool_number pool; pool.value < last.size(); ++pool.value)
+    if (last[pool.value] != 0) out.pool.emplace_back(watermark_event{pool, last[pool.value]});
 }
 
 decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, time_point now) {

@@ -294,7 +294,7 @@ class scheduler_state {
   void settle_length(record& r);
   void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
-  void note_completed(const std::vector<std::uint64_t>& submissions, decisions& out);
+  static void tell_completed(const std::vector<std::uint64_t>& last, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);
   void count_drafted_round(const round_result& result);
   void watch_period(const round_in_flight& f, const round_result& result, std::uint32_t num_prompt_rows,
@@ -307,8 +307,8 @@ class scheduler_state {
   std::deque<request_id> queue_;    ///< waiting and acquiring, in queue order
   std::vector<request_id> running_; ///< running and closing, oldest first
   std::map<round_id, round_in_flight> rounds_in_flight_;
-  std::vector<std::uint64_t>
-      completed_;                   ///< [pool]: last program on its stream that a round reported; 0: none
+  /// [pool]: last program on its stream that a round reported; 0: none.
+  std::vector<std::uint64_t> completed_;
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
   std::set<request_id> ended_;      ///< ended recently; after a restart such a request may be submitted again
   cost_model costs_;

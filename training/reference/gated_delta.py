@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from training.reference.layers import attend, causal, rms_norm, rotate
-from training.reference.targets import StoredTarget, TargetPass, random_draws
+from training.reference.targets import StoredTarget, random_draws
 
 ARCHITECTURES = {"qwen3_5_text": "Qwen3_5ForCausalLM", "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "qwen3_next": "Qwen3NextForCausalLM"}
 
@@ -51,17 +51,6 @@ class GatedDeltaShape:
 class GatedDeltaTarget(StoredTarget):
     def config(self):
         return config_of(self.shape)
-
-    @torch.no_grad()
-    def forward(self, tokens):
-        """One causal pass over all tokens."""
-        hidden = self.embedding[torch.tensor(tokens)]
-        taps = []
-        for layer in range(self.shape.num_hidden_layers):
-            hidden = self._layer(layer, hidden)
-            taps.append(hidden)
-        taps.append(self._norm("model.norm", hidden))
-        return TargetPass(taps, taps[-1] @ self.lm_head.T)
 
     def _norm(self, name, x):
         """Files have the factors less one."""

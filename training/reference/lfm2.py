@@ -4,7 +4,7 @@ import dataclasses
 import torch
 
 from training.reference.layers import attend, causal, rms_norm, rotate
-from training.reference.targets import StoredTarget, TargetPass, random_draws
+from training.reference.targets import StoredTarget, random_draws
 
 ARCHITECTURES = {"lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM"}
 
@@ -60,20 +60,10 @@ class Lfm2Shape:
 class Lfm2Target(StoredTarget):
     block = "feed_forward."
     parts = ("w1", "w3", "w2")
+    final_norm = "model.embedding_norm"
 
     def config(self):
         return config_of(self.shape)
-
-    @torch.no_grad()
-    def forward(self, tokens):
-        """One causal pass over all tokens."""
-        hidden = self.embedding[torch.tensor(tokens)]
-        taps = []
-        for layer in range(self.shape.num_hidden_layers):
-            hidden = self._layer(layer, hidden)
-            taps.append(hidden)
-        taps.append(self._norm("model.embedding_norm", hidden))
-        return TargetPass(taps, taps[-1] @ self.lm_head.T)
 
     def _norm(self, name, x):
         return rms_norm(x, self.weights[name + ".weight"], self.shape.norm_eps)

@@ -75,6 +75,7 @@ class StoredTarget:
 
     block = "mlp."  # names of a layer's feed-forward block and of its gate, up and down
     parts = ("gate_proj", "up_proj", "down_proj")
+    final_norm = "model.norm"
 
     def __init__(self, shape, weights):
         self.shape, self.weights = shape, weights
@@ -86,6 +87,20 @@ class StoredTarget:
     @property
     def lm_head(self):
         return self.embedding if self.shape.tie_word_embeddings else self.weights["lm_head.weight"]
+
+    def forward(self, tokens):
+        """One causal pass over all tokens."""
+        return self._pass(self.embedding[torch.tensor(tokens)])
+
+    @torch.no_grad()
+    def _pass(self, hidden, *rows):
+        """All layers, each with the arguments `rows`, and the logits."""
+        taps = []
+        for layer in range(self.shape.num_hidden_layers):
+            hidden = self._layer(layer, hidden, *rows)
+            taps.append(hidden)
+        taps.append(self._norm(self.final_norm, hidden))
+        return TargetPass(taps, taps[-1] @ self.lm_head.T)
 
     def _linear(self, name, x):
         return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
@@ -138,16 +153,9 @@ class Target(StoredTarget):
         """One causal pass over all tokens."""
         return self.run(self.embed(tokens), torch.arange(len(tokens)), causal(len(tokens)))
 
-    @torch.no_grad()
     def run(self, hidden, positions, visible):
         """A pass over rows [n, H] at positions [n], each of which sees the rows in visible [n, n]."""
-        shape = self.shape
-        taps = []
-        for layer in range(shape.num_hidden_layers):
-            hidden = self._layer(layer, hidden, positions, visible)
-            taps.append(hidden)
-        taps.append(self._norm("model.norm", hidden))
-        return TargetPass(taps, taps[-1] @ self.lm_head.T)
+        return self._pass(hidden, positions, visible)
 
     def _norm(self, name, x):
         weight = self.weights[name + ".weight"]

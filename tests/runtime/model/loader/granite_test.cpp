@@ -1,7 +1,6 @@
 // Granite's files: its four factors.
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -59,15 +58,10 @@ TEST(granite_gguf, refuses_what_does_not_fit) {
 expected<model_config> read(const std::string& extra = "") {
   const std::string text = "{" + extra + R"("model_type":"granite","vocab_size":288,"hidden_size":32,
       "max_position_embeddings":64,"num_hidden_layers":2,"num_attention_heads":8,"intermediate_size":64})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
-std::string problem(const std::string& extra) {
-  const auto config = read(extra);
-  return config ? "was accepted" : config.error().message();
-}
+std::string problem(const std::string& extra) { return test::refusal_of(read(extra)); }
 
 TEST(granite_hf, factors_have_the_defaults_of_its_class) {
   const auto plain = read();

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_config.hpp"
 
 #include "runtime/model/loader/json_text.hpp"
+#include "tests/support/opened_hf.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,9 +21,7 @@ expected<model_config> read(std::string_view model_type, const std::string& extr
       "{" + extra + R"("model_type":")" + std::string(model_type) +
       R"(","vocab_size":288,"max_position_embeddings":64,"hidden_size":32,"num_hidden_layers":4,
                            "num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":64,"rms_norm_eps":1e-5})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
 error problem(std::string_view model_type, const std::string& extra) {

@@ -1,7 +1,6 @@
 // LFM2's files: which layers have attention, their sizes and names, and files that contradict themselves.
-#include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
+#include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -17,20 +16,7 @@ using test::make_tiny_gguf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-expected<model_config> open(const gguf_builder& builder) {
-  const auto bytes = builder.build();
-  const auto file = gguf_file::parse(bytes, "x.gguf");
-  if (!file) return file.error();
-  auto config = read_gguf_config(*file);
-  if (!config) return config;
-  if (auto weights = read_gguf_weights(*file, *config); !weights) return weights.error();
-  return config;
-}
-
-std::string problem(const gguf_builder& builder) {
-  const auto config = open(builder);
-  return config ? "was accepted" : config.error().message();
-}
+std::string refusal(const gguf_builder& builder) { return test::problem(builder).message(); }
 
 gguf_builder tiny(architecture arch = architecture::lfm2) {
   return make_tiny_gguf({.arch = arch, .num_layers = 4});
@@ -60,7 +46,7 @@ TEST(lfm2_gguf, experts_are_routed_by_sigmoids_with_a_bias) {
 TEST(lfm2_gguf, refuses_what_does_not_fit) {
   const std::string kv_heads = "lfm2.attention.head_count_kv";
   const auto with_heads = [&](const std::vector<std::int32_t>& numbers) {
-    return problem(tiny().remove(kv_heads).set_int32s(kv_heads, numbers));
+    return refusal(tiny().remove(kv_heads).set_int32s(kv_heads, numbers));
   };
   EXPECT_THAT(with_heads({0, 2, 0}), HasSubstr("must have one element for each of the 4 layers"));
   EXPECT_THAT(with_heads({0, 2, 0, 1}), HasSubstr("differs between layers with attention"));
@@ -69,18 +55,18 @@ TEST(lfm2_gguf, refuses_what_does_not_fit) {
   EXPECT_THAT(with_heads({2, 2, 2, 2}), HasSubstr("needs 44 tensors in them, the file has 40"));
   EXPECT_THAT(with_heads({2, 0, 2, 0}), HasSubstr("shortconv.in_proj.weight' has no meaning"))
       << "the tensors are those of the other layers";
-  EXPECT_THAT(problem(tiny().remove(kv_heads)), HasSubstr("head_count_kv"));
-  EXPECT_THAT(problem(tiny().remove("lfm2.shortconv.l_cache")), HasSubstr("shortconv.l_cache"));
+  EXPECT_THAT(refusal(tiny().remove(kv_heads)), HasSubstr("head_count_kv"));
+  EXPECT_THAT(refusal(tiny().remove("lfm2.shortconv.l_cache")), HasSubstr("shortconv.l_cache"));
   for (const std::uint32_t taps : {1U, 17U})
-    EXPECT_THAT(problem(tiny().remove("lfm2.shortconv.l_cache").set_uint32("lfm2.shortconv.l_cache", taps)),
+    EXPECT_THAT(refusal(tiny().remove("lfm2.shortconv.l_cache").set_uint32("lfm2.shortconv.l_cache", taps)),
                 HasSubstr("num_taps must be 2 to 16"));
-  EXPECT_THAT(problem(tiny().remove("lfm2.shortconv.l_cache").set_uint32("lfm2.shortconv.l_cache", 4)),
+  EXPECT_THAT(refusal(tiny().remove("lfm2.shortconv.l_cache").set_uint32("lfm2.shortconv.l_cache", 4)),
               HasSubstr("blk.0.shortconv.conv.weight' must have the shape [32][4], has [32][3]"));
-  EXPECT_THAT(problem(tiny().remove_tensor("blk.2.shortconv.out_proj.weight")),
+  EXPECT_THAT(refusal(tiny().remove_tensor("blk.2.shortconv.out_proj.weight")),
               HasSubstr("'blk.2.shortconv.out_proj.weight' is missing"));
-  EXPECT_THAT(problem(tiny().set_uint32("lfm2.attention.sliding_window", 64)),
+  EXPECT_THAT(refusal(tiny().set_uint32("lfm2.attention.sliding_window", 64)),
               HasSubstr("sliding_window' must be 0"));
-  EXPECT_THAT(problem(tiny(architecture::lfm2moe).set_uint32("lfm2moe.expert_gating_func", 1)),
+  EXPECT_THAT(refusal(tiny(architecture::lfm2moe).set_uint32("lfm2moe.expert_gating_func", 1)),
               HasSubstr("expert_gating_func' must be 2"));
 }
 
@@ -88,14 +74,11 @@ expected<model_config> read(std::string_view model_type, const std::string& extr
   const std::string text = "{" + extra + R"("model_type":")" + std::string(model_type) +
                            R"(","vocab_size":288,"max_position_embeddings":64,"hidden_size":32,
       "num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":300,"norm_eps":2e-5})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
 std::string problem(std::string_view model_type, const std::string& extra) {
-  const auto config = read(model_type, extra);
-  return config ? "was accepted" : config.error().message();
+  return test::refusal_of(read(model_type, extra));
 }
 
 TEST(lfm2_hf, layers_are_named_or_numbered) {

@@ -1,7 +1,6 @@
 // Ministral 3's files: how queries grow, and the magnitude of YaRN.
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -61,15 +60,10 @@ TEST(mistral3_gguf, refuses_what_does_not_fit) {
 expected<model_config> read(const std::string& extra = "") {
   const std::string text = "{" + extra + R"("model_type":"ministral3","vocab_size":288,"hidden_size":32,
       "max_position_embeddings":512,"num_hidden_layers":2,"num_attention_heads":8,"intermediate_size":64})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
-std::string problem(const std::string& extra) {
-  const auto config = read(extra);
-  return config ? "was accepted" : config.error().message();
-}
+std::string problem(const std::string& extra) { return test::refusal_of(read(extra)); }
 
 /// Rotary settings of YaRN, with further ones.
 std::string rope(const std::string& more) {
@@ -104,11 +98,9 @@ TEST(ministral3_hf, without_rotary_settings_has_those_of_its_class) {
 }
 
 TEST(ministral3_hf, is_read_beside_a_part_that_sees) {
-  const auto object = parse_json_object(R"({"model_type":"mistral3","vision_config":{"model_type":"pixtral"},
+  const auto config = test::read_hf(R"({"model_type":"mistral3","vision_config":{"model_type":"pixtral"},
       "architectures":["Mistral3ForConditionalGeneration"],"text_config":{"model_type":"ministral3",
-      "hidden_size":64}})",
-                                        "config.json");
-  const auto config = read_hf_config(*object, "config.json");
+      "hidden_size":64}})");
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->arch, architecture::mistral3);
   EXPECT_EQ(config->num_layers, 34U) << "the class's";

@@ -1,8 +1,7 @@
 // Phi-3's files: fused projections, LongRoPE's lists, partial rotation and windows.
-#include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/hf_directory.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -123,15 +122,10 @@ expected<model_config> read(const std::string& extra = "", const char* model_typ
   const std::string text = "{" + extra + R"("model_type":")" + model_type +
                            R"(","vocab_size":288,"hidden_size":32,"max_position_embeddings":64,
       "num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":64})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
-std::string problem(const std::string& extra) {
-  const auto config = read(extra);
-  return config ? "was accepted" : config.error().message();
-}
+std::string problem(const std::string& extra) { return test::refusal_of(read(extra)); }
 
 /// Rotary settings with lists for six of eight values, and further members.
 std::string longrope(const std::string& more = "", const char* key = "rope_scaling") {

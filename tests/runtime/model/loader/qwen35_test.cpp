@@ -1,8 +1,7 @@
 // Qwen3.5's files: which layers have attention, the heads of the others, modules that the model does without,
 // and files that contradict themselves.
-#include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
+#include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -21,20 +20,7 @@ using testing::HasSubstr;
 
 constexpr layer_kind rule = layer_kind::gated_delta, attention = layer_kind::attention;
 
-expected<model_config> open(const gguf_builder& builder) {
-  const auto bytes = builder.build();
-  const auto file = gguf_file::parse(bytes, "x.gguf");
-  if (!file) return file.error();
-  auto config = read_gguf_config(*file);
-  if (!config) return config;
-  if (auto weights = read_gguf_weights(*file, *config); !weights) return weights.error();
-  return config;
-}
-
-std::string problem(const gguf_builder& builder) {
-  const auto config = open(builder);
-  return config ? "was accepted" : config.error().message();
-}
+std::string refusal(const gguf_builder& builder) { return test::problem(builder).message(); }
 
 gguf_builder tiny() { return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4}); }
 
@@ -60,11 +46,11 @@ TEST(qwen35_gguf, layers_have_attention_at_an_interval) {
 
 TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
   const std::string interval = "qwen35.full_attention_interval", list = "qwen35.attention.recurrent_layers";
-  EXPECT_THAT(problem(tiny().remove(interval).set_bools(list, {true, false, true, false})),
+  EXPECT_THAT(refusal(tiny().remove(interval).set_bools(list, {true, false, true, false})),
               HasSubstr("accepted"));
-  EXPECT_THAT(problem(tiny().remove(interval).set_bools(list, {true, false})),
+  EXPECT_THAT(refusal(tiny().remove(interval).set_bools(list, {true, false})),
               HasSubstr("must have one element for each of the 4 layers"));
-  EXPECT_THAT(problem(tiny().remove(interval)), HasSubstr("needs 53 tensors in them, the file has 52"))
+  EXPECT_THAT(refusal(tiny().remove(interval)), HasSubstr("needs 53 tensors in them, the file has 52"))
       << "without both every fourth layer has attention";
 }
 
@@ -80,29 +66,29 @@ TEST(qwen35_gguf, a_module_for_multi_token_prediction_is_not_part_of_the_model) 
   EXPECT_THAT(config->layer_kinds, ElementsAre(rule, attention, rule, attention));
   auto without_key = with_module();
   without_key.remove("qwen35.nextn_predict_layers");
-  EXPECT_NE(problem(without_key), "was accepted");
+  EXPECT_NE(refusal(without_key), "was accepted");
   auto only_modules = with_module();
   only_modules.remove("qwen35.nextn_predict_layers").set_uint32("qwen35.nextn_predict_layers", 5);
-  EXPECT_THAT(problem(only_modules), HasSubstr("nextn_predict_layers' must be below block_count"));
+  EXPECT_THAT(refusal(only_modules), HasSubstr("nextn_predict_layers' must be below block_count"));
 }
 
 TEST(qwen35_gguf, refuses_what_does_not_fit) {
-  EXPECT_THAT(problem(tiny_with("full_attention_interval", 0)), HasSubstr("must be at least 1"));
-  EXPECT_THAT(problem(tiny_with("full_attention_interval", 9)),
+  EXPECT_THAT(refusal(tiny_with("full_attention_interval", 0)), HasSubstr("must be at least 1"));
+  EXPECT_THAT(refusal(tiny_with("full_attention_interval", 9)),
               HasSubstr("must have a layer with attention"));
-  EXPECT_THAT(problem(tiny_with("ssm.inner_size", 31)),
+  EXPECT_THAT(refusal(tiny_with("ssm.inner_size", 31)),
               HasSubstr("ssm.inner_size' must be a multiple of ssm.time_step_rank, 4"));
-  EXPECT_THAT(problem(tiny_with("ssm.group_count", 3)),
+  EXPECT_THAT(refusal(tiny_with("ssm.group_count", 3)),
               HasSubstr("num_values 4 must be a multiple of num_keys 3"));
-  EXPECT_THAT(problem(tiny_with("ssm.group_count", 0)), HasSubstr("num_keys must be 1"));
-  EXPECT_THAT(problem(tiny_with("ssm.conv_kernel", 1)), HasSubstr("num_taps must be 2 to 16"));
-  EXPECT_THAT(problem(tiny_with("rope.dimension_count", 3)), HasSubstr("rope.dimension_count' must be even"));
-  EXPECT_THAT(problem(tiny_with("rope.dimension_count", 10)), HasSubstr("2 to the size of a head, 8"));
-  EXPECT_THAT(problem(tiny().remove("qwen35.ssm.state_size")), HasSubstr("ssm.state_size"));
-  EXPECT_THAT(problem(tiny().remove_tensor("blk.2.ssm_a")), HasSubstr("'blk.2.ssm_a' is missing"));
-  EXPECT_THAT(problem(tiny_with("ssm.state_size", 16)),
+  EXPECT_THAT(refusal(tiny_with("ssm.group_count", 0)), HasSubstr("num_keys must be 1"));
+  EXPECT_THAT(refusal(tiny_with("ssm.conv_kernel", 1)), HasSubstr("num_taps must be 2 to 16"));
+  EXPECT_THAT(refusal(tiny_with("rope.dimension_count", 3)), HasSubstr("rope.dimension_count' must be even"));
+  EXPECT_THAT(refusal(tiny_with("rope.dimension_count", 10)), HasSubstr("2 to the size of a head, 8"));
+  EXPECT_THAT(refusal(tiny().remove("qwen35.ssm.state_size")), HasSubstr("ssm.state_size"));
+  EXPECT_THAT(refusal(tiny().remove_tensor("blk.2.ssm_a")), HasSubstr("'blk.2.ssm_a' is missing"));
+  EXPECT_THAT(refusal(tiny_with("ssm.state_size", 16)),
               HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
-  EXPECT_THAT(problem(tiny_with("ssm.inner_size", 64)),
+  EXPECT_THAT(refusal(tiny_with("ssm.inner_size", 64)),
               HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
 }
 
@@ -110,15 +96,10 @@ expected<model_config> read(const std::string& extra = "") {
   const std::string text = "{" + extra + R"("model_type":"qwen3_5_text","vocab_size":288,
       "max_position_embeddings":64,"hidden_size":32,"num_hidden_layers":4,"num_attention_heads":4,
       "num_key_value_heads":2,"head_dim":16,"intermediate_size":300})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
-std::string problem(const std::string& extra) {
-  const auto config = read(extra);
-  return config ? "was accepted" : config.error().message();
-}
+std::string problem(const std::string& extra) { return test::refusal_of(read(extra)); }
 
 TEST(qwen35_hf, settings_have_the_defaults_of_their_class) {
   const auto config = read();

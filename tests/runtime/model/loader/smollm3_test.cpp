@@ -1,7 +1,6 @@
 // SmolLM3's files: which layers are not rotated.
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
 #include "tests/support/opened_gguf.hpp"
+#include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -29,15 +28,10 @@ TEST(smollm3_gguf, every_fourth_layer_is_not_rotated) {
 expected<model_config> read(const std::string& extra = "") {
   const std::string text = "{" + extra + R"("model_type":"smollm3","vocab_size":288,"hidden_size":32,
       "max_position_embeddings":64,"num_hidden_layers":4,"num_attention_heads":8,"intermediate_size":64})";
-  const auto object = parse_json_object(text, "config.json");
-  if (!object) return object.error();
-  return read_hf_config(*object, "config.json");
+  return test::read_hf(text);
 }
 
-std::string problem(const std::string& extra) {
-  const auto config = read(extra);
-  return config ? "was accepted" : config.error().message();
-}
+std::string problem(const std::string& extra) { return test::refusal_of(read(extra)); }
 
 TEST(smollm3_hf, layers_without_rotation_are_listed_or_at_an_interval) {
   EXPECT_THAT(read(R"("no_rope_layers":[0,1,1,0],)")->unrotated_layers,
