@@ -1,4 +1,4 @@
-// Names of an object's members: those that schemas name, and the tests that any other name must pass.
+// Names of an object's members: the names that schemas list, and the tests that every other name must pass.
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 #include "runtime/grammar/schema_writer.hpp"
@@ -42,12 +42,12 @@ std::string schema_writer::other_member(const conjunction& schemas, const std::v
   const std::string rest = value(algebra_.other_member_schemas(schemas));
   if (rest.empty()) return "";
   if (keys.empty()) return add_rule("o", "json_string" + end + rest);
-  // Without room for rules that tell the names from `keys` there are no other members.
+  // If there is no room for rules that exclude the names in `keys`, the object has no other members.
   const std::string name = text_except({keys.begin(), keys.end()});
   return name.empty() ? "" : add_rule("o", name + end + rest);
 }
 
-/// What the name of a member is tested for. Refers to itself, so it stays where it is made.
+/// The tests for the name of a member. The object holds pointers to its own members, so it must not be moved.
 struct schema_writer::name_tests {
   name_tests() = default;
   name_tests(const name_tests&) = delete;
@@ -114,7 +114,7 @@ bool schema_writer::put_name_tests(name_tests& to) {
   for (const auto& texts : to.listed) to.put({.texts = &texts}, true);
   for (const auto& [regex, is_wanted] : terms.regexes) to.put({.regex = regex}, is_wanted);
   if (terms.format != nullptr) to.put({.regex = regex_of(to.from, to.keyword, terms.format->pattern)}, true);
-  // Only of short texts the pattern of a format is exact enough.
+  // The pattern of a format is exact enough for short texts only.
   if (terms.format != nullptr) terms.most = std::min(terms.most.value_or(60), 60U);
   if (terms.least || terms.most)
     to.put({.min_length = terms.least.value_or(0), .max_length = terms.most.value_or(unbounded)}, true);
@@ -142,7 +142,7 @@ std::string schema_writer::matched_member(const conjunction& schemas, const std:
   tests.known = {keys.begin(), keys.end()};
   collect_patterns(schemas, tests);
   const auto refuse = [&] {
-    // Where there are named members, others are left out.
+    // If the schema lists names of members, other members are simply left out.
     if (keys.empty())
       algebra_.refuse(errc::unsupported, tests.from, tests.keyword,
                       "such names of members are not supported");
