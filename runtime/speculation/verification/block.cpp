@@ -5,7 +5,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// A position of a chain, below its first draft tokens.
+/// A position of a chain, after its first draft tokens.
 struct place {
   double joint = 1.0; ///< of those tokens
   remaining_target rest;
@@ -43,13 +43,13 @@ block read_block(const draft& proposal, const verification_context& context, con
 
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice) {
-  // For draft tokens of probability 1, each prefix has the product of its tokens' probabilities: block
-  // verification gains nothing.
+  // If all draft tokens have probability 1, block verification gains nothing, because the probability of each
+  // prefix is the product of its tokens' probabilities.
   if (!proposal.tree.is_chain() || proposal.probs.empty())
     return verify_rejection(proposal, context, rows, dice);
   block chain = read_block(proposal, context, rows);
   const std::size_t length = chain.places.size();
-  // The longest prefix whose decision is to keep it counts, so shorter ones need no decision.
+  // The longest prefix that is kept counts, so shorter prefixes need no decision.
   std::size_t kept = length;
   for (; kept > 0; --kept) {
     const double keep = kept == length

@@ -28,8 +28,9 @@ struct kept_node {
   double log_likelihood; ///< of the path to it, as far as it counts
 };
 
-/// Decides about every draft token independently; the deepest path of kept tokens counts, and of equally deep
-/// ones the likeliest, or else the first. The next token is the request's own sample from the last row.
+/// Decides about every draft token independently. The result is the deepest path of kept tokens; among
+/// equally deep paths it is the likeliest, or else the first. The next token is the request's own sample from
+/// the last row.
 verdict verify_by_threshold(const draft& proposal, const verification_context& context,
                             const target_row& rows, const row_threshold& threshold) {
   const token_tree& tree = proposal.tree;
