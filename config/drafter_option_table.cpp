@@ -67,7 +67,7 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "computes several. That kind's options are read from this drafter's.");
 }
 
-/// Of drafters that look tokens up, count or guess them.
+/// Options of drafters that look tokens up, count them or guess them.
 void declare_host_drafters(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(

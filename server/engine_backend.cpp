@@ -91,7 +91,8 @@ class engine_model final : public model_view {
   }
   expected<std::shared_ptr<const token_constraint>>
   compile(const grammar::grammar_source& source) const override {
-    // Not when the model is loaded: it takes up to a second, and most models never need it.
+    // The compiler is not made when the model is loaded, because this takes up to a second and most models
+    // never need it.
     std::call_once(has_compiler_, [this] {
       compiler_ = grammar::make_compiler(served_.vocabulary(), served_.info().vocab_size, served_.eos_ids());
     });
@@ -170,7 +171,7 @@ class engine_model final : public model_view {
     return text ? wire::call_syntax_of(*text, probe) : call_syntax::none;
   }
 
-  /// A question rendered with these variables; empty if that fails.
+  /// A question rendered with these variables. The result is empty if rendering fails.
   std::string rendered(json::object variables) const {
     variables["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
     variables["add_generation_prompt"] = true;
@@ -178,7 +179,7 @@ class engine_model final : public model_view {
     return text ? *text : std::string();
   }
 
-  /// Tests with renderings whether thoughts stand between <think> and </think>.
+  /// Renders a conversation to find out whether thoughts stand between <think> and </think>.
   bool shows_thoughts() const {
     if (!reasoning_.any) return false;
     for (const bool on : {false, true}) {
@@ -188,8 +189,8 @@ class engine_model final : public model_view {
     return false;
   }
 
-  /// Tests with renderings whether the prompt opens a thought, or depends on the variables that templates
-  /// have for reasoning.
+  /// Renders a conversation to find out whether the prompt opens a thought, or depends on the variables that
+  /// templates have for reasoning.
   template_reasoning shown_reasoning() const {
     const auto thinking = [&](bool on) {
       return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});

@@ -213,7 +213,7 @@ expected<delivery> read_completion(const errand& request, std::string_view body)
   reading into;
   read_choice(*reply, {}, into);
   into.add_totals(*reply, "prompt_tokens", "completion_tokens");
-  into.out.arrivals.clear(); // arrival times of its tokens mean nothing
+  into.out.arrivals.clear(); // the arrival times of its tokens mean nothing
   into.is_done = true;
   return checked(request, std::move(into));
 }

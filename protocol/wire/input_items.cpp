@@ -35,7 +35,7 @@ std::vector<input_item> items_of(const std::string& response_id, std::span<const
   return items;
 }
 
-/// Text that is generated while it is sent.
+/// Writes text that is generated while it is sent.
 void mark_text(json_writer& out, std::string_view name, const std::string& text, marks& marked) {
   const auto part = std::make_shared<response_part>();
   part->text = text;

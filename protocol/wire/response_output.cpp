@@ -17,7 +17,7 @@ constexpr std::size_t tokens_a_step = 64;
 
 } // namespace
 
-/// Alternates between the other text and the output. Each step appends a little to the next piece.
+/// Generates the other text and the output in turn. Each step appends a small part to the next piece.
 class output_json::source final : public text_source {
  public:
   source(const output_json& from, std::string before, std::string after)
@@ -73,7 +73,7 @@ class output_json::source final : public text_source {
     at_ = 0;
   }
 
-  /// Steps end at whole characters, because half a character would be written as an invalid one.
+  /// Steps end at whole characters, because a part of a character would be written as an invalid one.
   bool step_text(std::string_view text) {
     auto end = std::min(at_ + text_step, text.size());
     while (end < text.size() && end > at_ + text_step - 4 && is_utf8_continuation(text[end])) --end;
