@@ -87,6 +87,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
   auto made = manager_->acquire(pools_[model.value].at(command.pool.value), command.request, options);
   if (!made) {
     note_refusal(model);
+    answer.lacks_states = made.error().code() == errc::state_slots_full;
     return answer;
   }
   tables_[{model, command.pool, command.request}] = {made->lease.key,

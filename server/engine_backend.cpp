@@ -1,12 +1,11 @@
 #include "engine/served_model.hpp"
 #include "protocol/wire/harmony_prompt.hpp"
 #include "runtime/model/language_model.hpp"
-#include "runtime/tokenizer/chat_template/chat_template.hpp"
-#include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/incremental_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "server/backend.hpp"
 #include "server/edge_context.hpp"
+#include "server/template_probe.hpp"
 
 #include <boost/json/value.hpp>
 
@@ -48,14 +47,16 @@ class engine_model final : public model_view {
     limits_.eos_ids = served.eos_ids();
     limits_.drafters = served.drafters();
     limits_.default_rule = served.default_rule();
-    takes_tools_ = has_chat_template() && shows_tools();
-    if (has_chat_template()) reasoning_ = shown_reasoning();
-    outputs_.calls = shown_calls();
+    if (has_chat_template())
+      template_ = probe_template([this](json::object asked) { return render_chat(std::move(asked)); });
+    outputs_.calls = template_.calls;
+    for (std::size_t i = 0; i < call_syntax_names.size(); ++i)
+      if (served.tool_call_parser() == call_syntax_names[i]) outputs_.calls = static_cast<call_syntax>(i);
     if (outputs_.calls == call_syntax::harmony)
       outputs_.reasoning =
           served.reasoning_parser() == "none" ? wire::reasoning_markers() : wire::harmony_markers;
     else if (served.reasoning_parser() == "think" ||
-             (served.reasoning_parser() == "auto" && shows_thoughts()))
+             (served.reasoning_parser() == "auto" && template_.shows_thoughts))
       outputs_.reasoning = wire::think_markers;
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -100,28 +101,13 @@ class engine_model final : public model_view {
   }
   bool is_special(token_id token) const override { return served_.vocabulary().is_special(token); }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
-  bool template_takes_tools() const noexcept override { return takes_tools_; }
-  const template_reasoning& reasoning() const noexcept override { return reasoning_; }
+  bool template_takes_tools() const noexcept override { return template_.takes_tools; }
+  const template_reasoning& reasoning() const noexcept override { return template_.reasoning; }
   const wire::output_format& outputs() const noexcept override { return outputs_; }
 
   expected<std::string> render_chat(json::object asked) const override {
     if (outputs_.calls == call_syntax::harmony) wire::fit_to_harmony(asked);
-    tokenizer::chat_request request;
-    for (auto& entry : asked) {
-      const auto name = entry.key();
-      auto& value = entry.value();
-      if (name == "messages")
-        request.messages = std::move(value.as_array());
-      else if (name == "tools")
-        request.tools = std::move(value.as_array());
-      else if (name == "add_generation_prompt")
-        request.add_generation_prompt = value.as_bool();
-      else
-        request.template_arguments[name] = std::move(value);
-    }
-    const auto variables = tokenizer::request_variables(std::move(request), spellings_);
-    if (!variables) return variables.error();
-    auto text = served_.chat()->render(*variables);
+    auto text = server::render_chat(*served_.chat(), spellings_, std::move(asked));
     if (text) return text;
     return error{text.error().code(), without_name(text.error().message())};
   }
@@ -134,84 +120,11 @@ class engine_model final : public model_view {
     return message;
   }
 
-  static constexpr const char* probe = "paceline_probe";
-
-  static json::array probe_tools() {
-    const json::object function{
-        {"name", probe},
-        {"description", "-"},
-        {"parameters", json::object{{"type", "object"}, {"properties", json::object{}}}}};
-    return {json::object{{"type", "function"}, {"function", function}}};
-  }
-
-  /// Tests with a rendering whether a tool's name appears in the text.
-  bool shows_tools() const {
-    const json::object asked{{"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
-                             {"tools", probe_tools()}};
-    const auto text = render_chat(asked);
-    return text && text->find(probe) != std::string::npos;
-  }
-
-  /// The configured syntax of calls, or the one in which the template writes a call of an earlier turn.
-  call_syntax shown_calls() const {
-    for (std::size_t i = 0; i < call_syntax_names.size(); ++i)
-      if (served_.tool_call_parser() == call_syntax_names[i]) return static_cast<call_syntax>(i);
-    if (!takes_tools_) return call_syntax::none;
-    // Some templates require ids of nine letters or digits.
-    const json::object call{{"id", "probe0001"},
-                            {"type", "function"},
-                            {"function", {{"name", probe}, {"arguments", {{"a", "b"}}}}}};
-    const json::object asked{
-        {"messages",
-         json::array{json::object{{"role", "user"}, {"content", "x"}},
-                     json::object{{"role", "assistant"}, {"content", ""}, {"tool_calls", json::array{call}}},
-                     json::object{{"role", "tool"}, {"tool_call_id", "probe0001"}, {"content", "y"}}}},
-        {"tools", probe_tools()}};
-    const auto text = render_chat(asked);
-    return text ? wire::call_syntax_of(*text, probe) : call_syntax::none;
-  }
-
-  /// A question rendered with these variables. The result is empty if rendering fails.
-  std::string rendered(json::object variables) const {
-    variables["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}}};
-    variables["add_generation_prompt"] = true;
-    const auto text = render_chat(std::move(variables));
-    return text ? *text : std::string();
-  }
-
-  /// Renders a conversation to find out whether thoughts stand between <think> and </think>.
-  bool shows_thoughts() const {
-    if (!reasoning_.any) return false;
-    for (const bool on : {false, true}) {
-      const auto text = rendered({{"enable_thinking", on}, {"thinking", on}});
-      if (text.find(wire::think_markers.open) != std::string::npos) return true;
-    }
-    return false;
-  }
-
-  /// Renders a conversation to find out whether the prompt opens a thought, or depends on the variables that
-  /// templates have for reasoning.
-  template_reasoning shown_reasoning() const {
-    const auto thinking = [&](bool on) {
-      return rendered(json::object{{"enable_thinking", on}, {"thinking", on}});
-    };
-    const auto effort = [&](const char* level) {
-      return rendered(json::object{{"reasoning_effort", level}});
-    };
-    template_reasoning out;
-    out.is_switched = thinking(true) != thinking(false);
-    out.has_effort = effort("high") != effort("low");
-    out.any = out.is_switched || out.has_effort ||
-              rendered(json::object()).find(wire::think_markers.open) != std::string::npos;
-    return out;
-  }
-
   const served_model& served_;
   const std::int64_t created_;
   tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
-  bool takes_tools_ = false;
-  template_reasoning reasoning_;
+  template_traits template_;
   wire::output_format outputs_;
   mutable std::once_flag has_compiler_;
   mutable std::unique_ptr<grammar::compiler> compiler_;

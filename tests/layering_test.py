@@ -132,6 +132,18 @@ def test_every_test_file_is_registered():
     assert missing == []
 
 
+def hidden_functions(text):
+    """Names that a Python file defines twice at its top level: the later test replaces the earlier one, which then never runs."""
+    names = re.findall(r"^(?:async )?def (\w+)\(", text, re.M)
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def test_no_test_hides_another():
+    hidden = {str(f.relative_to(ROOT)): names for f in (ROOT / "tests").rglob("*.py") if (names := hidden_functions(f.read_text()))}
+    assert hidden == {}
+    assert hidden_functions("def test_a():\n    pass\n\n\ndef test_b(x):\n    pass\n\n\ndef test_a(y):\n    pass\n") == ["test_a"]
+
+
 def test_the_architecture_page_names_files_that_exist():
     """A walk that names a file which has moved leads nowhere."""
     text = (ROOT / "docs/architecture.md").read_text()

@@ -138,6 +138,13 @@ void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
   c->add_option("--temperature", o->temperature, "0: always the most likely token");
 }
 
+/// Within single quotes a shell changes nothing. A single quote itself is written outside of them.
+std::string quoted(std::string_view word) {
+  std::string out = "'";
+  for (const char c : word) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
 } // namespace
 
 void add_commands(CLI::App& app, int& code, const std::string& command_line) {
@@ -159,7 +166,7 @@ std::string joined(int argc, char** argv) {
              std::string_view("-_./=:,+").find(static_cast<char>(c)) != std::string_view::npos;
     });
     out += i == 0 ? "" : " ";
-    out += plain ? word : "'" + word + "'";
+    out += plain ? word : quoted(word);
   }
   return out;
 }

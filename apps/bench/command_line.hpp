@@ -6,12 +6,12 @@
 
 namespace paceline::apps::bench {
 
-/// Adds `bench` and its subcommands to `app`. Parsing a subcommand runs it and stores its exit code in
-/// `code`. The option objects live until the program ends. `command_line` is included in reports, so that a
-/// measurement can be repeated.
+/// Adds `bench` and its subcommands to `app`. If `app.parse` finds one of them, it runs the bench and stores
+/// the exit code in `code`; otherwise `code` is not changed. `code` must live as long as `app`, which owns
+/// the option objects. JSON reports include `command_line`, so that a measurement can be repeated.
 void add_commands(CLI::App& app, int& code, const std::string& command_line);
 
-/// The program's arguments as typed.
+/// The program's name and arguments, separated by spaces and quoted for a shell.
 std::string joined(int argc, char** argv);
 
 } // namespace paceline::apps::bench

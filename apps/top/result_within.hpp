@@ -9,9 +9,10 @@
 
 namespace paceline::apps {
 
-/// The result of `work`, which runs on a thread of its own; nullopt if it takes longer than `patience`. For
-/// calls that cannot be cancelled: after the timeout the thread continues until `work` returns, so `work`
-/// must own all that it uses. Throws what `work` throws.
+/// Runs `work` on a thread of its own and returns its result, which must not be void; nullopt if it takes
+/// longer than `patience`. For calls that cannot be cancelled: after the timeout the thread continues until
+/// `work` returns, so `work` must own all that it uses. Throws what `work` throws within `patience`; a later
+/// exception is dropped. Throws std::system_error if no thread can be started.
 template <class Work>
 std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work) {
   std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));

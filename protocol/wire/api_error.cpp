@@ -39,6 +39,7 @@ api_error from_error(const error& failure, std::string param) {
   case errc::draining:
     return reply(503, "service_unavailable_error", "draining", 5);
   case errc::pool_full:
+  case errc::state_slots_full:
   case errc::resource_exhausted:
     return reply(503, "service_unavailable_error", to_string(failure.code()), 1);
   case errc::cancelled:

@@ -34,6 +34,8 @@ std::string_view to_string(errc code) noexcept {
     return "internal";
   case errc::out_of_service:
     return "out_of_service";
+  case errc::state_slots_full:
+    return "state_slots_full";
   }
   return "unknown";
 }

@@ -23,7 +23,8 @@ enum class errc : std::uint8_t {
   device_lost,             ///< the device or a peer failed; the actor that uses it is restarted
   resource_exhausted,      ///< memory, threads or file descriptors
   internal,                ///< a broken invariant, confined to one request or one worker
-  out_of_service, ///< a part that the request needs has failed and will not work again in this process
+  out_of_service,   ///< a part that the request needs has failed and will not work again in this process
+  state_slots_full, ///< like pool_full, but not enough free slots of recurrent states (an ordinary answer)
 };
 
 /// Name of `code` as it appears on the wire and in logs.

@@ -21,7 +21,7 @@ struct schema_cost {
 };
 inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 512U << 10U};
 
-/// A grammar in EBNF, with first rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
+/// A grammar in EBNF, with start rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
 /// Every text that it allows obeys the schema; it does not allow all texts that do:
 /// - Members come in the order in which the schema names them, and those that it does not name come last.
 ///   Members that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids

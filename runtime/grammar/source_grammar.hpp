@@ -7,7 +7,7 @@
 
 namespace paceline::grammar {
 
-/// Converts `source` to a grammar in EBNF whose first rule is "root". Errors: those of compiler::compile.
+/// Converts `source` to a grammar in EBNF whose start rule is "root". Errors: those of compiler::compile.
 expected<std::string> to_ebnf(const grammar_source& source);
 
 } // namespace paceline::grammar

@@ -10,16 +10,18 @@
 
 namespace paceline::grammar {
 
-/// The bytes that each token of a vocabulary adds to a text, for grammars. Special tokens add no bytes, so no
-/// grammar allows them, except the tokens that end an output. Immutable.
+/// A vocabulary as grammars see it: the bytes of every token, and which tokens a grammar may allow. Special
+/// tokens and tokens without bytes are never allowed, except the tokens that end an output. Not changed after
+/// it is made, so threads may share it.
 struct token_texts {
   tokenizer::tokenizer vocabulary;
-  std::uint32_t vocab_size; ///< tokens in the model's logits
-  xgrammar::TokenizerInfo info;
-  std::vector<bool> usable; ///< tokens that a grammar may allow, including those that end an output
+  std::uint32_t vocab_size;     ///< number of logits in a row
+  xgrammar::TokenizerInfo info; ///< the bytes of the tokens; special tokens and ends of an output have none
+  std::vector<bool> usable;     ///< by token id, `vocab_size` in all: may be allowed or ends an output
 };
 
-/// `end_ids` outside of the vocabulary are ignored.
+/// `end_ids`: tokens that end an output. Ids outside of the vocabulary, and ids from `vocab_size` on, are
+/// ignored.
 token_texts make_token_texts(const tokenizer::tokenizer& vocabulary, std::uint32_t vocab_size,
                              const std::vector<token_id>& end_ids);
 

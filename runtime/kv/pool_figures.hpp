@@ -25,7 +25,7 @@ struct pool_counters {
   std::uint64_t num_evicted_blocks = 0;
   std::uint64_t num_rollbacks = 0; ///< rollbacks that returned at least one block
   std::uint64_t num_rolled_back_blocks = 0;
-  std::uint64_t num_pool_full = 0; ///< commands that failed with `errc::pool_full`
+  std::uint64_t num_pool_full = 0; ///< commands refused for lack of blocks or state slots now
   std::uint64_t num_stale_commands = 0;
 };
 

@@ -117,6 +117,14 @@ error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
                                     std::to_string(pool.blocks.count(block_state::deferred)) + " deferred");
 }
 
+error pool_manager::state_slots_full(pool_state& pool, std::uint32_t num_wanted) {
+  ++pool.counters.num_pool_full;
+  return error(errc::state_slots_full, "pool " + pool.config.name + ": " + std::to_string(num_wanted) +
+                                           " state slots wanted, " + std::to_string(pool.states->num_free()) +
+                                           " free, " + std::to_string(pool.states->num_idle()) + " cached, " +
+                                           std::to_string(pool.states->num_held()) + " held");
+}
+
 const state_pool* pool_manager::states(pool_id pool) const {
   const auto& p = state(pool);
   return p.states ? &*p.states : nullptr;
@@ -191,10 +199,11 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   if (initial) p.states->add_owner(*(table.initial_state = *initial), block_owner::table);
   const bool has_states = !p.states || p.states->num_free() + p.states->num_idle() >= options.least_states;
   if (!has_states || !make_room_for(p, table, num_new)) {
+    auto refusal = has_states ? pool_full(p, num_new) : state_slots_full(p, options.least_states);
     for (auto i = num_shared; i-- > 0;) drop(p, table.blocks[i], block_owner::table);
     if (initial) p.states->remove_owner(*initial, block_owner::table, ++last_use_);
     p.tables.erase(entry);
-    return pool_full(p, num_new);
+    return refusal;
   }
   p.blocks.allocate(num_new, table.blocks);
   if (p.states) take_states(*p.states, table, options);

@@ -72,10 +72,11 @@ struct committed_text {
 /// byte budget each. Pools of the same space lend each other unused memory. Bookkeeping only: it accesses no
 /// device memory and uses no clock, thread or device. Deterministic.
 ///
-/// Errors: `errc::pool_full` if blocks are missing now (an ordinary answer), `errc::resource_exhausted` if
-/// the pool could never have them, `errc::stale` if the key's request or epoch has ended, and
-/// `errc::invalid_argument` if a command contradicts the table. A command that returns an error, or throws
-/// bad_alloc, may have evicted cached blocks and has changed nothing else.
+/// Errors: `errc::pool_full` if blocks are missing now and `errc::state_slots_full` if state slots are (both
+/// are ordinary answers), `errc::resource_exhausted` if the pool could never have them, `errc::stale` if the
+/// key's request or epoch has ended, and `errc::invalid_argument` if a command contradicts the table. A
+/// command that returns an error, or throws bad_alloc, may have evicted cached blocks and has changed nothing
+/// else.
 ///
 /// Invariants, checked by `check_invariants`:
 /// - The owners of a block are the tables, deferred releases and index node that name it. A block without an
@@ -154,6 +155,7 @@ class pool_manager {
   expected<lease> append_blocks(pool_state& pool, const lease_key& key, block_table& table,
                                 std::uint32_t num);
   error pool_full(pool_state& pool, std::uint64_t num_wanted);
+  error state_slots_full(pool_state& pool, std::uint32_t num_wanted);
   expected<void> check_reach(pool_id pool, std::uint64_t num_blocks) const;
   expected<void> check_unshared(pool_id pool, const acquire_options& options);
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }

@@ -129,6 +129,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   for (const auto& part : parts) {
     load.num_requests += part.decides ? 1 : 0;
     load.num_rows += part.num_context + part.draft.num_rows();
+    if (part.beams && part.num_context == 0) load.num_rows += std::max(part.beams->num_hypotheses(), 1U);
   }
   for (std::uint32_t c = 0; c < num_in_line_; ++c) ask_candidate(ops, c, owners, choices);
   for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -93,7 +93,7 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
   l.asked = 0;
   if (of_target) a.way_made = false;
   if (!event.granted) {
-    take_refusal(a, l, out);
+    take_refusal(a, l, event.lacks_states, out);
     return answer::refused;
   }
   take_grant(a, l, event, out);
@@ -119,8 +119,9 @@ void memory_ledger::take_grant(account& a, lease& l, const lease_event& event, c
   }
 }
 
-void memory_ledger::take_refusal(account& a, lease& l, commands& out) {
-  const bool ask_again = &l == &a.target && tighten(out);
+void memory_ledger::take_refusal(account& a, lease& l, bool lacks_states, commands& out) {
+  // Shorter leases return blocks, but no state slots: a request keeps those until it ends or is preempted.
+  const bool ask_again = &l == &a.target && !lacks_states && tighten(out);
   if (!a.holds) { // this would have been its first lease
     admission_blocked_ = !ask_again;
   } else if (!ask_again) {

@@ -51,10 +51,11 @@ struct memory_use {
 ///     +------------------> close <---------------+ ended
 ///
 /// Under memory pressure: (1) A lease that was refused asks only for fewer positions than were refused, until
-/// blocks are returned. (2) After a refusal by the target's pool, leases for draft trees shrink to what
-/// chains need, until a request ends (`tight`). (3) A request whose drafter has no blocks is decoded without
-/// that drafter's drafts. (4) If a request cannot run, the youngest holder is preempted for it. The
-/// preemption remains in effect until that request has its blocks or has ended (docs/decisions/0517).
+/// blocks are returned. (2) After the target's pool refused blocks, leases for draft trees shrink to what
+/// chains need, until a request ends (`tight`). They do not if it refused state slots. (3) A request whose
+/// drafter has no blocks is decoded without that drafter's drafts. (4) If a request cannot run, the youngest
+/// holder is preempted for it. The preemption remains in effect until that request has its blocks or has
+/// ended (docs/decisions/0517).
 ///
 /// A *question* is a command that asks a pool for blocks; its *ticket* identifies the answer. A *holder* is a
 /// request that has its first lease in the target's pool.
@@ -211,7 +212,7 @@ class memory_ledger {
   }
   std::optional<new_question> next_question(lease& l, const look_ahead_positions& wanted, look_ahead least);
   void take_grant(account& a, lease& l, const lease_event& event, commands& out);
-  void take_refusal(account& a, lease& l, commands& out);
+  void take_refusal(account& a, lease& l, bool lacks_states, commands& out);
   bool tighten(commands& out);
   bool lacks_blocks(const account& a) const;
   bool tree_in_flight() const;

@@ -19,7 +19,7 @@ namespace paceline::scheduling {
 /// Not thread-safe.
 class overlap_choice {
  public:
-  /// Rounds at the beginning of a trial that do not count, because they were planned in the previous mode.
+  /// Rounds planned in a trial's mode that do not count, at the beginning of the trial.
   static constexpr std::uint32_t settling_rounds = 2;
   static constexpr std::uint32_t trial_rounds = 16; ///< rounds counted
   static constexpr std::uint32_t hopeless_rounds =

@@ -112,6 +112,7 @@ struct lease_event {
   std::uint32_t num_cached = 0;        ///< of a first lease: positions found in the prefix cache
   std::vector<device::kv_copy> copies; ///< of a first lease: to be made before the first pass
   kv::state_lease states = {};         ///< of a first lease
+  bool lacks_states = false;           ///< not granted because state slots are missing, not blocks
 };
 
 } // namespace paceline::scheduling

@@ -10,21 +10,25 @@
 
 namespace paceline::server {
 
-/// An open connection as seen by the shutdown and the connection limit. Callable on any thread; every call
-/// returns at once.
+/// The part of an open connection that the server's shutdown and the connection limit use. All functions can
+/// be called on any thread and return at once.
 class connection {
  public:
   virtual ~connection() = default;
-  /// Closes the connection once it is idle; requests in flight are finished.
+  /// Requests in flight are finished, then the connection closes. An idle HTTP connection stays open for one
+  /// request if it has sent none yet, or if bytes from it wait to be read.
   virtual void drain() = 0;
-  /// Ends requests in flight with an error that gives the reason, then closes.
+  /// Ends requests in flight with an error that says that the server shuts down, then closes. A connection
+  /// without a request in flight may stay open until `abort`.
   virtual void cut_short() = 0;
   /// Closes immediately.
   virtual void abort() = 0;
 };
 
-/// The open connections. If there are too many, a connection that has never sent a whole request is closed to
-/// make room: of these, the one that has been silent for longest. Thread-safe; uses no sockets.
+/// The open connections. A connection is called silent until it has sent a whole request. If a new connection
+/// would exceed the limit, one silent connection is closed to make room: the one whose last byte arrived
+/// first (for a connection without a byte, the time when it was accepted counts). The set does not own the
+/// connections. Thread-safe; uses no sockets.
 class connection_set {
   struct entry;
   using entries = std::list<std::shared_ptr<entry>>;
@@ -32,12 +36,16 @@ class connection_set {
  public:
   enum class admission {
     admitted,
-    refused, ///< above the limit: may send a refusal and close; counted separately
-    dropped, ///< too many connections are being refused, or the set is closed: must close without a reply
+    /// Above the limit. The connection may send an error and must then close. It has a ticket and counts for
+    /// `max_refusals` instead of `max_connections`.
+    refused,
+    /// Too many connections are being refused, or the set is closed. The connection has no ticket and must
+    /// close without a reply.
+    dropped,
   };
 
-  /// Owned by a connection; destroying it removes the connection from the set. Used on the connection's
-  /// strand.
+  /// A connection's place in the set. The connection owns it and calls its functions on its own strand.
+  /// Destroying the ticket ends the work and removes the connection from the set. The set must outlive it.
   class ticket {
    public:
     ticket(connection_set& set, std::shared_ptr<entry> place);
@@ -49,8 +57,10 @@ class connection_set {
     void note_activity();
     /// A whole request arrived: from now on the connection is not closed to make room.
     void note_request();
+    /// True after `note_request`.
     bool has_asked() const noexcept { return has_request_; }
-    /// Begins work for which `wait_until_idle` waits, until `end_work`. Repeated calls have no effect.
+    /// From now until `end_work`, `wait_until_idle` waits for this connection. Calls are not counted: a
+    /// second `begin_work` or `end_work` in a row has no effect.
     void begin_work();
     void end_work();
 
@@ -62,40 +72,47 @@ class connection_set {
     bool works_ = false;
   };
 
+  /// The result of `add`.
   struct place {
     admission outcome = admission::dropped;
     std::shared_ptr<ticket> held; ///< null if dropped
-    bool evicted_another = false;
+    bool evicted_another = false; ///< true if a silent connection was closed to make room
   };
 
+  /// `max_refusals`: number of refused connections that may be open at once.
   explicit connection_set(std::size_t max_connections, std::size_t max_refusals = 64)
       : max_connections_(max_connections), max_refusals_(max_refusals) {}
 
-  /// Adds an accepted connection. Above the limit a silent connection is closed to make room, if there is
-  /// one.
+  /// Adds an accepted connection, if necessary in place of a silent one. Keeps only a weak pointer to it.
   place add(const std::shared_ptr<connection>& added);
-  /// Closes the connection that has been silent for longest, because another resource is used up. False if
-  /// there is none.
+  /// Closes the silent connection that `add` would close, whatever the number of connections. For callers
+  /// that lack another resource, such as file descriptors. False if no connection is silent.
   bool evict_silent();
-  /// Replaces the ticket's connection by `successor`, after an upgrade.
+  /// From now on the ticket stands for `successor`, another object that has taken over the same socket.
   void replace(ticket& ticket, const std::shared_ptr<connection>& successor);
   /// Number of connections that count for the limit: neither refused nor being closed to make room.
   std::size_t size() const;
 
+  /// Call `drain` or `cut_short` of every connection, refused ones included.
   void drain_all();
   void cut_all_short();
-  /// Closes all connections; those added from now on are dropped.
+  /// Calls `abort` of every connection. Connections added from now on are dropped.
   void close();
   /// Waits until no connection is between `begin_work` and `end_work`; false after `timeout`.
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
  private:
-  enum class standing { silent, settled, leaving, refused };
+  enum class standing {
+    silent,  ///< admitted; has not sent a whole request
+    settled, ///< admitted; has sent a whole request, so it is never closed to make room
+    leaving, ///< being closed to make room, or its ticket is being destroyed; counts for no limit
+    refused, ///< counts for `max_refusals`
+  };
   struct entry {
     std::weak_ptr<connection> who;
     standing is = standing::silent;
     entries::iterator position;  ///< in `open_`
-    entries::iterator in_silent; ///< while `silent`
+    entries::iterator in_silent; ///< in `silent_`; valid while `is` is `silent`
   };
 
   std::vector<std::shared_ptr<connection>> all() const;

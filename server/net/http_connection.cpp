@@ -204,8 +204,8 @@ void http_connection<Stream>::end_exchange() {
   });
 }
 
-/// Sends pending bytes, then closes. A client that is still sending its body gets a moment to read the
-/// answer, because closing with unread bytes would reset the connection.
+/// Input is still read and dropped, because closing with unread bytes would reset the connection. A client
+/// that is still sending its body could then not read the answer.
 template <class Stream>
 void http_connection<Stream>::linger() {
   state_ = state::lingering;
@@ -225,7 +225,6 @@ void http_connection<Stream>::end_writing() {
   async_end_output(stream_, [self = shared_from_this()] { self->hang_up(); });
 }
 
-/// Ends the output of the socket. The client gets a moment to do the same.
 template <class Stream>
 void http_connection<Stream>::hang_up() {
   if (state_ == state::closed) return;
@@ -235,8 +234,7 @@ void http_connection<Stream>::hang_up() {
   read_more();
 }
 
-/// Closes a connection when nothing remains to be sent. With TLS, the client is told that the end is regular
-/// and not an attack.
+// Over TLS, close_notify tells the client that the end was not forged by an attacker.
 template <class Stream>
 void http_connection<Stream>::part() {
   is_secure<Stream> ? linger() : shut();

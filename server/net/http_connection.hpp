@@ -22,8 +22,11 @@
 
 namespace paceline::server {
 
-/// One client connection. All work is done on its strand. `Stream`: see transport.hpp. Only
-/// http_connection.cpp includes this header; it instantiates the template for both streams.
+/// One client connection that speaks HTTP. `drain`, `cut_short` and `abort` can be called on any thread: they
+/// post their work to the connection's strand. All other functions must be called on the strand.
+///
+/// `Stream`: see transport.hpp. Only http_connection.cpp includes this header; it instantiates the template
+/// for both streams.
 template <class Stream>
 class http_connection final : public connection,
                               public reply_channel,
@@ -42,9 +45,11 @@ class http_connection final : public connection,
   }
   ~http_connection() override { --metrics().connections_active; }
 
+  /// Serves the client; with TLS the handshake comes first. If `place.outcome` is `refused`, sends status 503
+  /// and closes. `place.held` must not be null.
   void start(const connection_set::place& place);
-  /// For a client that speaks plain HTTP where TLS is expected: takes over its connection, sends an error
-  /// with this reason, and closes.
+  /// Instead of `start`, for a client that sent plain HTTP to a TLS port: sends status 400 with the message
+  /// that the port speaks TLS, and closes. `ticket` is that of the TLS connection that this object replaces.
   void start_refusal(std::shared_ptr<connection_set::ticket> ticket);
 
   // connection
@@ -85,7 +90,7 @@ class http_connection final : public connection,
     end_exchange();
   }
   void abandon() override {
-    exchange_.reset(); // it may call this object
+    exchange_.reset(); // it is the caller, so `shut` must not call its on_disconnect
     shut();
   }
   void keep(std::size_t bytes) override { out_.keep(bytes); }
@@ -95,21 +100,22 @@ class http_connection final : public connection,
   using error_code = boost::system::error_code;
   using milliseconds = std::chrono::milliseconds;
 
-  /// What the next bytes from the client belong to.
+  /// What the connection does now. This decides what happens to the next bytes from the client.
   enum class state {
-    opening, ///< the TLS handshake
-    head,
-    body,
-    answering,
+    opening,   ///< the TLS handshake
+    head,      ///< the head of a request is read, or its first byte is awaited
+    body,      ///< the body of a request is read
+    answering, ///< a request is processed; bytes of the next one are kept in `in_`
     blocked,   ///< no further request is read until the client has read enough of the replies
     lingering, ///< the connection ends: output is still sent, input is dropped
-    closed
+    closed     ///< the socket is closed, or another object has taken it over
   };
 
   edge_metrics& metrics() const { return context_.requests.edge().metrics; }
   bool keeps_alive() const { return framing_.keep_alive() && !draining_; }
-  /// True if the client has sent no request yet, or if bytes of it are unread. If the connection were closed
-  /// now, the client could not tell whether its request was carried out.
+  /// True if no request has been read on this connection yet, or if bytes from the client wait in the socket.
+  /// In both cases a request may be on its way. If the connection were closed now, the client could not tell
+  /// whether that request was carried out.
   bool is_about_to_ask() { return !ticket_->has_asked() || has_unread(stream_); }
 
   void begin(std::shared_ptr<connection_set::ticket> ticket);
@@ -120,14 +126,20 @@ class http_connection final : public connection,
   void take_head();
   void begin_body();
   void take_body();
+  /// Refuses the request with status 503, because the budget for bodies has no room for its body.
   void give_way();
   void upgrade();
   void refuse(const wire::api_error& failure);
   void end_exchange();
+  /// Drops further input, sends the waiting output and then calls `end_writing`.
   void linger();
+  /// Tells a TLS client that no output follows (close_notify), and then calls `hang_up`.
   void end_writing();
+  /// Ends the output of the socket, and waits up to one second for the client to do the same.
   void hang_up();
+  /// Closes a connection without waiting output: with TLS by `linger`, otherwise by `shut`.
   void part();
+  /// Closes the socket at once, and tells the exchange that the client has gone.
   void shut();
   void read_more();
   void on_bytes(std::string_view bytes);
@@ -153,8 +165,8 @@ class http_connection final : public connection,
   Stream stream_;
   io_strand strand_;
   executor_ptr executor_;
-  strand_timer deadline_;
-  strand_timer idle_;
+  strand_timer deadline_; ///< limits the handshake, the wait for a request, its arrival, and lingering
+  strand_timer idle_;     ///< while a request is answered: when to call exchange::on_idle if nothing was sent
   write_watch watch_;
   std::shared_ptr<connection_set::ticket> ticket_;
 
@@ -162,7 +174,8 @@ class http_connection final : public connection,
   std::array<char, 16U << 10U> chunk_;
   std::string in_;
   bool reading_ = false;
-  bool output_ended_ = false; ///< bytes that still arrive are read from the socket and dropped
+  /// No more output is sent. Input is read from the TCP socket, even if the connection uses TLS, and dropped.
+  bool output_ended_ = false;
   outbound_queue out_;
   std::uint64_t num_sends_ = 0;
 

@@ -38,6 +38,31 @@ class kv_pool_state_test : public testing::Test {
   kv_pool_state state{manager, {{pool}}};
 };
 
+TEST_F(kv_pool_state_test, a_refusal_tells_whether_state_slots_are_missing_or_blocks) {
+  kv::pool_manager with_states{1 << 20};
+  const auto id = *with_states.add_pool({.name = "target",
+                                         .num_blocks = 6,
+                                         .block_size = 4,
+                                         .block_bytes = 100,
+                                         .slab_blocks = 1,
+                                         .num_states = 3});
+  kv_pool_state pools{with_states, {{id}}};
+  const auto ask = [&](std::uint64_t request, std::uint32_t num_positions) {
+    acquire_command command{request_id{request}, target_pool, text(3), {}, true, num_positions, 1};
+    command.least_states = command.most_states = 2;
+    return pools.handle(model_number{0}, {command}).leases.at(0);
+  };
+  ASSERT_TRUE(ask(1, 4).granted);
+  const auto no_states = ask(2, 4);
+  EXPECT_FALSE(no_states.granted);
+  EXPECT_TRUE(no_states.lacks_states);
+  const auto no_blocks = ask(3, 24);
+  EXPECT_FALSE(no_blocks.granted);
+  EXPECT_FALSE(no_blocks.lacks_states);
+  EXPECT_EQ(pools.handle(model_number{0}, {release_command{request_id{1}, target_pool, 0}}).freed_models,
+            std::vector{model_number{0}});
+}
+
 TEST_F(kv_pool_state_test, blocks_that_come_back_are_news_once_to_who_was_refused) {
   ASSERT_TRUE(acquire(1, text(3), 20).granted);
   EXPECT_FALSE(news_of(watermark_event{target_pool, 1})) << "nobody was refused";

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -42,6 +43,13 @@ def test_decode_reports_tokens_per_second_with_their_spread():
     assert figures["spread"]["runs"] == 3
     assert figures["spread"]["min"] <= figures["tokens_per_second"] <= figures["spread"]["max"]
     assert figures["batch"] == 3
+
+
+def test_a_report_has_the_command_that_a_shell_can_repeat(tiny_model):
+    path = tiny_model.with_name("it's a model.gguf")
+    path.symlink_to(tiny_model)
+    command = report("decode", "--model", path, "--tokens", 2, "--prompt-tokens", 2, "--repeats", 1)["provenance"]["command"]
+    assert shlex.split(command)[1:4] == ["bench", "decode", "--model"] and shlex.split(command)[4] == str(path)
 
 
 def test_prefill_reports_tokens_per_second():

@@ -3,6 +3,7 @@
 #include "engine/probe.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/support/cycle_constraint.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
@@ -97,6 +98,7 @@ class request_maker {
     for (auto n = below(3); n > 0; --n) e.stop_strings.push_back(text());
     e.include_stop_string = below(2) == 0;
     if (below(10) == 0) r.first_target = token();
+    if (below(4) == 0) r.constraint = constraint_;
     return r;
   }
 
@@ -117,6 +119,7 @@ class request_maker {
   }
 
   std::mt19937_64 random_;
+  std::shared_ptr<const token_constraint> constraint_ = test::make_cycle_constraint(258);
 };
 
 std::string describe(const generation_request& r) {
@@ -126,8 +129,9 @@ std::string describe(const generation_request& r) {
          std::to_string(s.min_p) + " penalties " + std::to_string(s.repetition_penalty) + " " +
          std::to_string(s.presence_penalty) + " " + std::to_string(s.frequency_penalty) + " bias " +
          std::to_string(s.logit_bias.size()) + " tokens " + std::to_string(r.stop.min_tokens) + " to " +
-         std::to_string(r.stop.max_tokens) + " seed " + std::to_string(s.seed) + " drafter " +
-         r.speculation.drafter + "/" + std::to_string(r.speculation.draft_length.value_or(0));
+         std::to_string(r.stop.max_tokens) + " seed " + std::to_string(s.seed) +
+         (r.constraint ? " constrained" : "") + " drafter " + r.speculation.drafter + "/" +
+         std::to_string(r.speculation.draft_length.value_or(0));
 }
 
 bool same(const token_logprob& a, const token_logprob& b) {

@@ -1,6 +1,7 @@
 """The page at / in Debian's Chromium, headless, by Playwright, for the tests of the page."""
 import contextlib
 import json
+import re
 import shutil
 import time
 
@@ -91,7 +92,7 @@ def let_one_reply_run_on(page):
     """The next reply ends at its max_tokens and nowhere before, and no draft speeds it: a test has time to act."""
     long = {"ignore_eos": True, "speculation": {"drafter": "none"}}
     page.route(
-        "**/v1/chat/completions",
+        re.compile("/v1/(chat/)?completions$"),
         lambda route: route.continue_(post_data=json.dumps(route.request.post_data_json | long)),
         times=1,
     )

@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 from openapi_spec_validator import validate
 
+from daemon import Daemon
+
 # More by hand: PACELINE_OPENAPI_CASES=1000 PACELINE_OPENAPI_PHASES=examples,coverage,fuzzing, and -s for the summary.
 CASES_PER_OPERATION = int(os.environ.get("PACELINE_OPENAPI_CASES", "10"))
 PHASES = os.environ.get("PACELINE_OPENAPI_PHASES", "examples,fuzzing")
@@ -168,7 +170,50 @@ def test_other_replies_have_the_declared_members(daemon, document):
         check(document, "error", json.loads(text))
 
 
-def test_events_have_the_declared_members(daemon, document):
+CITY = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}
+FLAT_TOOL = {"type": "function", "name": "get_weather", "parameters": CITY}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
+CALL_OF_CHAT = CHAT | {"tools": [TOOL], "tool_choice": "required", "max_tokens": 200}
+CALL_OF_RESPONSE = RESPONSE | {"tools": [FLAT_TOOL], "tool_choice": "required", "max_output_tokens": 200}
+CALL_OF_MESSAGE = MESSAGE | {"tools": [{"name": "get_weather", "input_schema": CITY}], "tool_choice": {"type": "any"}, "max_tokens": 200}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "strict": True, "schema": CITY}}
+
+
+@pytest.fixture(scope="module")
+def with_grammars(document, tmp_path_factory):
+    running = Daemon(tmp_path_factory.mktemp("grammars"), **{"models.0.tool_call_parser": "hermes"})
+    try:
+        status, _, reply = running.post("/v1/chat/completions", CHAT | {"response_format": FORMAT, "max_tokens": 1})
+        if status != 200:
+            assert "no grammar library" in reply["error"]["message"]
+            pytest.skip("this build has no grammar library")
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize(
+    "path, body, schema, event_schema, made",
+    [
+        ("/v1/chat/completions", CALL_OF_CHAT, "chat_completion", "chat_chunk", '"tool_calls"'),
+        ("/v1/responses", CALL_OF_RESPONSE, "response", "response_event", '"function_call"'),
+        ("/v1/messages", CALL_OF_MESSAGE, "message", "message_event", '"tool_use"'),
+        ("/v1/chat/completions", CHAT | {"response_format": FORMAT, "max_tokens": 200}, "chat_completion", "chat_chunk", "city"),
+        ("/v1/completions", COMPLETION | {"guided_json": CITY, "max_tokens": 200}, "completion", "completion_chunk", "city"),
+        ("/v1/responses", RESPONSE | {"text": {"format": {"type": "json_schema", "name": "place", "schema": CITY}}, "max_output_tokens": 200}, "response", "response_event", "city"),
+    ],
+)
+def test_calls_and_constrained_replies_have_the_declared_members(with_grammars, document, path, body, schema, event_schema, made):
+    status, _, reply = with_grammars.post(path, body)
+    assert status == 200 and made in json.dumps(reply), reply
+    check(document, schema, reply)
+    events = events_of(with_grammars, path, body | {"stream": True})
+    assert made.strip('"') in json.dumps(events)
+    for event in events:
+        check(document, event_schema, event)
+
+
+def test_the_servers_own_events_have_the_declared_members(daemon, document):
     status, headers, text = daemon.get("/paceline/events?limit=1")
     assert status == 200 and headers["Content-Type"].startswith("text/event-stream")
     check(document, "snapshot", json.loads(text.removeprefix("data: ")))

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from chromium_page import configure, needs_page, reply, send
+from chromium_page import configure, let_one_reply_run_on, needs_page, reply, send
 from daemon import Daemon
 from loading_daemon import loading_daemons
 
@@ -117,6 +117,7 @@ def test_it_outlives_its_server(page, tmp_path):
     try:
         page.locator("#served", has_text="hash, context of").wait_for()
         configure(page, max_tokens=4)
+        let_one_reply_run_on(page)
         page.get_by_role("button", name="Try again").click()
         assert reply(page, 1).locator(".token").count() > 0
     finally:

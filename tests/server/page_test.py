@@ -222,6 +222,7 @@ def test_a_model_without_a_chat_template_continues_text(browser, tmp_path):
     with client_of(tmp_path, WITHOUT_TEMPLATE) as client, opened(browser, str(client.base_url).removesuffix("v1/")) as page:
         assert "it has no chat template" in page.locator("#served").inner_text()
         configure(page, max_tokens=12)
+        let_one_reply_run_on(page)
         with page.expect_request("**/v1/completions") as sent:
             turn = ask(page, "Once upon a time")
         assert json.loads(sent.value.post_data)["prompt"] == "Once upon a time" and turn.locator(".token").count() > 0

@@ -26,6 +26,7 @@ struct mtp_dialect {
   bool has_qk_norms = false; ///< required in the layer
   /// The base model's embedding and, if it has its own, its LM head.
   std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
+  bool may_use_targets_norm = false; ///< a module without a final norm of its own uses the target's
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
@@ -34,8 +35,9 @@ constexpr std::array<mtp_dialect, 3> dialects = {{
     {"mtp.", false, true, 1, true},         // Qwen3-Next, Qwen3.5
 }};
 
-/// Qwen3.5 in llama.cpp's files. Their norms hold the factors themselves.
-mtp_dialect gguf_dialect() { return {"", false, true, 0, true, "token_embd.weight", "output.weight"}; }
+/// Qwen3.5 in llama.cpp's files. Their norms hold the factors themselves. A module without a final norm uses
+/// the target's, as in llama.cpp.
+mtp_dialect gguf_dialect() { return {"", false, true, 0, true, "token_embd.weight", "output.weight", true}; }
 
 /// How each dialect names the tensors besides those of an ordinary layer, whose names begin with "layers.0.".
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> renamed = {{
@@ -123,7 +125,7 @@ void take_ends(head_tensors& tensors, const eagle_config& config, const mtp_dial
 }
 
 void take_module(head_tensors& tensors, const eagle_config& config, const mtp_dialect& dialect,
-                 eagle_weights& weights) {
+                 const transformer& target, eagle_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   const std::string queries = "layers.0.self_attn.q_proj.weight";
   const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
@@ -134,7 +136,10 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
   tensors.vector("embedding_norm.weight", width, weights.embedding_norm);
   tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm);
-  tensors.vector("norm.weight", width, weights.output_norm);
+  if (dialect.may_use_targets_norm && !tensors.has("norm.weight"))
+    weights.output_norm = target.weights().output_norm;
+  else
+    tensors.vector("norm.weight", width, weights.output_norm);
   for (const std::string name : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
     if ((dialect.has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
       tensors.refuse("layers.0." + name + ".weight", "is missing");
@@ -148,7 +153,7 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
                                                       const head_load_options& options,
                                                       device::buffer_memory& buffers) {
   auto weights = std::make_unique<eagle_weights>();
-  take_module(tensors, config, dialect, *weights);
+  take_module(tensors, config, dialect, *target, *weights);
   auto vectors = tensors.upload(buffers);
   if (!vectors) return std::move(vectors).error();
   weights->vectors = *std::move(vectors);

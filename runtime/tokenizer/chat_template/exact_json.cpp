@@ -4,6 +4,7 @@
 #include <boost/json/value_stack.hpp>
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -47,7 +48,8 @@ struct exact_handler {
   bool on_comment_part(string_view, error_code&) { return true; }
   bool on_comment(string_view, error_code&) { return true; }
 
-  bool on_double(double, string_view text, error_code& code) {
+  /// `approximate`: the value as Boost converts it.
+  bool on_double(double approximate, string_view text, error_code& code) {
     number.append(text.data(), text.size());
     if (number.find_first_of(".eE") == std::string::npos) {
       refused_integer = number;
@@ -57,8 +59,7 @@ struct exact_handler {
     double exact = 0;
     const auto read = std::from_chars(number.data(), number.data() + number.size(), exact);
     if (read.ec == std::errc::result_out_of_range) { // Python makes it infinite or zero
-      const bool tiny = number.find("e-") != std::string::npos || number.find("E-") != std::string::npos;
-      exact = tiny ? 0.0 : std::numeric_limits<double>::infinity();
+      exact = std::abs(approximate) < 1 ? 0.0 : std::numeric_limits<double>::infinity();
       if (number.front() == '-') exact = -exact;
     }
     number.clear();

@@ -21,13 +21,13 @@ TEST(api_error, frames_carry_status_and_lane) {
 }
 
 TEST(api_error, every_runtime_error_has_a_status_and_internals_stay_inside) {
-  for (int value = 1; value <= static_cast<int>(errc::out_of_service); ++value) {
+  for (int value = 1; value <= static_cast<int>(errc::state_slots_full); ++value) {
     const auto failure = from_error(error{static_cast<errc>(value), "at 0x7fff1234 in /home/x"});
     EXPECT_GE(failure.status, 400) << value;
     EXPECT_LT(failure.status, 600) << value;
     EXPECT_FALSE(failure.type.empty()) << value;
     if (failure.status >= 500 && failure.code != "draining" && failure.code != "pool_full" &&
-        failure.code != "resource_exhausted") {
+        failure.code != "state_slots_full" && failure.code != "resource_exhausted") {
       EXPECT_EQ(failure.message.find("0x"), std::string::npos) << value;
     }
   }

@@ -31,9 +31,9 @@ TEST(error, within_prefixes_the_place) {
 
 TEST(error, every_code_has_its_own_name) {
   std::set<std::string_view> names;
-  for (int c = 1; c <= static_cast<int>(errc::out_of_service); ++c)
+  for (int c = 1; c <= static_cast<int>(errc::state_slots_full); ++c)
     names.insert(to_string(static_cast<errc>(c)));
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(errc::out_of_service));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(errc::state_slots_full));
   EXPECT_FALSE(names.contains("unknown"));
 }
 

@@ -120,14 +120,17 @@ class random_run {
   /// is full only if free and cached blocks are fewer than requested.
   template <class T>
   bool granted(const expected<T>& answer, pool_id pool, std::uint64_t num_wanted) {
-    if (!answer && answer.error().code() == errc::pool_full && manager_->num_pools() == 1 &&
-        manager_->config(pool).slab_blocks == 1 && num_wanted <= manager_->available_blocks(pool) &&
-        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 3))
+    if (answer) return true;
+    const auto why = answer.error().code();
+    if (why == errc::pool_full && manager_->num_pools() == 1 && manager_->config(pool).slab_blocks == 1 &&
+        num_wanted <= manager_->available_blocks(pool))
       fail("a pool with room for " + std::to_string(num_wanted) + " blocks is called full");
-    if (!answer && answer.error().code() != errc::pool_full &&
-        answer.error().code() != errc::resource_exhausted)
+    if (why == errc::state_slots_full &&
+        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 3))
+      fail("a pool with three state slots to give is said to lack them");
+    if (why != errc::pool_full && why != errc::state_slots_full && why != errc::resource_exhausted)
       fail(answer.error().message());
-    return answer.has_value();
+    return false;
   }
   void must(const expected<void>& answer) {
     if (!answer) fail(answer.error().message());

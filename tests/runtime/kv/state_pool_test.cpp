@@ -64,7 +64,9 @@ TEST_F(state_slots_of_a_pool, a_request_gets_as_many_as_there_are_and_no_fewer_t
     EXPECT_EQ(std::ranges::count(first->states.slots, slot), 0) << to_string(slot);
   const auto third = acquire(3, text(5), 1, 6);
   ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().code(), errc::pool_full);
+  EXPECT_EQ(third.error().code(), errc::state_slots_full);
+  EXPECT_NE(third.error().message().find("1 state slots wanted, 0 free, 0 cached, 8 held"), std::string::npos)
+      << third.error().message();
   const auto never = acquire(4, text(5), 9, 9);
   ASSERT_FALSE(never);
   EXPECT_EQ(never.error().code(), errc::resource_exhausted);

@@ -119,6 +119,18 @@ TEST_F(memory_ledger_test, a_newcomer_that_is_refused_asks_again_without_trees_a
   EXPECT_TRUE(ledger.admits());
 }
 
+TEST_F(memory_ledger_test, a_newcomer_without_state_slots_waits_and_no_tree_gives_back_blocks) {
+  begin(oldest, 8, 8);
+  auto refused = refusal(middle, ask_for_first_lease(middle));
+  refused.lacks_states = true;
+  EXPECT_EQ(ledger.take(refused, commands), answer::refused);
+  EXPECT_FALSE(ledger.tight());
+  EXPECT_EQ(ledger.blocks(oldest).size(), 8U);
+  EXPECT_FALSE(ledger.admits());
+  ledger.on_blocks_freed();
+  EXPECT_TRUE(ledger.admits());
+}
+
 TEST_F(memory_ledger_test, nobody_is_admitted_while_a_holder_waits_for_blocks) {
   begin(oldest, 2, 8);
   ledger.want(oldest, look_ahead::plain, commands);

@@ -5,14 +5,19 @@
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_report.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_features.hpp"
+#include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace paceline::test {
 namespace {
@@ -55,6 +60,27 @@ class gguf_module_test : public ::testing::Test {
     return head ? "was accepted" : head.error().message();
   }
 
+  /// Logits of the first row, whose features of the target are made up.
+  std::vector<float> logits_of(const gguf_builder& file) {
+    const auto head = load(file);
+    if (!head) throw std::runtime_error(head.error().message());
+    constexpr std::uint32_t block_size = 4;
+    const auto target_kv = target_->get().make_kv_storage(1, block_size, (*head)->taps());
+    make_up(*target_kv->features());
+    const auto kv = (*head)->make_kv_storage(1, block_size);
+    paged_sequences paged(block_size, 1, 1);
+    paged.add_sequence(1);
+    auto rows = paged.chain_rows(0, 0, 1);
+    rows[0].token = token_id{9};
+    const std::vector<std::uint32_t> first{0};
+    std::vector<float> logits((*head)->info().vocab_size);
+    target_->run([&](device::ops& ops) {
+      (*head)->forward(ops, paged.batch(rows), {target_kv->features(), first, first}, kv.get(),
+                       {first, logits});
+    });
+    return logits;
+  }
+
   scratch_folder folder_;
   std::optional<cpu_model> target_;
 };
@@ -73,6 +99,20 @@ TEST_F(gguf_module_test, is_found_in_the_file_of_its_model_and_alone) {
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_EQ(report->problem, "");
   }
+}
+
+TEST_F(gguf_module_test, without_a_final_norm_uses_the_targets) {
+  const std::string name = "blk.4.nextn.shared_head_norm.weight";
+  const auto with_norm = model_file();
+  const auto norms = with_norm.tensors();
+  const auto of_target = std::ranges::find(norms, "output_norm.weight", &gguf_builder::tensor::name);
+  ASSERT_NE(of_target, norms.end());
+  auto with_copy = module_alone().remove_tensor(name);
+  with_copy.add_tensor(name, of_target->type, of_target->shape, of_target->data);
+  const auto logits = logits_of(module_alone().remove_tensor(name));
+  EXPECT_EQ(logits, logits_of(with_copy));
+  EXPECT_EQ(logits, logits_of(model_file().remove_tensor(name)));
+  EXPECT_NE(logits, logits_of(module_alone()));
 }
 
 TEST_F(gguf_module_test, refuses_what_does_not_fit) {

@@ -38,6 +38,8 @@ TEST(exact_json, numbers_out_of_range_are_what_python_makes_of_them) {
   EXPECT_EQ(number("1e400"), HUGE_VAL);
   EXPECT_EQ(number("-1e400"), -HUGE_VAL);
   EXPECT_EQ(number("1e-400"), 0.0);
+  EXPECT_EQ(number("0." + std::string(400, '0') + "1"), 0.0);
+  EXPECT_EQ(number("1" + std::string(400, '0') + ".0e-10"), HUGE_VAL);
   const auto large = parse_exact_json("[18446744073709551616]");
   ASSERT_FALSE(large);
   EXPECT_NE(large.error().message().find("18446744073709551616 is beyond 64 bits"), std::string::npos);

@@ -1,0 +1,109 @@
+#include "server/template_probe.hpp"
+
+#include "protocol/wire/output/output_format.hpp"
+
+#include <boost/json/array.hpp>
+
+#include <utility>
+
+namespace paceline::server {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* probe = "paceline_probe"; ///< name of a tool that occurs in no template
+
+json::array probe_tools() {
+  const json::object function{
+      {"name", probe},
+      {"description", "-"},
+      {"parameters", json::object{{"type", "object"}, {"properties", json::object{}}}}};
+  return {json::object{{"type", "function"}, {"function", function}}};
+}
+
+json::object message(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
+
+/// The rendered text; empty if the template refuses.
+std::string text_of(expected<std::string> rendered) {
+  return rendered ? *std::move(rendered) : std::string();
+}
+
+bool shows_tools(const chat_renderer& render) {
+  const auto text =
+      text_of(render({{"messages", json::array{message("user", "x")}}, {"tools", probe_tools()}}));
+  return text.find(probe) != std::string::npos;
+}
+
+call_syntax shown_calls(const chat_renderer& render) {
+  // Some templates require ids of nine letters or digits.
+  const json::object call{{"id", "probe0001"},
+                          {"type", "function"},
+                          {"function", {{"name", probe}, {"arguments", {{"a", "b"}}}}}};
+  auto calling = message("assistant", "");
+  calling["tool_calls"] = json::array{call};
+  auto result = message("tool", "y");
+  result["tool_call_id"] = "probe0001";
+  const auto text =
+      render({{"messages", json::array{message("user", "x"), calling, result}}, {"tools", probe_tools()}});
+  return text ? wire::call_syntax_of(*text, probe) : call_syntax::none;
+}
+
+/// A question rendered with these variables.
+std::string question(const chat_renderer& render, json::object variables) {
+  variables["messages"] = json::array{message("user", "x")};
+  variables["add_generation_prompt"] = true;
+  return text_of(render(std::move(variables)));
+}
+
+std::string question_with_thoughts(const chat_renderer& render, bool on) {
+  return question(render, {{"enable_thinking", on}, {"thinking", on}});
+}
+
+bool opens_thoughts(const std::string& text) {
+  return text.find(wire::think_markers.open) != std::string::npos;
+}
+
+/// Whether the prompt opens a thought, or depends on the variables that templates have for reasoning.
+template_reasoning shown_reasoning(const chat_renderer& render) {
+  template_reasoning out;
+  out.is_switched = question_with_thoughts(render, true) != question_with_thoughts(render, false);
+  out.has_effort =
+      question(render, {{"reasoning_effort", "high"}}) != question(render, {{"reasoning_effort", "low"}});
+  out.any = out.is_switched || out.has_effort || opens_thoughts(question(render, {}));
+  return out;
+}
+
+} // namespace
+
+expected<std::string> render_chat(const tokenizer::chat_template& chat,
+                                  const tokenizer::special_spellings& spellings, json::object asked) {
+  tokenizer::chat_request request;
+  for (auto& entry : asked) {
+    const auto name = entry.key();
+    auto& value = entry.value();
+    if (name == "messages")
+      request.messages = std::move(value.as_array());
+    else if (name == "tools")
+      request.tools = std::move(value.as_array());
+    else if (name == "add_generation_prompt")
+      request.add_generation_prompt = value.as_bool();
+    else
+      request.template_arguments[name] = std::move(value);
+  }
+  const auto variables = tokenizer::request_variables(std::move(request), spellings);
+  if (!variables) return variables.error();
+  return chat.render(*variables);
+}
+
+template_traits probe_template(const chat_renderer& render) {
+  template_traits found;
+  found.takes_tools = shows_tools(render);
+  if (found.takes_tools) found.calls = shown_calls(render);
+  found.reasoning = shown_reasoning(render);
+  found.shows_thoughts = found.reasoning.any && (opens_thoughts(question_with_thoughts(render, false)) ||
+                                                 opens_thoughts(question_with_thoughts(render, true)));
+  return found;
+}
+
+} // namespace paceline::server
