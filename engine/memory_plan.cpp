@@ -8,7 +8,7 @@ namespace {
 
 /// The total memory that the pools of one space need, in bytes.
 struct demand {
-  std::uint64_t wanted = 0; ///< of blocks, as the next
+  std::uint64_t wanted = 0; ///< bytes of blocks, as in the next member
   std::uint64_t least = 0;
   std::uint64_t wanted_states = 0;
   std::uint64_t least_states = 0;

@@ -14,7 +14,7 @@ namespace paceline::server {
 
 namespace {
 
-constexpr std::size_t most_streams = 64; ///< shown in one snapshot; all are counted
+constexpr std::size_t most_streams = 64; ///< maximum number of streams in one snapshot; all are counted
 constexpr std::uint32_t most_snapshots = 1'000'000;
 
 /// A client of the events. While it does not read, the newest snapshot is kept for it, and older ones are
@@ -55,7 +55,7 @@ class event_exchange final : public exchange,
   const std::uint32_t limit_;
   std::uint32_t num_sent_ = 0;
   std::shared_ptr<const std::string> waiting_; ///< the newest snapshot, while it cannot be sent
-  bool is_last_ = false;                       ///< of the newest snapshot
+  bool is_last_ = false;                       ///< true if the newest snapshot is the last one
 };
 
 /// The `limit` of a request; nullopt if it is not valid.

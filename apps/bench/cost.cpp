@@ -23,7 +23,7 @@ struct measured {
   // Values of one pass; 0 if ops return before they are done. With more rows, more experts of a mixture are
   // read.
   std::vector<std::uint64_t> multiply_adds, weight_bytes;
-  std::vector<double> draft_seconds; ///< [repeat], as `seconds`
+  std::vector<double> draft_seconds; ///< [repeat], by the same clock as `seconds`
   bool is_draft_of_one_piece = false;
 };
 

@@ -71,7 +71,7 @@ std::optional<speculation_stats> speculation_in(const json::value& reply) {
 /// The state while a reply is read.
 struct reading {
   delivery out;
-  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< from its usage
+  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< from the reply's usage
   std::vector<token_id> prompt;                                  ///< from the daemon, if it reports them
   std::string finish;
   bool is_done = false;

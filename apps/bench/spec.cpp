@@ -18,7 +18,7 @@ namespace {
 
 /// Predictions from an arm's measured acceptance and times (expected_gain.hpp).
 struct prediction {
-  double draft_cost = 0;  ///< of one draft token, in passes over one row: c in the paper
+  double draft_cost = 0;  ///< the cost of one draft token, in passes over one row: c in the paper
   double verify_cost = 1; ///< pass and decisions of a round, relative to plain decoding
   double speed_up = 1;
   double oracle = 1;     ///< speed-up if the number of right tokens of each draft were known

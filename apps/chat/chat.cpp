@@ -202,11 +202,11 @@ class chat_session {
 
   engine& runtime_;
   const served_model& model_;
-  chat_options options_; ///< as commands have changed them
+  chat_options options_; ///< with the changes that commands have made
   std::unique_ptr<line_reader> reader_;
   message_lines lines_;
-  json::array messages_;       ///< of the conversation, without the system prompt
-  std::uint64_t num_runs_ = 0; ///< of races
+  json::array messages_;       ///< the messages of the conversation, without the system prompt
+  std::uint64_t num_runs_ = 0; ///< number of races
 };
 
 } // namespace

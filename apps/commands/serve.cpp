@@ -241,8 +241,8 @@ class daemon {
   const config::load_result started_; ///< the configuration at the start
   config::load_result running_;       ///< the same with the changes of reloads
   std::shared_ptr<server::event_log> log_;
-  std::string models_;    ///< their names, for messages
-  bool is_ready_ = false; ///< the models serve
+  std::string models_;    ///< the models' names, for messages
+  bool is_ready_ = false; ///< true once the models serve
 };
 
 } // namespace

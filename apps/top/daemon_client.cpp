@@ -30,7 +30,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds patience{5};
-constexpr std::uint64_t most_bytes = 16U << 20U; ///< of a reply
+constexpr std::uint64_t most_bytes = 16U << 20U; ///< maximum size of a reply
 
 /// The `message` of OpenAI's error object, or only the status.
 error refusal(unsigned status, const std::string& body) {

@@ -15,7 +15,7 @@ PACELINE_DEVICE std::uint32_t shuffle_xor_bits(std::uint32_t bits, std::uint32_t
 
 /// A sum over the lanes of a warp.
 struct sum_of_lanes {
-  std::uint32_t before = 0; ///< of the lanes below this one
+  std::uint32_t before = 0; ///< sum over the lanes below this one
   std::uint32_t all = 0;
 };
 /// All lanes of the warp call it.

@@ -16,7 +16,7 @@ using marks = std::vector<output_json::mark>;
 /// A turn's thoughts, its text, or one of its calls.
 struct input_item {
   const chat_message* turn = nullptr;
-  const tool_call* call = nullptr; ///< null: the text, or the thoughts
+  const tool_call* call = nullptr; ///< null: the item is the text, or the thoughts
   bool is_thoughts = false;
   std::string id;
 };

@@ -122,10 +122,10 @@ class output_json::source final : public text_source {
   std::vector<mark> marks_;
   std::vector<const response_part*> parts_; // which the marks keep alive
   std::shared_ptr<const response_echo> echo_;
-  std::string out_;           ///< generated and not returned yet
-  std::size_t position_ = 0;  ///< in the other text
+  std::string out_;           ///< generated, but not returned yet
+  std::size_t position_ = 0;  ///< position in the other text
   std::size_t next_mark_ = 0; ///< the mark whose content follows the text before it
-  std::size_t at_ = 0;        ///< in that content
+  std::size_t at_ = 0;        ///< position in that content
   std::optional<score_log::reader> scores_;
   json_writer writer_;
 };

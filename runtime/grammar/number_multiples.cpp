@@ -52,7 +52,7 @@ class digit_reader {
   static constexpr std::size_t max_rules = 300;
   struct state {
     std::int64_t remainder;
-    std::uint32_t decimals; ///< read so far; 0: the point has not come
+    std::uint32_t decimals; ///< number of decimals read so far; 0: no point was read
     bool may_go_on;         ///< a digit before the point may follow
     bool is_number;         ///< false: all digits so far are 0, and 0 is not allowed
     auto operator<=>(const state&) const = default;

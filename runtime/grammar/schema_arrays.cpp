@@ -14,10 +14,11 @@ constexpr std::size_t max_states = 1'000;
 
 /// The requirement of one "contains".
 struct counted {
-  std::size_t at; ///< of its schema in the conjunction
+  std::size_t at; ///< number of its schema in the conjunction
   std::uint32_t min;
-  std::uint32_t max;   ///< `unbounded`: none
-  schema_ptr opposite; ///< of an item that is not counted; nullptr: it may be any, as nothing is too many
+  std::uint32_t max;   ///< `unbounded`: there is no maximum
+  schema_ptr opposite; ///< schema of an item that is not counted; nullptr: any item, because there cannot be
+                       ///< too many
 
   /// The largest count that makes a difference. A state counts items up to this number.
   std::uint32_t limit() const { return max == unbounded ? min : max; }

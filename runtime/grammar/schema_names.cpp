@@ -60,13 +60,13 @@ struct schema_writer::name_tests {
   }
 
   std::vector<text_condition> conditions; ///< those of `patterns` first, in their order
-  std::uint64_t counts = 0;               ///< conditions that must be as in `wanted`
+  std::uint64_t counts = 0;               ///< bits of the conditions that must be as in `wanted`
   std::uint64_t wanted = 0;
   std::vector<std::pair<std::size_t, schema_ptr>> patterns; ///< number of the conjunct, schema of the value
   std::vector<schema_ptr> names;                            ///< schemas of `propertyNames`
   std::set<std::string> known;                              ///< members that are named elsewhere
   text_terms terms;
-  std::vector<std::set<std::string>> listed; ///< sets of which a name must be in each
+  std::vector<std::set<std::string>> listed; ///< a name must be in each of these sets
   schema_ptr from = nullptr;                 ///< where a refusal points
   std::string_view keyword;
 };

@@ -31,7 +31,7 @@ struct machine {
   std::vector<place> places{1};
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
-  bool may_go_on = false; ///< behind `end` any text may follow
+  bool may_go_on = false; ///< any text may follow `end`
 
   std::uint32_t add() {
     places.emplace_back();

@@ -338,7 +338,7 @@ class mistral_reader final : public call_reader {
   std::size_t num_read_ = 0;
   std::string before_;
   bool any_ = false;
-  value_end end_; ///< of arguments behind a name
+  value_end end_; ///< finds the end of arguments that follow a name
 };
 
 } // namespace

@@ -39,7 +39,7 @@ enum class window : std::uint8_t {
   all,
   used,  ///< all, if "use_sliding_window" says so
   upper, ///< likewise those from "max_window_layers" on
-  mixed, ///< all but every so manyth
+  mixed, ///< all except one layer in a fixed number
 };
 
 /// Defaults of the transformers class of a model type that differ between types.

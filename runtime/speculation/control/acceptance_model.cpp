@@ -8,13 +8,13 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr double table_memory = 0.998;  ///< of a cell, a try
-constexpr double request_memory = 0.99; ///< of a request, a try
+constexpr double table_memory = 0.998;  ///< share of a cell's counts that is kept at each try
+constexpr double request_memory = 0.99; ///< share of a request's information that is kept at each try
 /// Each request has a shift of the log-odds. The shifts of requests have a variance of about 0.5, whose
 /// inverse is prior_precision. prior_pull moves a request's shift back towards 0 as its older observations
 /// are forgotten.
 constexpr double prior_precision = 2.0, prior_pull = 0.3 * prior_precision;
-constexpr double most_shift = 6.0; ///< a factor of 400 of the odds
+constexpr double most_shift = 6.0; ///< in log-odds; this multiplies the odds by 400
 /// A draft must still pay if the shift is lower than estimated by this number of its standard deviations.
 /// Drafts are scored whether or not they are verified, so waiting for certainty costs little.
 constexpr double caution = 0.5;

@@ -14,7 +14,7 @@ constexpr std::size_t max_open = 8; ///< drafts of one request that are scored a
 /// The share of the speed that plain rounds may cost. A plain round loses the gain of one round, so there is
 /// one in gain / plain_share rounds.
 constexpr double plain_share = 0.005;
-constexpr double fewest_between_plain = 4; ///< passes
+constexpr double fewest_between_plain = 4; ///< in passes
 
 /// If the calls of an in-line candidate take at most this share of a pass, it is called in every round. Other
 /// candidates are called less often after `patience` calls in vain, but at least once in `most_skipped`
@@ -26,7 +26,7 @@ constexpr std::uint32_t patience = 4, most_skipped = 64;
 /// of such a drafter are known only after a round with its probes.
 constexpr std::uint64_t most_without_probes = 256;
 
-constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
+constexpr double rate_memory = 0.9; ///< share of a request's rate that is kept in each round
 
 bool is_drawn(const draft& proposal) { return !proposal.probs.empty(); }
 

@@ -63,7 +63,7 @@ std::uint64_t levels_within(std::uint64_t room, const model::head_traits& head) 
 struct model_drafter::pass {
   struct lane_rows {
     std::size_t lane;
-    std::size_t first; ///< first of its logits rows
+    std::size_t first; ///< number of its first row of logits
   };
 
   std::vector<device::batch_entry> rows;
@@ -73,7 +73,7 @@ struct model_drafter::pass {
   /// For a head: the cell whose hidden state each row reads. For rows of the text it is a cell of the
   /// target's pool; for rows of the draft it is a cell of the own pool. All rows of a pass are of one kind.
   std::vector<std::uint32_t> feature_cells;
-  std::vector<std::uint32_t> levels; ///< of a head, for each row: how far behind the text
+  std::vector<std::uint32_t> levels; ///< for a head: how far each row is behind the text
   const model::feature_cells* features_of_target = nullptr;
 
   void clear() {

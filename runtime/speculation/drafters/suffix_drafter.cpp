@@ -47,7 +47,8 @@ struct suffix_session final : drafter_session {
 struct source {
   std::span<const token_id> text;
   std::vector<occurrence> places;
-  bool growing = false; ///< the request's own text: a continuation that reaches its end repeats periodically
+  bool growing = false; ///< true for the request's own text: a continuation that reaches its end is repeated
+                        ///< periodically
 };
 
 class suffix_drafter final : public host_drafter<suffix_session> {

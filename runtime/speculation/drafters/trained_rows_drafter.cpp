@@ -110,7 +110,7 @@ class trained_rows_drafter final : public host_drafter<no_session> {
   }
 
   std::uint32_t max_tree_nodes_;
-  bool is_in_every_pass_; ///< else only in passes without a draft
+  bool is_in_every_pass_; ///< false: they are only in passes without a draft
   std::shared_ptr<const model::lookahead_inputs> inputs_;
   token_id first_input_;
   trained_trees trees_;

@@ -7,9 +7,9 @@ namespace {
 
 /// A position of a chain, after its first draft tokens.
 struct place {
-  double joint = 1.0; ///< of those tokens
+  double joint = 1.0; ///< joint probability of those tokens
   remaining_target rest;
-  draft_side from; ///< of the next token
+  draft_side from; ///< distribution of the next draft token
 
   /// Probability mass of max(0, joint * target_probs - draft_probs).
   double mass() const { return joint > 0 ? joint * rest.mass_beyond(from, 1.0 / joint) : 0.0; }
@@ -17,8 +17,8 @@ struct place {
 
 /// A chain and the target's rows along it.
 struct block {
-  std::vector<place> places; ///< above each draft token
-  double joint = 1.0;        ///< of all of them
+  std::vector<place> places; ///< the place before each draft token
+  double joint = 1.0;        ///< joint probability of all draft tokens
   bool hopeless = false;     ///< the chain was truncated at a row without finite logits
 };
 

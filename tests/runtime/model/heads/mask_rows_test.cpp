@@ -154,7 +154,7 @@ TEST_F(mask_rows_test, refuses_dart_without_its_length_or_vector) {
   EXPECT_THAT(problem(dart(), "eagle3"), HasSubstr("is a head of DART, the kind is not dart"));
 }
 
-/// Passes over rows of a text with made-up features, and mask rows behind it.
+/// Passes over rows of a text with made-up features, and over mask rows after it.
 class mask_pass_test : public mask_rows_test, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
