@@ -298,7 +298,7 @@ TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
   EXPECT_LE(lanes[0].chosen.tree.size(), 3U) << "two, and now and then one more to see";
 }
 
-/// Beside a chunk of a prompt, the cost of a draft token is that of one more row.
+/// In a pass with a chunk of a prompt, a draft token costs one more row.
 TEST(draft_controller, drafts_beside_rows_of_prompts) {
   const auto chosen = [](double slope, double acceptance) {
     draft_controller controller(1);
