@@ -10,7 +10,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Rows of x of the pairs of a segment, 8 for each tile; behind the last pair, its row again.
+/// Rows of x of the pairs of a segment, 8 for each tile. After the last pair, its row is repeated.
 template <std::uint32_t NumTiles>
 struct gathered_rows {
   arranged_rows x;

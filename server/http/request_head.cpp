@@ -93,7 +93,7 @@ refusal read_target(std::string_view target, request_head& head, std::string& au
   return std::nullopt;
 }
 
-/// The line of `field` in the head `bytes`, from behind the colon.
+/// The part of `field`'s line in the head `bytes` after the colon.
 std::string_view raw_value(std::string_view bytes, const split_head::field& field) {
   const auto begin = static_cast<std::size_t>(field.name.data() - bytes.data()) + field.name.size() + 1;
   return bytes.substr(begin, bytes.find('\r', begin) - begin);

@@ -94,7 +94,7 @@ constraint behind_thoughts(const model_view& model, constraint answer, bool has_
                                  limits.vocab_size);
 }
 
-/// A message in harmony: the header behind <|start|>assistant, and what its text must match.
+/// A message in harmony: the header after <|start|>assistant, and what its text must match.
 struct harmony_message {
   std::string header;
   constraint text;

@@ -14,7 +14,8 @@ namespace paceline::model {
 
 namespace {
 
-using path_rows = std::map<std::vector<std::uint32_t>, std::uint32_t>; // rows behind the nodes so far
+using path_rows =
+    std::map<std::vector<std::uint32_t>, std::uint32_t>; // number of rows after each node so far
 
 constexpr std::uint32_t most_ranks = 16;
 

@@ -21,7 +21,7 @@ std::string without_prefix(std::string_view name) {
   return std::string(name);
 }
 
-/// Whole Medusa-2 models have their heads under this name, beside the weights of the base model.
+/// Whole Medusa-2 models have their heads under this name, in addition to the weights of the base model.
 constexpr std::string_view whole_model_prefix = "medusa_head.";
 
 expected<name_of_tensor> names_in(const std::filesystem::path& directory) {

@@ -69,7 +69,7 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   return std::nullopt;
 }
 
-/// The number of a layer behind the last one: "blk.24.attn_q.weight" in a model of 24 layers.
+/// The number of a layer after the last one: "blk.24.attn_q.weight" in a model of 24 layers.
 std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming naming) {
   const auto prefix = layer_prefix(naming);
   std::uint32_t layer = 0;
