@@ -1,5 +1,5 @@
 # The installed library: `find_package(paceline)` gives the target paceline::engine. Its public headers need nothing but
-# the standard library; the archives behind it need the packages that paceline-config.cmake finds.
+# the standard library; its static libraries need the packages that paceline-config.cmake finds.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,4 +1,4 @@
-"""What `cmake --install` puts beside the program: the service, the examples, the documents and the licenses."""
+"""What `cmake --install` installs in addition to the program: the service, the examples, the documents and the licenses."""
 import os
 import re
 import subprocess

@@ -160,13 +160,13 @@ NOT_IN_THE_REPOSITORY = {
 
 
 def leads_somewhere(name):
-    """Whether a file or folder has the name; a decision may be named by its number alone."""
+    """True if a file or folder has the name. A decision may be named by its number alone."""
     decision = re.fullmatch(r"docs/decisions/\d{4}", name)
     return bool(list(ROOT.glob(name + "-*.md" if decision else name.rstrip("/"))))
 
 
 def missing_names(text):
-    """Names in back quotes that look like paths of the repository and lead to no file; what a build makes is not looked for."""
+    """Names in back quotes that look like paths of the repository, but are not files. Files that a build makes are not checked."""
     folders = {entry.name for entry in ROOT.iterdir() if entry.is_dir()} - {"build"}
     folders |= {room.split("/")[0] for room in ALLOWED}
     named = {name for name in re.findall(r"`((?:[\w-]+/)+[\w*.-]*)`", text) if name.split("/")[0] in folders}

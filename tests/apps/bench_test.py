@@ -164,7 +164,7 @@ def test_no_setting_drafts_from_what_another_wrote(tmp_path):
     figures = report("spec", "--model", "hash", "--workload", workload, "--drafters", "suffix", "--lengths", "2,5", "--max-tokens", 32)
     arms = figures["workloads"][0]["arms"][1:]
     assert len(arms) == 2
-    # The hash model repeats nothing: whoever drafts well has seen the other setting's reply to the same prompt.
+    # The hash model repeats nothing, so a drafter that drafts well has seen another setting's reply to the same prompt.
     assert all(arm["acceptance_rate"] < 0.3 for arm in arms), arms
 
 

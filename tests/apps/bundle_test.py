@@ -1,4 +1,4 @@
-"""deploy/bundle.sh: what it makes runs where its libraries are, and finds them there."""
+"""deploy/bundle.sh: its programs find their libraries in the bundle and run with them."""
 import os
 import re
 import subprocess

@@ -59,7 +59,7 @@ class Terminal:
             while time.monotonic() < end:
                 if select.select([self.master], [], [], 1)[0]:
                     self.seen += os.read(self.master, 65536)
-        except OSError:  # nobody holds the other side any more
+        except OSError:  # the other side is closed
             pass
         assert time.monotonic() < end, ("it does not end", self.seen)
         code = self.process.wait(timeout=30)

@@ -150,7 +150,7 @@ def test_a_daemon_of_flags_alone(tmp_path):
 
 
 def test_the_weightless_example_chats():
-    """The first try of whoever has no model: the page, chats and responses need a chat template."""
+    """A first try without a model. The page, chats and responses need a chat template."""
     example = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"]) / "config" / "examples" / "development.yaml"
     daemon = subprocess.Popen([PACELINE, "serve", "--config", example], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

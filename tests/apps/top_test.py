@@ -1,4 +1,4 @@
-"""`paceline top` beside a running daemon."""
+"""`paceline top` with a running daemon."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""`paceline run --trace`: the rounds of a generation, told in lines, with the same text below them."""
+"""`paceline run --trace`: prints the rounds of a generation line by line, and the same text below them."""
 import os
 import re
 import subprocess

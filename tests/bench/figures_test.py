@@ -19,7 +19,7 @@ spec.loader.exec_module(figures)
 
 
 def measured(out, stages, *flags):
-    """Rows by stage; every bench was told of with the command that repeats it."""
+    """Rows by stage. The report has for every bench the command that repeats it."""
     done = subprocess.run([sys.executable, SCRIPT, "--out", out, "--work", out / "models", "--paceline", BIN / "paceline", "--tests",
                            BIN / "gpu_hardware_test", "--stages", stages, *map(str, SMALL + list(flags))], capture_output=True, text=True,
                           timeout=800)
@@ -95,7 +95,7 @@ def test_overlap_is_measured_with_two_devices_either_way_round(tmp_path, emulate
         assert "no rounds" in rows.pop()["note"]
     for r in rows:
         assert r["measured"] > 0 and r["bound"] == "0.9 to 1.1" and " 0 other texts" in r["note"]
-    # Of groups the first rounds do not count: of a short text nothing is left.
+    # In groups the first rounds do not count, so a short text has none left.
     short = measured(tmp_path / "short", "overlap", "--device", "cpu", "--tokens", 3)["overlap"]
     assert verdicts(short)[1::2] == ["not measured"] * 2 and "no rounds" in short[1]["note"]
 

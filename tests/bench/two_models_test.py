@@ -1,4 +1,4 @@
-"""bench/e2e/two_models.py: what it calls short."""
+"""bench/e2e/two_models.py: which figures it reports as below their bounds."""
 import os
 import sys
 from pathlib import Path

@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "tests/server"))
 from daemon import Daemon
 
 MODEL = pathlib.Path(os.environ.get("PACELINE_CLIENTS_MODEL", ROOT / ".cache/models/smollm2.gguf"))
-# Of a model whose own template knows no tools.
+# For a model whose template does not support tools.
 TEMPLATE = ROOT / "tests/server/tools.jinja"
 
 

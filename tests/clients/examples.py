@@ -1,4 +1,4 @@
-"""What all clients ask."""
+"""The requests of all clients."""
 import pydantic
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
@@ -9,7 +9,7 @@ class Closed(pydantic.BaseModel, extra="forbid"):
 
 
 class Person(Closed):
-    """Who somebody is."""
+    """Describes a person."""
 
     name: str = pydantic.Field(max_length=40)
     age: int = pydantic.Field(ge=0, le=130)

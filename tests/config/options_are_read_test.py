@@ -1,4 +1,4 @@
-"""An option that no code reads would be a promise that nobody keeps."""
+"""Every option must be read by some code, because it would have no effect otherwise."""
 import os
 import pathlib
 import re

@@ -24,7 +24,7 @@ from training.reference import dense, made_targets, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
-# Of each case the model type and what differs from the default shape.
+# For each case: the model type, and the fields that differ from the default shape.
 CASES = {
     "llama": ("llama", {}),
     "qwen2": ("qwen2", {}),

@@ -42,8 +42,8 @@ class Tally:
     steps: int = 0
     sure: int = 0
     equal: int = 0
-    behind_two: int = 0    # behind a round that accepted two tokens or more
-    behind_other: int = 0  # behind a path that is not always the first child
+    behind_two: int = 0    # after a round that accepted two tokens or more
+    behind_other: int = 0  # after a path that is not always the first child
     short: int = 0         # smaller than asked for: compared as far as it goes
     undrafted: int = 0     # rounds that could have had a draft of the head and had none
     cached: int = 0        # requests whose prompt was partly in the prefix cache
@@ -65,7 +65,7 @@ class Tally:
 
 
 def is_other_branch(traced):
-    """Whether the accepted path leaves the first child somewhere."""
+    """True if the accepted path contains a node that is not the first child."""
     parents = traced["parents"]
     return any(parents[node] in parents[:node] for node in traced["accepted"])
 
@@ -101,7 +101,7 @@ def of_fewer_levels(case, drafting, traced, levels, expected):
 
 
 def compare_round(case, drafting, traced, before, levels, tally, report, template=None):
-    """One draft of the head. `before`: the round that decided before it, if any. `template`: of look-ahead rows."""
+    """One draft of the head. `before` is the previous round that decided, if there is one. `template` is that of look-ahead rows."""
     size, full = len(traced["draft_tokens"]), case.full_size(levels) if template is None else len(template)
     tally.steps += 1
     tally.short += size < full and not case.threshold

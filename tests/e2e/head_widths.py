@@ -23,14 +23,14 @@ from training.reference import gguf_targets, made_heads  # noqa: E402
 
 BOUND = 2e-3
 NUM_TOKENS, NUM_DRAFTED = 70, 6
-# Of each head its kind, its sizes' multiples, and what differs from the plain one.
+# For each head: its kind, the multiples of its sizes, and the fields that differ from the plain head.
 HEADS = (("eagle", {"own_embedding": True, "own_lm_head": True}), ("reference", {"own_embedding": True, "draft_vocab_size": 8000}),
          ("speculators-3.1", {"draft_vocab_size": 8000}), ("dflash", {"own_embedding": True, "own_lm_head": True}),
         ("dspark-speculators", {"draft_vocab_size": 8000}), ("dspark-deepspec-gated", {}))
 
 
 def dumped(arguments, model, kind, folder, tokens):
-    """What head_dump writes, as one row of float32 values."""
+    """The output of head_dump, as one row of float32 values."""
     (folder / "tokens").write_bytes(struct.pack(f"<{len(tokens)}i", *tokens))
     subprocess.run([arguments.dump, model, kind, folder, folder / "tokens", str(NUM_DRAFTED), folder / "out"], check=True)
     return torch.frombuffer(bytearray((folder / "out").read_bytes()), dtype=torch.float32)

@@ -54,7 +54,7 @@ class Case:
         return self.options.get("confidence_threshold", 0)
 
     def template(self, levels, max_nodes):
-        """Of a static tree: the paths that fit, as tuples of ranks."""
+        """For a static tree: the paths that fit, as tuples of ranks."""
         paths = [tuple(map(int, path.split("."))) for path in self.tree_paths or GENERAL_TREE]
         return [path for path in paths if len(path) <= levels][:max_nodes]
 

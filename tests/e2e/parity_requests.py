@@ -1,4 +1,4 @@
-"""What a parity test asks of a daemon: one random target, one drafter, and requests whose rounds are traced."""
+"""The requests of a parity test to a daemon: one random target, one drafter, and requests whose rounds are traced."""
 import concurrent.futures
 import dataclasses
 import json

@@ -1,5 +1,5 @@
-"""Which tree a drafter with look-ahead rows is to draft in each round of a trace: it depends on the rows that stood
-behind the node that was accepted last."""
+"""Which tree a drafter with look-ahead rows is to draft in each round of a trace: it depends on the rows
+after the node that was accepted last."""
 from parity_requests import DRAFTER
 
 FAMILIES = ("pass", "ppd")
@@ -15,7 +15,7 @@ def halving(top_k, num_levels):
 
 
 def trees_of(case, head):
-    """For s = 1, 2, .. known levels the nodes (path, rows behind it)."""
+    """For s = 1, 2, .. known levels the nodes (path, rows after it)."""
     shape = head.shape
     if case.tree == "static" and not case.tree_paths and shape.trees:
         return shape.trees
@@ -59,7 +59,7 @@ class RowsOfRounds:
         return [path for path, _ in nodes], is_short
 
     def rows_left(self, traced, nodes):
-        """Rows behind the node that this round accepted last."""
+        """The rows after the node that this round accepted last."""
         if traced["drafter"] != DRAFTER:
             return 0
         if self.case.family == "pass":

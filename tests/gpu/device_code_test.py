@@ -1,4 +1,4 @@
-"""What nvcc made of the kernels, read as PTX: things that no run on the host would show."""
+"""Checks the PTX that nvcc makes of the kernels, for properties that no run on the host would show."""
 import os
 import re
 import subprocess
@@ -115,7 +115,7 @@ def test_blocks_of_a_chain_meet_by_one_counter_and_read_what_others_wrote(kernel
     (body,) = [b for k, b in kernels.items() if re.search(r"\d+draft_chainE", k)]
     atomics = set(re.findall(r"\b(?:atom|red)\.[\w.]*", body))
     assert atomics == {"atom.add.release.gpu.u32"}  # whole numbers: blocks that have arrived
-    # Behind every wait, and behind the count of a block that finds the others there, one fence for what they wrote.
+    # There is one fence after every wait, and one after the count of a block that finds that all others have arrived.
     waits = [m.start() for m in re.finditer(r"ld\.relaxed\.gpu\.u32", body)]
     fences = [m.start() for m in re.finditer(r"fence\.acq_rel\.gpu", body)]
     assert waits and len(fences) == len(waits) and all(w < f for w, f in zip(waits, fences)) and "ld.acquire" not in body

@@ -1,4 +1,4 @@
-"""Clients that mean harm, against the daemon itself: what they cost in memory, and whether others are served meanwhile.
+"""Malicious clients of the daemon: how much memory they cost, and whether other clients are served meanwhile.
 
 Each case is small and on loopback; bench/e2e/attacks.py has them in full size. Times are generous: the machine may be busy.
 """

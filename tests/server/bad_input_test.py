@@ -313,7 +313,7 @@ def test_a_request_that_is_not_streamed_gets_503_when_the_drain_has_ended(start_
 
 
 def draining_daemon(start_daemon, **overrides):
-    """A daemon with a stream under way, told to stop."""
+    """A daemon that is stopped while a stream is running."""
     daemon = start_daemon(**{"models.0.hash.pass_work": 500000, **overrides})
     stream = open_stream(daemon)
     daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)

@@ -71,7 +71,7 @@ def wait_until(page, condition, seconds=60):
 
 
 def logged(page, script, argument=None):
-    """What a script writes to the console. One that hangs fails the test, but does not hang it."""
+    """The text that a script writes to the console. A script that hangs makes the test fail, but does not block it."""
     with page.expect_event("console", timeout=120_000) as line:
         page.evaluate(f"(argument) => void setTimeout(() => ({script})(argument))", argument)
     return line.value.text

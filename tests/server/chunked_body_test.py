@@ -20,7 +20,7 @@ def chunks(body, size, extension=b"", trailer=b""):
 
 @pytest.fixture(scope="module")
 def answer(daemon):
-    """What the same body gets with a Content-Length."""
+    """The reply to the same body with a Content-Length."""
     status, _, reply = daemon.post("/v1/completions", BODY)
     assert status == 200
     return reply["choices"][0]["text"]

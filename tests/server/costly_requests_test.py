@@ -106,7 +106,7 @@ def test_one_request_of_eight_mebibytes_costs_at_most_64(roomy, name):
 
 
 def test_a_template_reaches_its_own_bound_before_the_one_on_values_of_tools(roomy):
-    """What the bound of 400,000 refuses, a template that writes its tools had refused anyway."""
+    """A template that writes its tools would refuse everything that the bound of 400,000 refuses."""
     tool = '{"type":"function","function":{"name":"f","parameters":{"x":[%s]}}}'
     refusals = []
     for count in (350_000, 400_000):

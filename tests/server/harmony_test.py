@@ -130,7 +130,7 @@ def test_responses_and_messages_have_the_same_call(client):
 
 
 def test_effort_and_turns_are_rendered_as_the_template_expects_them(client):
-    """What the daemon counts is what jinja2 renders of turns that the template takes: a call for each message."""
+    """The daemon counts the tokens of what jinja2 renders. The turns have one call for each message, which the template accepts."""
 
     calls = [calling("Paris"), calling("Rome")]
     both = calls[0] | {"tool_calls": [calls[0]["tool_calls"][0], calls[1]["tool_calls"][0] | {"id": "call_2"}]}
@@ -178,7 +178,7 @@ def test_a_name_that_no_header_can_have_is_refused(client):
 
 
 def test_a_call_that_is_cut_in_front_of_its_arguments_has_none(client):
-    """The header alone is 20 tokens and more: the first limits end within it, a later one right behind it."""
+    """The header alone has at least 20 tokens. The first limits end within it, and a later one directly after it."""
     named = {"type": "function", "function": {"name": "now"}}
     found = []
     for limit in range(8, 64):

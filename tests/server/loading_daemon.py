@@ -114,7 +114,7 @@ class LoadingDaemon:
         return self.process.wait(timeout=PATIENCE)
 
     def kill(self):
-        """Leaves nothing behind, whatever has happened."""
+        """Removes everything, whatever has happened."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait(timeout=PATIENCE)
@@ -125,7 +125,7 @@ class LoadingDaemon:
 
 @contextlib.contextmanager
 def loading_daemons(folder):
-    """What starts daemons that hold while they load; all of them end with the test."""
+    """Returns a function that starts daemons which pause while they load. All of them end with the test."""
     started = []
 
     def start(**arguments):

@@ -31,7 +31,7 @@ def test_it_shows_how_far_the_load_is_and_serves_afterwards(start):
     assert f": {int(100 * body['progress'])} %" in body["error"]["message"] and 0.1 < body["progress"] <= 0.5
     first, second = body["parts"]
     assert first["model"] == "first" and first["bytes_read"] == first["num_bytes"] > 0
-    # The file has a header beside the weights, which are not read yet.
+    # The file has a header in addition to the weights, which are not read yet.
     assert second["model"] == "second" and second["bytes_read"] == 0 and second["num_bytes"] >= first["num_bytes"]
     check(Document(json.loads(daemon.ask("/openapi.json")[2])), "unready", body)
     assert body["progress"] == pytest.approx(first["num_bytes"] / (first["num_bytes"] + second["num_bytes"]))

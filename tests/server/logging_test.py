@@ -1,4 +1,4 @@
-"""What the daemon writes about itself, and that nobody can stop it by not reading."""
+"""The daemon's log. A reader that does not read cannot block the daemon."""
 import json
 import os
 import re
@@ -116,7 +116,7 @@ def test_a_pipe_that_nobody_reads_disturbs_nobody(start_daemon):
 
 
 def test_a_closed_standard_error_is_not_taken_by_a_client():
-    """Without a file behind number 2, some socket would get that number, and the log with it."""
+    """If descriptor 2 is closed, a socket would get this number and receive the log."""
     script = f"exec {os.environ['PACELINE_BIN']} serve --model hash --port 0 2>&-"
     with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline().startswith("listening on ")

@@ -49,7 +49,7 @@ def test_our_own_names_lint_clean(start_daemon):
 
 
 def naming_faults(text):
-    """What `promtool check metrics` complains of, for machines that lack it."""
+    """The checks of `promtool check metrics`, for machines without it."""
     faults = []
     for family in text_string_to_metric_families(text):
         name = family.name
@@ -112,7 +112,7 @@ SEEN_ELSEWHERE = {
 
 
 def test_no_family_stays_at_zero(start_daemon, tmp_path):
-    """A figure that nobody feeds is worse than none."""
+    """Every figure must be updated by some code."""
     keys = tmp_path / "keys"
     keys.write_text("key\n")
     daemon = start_daemon(

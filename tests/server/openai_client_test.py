@@ -88,7 +88,7 @@ def test_chat_logprobs(client):
 
 
 def test_echo_with_logprobs_scores_a_text_as_evaluation_tools_need_it(client):
-    """What lm-eval's local-completions sends: token ids, echo, logprobs, one greedy token."""
+    """The request of lm-eval's local-completions: token ids, echo, logprobs, one greedy token."""
     prompt = list(b"The quick brown fox")
     reply = client.completions.create(model="hash", prompt=prompt, max_tokens=1, temperature=0, logprobs=1, echo=True, seed=1234)
     scores = reply.choices[0].logprobs

@@ -1,4 +1,4 @@
-"""What clients of other servers send: each case was seen to fail with a client that nobody here wrote."""
+"""Requests that clients of other servers send. Each case once failed with an existing client."""
 import json
 
 import httpx2

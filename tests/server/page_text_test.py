@@ -118,8 +118,8 @@ TIMED = RENDER.replace("const made", "const began = performance.now();\n  const 
 
 
 def test_no_text_takes_long(page):
-    """Of 200 kB, or one would hang the tab. The slowest takes half a second where others use the machine, too; the limit is
-    for the best of three, so that only what is slow itself fails."""
+    """Texts of 200 kB, because a slow one would block the tab. The slowest takes half a second on a machine with other load. The limit
+    is for the best of three runs, so that other load does not make the test fail."""
     for name, text in [(repr(unit), repeated(unit)) for unit in REPEATED] + list(OTHERS.items()):
         try:
             is_fast = any(float(logged(page, TIMED, [text])) < 3000 for _ in range(3))

@@ -1,4 +1,4 @@
-"""A real model behind the daemon: the openai client gets the same text with and without speculation."""
+"""A daemon with a real model: the openai client gets the same text with and without speculation."""
 import os
 import pathlib
 from concurrent.futures import ThreadPoolExecutor

@@ -49,7 +49,7 @@ def client(tmp_path_factory):
 
 
 def test_text_behind_the_end_is_no_draft(client):
-    """Drafters that remember outputs propose their end, too, and what came behind it."""
+    """Drafters that remember outputs also propose their end, and what came after it."""
     for _ in range(4):
         reply = ask(client, drafter="suffix", temperature=0, extra={"guided_choice": ["yes", "yes, always"]})
         assert reply.choices[0].message.content in ("yes", "yes, always") and reply.choices[0].finish_reason == "stop"

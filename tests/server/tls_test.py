@@ -325,7 +325,7 @@ def test_a_refused_body_gets_its_answer_while_it_is_sent(daemon):
 
 @pytest.mark.parametrize("way", ["close_notify", "fin"])
 def test_a_client_that_ends_its_side_has_left(start_tls, way):
-    """As without TLS: nobody will read the rest."""
+    """As without TLS, the rest is not read."""
     daemon = start_tls(**{"models.0.hash.pass_work": 2000000})
     connection = open_tls(daemon)
     connection.sendall(post_bytes({"prompt": "x", "max_tokens": 3000, "stream": True, "ignore_eos": True}))

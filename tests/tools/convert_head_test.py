@@ -1,4 +1,4 @@
-"""tools/convert_head.py: what it writes is what was pickled, and nothing of a pickle is run."""
+"""tools/convert_head.py writes the tensors that were pickled, and runs no code of a pickle."""
 
 import collections
 import importlib.util

@@ -1,4 +1,4 @@
-"""tools/make_drafter.py: what it writes is what was asked for, and the C++ loader opens it."""
+"""tools/make_drafter.py writes what was requested, and the C++ loader opens it."""
 
 import importlib.util
 import json

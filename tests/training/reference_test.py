@@ -43,7 +43,7 @@ def drafting_of(head, passed):
 
 
 def all_logits(head, passed):
-    """Behind nodes of every level."""
+    """After nodes of every level."""
     return torch.stack([*drafting_of(head, passed).grow(31, 2, 3, 6).logits.values()])
 
 
@@ -85,7 +85,7 @@ def test_a_head_is_what_its_directory_says(kind, target, passed, tmp_path):
 
 
 def logits_from_scratch(head, features, base, path):
-    """Logits behind `path`, by passes over the whole text without a cache, one for each of its tokens."""
+    """Logits after `path`, by passes over the whole text without a cache, one pass for each of its tokens."""
     features = head.project(features[:base - 1])
     tokens = TOKENS[1:base]
     for token in [*path, None]:
@@ -229,7 +229,7 @@ def test_best_takes_the_lower_of_equal_ones():
 
 
 def test_a_tree_by_hand():
-    """Probabilities by row: root .6 .3 .1; behind token 0: .5 .4 .1; behind token 1: .9 .06 .04."""
+    """Probabilities by row: root .6 .3 .1; after token 0: .5 .4 .1; after token 1: .9 .06 .04."""
     rows = [torch.tensor(row).log() for row in ([0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.9, 0.06, 0.04])]
     grown = Candidates()
     level = grown.add_children(FixedHead, ROOT, rows[0], 2)
@@ -251,7 +251,7 @@ def test_the_smallest_gap_at_a_border_counts():
 
 
 def test_a_static_tree_by_hand():
-    """Tokens by rank: behind the text 5 3 1 0, behind 5: 2 4 .., behind 3: 0 .."""
+    """Tokens by rank: after the text 5 3 1 0, after 5: 2 4 .., after 3: 0 .."""
     rows = {(): [1.0, 2.0, -9.0, 4.0, -9.0, 5.0], (5,): [0.0, 0.0, 9.0, 0.0, 8.75, 0.0],
             (3,): [9.0, 0.0, 8.0, 0.0, 7.0, 0.0]}
     drafting = FixedDrafting(rows)

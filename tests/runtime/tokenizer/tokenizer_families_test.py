@@ -172,7 +172,7 @@ def test_a_familys_files_give_the_ids_of_its_own_tokenizer(name, tmp_path):
 
 
 def test_phi3s_files_give_the_ids_of_its_own_tokenizer(tmp_path):
-    """SentencePiece with markers that include the spaces behind them, which its GGUF files do not say."""
+    """SentencePiece with special tokens that include the spaces after them. The GGUF files do not say this."""
     phi3 = Vocabulary("phi-3")
     vocab = {token: i for i, token in enumerate(phi3.tokens)}
     model = models.BPE(vocab, phi3.merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")

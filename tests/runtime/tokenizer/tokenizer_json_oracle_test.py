@@ -70,7 +70,7 @@ def merges_by_score(tokens, types, scores):
 
 
 def shortened(whole, num_tokens):
-    """Its first tokens only: what is compared does not need the rest, which takes long to read."""
+    """Only the first tokens. The comparison does not need the others, which take long to read."""
     vocabulary = copy.copy(whole)
     vocabulary.tokens, vocabulary.types = vocabulary.tokens[:num_tokens], vocabulary.types[:num_tokens]
     known = set(vocabulary.tokens)

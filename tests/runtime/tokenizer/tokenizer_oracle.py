@@ -30,7 +30,7 @@ WORDS = ["the", " The", "don't", "I'LL", " hello", "HelloWorld", "foo_bar", "123
 
 
 def is_known(code):
-    """What a Unicode version does not know yet, another may."""
+    """True if a Unicode version does not have the character yet. Another version may have it."""
     return unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")
 
 
