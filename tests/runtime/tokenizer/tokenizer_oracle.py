@@ -30,7 +30,7 @@ WORDS = ["the", " The", "don't", "I'LL", " hello", "HelloWorld", "foo_bar", "123
 
 
 def is_known(code):
-    """True if a Unicode version does not have the character yet. Another version may have it."""
+    """True if the character is assigned. Other versions of Unicode may have characters that this one does not have."""
     return unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")
 
 
