@@ -56,5 +56,18 @@ def test_a_function_is_called_and_the_loop_goes_on(run):
     assert result.final_output
 
 
+def test_a_call_comes_before_an_output_of_a_type(run):
+    asked = []
+
+    @agents.function_tool
+    def get_weather(city: str) -> str:
+        """The weather of a city."""
+        asked.append(city)
+        return "sunny, 20 degrees"
+
+    result = run(ABOUT_WEATHER, tools=[get_weather], output_type=Person, settings={"tool_choice": "required"})
+    assert asked and isinstance(result.final_output, Person)
+
+
 def test_an_output_type_is_parsed(run):
     assert isinstance(run(ABOUT_A_PERSON, output_type=Person).final_output, Person)
