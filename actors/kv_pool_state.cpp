@@ -56,7 +56,7 @@ void kv_pool_state::apply(model_number model, const commit_command& command, ans
 void kv_pool_state::apply(model_number model, const rollback_command& command, answers&) {
   if (auto* t = find(model, command.pool, command.request))
     (void)manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
-        .has_value(); // stale: the table belongs to a later lease
+        .has_value(); // stale: the request's table belongs to a later lease
 }
 
 void kv_pool_state::apply(model_number model, const release_command& command, answers&) {
@@ -114,8 +114,8 @@ lease_event kv_pool_state::reserve(model_number model, const reserve_command& co
   return answer;
 }
 
-/// A drafter's cells are a function of the request's tokens up to some place, so blocks are known by these
-/// tokens. Those before the drafter's text belong to every cell, like the salt.
+/// The content of a drafter's cells depends on the request's tokens up to some position, so these tokens
+/// identify blocks. Tokens before the drafter's text affect every cell, like the salt.
 lease_event kv_pool_state::acquire_for_drafter(model_number model,
                                                const acquire_for_drafter_command& command) {
   acquire_command ask{command.request, command.pool, {}, {}, false, command.num_positions, command.ticket};
@@ -127,7 +127,7 @@ lease_event kv_pool_state::acquire_for_drafter(model_number model,
     ask.salt = text->salt;
     for (const auto token : text->tokens.first(*command.text_begin)) ask.salt += "/" + to_string(token);
   } else {
-    ask.tokens.assign(1, token_id{0}); // the manager wants one; it is never looked up
+    ask.tokens.assign(1, token_id{0}); // the manager requires a token; it is never looked up
   }
   auto answer = acquire(model, ask);
   if (auto* t = find(model, command.pool, command.request); t && shares) t->text_begin = command.text_begin;
@@ -148,7 +148,8 @@ void kv_pool_state::commit_for_drafter(model_number model, const commit_command&
   if (!t || !t->text_begin) return;
   const auto text = targets_text(model, command.request);
   const auto known = std::size_t{*t->text_begin} + t->num_committed;
-  if (!text || text->tokens.size() < known) return; // the target's lease is a later one
+  if (!text || text->tokens.size() < known)
+    return; // the target's lease is newer than the one of this command
   const auto more = text->tokens.subspan(known);
   if (manager_->commit(t->key, more, command.num_final))
     t->num_committed += static_cast<std::uint32_t>(more.size());

@@ -7,8 +7,8 @@ namespace paceline::actors {
 
 namespace {
 
-/// A drafter as the scheduler sees it. `seats` are those of all drafters and must be filled before the first
-/// round.
+/// The scheduler's description of a drafter. `seats` are the seats of all drafters and must be filled before
+/// the first round.
 scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
                                  std::shared_ptr<const std::vector<drafter_seat>> seats) {
   scheduling::drafter_slot slot;
@@ -35,7 +35,8 @@ std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index
   const auto& seat = drafters[index.value];
   if (seat.drafter)
     return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes) + seat.drafter->max_probes();
-  std::uint32_t most = index == plain_decoding ? 0 : length; // "auto" needs as much as any of the others
+  std::uint32_t most =
+      index == plain_decoding ? 0 : length; // "auto" needs as much as the largest of the other drafters
   for (std::uint32_t i = 1; i < index.value; ++i)
     if (drafters[i].drafter) most = std::max(most, most_rows(drafters, drafter_index{i}, length));
   return most;

@@ -8,8 +8,8 @@ namespace {
 
 using self_pointer = session_actor::stateful_pointer<session_context>;
 
-/// Delivers the client's last event and destroys the sink: what it holds is released, and no event can
-/// follow.
+/// Delivers the client's last event and destroys the sink. This releases what the sink holds, and no event
+/// can follow.
 void end_client(client_line& line, const token_event& event) {
   const auto sink = std::exchange(line.sink, nullptr);
   sink(event);
@@ -35,7 +35,7 @@ void close(client_line& line) noexcept {
   line.ended();
 }
 
-/// `event`: the event that arrived, if there is one.
+/// `event` is the event that arrived, or null.
 void carry_out(self_pointer self, const session_actions& actions, const token_event* event = nullptr) {
   auto& line = *self->state.line;
   const auto& scheduler = line.state.scheduler();

@@ -186,7 +186,7 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
     if (reason == caf::exit_reason::user_shutdown) return;
     where->faults()->note_lost(
         the_supervisor, error{errc::internal, "the supervisor failed: what fails now is not started again"});
-    where->mark_unhealthy(); // last: who sees it finds the reason
+    where->mark_unhealthy(); // last, so that a reader that sees the mark also finds the reason
   });
   shared->where->set_num_models(shared->models.size());
   executor(self, *shared)(context.supervision->start_everything());

@@ -82,7 +82,7 @@ void supervisor_state::start_scheduler(model_number model, bool again, plan& out
   out.emplace_back(steps::link{which, the_kv_pool});
   for_lost_workers(model, [&](const part& lost) { out.emplace_back(steps::tell_worker_lost{which, lost}); });
   if (out_of_service(model)) out.emplace_back(steps::tell_out_of_service{which});
-  // Listed last: an actor that refuses a submission must know its peers to answer.
+  // This is the last step, because an actor must know its peers before it can refuse a submission.
   out.emplace_back(steps::list{which});
 }
 
@@ -97,7 +97,7 @@ void supervisor_state::restart(const part& which, plan& out) {
   case part_kind::kv_pool:
     start(which, true, out);
     for_each_model([&](model_number model) { out.emplace_back(steps::link{scheduler_of(model), which}); });
-    // None of these asks again, and messages to the previous actor may be lost.
+    // None of these models asks again, and messages to the previous actor may be lost.
     for (const auto& [model, why] : out_of_service_) out.emplace_back(steps::give_back_memory{model});
     return;
   case part_kind::fan_out:
@@ -106,7 +106,8 @@ void supervisor_state::restart(const part& which, plan& out) {
       out.emplace_back(steps::link{scheduler_of(model), which});
       out.emplace_back(steps::link{verifier_of(model), which});
     });
-    // Told last: a session that was not told submits after the messages above and loses nothing.
+    // Sessions are told last. A session that was not told yet submits after the messages above and loses
+    // nothing.
     out.emplace_back(steps::tell_sessions{steps::news::events_lost});
     return;
   case part_kind::scheduler:
@@ -115,7 +116,7 @@ void supervisor_state::restart(const part& which, plan& out) {
     // A session that is not registered yet will read the new address when it starts.
     out.emplace_back(steps::tell_sessions{steps::news::resubmit, which.model});
     return;
-  case part_kind::target_verifier: // it announces itself to the scheduler
+  case part_kind::target_verifier: // the verifier announces itself to the scheduler
     return start_verifier(which.model, true, out);
   case part_kind::draft_worker:
     start(which, true, out);

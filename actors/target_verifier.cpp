@@ -27,7 +27,7 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
     watch.fence.when_passed([me, round = watch.round] { caf::anon_send(me, round_passed_event{round}); });
   }
   for (const auto& result : actions.reports) {
-    report(self, *result); // clients first: their tokens need not wait for the next composition
+    report(self, *result); // clients come first: their tokens need not wait for the next composition
     if (self->state.scheduler) self->send(self->state.scheduler, round_done_event{result});
   }
 }
@@ -45,7 +45,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
   PACELINE_CHECK(broken.empty(), broken);
   link(self->state, peers);
   self->state.draft_workers = peers.draft_workers;
-  // Read before restart(): the rounds that the scheduler need not plan again.
+  // Read before restart(). These are the rounds that the scheduler need not plan again.
   const auto known = state->known_rounds();
   carry_out(self, *state, state->restart());
   if (self->state.scheduler) self->send(self->state.scheduler, rounds_known_event{self, known});

@@ -31,7 +31,7 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
 verifier_actions target_verifier_state::on_drafts(round_id round, drafter_index drafter, epoch from,
                                                   std::shared_ptr<draft_batch> drafts, device::fence ready) {
   verifier_actions out;
-  if (from != epoch_) return out; // requested by a previous verifier; this one has asked again
+  if (from != epoch_) return out; // requested by a previous verifier; this verifier has asked again
   for (auto& [group, queue] : waiting_) {
     if (queue.empty() || queue.front().plan->round != round) continue;
     auto& head = queue.front();
@@ -66,8 +66,8 @@ void target_verifier_state::go_on_without(waiting_round& round, const device::fe
   round.ready.push_back(done);
 }
 
-/// The program of `skipped` did not begin. Returns true if it is enqueued again: without its drafts if these
-/// were lost, or after the group's previous round, if that did not begin either.
+/// Handles `skipped`, whose program did not begin. Returns true if it is enqueued again: without its drafts
+/// if these were lost, or after the group's previous round if that round did not begin either.
 bool target_verifier_state::enqueue_again(enqueued_round& skipped, verifier_actions& out) {
   const auto lost = [](const device::fence& ready) { return ready.failure().has_value(); };
   auto& result = *skipped.result;
@@ -156,7 +156,7 @@ void target_verifier_state::ask(waiting_round& round, drafter_index drafter, ver
   out.asks.push_back({drafter, round.plan, last == last_fence_.end() ? device::fence{} : last->second});
 }
 
-/// The result of the last round enqueued in `group`, if it is not reported yet; else null.
+/// The result of the last round enqueued in `group` if it is not reported yet, otherwise null.
 std::shared_ptr<const round_result> target_verifier_state::last_result(group_id group) const {
   std::shared_ptr<const round_result> last;
   for (const auto& [round, e] : enqueued_) // in the order of rounds
@@ -172,7 +172,7 @@ void target_verifier_state::enqueue(enqueued_round round, verifier_actions& out)
     if (!result->stood_aside) runner->run(ops, *plan, drafts, *result);
   };
   const auto id = round.plan->round;
-  // Nobody else submits to this stream.
+  // No other actor submits to this stream, so its next number is known.
   round.result->submissions[target_pool.value] = stream_->submitted() + 1;
   round.fence = stream_->submit("verify", round.ready, std::move(work));
   last_fence_[round.plan->group] = round.fence;

@@ -17,7 +17,7 @@ interrupt_watch::interrupt_watch() {
   noted = false;
   struct sigaction action {};
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART; // system calls of the engine's threads go on
+  action.sa_flags = SA_RESTART; // system calls of the engine's threads continue
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &before_);
 }

@@ -169,7 +169,7 @@ void add_render(CLI::App& app, int& code) {
               "render as jinja2.Environment() does by default, not as chat templates are rendered");
 }
 
-/// The flags or the commands of `app`, as they are typed.
+/// The flags or the commands of `app`, as the user types them.
 std::vector<std::string> names_of(const CLI::App& app, bool flags) {
   std::vector<std::string> names;
   if (flags)
@@ -194,9 +194,9 @@ std::string commands_with(const CLI::App& app, const std::string& flag) {
   return paceline::joined(found, ", ") + " and " + last;
 }
 
-/// "unknown flag --modle; did you mean --model?", or which other commands have the flag; empty if no word is
-/// unknown. CLI11 itself says first what is missing because of the unknown word, such as a command or a
-/// required flag.
+/// "unknown flag --modle; did you mean --model?", or which other commands have the flag. The text is empty if
+/// every word is known. CLI11 itself would first report what is missing because of the unknown word, such as
+/// a command or a required flag.
 std::string unknown_word(const CLI::App& app) {
   const auto words = app.remaining(true);
   if (words.empty()) return {};
@@ -206,7 +206,7 @@ std::string unknown_word(const CLI::App& app) {
   const auto* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const auto names = names_of(*command, flag != words.end());
-  if (names.empty()) return "unknown argument " + word; // of a command without commands of its own
+  if (names.empty()) return "unknown argument " + word; // `app` has no subcommands
   const auto name = word.substr(0, word.find('='));
   auto message = (flag != words.end() ? "unknown flag " : "unknown command ") + word;
   if (const auto others = commands_with(app, name); !others.empty())
@@ -216,8 +216,7 @@ std::string unknown_word(const CLI::App& app) {
   return message;
 }
 
-/// The words behind the program's name, the last one first as CLI11 takes them. "help run" means
-/// "run --help".
+/// The words after the program's name, in reverse order as CLI11 expects them. "help run" means "run --help".
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == "help") {

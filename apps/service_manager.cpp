@@ -28,7 +28,7 @@ service_manager::service_manager() {
   const char* name = std::getenv("NOTIFY_SOCKET");
   sockaddr_un address{};
   const std::size_t size = name == nullptr ? 0 : std::strlen(name);
-  // A path, or, after '@', a name in Linux's abstract namespace, which begins with a zero byte.
+  // The name is a path, or, after '@', a name in Linux's abstract namespace, which begins with a zero byte.
   if (size < 2 || size >= sizeof address.sun_path || (name[0] != '/' && name[0] != '@')) return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, name, size);
@@ -71,7 +71,7 @@ std::optional<std::chrono::microseconds> service_manager::watchdog_interval() co
 
 void service_manager::send(std::string_view message) const {
   if (socket_ < 0) return;
-  // There is nobody to report a failure to.
+  // A failure cannot be reported to anyone.
   [[maybe_unused]] const auto sent =
       ::sendto(socket_, message.data(), message.size(), MSG_NOSIGNAL,
                reinterpret_cast<const sockaddr*>(address_.data()), static_cast<socklen_t>(address_.size()));

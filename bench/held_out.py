@@ -18,14 +18,14 @@ def name_of(arm):
 
 
 def interval(ratios, seed=1, draws=4000):
-    """Of the median: 95 % of those of resampled ratios."""
+    """The interval that contains 95 % of the medians of resampled ratios."""
     rng = random.Random(seed)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
     return medians[int(0.025 * draws)], medians[int(0.975 * draws)]
 
 
 def compare(arms):
-    """The best fixed setting on odd groups, then `auto` over it on even groups, and over plain decoding on all."""
+    """The best fixed setting on odd groups; `auto` over it on even groups; `auto` over plain decoding on all groups."""
     auto, plain = arms["auto"], arms["none"]
     odd, even = slice(0, None, 2), slice(1, None, 2)
     fixed = [name for name in arms if name != "auto"]

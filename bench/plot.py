@@ -84,7 +84,7 @@ def draw_speed_up(axis, x_of, arms_by_name):
         places = [x_of(a) for a in arms]
         if not arms:
             continue
-        if places[0] is None:  # no length of its own: a line across
+        if places[0] is None:  # the drafter has no lengths: a horizontal line
             median, errors = speed_up(arms[0])
             axis.axhline(median, color=colour, label=name)
             axis.axhspan(median - errors[0][0], median + errors[1][0], color=colour, alpha=0.12, linewidth=0)

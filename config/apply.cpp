@@ -11,7 +11,7 @@ namespace paceline::config {
 
 namespace {
 
-/// Keys that are reserved but not offered by this build.
+/// Keys that are reserved, but that this build does not offer.
 struct refused_key {
   std::string_view path;
   std::string_view rule;
@@ -27,8 +27,8 @@ class applier {
 
   std::set<std::string, std::less<>> wrong_sections;
 
-  /// Applies `map`, which has options of `object`, from section `section` of `group`; `base` is the object's
-  /// own path.
+  /// Applies `map`, which has options of `object`. They belong to section `section` of `group`. `base` is the
+  /// path of the object itself.
   void apply_map(const node& map, const option_group& group, void* object, const std::string& base,
                  const std::string& section) {
     const auto here = join(base, section);

@@ -9,15 +9,16 @@ namespace paceline::config {
 
 namespace {
 
-/// Levels of a drafter that computes or looks up one after another.
+/// The default number of levels of a drafter that computes or looks up one level after another.
 constexpr std::uint32_t usual_length = 5;
-/// As many as a configuration may name: with the newest token's row a round has 64 rows.
+/// The maximum that a configuration may set: a round has 64 rows, and one of them is the newest token's.
 constexpr std::uint32_t most_levels = 63;
 
-/// Levels per round of the client's own draft: such drafts are right for long stretches or not at all.
+/// The default number of levels for a draft that the client sends. Such drafts are either right for long
+/// stretches or not at all.
 constexpr std::uint32_t length_of_what_is_known = 16;
 
-/// Medusa's tree for any model, in falling order of what its nodes gain (mc_sim_7b_63 of the published code).
+/// A tree of Medusa for any model, in falling order of the nodes' gain (mc_sim_7b_63 of the published code).
 constexpr std::array<const char*, 63> general_medusa_tree = {
     "0",     "0.0",   "1",     "0.1",     "2",     "0.0.0",   "1.0",   "0.2",   "3",     "0.3",   "4",
     "0.4",   "2.0",   "0.5",   "0.0.1",   "5",     "0.6",     "6",     "0.7",   "0.1.0", "1.1",   "7",
@@ -73,7 +74,7 @@ std::vector<drafter_options> drafters_of(const model_options& model) {
   auto all = model.drafters;
   for (auto& drafter : all) drafter = with_kind_defaults(std::move(drafter));
   if (all.empty()) all = {called_as_its_kind("ngram"), called_as_its_kind("suffix")};
-  // What requests bring with them is drafted for whatever is listed.
+  // Drafts from the request itself are always available, whatever drafters are listed.
   for (const auto* kind : {"prediction", "forced"}) {
     const auto takes_place = [&](const drafter_options& d) { return d.kind == kind || d.name == kind; };
     if (std::ranges::any_of(all, takes_place)) continue;

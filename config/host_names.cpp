@@ -14,7 +14,7 @@ constexpr std::string_view localhost = "localhost";
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-/// The bytes of an address of one family; none if `text` is not such an address.
+/// The bytes of an address of one family; nullopt if `text` is not such an address.
 template <std::size_t Size>
 std::optional<std::array<std::uint8_t, Size>> bytes_of(int family, std::string_view text) noexcept {
   std::array<char, INET6_ADDRSTRLEN> terminated{};
@@ -29,7 +29,7 @@ std::optional<std::array<std::uint8_t, 4>> ipv4_of(std::string_view text) noexce
 }
 
 bool is_ipv6(std::string_view text) noexcept {
-  const auto scope = text.find('%'); // an interface
+  const auto scope = text.find('%'); // the network interface of a link-local address
   return bytes_of<16>(AF_INET6, text.substr(0, scope)).has_value();
 }
 

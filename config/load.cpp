@@ -18,7 +18,7 @@ namespace paceline::config {
 
 namespace {
 
-/// Takes `version` out of the map; a file must say 1.
+/// Removes `version` from the map. A file must say 1.
 void check_version(node& root, std::string_view file_name, std::vector<std::string>& errors) {
   const auto found = std::ranges::find(root.entries, "version", &entry::key);
   if (found == root.entries.end()) {
@@ -74,7 +74,7 @@ load_result evaluate(node root, std::string_view name, const environment& variab
   return result;
 }
 
-/// The file's text, of which at most `max_file_bytes` are read.
+/// The text of the file. At most `max_file_bytes` are read.
 expected<std::string> read_file(const std::string& path) {
   const auto bad = [&path](const std::string& rule) { return error(errc::invalid_file, path + ": " + rule); };
   errno = 0;

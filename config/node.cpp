@@ -64,7 +64,7 @@ std::string complain(const place& where, std::string_view file_name, std::string
 }
 
 std::string_view nearest_name(std::string_view name, const std::vector<std::string>& names) {
-  constexpr std::size_t longest = 64; // of a name to compare: the distance takes quadratic time
+  constexpr std::size_t longest = 64; // the longest name to compare: the distance takes quadratic time
   if (name.size() > longest) return {};
   std::string_view best;
   auto least = std::max<std::size_t>(2, name.size() / 3) + 1;

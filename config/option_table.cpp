@@ -96,10 +96,10 @@ void declare_server_limits(group_builder<daemon_config>& g) {
       "the request has `store: false`.");
   g.add(
       "server.output_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.output_memory_bytes; },
-      "Memory for output that clients have not read yet, and for what the rest of it is generated from, of all "
-      "connections together. When it is used up, the connection that has recently read least is closed, among "
-      "those of the API key that holds most. The longest reply needs about 50MiB: with less memory, clients "
-      "that ask for such a reply are closed.");
+      "Memory for output that clients have not read yet, and for what the rest of that output is generated "
+      "from, of all connections together. When it is used up, a connection is closed: the one that has "
+      "recently read least, among those of the API key that holds most. The longest reply needs about 50MiB: "
+      "with less memory, clients that ask for such a reply are closed.");
   g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },
@@ -144,9 +144,9 @@ void declare_engine(group_builder<daemon_config>& g) {
   g.add(
       "engine.memory_budget", sizes(0, 1024 * tib),
       [](c & o) -> auto& { return o.engine.memory_budget_bytes; },
-      "Memory for the KV cells of all models and drafters together, in the host's memory and in that of each "
-      "GPU; 0 = as much as `max_running` requests need, up to half of the machine's memory and nine tenths of "
-      "a GPU's free memory.");
+      "Memory for the KV cells of all models and drafters together. It applies to the host's memory and to "
+      "that of each GPU. 0 = as much as `max_running` requests need, up to half of the machine's memory and "
+      "nine tenths of a GPU's free memory.");
   g.add(
       "engine.prefix_cache", booleans, [](c & o) -> auto& { return o.engine.prefix_cache; },
       "Share the KV cells of common prompt prefixes, within one `cache_salt`.");
@@ -160,14 +160,15 @@ void declare_engine(group_builder<daemon_config>& g) {
   g.add(
       "scheduler.overlap", {"off", "groups", "ahead", "outcomes", "auto"},
       [](c & o) -> auto& { return o.engine.overlap; },
-      "What drafters with a stream of their own do while the target verifies. `off`: wait; `groups`: draft for "
-      "the other of two groups of requests (requests with drafter `auto` are not divided into groups); "
-      "`ahead`: continue as if every draft token were accepted; `outcomes`: continue from several possible "
-      "verdicts; `auto`: the fastest of these by measured times, or `off` on one set of cores. Changes when "
-      "drafts are made, not the guarantee of the verification rule.");
+      "What a drafter with its own stream does while the target verifies. `off`: it waits. `groups`: it "
+      "drafts for the other of two groups of requests (requests with drafter `auto` are not divided into "
+      "groups). `ahead`: it continues as if every draft token were accepted. `outcomes`: it continues from "
+      "several possible verdicts. `auto`: the fastest of these by measured times, or `off` on one set of "
+      "cores. The option changes when drafts are made, not the guarantee of the verification rule.");
   g.add(
       "scheduler.outcome_guesses", integers(1, 4), [](c & o) -> auto& { return o.engine.outcome_guesses; },
-      "Of `overlap: outcomes`: tokens guessed at each position of a draft. Costs KV blocks of the drafter.");
+      "Number of tokens guessed at each position of a draft. Costs KV blocks of the drafter. Only for "
+      "`overlap: outcomes`.");
   g.add(
       "scheduler.max_gap", durations(milliseconds(1), minutes(1)),
       [](c & o) -> auto& { return o.engine.max_gap; },
@@ -175,8 +176,8 @@ void declare_engine(group_builder<daemon_config>& g) {
   g.add(
       "scheduler.pass_timing", durations(milliseconds(0), minutes(1)),
       [](c & o) -> auto& { return o.engine.pass_timing; },
-      "How long the passes of each model that has drafters are timed when it is loaded, over 1 to 64 rows: what `auto` "
-      "and rule `optimal` begin with. 0: they learn it from requests.");
+      "How long the passes of each model that has drafters are timed when it is loaded, over 1 to 64 rows. "
+      "Drafter `auto` and rule `optimal` begin with these times. 0 = they learn the times from requests.");
   g.add(
       "scheduler.round_timeout", durations(milliseconds(100), hours(24)),
       [](c & o) -> auto& { return o.engine.round_timeout; },
@@ -217,18 +218,19 @@ void declare_model(group_builder<model_options>& g) {
       "name", texts, [](m & o) -> auto& { return o.name; },
       "Name in requests; unique. The first model is also called `default`.");
   g.add(
-      "aliases", text_lists, [](m & o) -> auto& { return o.aliases; }, "Further names for it.");
+      "aliases", text_lists, [](m & o) -> auto& { return o.aliases; }, "Further names of the model.");
   g.add(
       "kind", {"file", "hash"}, [](m & o) -> auto& { return o.kind; },
       "`hash` is a model without weights, for tests, demonstrations and load tests.");
   g.add(
       "path", texts, [](m & o) -> auto& { return o.path; },
-      "GGUF file or Hugging Face directory; of kind `file`.");
+      "GGUF file or Hugging Face directory. Only for kind `file`.");
   g.add(
       "device", texts, [](m & o) -> auto& { return o.device; },
-      "Device that computes it: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until the CUDA device has been "
-      "measured on hardware (`docs/gpu.md`). `cuda:0/reference` is slow and has the bits of the CPU; "
-      "`cuda:0/fast` is faster for long prompts, but a text may depend on other requests in the same pass.");
+      "Device that computes the model: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until "
+      "the CUDA device has been measured on hardware (`docs/gpu.md`). `cuda:0/reference` is slow and has the "
+      "bits of the CPU. `cuda:0/fast` is faster for long prompts, but a text may depend on other requests in "
+      "the same pass.");
   g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
       "Largest number of tokens in a prompt and its output; 0 = the model's own, at most 8192.");
@@ -240,15 +242,16 @@ void declare_model(group_builder<model_options>& g) {
       "Element type of KV cells; `q8` is int8 with one scale for each token and head.");
   g.add(
       "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
-      "File of a Jinja template that replaces the model's own, or `chatml` for the built-in one of that form.");
+      "File of a Jinja template that replaces the model's own, or `chatml` for the built-in ChatML template.");
   g.add(
       "tool_call_parser", call_parsers, [](m & o) -> auto& { return o.tool_call_parser; },
-      "How the model writes calls of tools; `auto` finds it in the chat template, `none` leaves them in the text "
-      "(and refuses tools). `harmony`, of gpt-oss, is a format of whole outputs.");
+      "How the model writes calls of tools. `auto` finds it in the chat template. `none` leaves calls in the "
+      "text and refuses tools. `harmony`, the format of gpt-oss, applies to whole outputs.");
   g.add(
       "reasoning_parser", {"auto", "none", "think"}, [](m & o) -> auto& { return o.reasoning_parser; },
-      "How the model marks its thoughts, which become `reasoning_content`: `think` for `<think>` and `</think>`; "
-      "`auto` finds it in the chat template, `none` leaves them in the text. In `harmony`, a channel marks them.");
+      "How the model marks its thoughts, which become `reasoning_content`. `think`: by `<think>` and "
+      "`</think>`. `auto` finds it in the chat template. `none` leaves thoughts in the text. In `harmony`, a "
+      "channel marks them.");
   g.add(
       "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
       "Requests decoded at the same time.");
@@ -257,9 +260,10 @@ void declare_model(group_builder<model_options>& g) {
       "Requests queued in addition; further ones are refused.");
   g.add(
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
-      "Drafter of requests that name none: one of `drafters`, `none`, or `auto`, which chooses for every round "
-      "the drafter, and the part of its draft, that is expected to be fastest by measurement, possibly `none`. "
-      "A model that lists no drafters has `ngram` and `suffix`; `prediction` and `forced` are always there.");
+      "Drafter of requests that name none: one of `drafters`, `none`, or `auto`. In every round `auto` "
+      "chooses the drafter, and the part of its draft, that is expected to be fastest by measurement, "
+      "possibly `none`. A model that lists no drafters has `ngram` and `suffix`. `prediction` and `forced` "
+      "are always available.");
   g.add(
       "auto_draft_length", integers(1, 64), [](m & o) -> auto& { return o.auto_draft_length; },
       "Largest draft length that drafter `auto` chooses.");
@@ -274,16 +278,16 @@ void declare_hash_model(group_builder<model_options>& g) {
   using m = model_options;
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
-      "Of kind `hash`: 256 bytes, two special tokens, and further tokens.");
+      "Size of the vocabulary: 256 bytes, two special tokens, and further tokens. Only for kind `hash`.");
   g.add(
       "hash.memory", integers(0, 1U << 24), [](m & o) -> auto& { return o.hash.memory; },
-      "Of kind `hash`: number of last tokens on which the next one depends; 0 = all.");
+      "Number of last tokens on which the next one depends; 0 = all. Only for kind `hash`.");
   g.add(
       "hash.sharpness", numbers(0, 1000), [](m & o) -> auto& { return o.hash.sharpness; },
-      "Of kind `hash`: spread of the logits; higher = more certain.");
+      "Spread of the logits; higher = more certain. Only for kind `hash`.");
   g.add(
       "hash.pass_work", integers(0, 1'000'000'000), [](m & o) -> auto& { return o.hash.pass_work; },
-      "Of kind `hash`: hash steps computed in each pass, so that it takes time.");
+      "Number of hash steps computed in each pass, so that the pass takes time. Only for kind `hash`.");
 }
 
 /// Declares that `parent`'s objects have a list of `element`'s, the member that `list` returns.

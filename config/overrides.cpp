@@ -32,7 +32,7 @@ std::optional<std::size_t> parse_index(std::string_view text) {
   return n;
 }
 
-/// Path within `group` for the rest of a variable's name; empty if there is no such option.
+/// The path within `group` for the rest of a variable's name. It is empty if there is no such option.
 std::string path_in_group(const option_group& group, std::string_view rest) {
   for (const auto& o : group.options)
     if (rest == variable_name(o.path)) return std::string(o.path);
@@ -47,7 +47,7 @@ std::string path_in_group(const option_group& group, std::string_view rest) {
   return std::string(group.elements->list) + '.' + std::string(rest.substr(0, end)) + '.' + inner;
 }
 
-/// True for names that are clearly meant for us: one of our sections follows the prefix.
+/// True for names that are clearly meant for this program, because one of its sections follows the prefix.
 bool looks_like_ours(std::string_view rest) {
   return std::ranges::any_of(root_options().names_in(""), [&](const std::string& section) {
     return rest.starts_with(variable_name(section) + "_");

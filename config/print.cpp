@@ -29,8 +29,8 @@ std::string print(const load_result& result) {
     const auto names = split(s.path);
     std::size_t shared = 0;
     while (shared < names.size() && shared < before.size() && names[shared] == before[shared]) ++shared;
-    // Each map or list is indented by one more level; an element of a list has its dash on the line of its
-    // first option.
+    // Each map or list is indented by one more level. The dash of a list's element is on the line of the
+    // element's first option.
     bool after_dash = false;
     for (std::size_t depth = shared; depth < names.size(); ++depth) {
       const auto indent = std::string(2 * depth, ' ');

@@ -54,7 +54,7 @@ class validator {
     std::set<std::string, std::less<>> drafters{"none", "auto"};
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
       check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
-    for (const auto& d : drafters_of(m)) drafters.insert(d.name); // also those that no list has
+    for (const auto& d : drafters_of(m)) drafters.insert(d.name); // this includes drafters that no list names
     if (!drafters.contains(m.default_drafter))
       fail(path + "default_drafter",
            "no drafter is called '" + m.default_drafter + "'; there are " + joined(drafters, ", "));
@@ -132,7 +132,7 @@ class validator {
 
   void fail(std::string_view path, std::string_view rule) {
     const auto section = section_of(path);
-    const bool is_of_file = section == path; // may follow from a mistyped name of a section
+    const bool is_of_file = section == path; // the error may follow from a mistyped name of a section
     if (wrong_sections_.contains(section) || (is_of_file && wrong_sections_.contains(std::string_view())))
       return;
     const auto place = from_.find(path);

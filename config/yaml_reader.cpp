@@ -79,8 +79,8 @@ class tree_builder : public YAML::EventHandler {
   /// A map or list being read.
   struct level {
     node value;
-    std::unordered_set<std::string> keys; ///< of the map so far
-    std::string key;                      ///< of the entry whose value is next
+    std::unordered_set<std::string> keys; ///< of the map that is being read
+    std::string key;                      ///< of the entry whose value comes next
     place key_place;
     bool has_key = false;
   };

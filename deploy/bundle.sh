@@ -16,7 +16,7 @@ fi
 mkdir -p "$folder/lib"
 for program in "${programs[@]}"; do
   strip -o "$folder/$program" "$bin/$program"
-  # The C and C++ runtimes are the machine's own: they go with its loader.
+  # The C and C++ runtimes are not copied: they must match the loader of the machine.
   ldd "$bin/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' |
     grep -Ev '/(libc|libm|libpthread|libdl|librt|libstdc\+\+|libgcc_s)\.so' | xargs -r -I{} cp -L {} "$folder/lib/"
 done

@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir -p lists/partial
-# Source packages come from where the binary ones do, by lists of their own: the system's configuration stays as it is.
+# Source packages come from the same servers as binary ones. Separate lists are used, so that the system's configuration does not change.
 for list in /etc/apt/sources.list.d/*.sources; do [ ! -e "$list" ] || sed 's/^Types:.*/Types: deb-src/' "$list"; echo; done > source.sources
 [ ! -s /etc/apt/sources.list ] || sed -n 's/^deb /deb-src /p' /etc/apt/sources.list > source.list
 apt=(apt-get -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$work" -o Dir::State::lists="$work/lists")

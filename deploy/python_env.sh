@@ -11,7 +11,7 @@ fi
 echo "python: making $venv"
 python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
-# PyTorch is Debian's, for the processor only: PyPI's comes with 4 GB of CUDA libraries.
+# PyTorch is Debian's package, which uses the processor only. PyPI's package includes 4 GB of CUDA libraries.
 torch=/usr/lib/python3/dist-packages/torch
 [ ! -d "$torch" ] || ln -sfn "$torch" "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch"
 cp tests/requirements.txt "$stamp"

@@ -20,7 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if ! { [ -f "$archive" ] && echo "$sha256  $archive" | sha256sum --check --status; }; then
   echo "xgrammar: downloading $version (3 MB)" >&2
-  # By the index and not by pip: pip would run the package's build, which installs PyTorch, to learn its name.
+  # The index is used instead of pip, because pip would run the package's build, which installs PyTorch, only to find out its name.
   python3 - "xgrammar-$version.tar.gz" "$work/archive" <<'PYTHON'
 import re, shutil, sys, urllib.parse, urllib.request
 

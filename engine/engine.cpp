@@ -25,7 +25,7 @@ namespace paceline {
 
 namespace {
 
-/// Actor threads pass messages on and must not wait for long time slices of computing threads.
+/// The threads of actors pass messages on. They must not wait for long time slices of computing threads.
 class short_turns final : public caf::thread_hook {
  public:
   void init(caf::actor_system&) override {}
@@ -58,7 +58,8 @@ std::vector<cpu::partition_options> split_cores(const config::engine_options& op
 } // namespace
 
 struct engine::impl {
-  // In construction order: actors and streams are destroyed before what they use.
+  // The members are in construction order, so actors and streams are destroyed before the objects that they
+  // use.
   config::engine_options options;
   steady_clock time;
   std::unique_ptr<own_configuration> configuration;
@@ -144,7 +145,7 @@ void engine::impl::start_actors() {
   parts.restart_window = options.restart_window;
   supervisor = system->spawn(actors::supervisor, std::move(parts));
   caf::scoped_actor self(*system);
-  // Local: a dead actor also gives an answer.
+  // The call is local: if the actor is dead, an answer arrives, too.
   self->request(supervisor, caf::infinite, protocol::ready_question{})
       .receive([](const protocol::ready_answer&) {}, [this](const caf::error&) { where->mark_unhealthy(); });
 }
@@ -177,7 +178,7 @@ void engine::prepare(caf::actor_system_config& configuration) {
 engine::engine(std::unique_ptr<impl> parts) : impl_(std::move(parts)) {}
 
 void engine::impl::end_actors() {
-  // The engine itself tells every session, because it knows all of them: clients get their last events
+  // The engine itself ends every session, because it knows all of them. So every client gets its last event,
   // whichever actor has failed. The wait has no limit, because a sink that is called later would use what is
   // freed here.
   for (const auto& session : sessions->all()) caf::anon_send_exit(session, caf::exit_reason::user_shutdown);
@@ -198,7 +199,7 @@ void engine::impl::end_actors() {
 engine::~engine() {
   impl_->end_actors();
   for (auto& unit : impl_->models)
-    unit->states->verifier().abandon(); // for all models, before the first one is drained
+    unit->states->verifier().abandon(); // for all models, before the first of them is drained
   for (auto& unit : impl_->models)
     unit->states->drain(); // programs hold handles of actors and references to units
 }
@@ -235,7 +236,7 @@ std::vector<const served_model*> engine::models() const {
 void engine::impl::fail(request_id id, event_sink sink, error why) {
   auto event = final_event(id, finish_reason::error, std::move(why));
   sessions->add(id, {}); // the engine also waits for this call
-  // The sink is not called by submit itself, and is destroyed before the engine may be.
+  // submit itself does not call the sink, and the sink is destroyed before the engine may be.
   system->spawn([registry = sessions, sink = std::move(sink), event = std::move(event)]() mutable {
     try {
       std::exchange(sink, nullptr)(event);
@@ -286,7 +287,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   const auto model = client.model;
   const auto scheduler = "scheduler/" + to_string(model);
   // The session waits for `start_event`, so it is registered before it can end. Addresses are read after the
-  // registration: whoever changes an address afterwards tells all registered sessions.
+  // registration. If one of them changes afterwards, all registered sessions are told.
   const auto session = parts.system->spawn(actors::session, std::move(client));
   parts.sessions->add(id, session);
   if (auto why = parts.where->out_of_service(model))

@@ -18,7 +18,7 @@ namespace paceline {
 
 namespace {
 
-/// For models with a longer context: it determines the size of KV memory.
+/// The context length for models with a longer context. It determines the size of the KV memory.
 constexpr std::uint32_t default_context_length = 8192;
 
 model::hash_model_config hash_config(const config::model_options& options) {
@@ -64,7 +64,7 @@ expected<void> loaded_model::load_hash(const config::model_options& options) {
 
 namespace {
 
-/// The model's files have a module that could draft, and no drafter is one.
+/// True if the model's files have a module that could draft, but no drafter uses it.
 bool has_unused_module(const model::model_config& config, const config::model_options& options) {
   return model::traits_of(config.arch).has_mtp_module &&
          std::ranges::count(options.drafters, "mtp", &config::drafter_options::kind) == 0;
@@ -163,7 +163,7 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
     load.overrides.taps.push_back(layer_index{layer});
   }
   const std::string& path =
-      options.path.empty() ? target_options.path : options.path; // the model's own module
+      options.path.empty() ? target_options.path : options.path; // the module in the model's own files
   return model::load_draft_head(options.kind, path, std::move(of), load, device.weights(), device.buffers());
 }
 

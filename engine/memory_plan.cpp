@@ -6,9 +6,9 @@ namespace paceline {
 
 namespace {
 
-/// The total that the pools of one space ask for, in bytes.
+/// The total memory that the pools of one space need, in bytes.
 struct demand {
-  std::uint64_t wanted = 0; ///< of blocks, as the next
+  std::uint64_t wanted = 0; ///< bytes of blocks, as in the next member
   std::uint64_t least = 0;
   std::uint64_t wanted_states = 0;
   std::uint64_t least_states = 0;
@@ -37,8 +37,8 @@ std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std
   return pool.min_blocks + static_cast<std::uint32_t>(share * (pool.num_blocks - pool.min_blocks));
 }
 
-/// Reduces the states of a space's pools to those that fit beside the least blocks, in half of what these
-/// leave; returns their bytes.
+/// Reduces the number of states in a space's pools so that they fit in half of the memory that the minimum
+/// number of blocks leaves. Returns the bytes of the states.
 std::uint64_t fit_states(memory_plan& plan, std::uint32_t space, const demand& all, std::uint64_t total) {
   const auto room = std::max(all.least_states, (total - all.least) / 2);
   const auto more = static_cast<double>(all.wanted_states - all.least_states);

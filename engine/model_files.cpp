@@ -26,7 +26,7 @@ error too_large(const std::filesystem::path& path, const std::string& size, std:
 
 expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_t max_bytes) {
   std::error_code failed;
-  const bool is_pipe = std::filesystem::is_fifo(path, failed); // of a shell's <(command)
+  const bool is_pipe = std::filesystem::is_fifo(path, failed); // such as the pipe of a shell's <(command)
   const auto size = is_pipe ? 0 : std::filesystem::file_size(path, failed);
   if (failed) return error{errc::not_found, path.string() + ": " + failed.message()};
   if (size > max_bytes) return too_large(path, std::to_string(size), max_bytes);
@@ -77,7 +77,7 @@ expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::
   }
   if (text.empty()) return std::optional<tokenizer::chat_template>{};
   auto parsed = tokenizer::chat_template::parse(text, options);
-  // No other template is used instead, because the model would produce nonsense.
+  // No other template is used instead, because the model's output would be nonsense.
   if (!parsed) return std::move(parsed).error();
   return std::optional(*std::move(parsed));
 }

@@ -20,9 +20,10 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
   return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
 }
 
-/// Cells of its own pool that a drafter uses at most for one request.
+/// The maximum number of cells of its own pool that a drafter uses for one request.
 std::uint32_t own_positions(const speculation::drafter& drafter, std::uint32_t context_length) {
-  constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // levels, too
+  constexpr auto most =
+      static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // also the maximum number of levels
   const auto behind_text = std::max(drafter.own_positions(most), most);
   const auto& traits = drafter.traits();
   if (!traits.caches_text) return 1 + behind_text;
@@ -31,8 +32,8 @@ std::uint32_t own_positions(const speculation::drafter& drafter, std::uint32_t c
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(context_length, own));
 }
 
-/// On one set of cores a drafter that runs at the same time as the target only slows it down, so `auto` does
-/// not try it.
+/// On a single set of cores, a drafter that runs at the same time as the target only slows it down. So `auto`
+/// does not try overlap there.
 void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
   using grouping = scheduling::scheduler_options::grouping;
   switch (mode) {
@@ -134,7 +135,7 @@ model_unit::load_drafter(const config::drafter_options& wanted, device_set& devi
   auto drafter = registry.make(parts);
   if (!drafter) return std::move(drafter).error();
   made.drafter = *std::move(drafter);
-  if (made.options.draft_length == 0) // a head's levels were not known before
+  if (made.options.draft_length == 0) // the number of a head's levels was not known before
     made.options.draft_length = made.drafter->traits().default_draft_length;
   return made;
 }
@@ -146,7 +147,7 @@ std::uint32_t model_unit::num_inputs() const {
   return count;
 }
 
-/// Those of all drafters, one after another.
+/// Uploads the inputs of all drafters, one after another.
 void model_unit::upload_inputs() {
   std::vector<float> values;
   for (const auto& d : drafters)
@@ -171,20 +172,22 @@ std::vector<layer_index> model_unit::taps() const {
   return all;
 }
 
-/// As far apart that a text's snapshots take no more memory than its cells, and at least 128.
+/// The distance between snapshots. A text's snapshots take at most as much memory as its cells, and the
+/// distance is at least 128.
 std::uint32_t model_unit::state_interval() const {
   const auto& info = target->info();
   if (info.state_bytes == 0) return 0;
   const std::uint64_t apart =
       std::max<std::uint64_t>(128, (info.state_bytes + info.kv_bytes_per_token - 1) /
                                        std::max<std::uint64_t>(info.kv_bytes_per_token, 1));
-  const auto most = std::max<std::uint64_t>(128, context_length); // farther apart there is none
+  const auto most =
+      std::max<std::uint64_t>(128, context_length); // a larger distance would have no snapshot at all
   return static_cast<std::uint32_t>((std::min(apart, most) + options.block_size - 1) / options.block_size *
                                     options.block_size);
 }
 
-/// States for the longest drafts of all requests that may run together, a snapshot of each, and those of two
-/// texts of full length.
+/// Adds states for the longest drafts of all requests that may run together, a snapshot for each of them, and
+/// the snapshots of two texts of full length.
 void model_unit::add_states(pool_need& need) const {
   need.state_bytes = target->info().state_bytes;
   if (need.state_bytes == 0) return;
@@ -253,7 +256,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   states = std::make_unique<actors::model_assembly>(std::move(materials));
 }
 
-/// Nothing else runs on the device yet, and the blocks of the pool are nobody's.
+/// Nothing else runs on the device yet, and no request uses the blocks of the pool.
 std::vector<pass_time> model_unit::time_passes(std::chrono::nanoseconds budget, const clock& time) const {
   const bool any_drafter = std::ranges::any_of(drafters, [](const auto& d) { return d.drafter != nullptr; });
   if (!any_drafter || budget.count() == 0) return {};
@@ -312,7 +315,8 @@ expected<drafter_index> model_unit::drafter_of(const generation_request& request
     for (drafter_index i{1}; i.value < drafters.size(); ++i.value)
       if (drafters[i.value].options.kind == "prediction") return i;
   auto chosen = find_drafter(name);
-  // "auto" estimates the gain of a single text, so a beam search that names no drafter runs without one.
+  // "auto" estimates the gain for a single text. A beam search that names no drafter therefore runs without
+  // drafts.
   if (chosen && request.beams.width > 0 && !drafters[chosen->value].drafter) return plain_decoding;
   return chosen;
 }

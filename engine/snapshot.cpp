@@ -13,8 +13,8 @@ engine_snapshot snapshot_at_rest(const engine& runtime) {
     // A model out of service has no requests, and an actor that has ended does not answer.
     return m.is_out_of_service || (!m.is_late && m.num_running == 0 && m.num_waiting == 0);
   };
-  // A snapshot asks all actors at once, so the pools may have answered before the last release of a scheduler
-  // that answered later. A second snapshot asks them behind it.
+  // A snapshot asks all actors at once, so a pool may have answered before the last release of a scheduler
+  // that answered later. A second snapshot therefore asks the pools after that release.
   for (bool is_second = false;;) {
     auto now = runtime.snapshot();
     const bool is_at_rest = std::ranges::all_of(now.models, rests);

@@ -9,7 +9,8 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::uint32_t finish_threads = 128;
-/// Number of shapes whose algorithm is cached: those of the products of a pass, for some prompt lengths.
+/// Number of shapes whose algorithm is cached. It is enough for the products of a pass with some different
+/// prompt lengths.
 constexpr std::size_t most_known = 64;
 
 /// Rows of x, of weights and of the result are columns in cuBLASLt's terms.

@@ -64,13 +64,13 @@ functions load() {
   return out;
 }
 
-/// Loaded at the first call, and never unloaded.
+/// The library is loaded at the first call and never unloaded.
 const functions& library() {
   static const functions loaded = load();
   return loaded;
 }
 
-/// If the library fails because the device is lost, the CUDA runtime reports that when asked.
+/// If the library fails because the device is lost, the CUDA runtime reports the loss when it is called.
 status told(cublasStatus_t outcome) {
   if (outcome == CUBLAS_STATUS_SUCCESS) return 0;
   const cudaError_t below = cudaStreamQuery(cudaStreamPerThread);
@@ -143,7 +143,8 @@ status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& 
   cublasLtMatmulPreference_t made = nullptr;
   auto outcome = library().make_preference(&made);
   const owned_preference preference(made);
-  if (outcome == CUBLAS_STATUS_SUCCESS) // all else, such as alignment to 256 bytes, keeps its default
+  if (outcome ==
+      CUBLAS_STATUS_SUCCESS) // all other settings, such as an alignment to 256 bytes, keep their defaults
     outcome = library().set_preference(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                        sizeof workspace_bytes);
   cublasLtMatmulHeuristicResult_t best{};

@@ -14,7 +14,7 @@ constexpr std::uint32_t most_blocks_of_multiprocessor = 2;
 
 } // namespace
 
-/// Memory on the device for what the stages read of the current step.
+/// Allocates device memory for the values of the current step that the stages read.
 void cuda_ops::make_chain_memory(chain_steps& steps) {
   constexpr std::size_t rows = device::max_chain_rows, drafted = rows * device::max_chain_levels;
   steps_.make_room(chain_memory_,
@@ -26,14 +26,14 @@ void cuda_ops::make_chain_memory(chain_steps& steps) {
   steps.drafted = steps.tokens + rows;
 }
 
-/// Sends the block tables; each step places its rows itself.
+/// Sends the block tables. Each step computes the places of its rows itself.
 batch_view cuda_ops::send_chain_batch(const device::chain_args& args) {
   const auto [blocks, first_block] = tables_of(args.sequences);
   return {chain_->steps.entries, nullptr, send(std::span<const block_id>(blocks)),
           send(std::span<const std::uint32_t>(first_block))};
 }
 
-/// Angles of all steps; each step copies its own to `args.table`.
+/// Makes the angles of all steps. Each step copies its own angles to `args.table`.
 void cuda_ops::make_chain_table(const device::rope_table_args& args) {
   PACELINE_CHECK(chain_->num_tables < std::size(chain_->steps.tables), "a chain with many rotations");
   const std::size_t num_values = chain_->entries.size() * 2 * args.frequencies.size();
@@ -45,7 +45,7 @@ void cuda_ops::make_chain_table(const device::rope_table_args& args) {
       static_cast<std::uint32_t>(num_values / chain_->entries.size() * chain_->steps.num_rows)};
 }
 
-/// Number of blocks that can be resident together; 0: none.
+/// Number of blocks that can be resident at the same time; 0 if there is none.
 std::uint32_t cuda_ops::blocks_together(std::uint32_t shared_bytes) {
   std::uint32_t of_multiprocessor = 0, num_multiprocessors = 0;
   steps_.on().require(steps_.on().api.count_together(of_multiprocessor, num_multiprocessors,

@@ -71,8 +71,8 @@ device::expert_mixture_args part_of(const device::expert_mixture_args& args, std
 
 } // namespace
 
-/// Moves the matrices one behind another, so that kernels find an expert by its number. While it works, the
-/// device has the matrices twice.
+/// Moves the matrices so that they are adjacent, because kernels find an expert by its number. During the
+/// move the device holds the matrices twice.
 expected<std::unique_ptr<const device::matrix_set>> cuda_device::make_set(std::string_view name,
                                                                           matrices from) {
   device::check_set(name, from);

@@ -57,8 +57,8 @@ cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
 
 // ---- launches
 
-/// Called before anything that works on rows is launched: if a launch has tiles or slices of rows, its shape
-/// does not tell their number.
+/// Called before anything that works on rows is launched. If a launch has tiles or slices of rows, its shape
+/// does not show the number of rows.
 void cuda_ops::expect_rows(std::size_t num_rows) {
   if (num_rows > step_queue::max_rows) steps_.go_on_directly();
 }
@@ -318,7 +318,7 @@ const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
          choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
   if (chain_) {
     chain_->steps.choices = choices;
-    return nullptr; // the verdicts of a chain are its tokens
+    return nullptr; // a chain needs no verdicts: its results are its tokens
   }
   auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
   launch_over(kernel_id::walk_drafts, args.requests.size(), 1,

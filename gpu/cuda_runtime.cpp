@@ -20,7 +20,7 @@ cudaMemcpyKind direction_of(const copy_command& copy) {
   return copy.to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
 }
 
-/// `arguments`: the kernel's only argument.
+/// `arguments` points to the kernel's only argument.
 cudaKernelNodeParams node_params(const launch_command& launch, void** arguments) {
   cudaKernelNodeParams params{};
   params.func = const_cast<void*>(device_function(launch.kernel));
@@ -159,8 +159,8 @@ class real_runtime final : public runtime_api {
       if (outcome != cudaSuccess) return told(outcome);
     if (can_launch == 0 || shared_bytes > static_cast<std::uint32_t>(most_shared)) return 0;
     const void* const function = device_function(kernel);
-    // The maximum, whatever this launch needs: the attribute belongs to the function, and another thread's
-    // launch of it may need more.
+    // The maximum is set, whatever this launch needs. The attribute belongs to the function, and another
+    // thread's launch of the same function may need more.
     if (const auto failure =
             cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared);
         failure != cudaSuccess)

@@ -32,7 +32,7 @@ struct issued_work {
   std::string label;
   std::vector<device::fence> after;
   std::optional<error> failure; ///< of the program itself
-  /// None: the device has completed all of it, or the event could not be recorded.
+  /// Null if the device has completed all of it, or if the event could not be recorded.
   std::shared_ptr<event> end;
   std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< used by its copies
 };
@@ -41,7 +41,7 @@ struct issued_work {
 /// destroyed.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
-  /// `on`: the stream's device; fences of this device need not have passed.
+  /// `on` is the stream's device. Fences of the same device need not have passed.
   void push(std::shared_ptr<submission> item, const device_context& on) {
     const std::vector<device::fence> after = item->after; // the item may end before the loop below does
     item->num_unmet = after.size() + 1;
@@ -218,7 +218,7 @@ class cuda_stream final : public device::stream {
       item = nullptr;
       if (!work.failure) work.done->issue(work.end);
       if (is_done && queue_->all_others_told())
-        complete(work); // no thread has to be woken for it
+        complete(work); // no thread is woken for it
       else
         queue_->push_issued(std::move(work));
     }
@@ -229,7 +229,8 @@ class cuda_stream final : public device::stream {
     while (auto work = queue_->take_issued()) complete(*work);
   }
 
-  /// In the order of issue: by the completer, or by the issuer if the completer is idle.
+  /// Completes programs in the order of issue. The completer calls this, or the issuer if the completer is
+  /// idle.
   void complete(issued_work& work) {
     try {
       if (work.end) work.end->wait();

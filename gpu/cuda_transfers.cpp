@@ -1,4 +1,4 @@
-// What the ops send to the device and bring back from it.
+// The transfers of the ops to the device and back.
 #include "gpu/cuda_ops.hpp"
 #include "gpu/packer.hpp"
 #include "runtime/base/check.hpp"

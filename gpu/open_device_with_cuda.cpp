@@ -15,7 +15,7 @@ void say_on_standard_error(const std::string& remark) {
   std::fprintf(stderr, "paceline: %s\n", remark.c_str());
 }
 
-/// Long enough for rounds of large models; prompts may take longer.
+/// The time is long enough for rounds of large models. Prompts may take longer.
 constexpr auto polling_of_devices = std::chrono::milliseconds(5);
 
 /// False if the environment variable `name` is 0, true if it is 1 or empty; other values are errors.

@@ -6,8 +6,8 @@
 namespace paceline::gpu {
 namespace {
 
-/// Text like "cublasLtMatmul of 4096 x 128 x 2048": rows and columns of the result, and the length of its
-/// sums.
+/// A text such as "cublasLtMatmul of 4096 x 128 x 2048": the rows and columns of the result, and the length
+/// of its sums.
 std::string call_of(const blas_product& product) {
   return "cublasLtMatmul of " + std::to_string(product.d.num_rows) + " x " +
          std::to_string(product.d.num_cols) + " x " + std::to_string(product.b.num_rows);

@@ -187,7 +187,7 @@ void step_queue::launch_graph(known_shape& known) {
     known.graph->launch(queue_);
     note_launch();
   } catch (const cuda_failure& e) {
-    refuse(known, e.error()); // the program fails; the next one does without graphs
+    refuse(known, e.error()); // this program fails; the next one runs without graphs
     throw;
   }
 }

@@ -44,9 +44,9 @@ arranged_rows streamed_products::arrange(const slice& rows, const float* x, std:
                       tiles_for(rows.num_rows), norm);
 }
 
-/// Products of the same rows. `products` has what is multiplied and where results go; the rest follows from
-/// the weights. All products are launched before the splits of any are added up, so that nothing waits
-/// without need.
+/// Launches products of the same rows. `products` holds the operands and the places of the results; the
+/// weights determine the rest. All products are launched before the splits of any are added up, so that no
+/// launch waits unnecessarily.
 void streamed_products::launch(std::span<streamed_params> products, sums_are sums) {
   cut(products, sums);
   bool beside = false;

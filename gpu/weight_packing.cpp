@@ -65,7 +65,7 @@ expected<std::unique_ptr<const device::matrix>> cuda_device::pack_rows(const dev
       std::make_unique<cuda_matrix>(context_, std::move(bytes), rows));
 }
 
-/// Rows have the file's order; they come a few strips at a time, and a kernel reorders them.
+/// The rows are in the file's order. A few strips at a time are copied, and a kernel reorders them.
 expected<std::unique_ptr<const device::matrix>>
 cuda_device::pack_streamed(const device::tensor_view& tensor, const device::bytes_done& done,
                            const device::bytes_needed& needed) {
@@ -119,7 +119,7 @@ void cuda_device::pack_part(const weight_rows& from, std::byte* to, std::size_t 
                             sizeof scales);
   }
   transferred_->record(*transfer_queue_);
-  // The next part uses the same memory, and products read weights before their turn (docs/decisions/0510).
+  // The next part uses the same memory. Products may read weights before their turn (docs/decisions/0510).
   transferred_->wait();
 }
 

@@ -44,7 +44,7 @@ void edge_pool::run() {
     lock.lock();
     if (!was_large) continue;
     --num_large_;
-    wake_.notify_one(); // a thread that looked before may have left a large job
+    wake_.notify_one(); // a thread that looked earlier may have left a large job in the queue
   }
 }
 

@@ -92,7 +92,8 @@ class engine_model final : public model_view {
   }
   expected<std::shared_ptr<const token_constraint>>
   compile(const grammar::grammar_source& source) const override {
-    // Not when the model is loaded: it takes up to a second, and most models never need it.
+    // The compiler is not made when the model is loaded, because this takes up to a second and most models
+    // never need it.
     std::call_once(has_compiler_, [this] {
       compiler_ = grammar::make_compiler(served_.vocabulary(), served_.info().vocab_size, served_.eos_ids());
     });

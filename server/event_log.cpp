@@ -17,7 +17,7 @@ namespace paceline::server {
 
 namespace {
 
-/// So that the line and its end are written as a whole or not at all.
+/// With at most this size, a line and its end are written as a whole or not at all.
 constexpr std::size_t max_line_bytes = PIPE_BUF - 1;
 
 std::string_view word_of(config::log_level level) {
@@ -88,8 +88,8 @@ std::string format_line(config::log_format format, std::chrono::milliseconds tim
   }
   auto line = json_line(time, level, message, fields);
   if (line.size() <= max_line_bytes) return line;
-  // Half a JSON object is useless: a line that is too long is written without its fields, then without its
-  // end.
+  // A part of a JSON object is useless. A line that is too long is written without its fields, and if
+  // necessary its message is truncated, too.
   line = json_line(time, level, message, {});
   return line.size() <= max_line_bytes ? line : json_line(time, level, message.substr(0, 500), {});
 }

@@ -23,10 +23,13 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds tick_interval{1};
-constexpr std::chrono::milliseconds accept_pause{50};  ///< when there are no file descriptors left
-constexpr std::chrono::milliseconds eviction_pause{1}; ///< likewise, if one is about to be freed
-constexpr std::chrono::seconds log_interval{10};       ///< between log lines about connections over the limit
-constexpr int send_buffer_bytes = 128 << 10; ///< so that a slow reader is noticed before megabytes were sent
+constexpr std::chrono::milliseconds accept_pause{
+    50}; ///< before the next accept if no file descriptors are left
+constexpr std::chrono::milliseconds eviction_pause{
+    1}; ///< before the next accept if a descriptor is about to be freed
+constexpr std::chrono::seconds log_interval{10}; ///< between log lines about connections over the limit
+constexpr int send_buffer_bytes =
+    128 << 10; ///< small, so that a slow reader is noticed before megabytes have been sent
 
 std::vector<std::string> names_of(const backend& runtime) {
   std::vector<std::string> names;
@@ -63,7 +66,7 @@ std::optional<error> bind_to(Acceptor& acceptor, const config::server_options& o
 
 } // namespace
 
-/// Members in the order of their dependencies: destroyed in reverse.
+/// Members are in the order of their dependencies, so they are destroyed in the reverse order.
 struct http_server::parts {
   parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
         edge_limits bounds, edge_settings initial, std::shared_ptr<event_log> lines,
@@ -168,7 +171,8 @@ void http_server::parts::on_accepted(tcp_socket socket, const io_strand& strand)
   if (place.evicted_another || place.outcome != connection_set::admission::admitted) note_over_limit();
 }
 
-/// Usually there are no file descriptors left: a silent connection is closed, or others will end.
+/// Usually no file descriptors are left. Then a silent connection is closed, or the server waits until others
+/// end.
 void http_server::parts::on_accept_failure(const error_code& failure) {
   if (!std::exchange(accept_failed, true))
     log->write(config::log_level::warning, "cannot accept connections", {{"reason", failure.message()}});
@@ -273,7 +277,7 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   p.connections.close();
   p.io->finish();
   p.scrape_pool.reset();
-  p.pool.reset(); // last: until the threads have ended, a connection may post a job to it
+  p.pool.reset(); // last, because a connection may post a job to it until the threads have ended
   return drained;
 }
 

@@ -56,8 +56,8 @@ class finishing_channel final : public reply_channel {
     return headers;
   }
 
-  /// A line for debugging, or for a failure of the server. The path is left out: it may contain a response's
-  /// id, and knowing an id gives access to the response.
+  /// Writes a log line for debugging, or for a failure of the server. The line omits the path, because it may
+  /// contain a response's id, and knowing an id gives access to the response.
   void log(int status) {
     const auto level = status == 500 ? config::log_level::error : config::log_level::debug;
     if (!edge_.log.wants(level)) return;
@@ -101,7 +101,7 @@ class job_exchange final : public exchange {
   error_form form_;
 };
 
-/// An error with the figures of the load beside it.
+/// An error that also contains the figures of the load.
 http_reply progress_reply(const load_status& status) {
   const auto failure = still_loading(status);
   wire::json_writer out;
@@ -193,7 +193,7 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
   case endpoint::page_file:
     return answer(page_reply(request.where.id, request.head.header("if-none-match")));
   case endpoint::response_socket:
-    break; // it became a WebSocket before
+    break; // the request became a WebSocket before
   }
   return answer(error_reply(
       {426, "invalid_request_error", "upgrade_required", "this is the WebSocket endpoint", "", 0}));

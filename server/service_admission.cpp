@@ -80,7 +80,7 @@ struct head_failure {
   header_list headers; ///< that belong to it
 };
 
-/// Where a request goes, or why it goes nowhere.
+/// The route of a request, or why it has none.
 std::variant<route, head_failure> route_of(const request_head& head, bool metrics_enabled) {
   auto found = find_route(head.method, head.path);
   if (const auto* missing = std::get_if<no_route>(&found)) {
@@ -97,14 +97,15 @@ std::variant<route, head_failure> route_of(const request_head& head, bool metric
 }
 
 /// Load balancers check health and the page with HTTP/1.0 and without a Host. No browser sends such a
-/// request, and these paths tell nothing.
+/// request, and these paths reveal nothing.
 bool answers_without_host(const request_head& head) {
   const auto found = find_route("GET", head.path);
   const auto* place = std::get_if<route>(&found);
   return place != nullptr && is_open(place->target, false);
 }
 
-/// The reply to OPTIONS on a path that takes `methods`. `requested`: the headers that a page wants to send.
+/// The reply to OPTIONS on a path that accepts `methods`. `requested` lists the headers that a page wants to
+/// send.
 http_reply options_reply(const std::vector<std::string_view>& methods, std::string_view requested,
                          header_list headers) {
   http_reply reply;
@@ -120,7 +121,7 @@ http_reply options_reply(const std::vector<std::string_view>& methods, std::stri
 
 } // namespace
 
-/// Fills in whose request it is; a failure if it has no valid key.
+/// Stores to which key the request belongs. Returns a failure if it has no valid key.
 std::optional<api_error> service::identify(const request_head& head, const edge_settings& settings,
                                            caller& who) const {
   auto key = bearer_key(head.header("authorization"));

@@ -1,4 +1,4 @@
-// GET /paceline/events: what runs at the moment, once a second.
+// GET /paceline/events: once a second, what runs at the moment.
 #include "server/service.hpp"
 
 #include "protocol/wire/json_writer.hpp"
@@ -14,15 +14,16 @@ namespace paceline::server {
 
 namespace {
 
-constexpr std::size_t most_streams = 64; ///< shown in one snapshot; all are counted
+constexpr std::size_t most_streams = 64; ///< maximum number of streams in one snapshot; all are counted
 constexpr std::uint32_t most_snapshots = 1'000'000;
 
-/// A client of the events. While it does not read, the newest snapshot waits for it, and others are left out.
+/// A client of the events. While it does not read, the newest snapshot is kept for it, and older ones are
+/// dropped.
 class event_exchange final : public exchange,
                              public event_watcher,
                              public std::enable_shared_from_this<event_exchange> {
  public:
-  /// `limit`: number of snapshots sent after which the stream ends; 0: none.
+  /// `limit` is the number of snapshots after which the stream ends; 0 means no limit.
   event_exchange(std::shared_ptr<reply_channel> channel, std::uint32_t limit)
       : channel_(std::move(channel)), limit_(limit) {}
 
@@ -54,10 +55,10 @@ class event_exchange final : public exchange,
   const std::uint32_t limit_;
   std::uint32_t num_sent_ = 0;
   std::shared_ptr<const std::string> waiting_; ///< the newest snapshot, while it cannot be sent
-  bool is_last_ = false;                       ///< of the newest snapshot
+  bool is_last_ = false;                       ///< true if the newest snapshot is the last one
 };
 
-/// The `limit` of a request; nullopt if it is none.
+/// The `limit` of a request; nullopt if it is not valid.
 std::optional<std::uint32_t> limit_of(const request_head& head) {
   const auto given = head.query_value("limit");
   if (!given) return 0;
@@ -118,7 +119,7 @@ std::shared_ptr<exchange> service::watch(const admitted_request& request,
     return nullptr;
   }
   const auto session = std::make_shared<event_exchange>(channel, *limit);
-  // Whoever asks for one is gone with it: others who watch do not keep it out.
+  // A client that asks for a single snapshot leaves at once, so clients that watch do not prevent it.
   if (!(*limit == 1 ? events_.look(session, executor) : events_.watch(session, executor)))
     return refuse(draining_ ? shutting_down()
                             : wire::api_error{503, "service_unavailable_error", "too_many_watchers",

@@ -1,4 +1,4 @@
-// What the server says about its models.
+// The endpoints that describe the models.
 #include "server/service.hpp"
 
 #include "protocol/wire/json_writer.hpp"
@@ -48,7 +48,7 @@ http_reply service::describe_model(const std::string& name) const {
   return json_reply(out.take());
 }
 
-/// vLLM's shape: evaluation tools read the special tokens and go on with /tokenize and /detokenize.
+/// The shape is vLLM's: evaluation tools read the special tokens and continue with /tokenize and /detokenize.
 http_reply service::describe_tokenizer(const admitted_request& request) const {
   const auto found =
       find_tokenizer(edge_.runtime, request.where.id, request.head.query_value("model").value_or(""));

@@ -1,4 +1,4 @@
-// The endpoints of responses: making, reading, cancelling and deleting them.
+// The endpoints that create, read, cancel and delete responses.
 #include "server/service.hpp"
 
 #include "protocol/wire/input_items.hpp"
@@ -29,7 +29,7 @@ api_error unknown_response(const char* message) {
   return {404, "not_found_error", "response_not_found", message, "", 0};
 }
 
-/// A request of a response, and what it continues; null: nothing.
+/// A request for a response, and the response that it continues; null if there is none.
 struct read_request {
   wire::response_request request;
   std::shared_ptr<const stored_response> previous;
@@ -69,7 +69,8 @@ wire::parsed<replay_start> replay_start_of(const request_head& head) {
 
 } // namespace
 
-/// Two jobs if the conversation that is continued is long: only the second one is known to be large.
+/// If the conversation that is continued is long there are two jobs, because only the second one is known to
+/// be large.
 std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
@@ -83,7 +84,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
       session, traits,
       [this, start, who = request.who, large = traits.large, body = std::move(body)]() mutable {
         auto read = read_response_request(services_, who, body);
-        // The text is freed here. What was made from it exists until it is tokenized.
+        // The text is freed here. The objects made from it exist until they are tokenized.
         auto place = std::exchange(body, {}).place;
         if (!read) return start(std::move(read).failure());
         auto again = traits_of(edge_, who, read->previous ? text_bytes(read->previous->conversation) : 0);

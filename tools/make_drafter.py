@@ -129,7 +129,7 @@ def scalar_field(reader: gguf.GGUFReader, key: str):
 
 
 def edited_payload(field: gguf.ReaderField, architecture: str, num_layers: int, layers: int, file_type: int | None) -> bytes:
-    """What follows a key's name in the drafter's file: type and value."""
+    """The bytes after a key's name in the drafter's file: type and value."""
     value_type = gguf.GGUFValueType
     if field.name == f"{architecture}.block_count":
         return struct.pack("<II", value_type.UINT32, layers)
@@ -190,7 +190,7 @@ def write_drafter(source: Path, target: Path, layers: int | None, type_name: str
         chunks.append(padded(data))
         offset += len(chunks[-1])
 
-    # Written under another name first: a drafter that is there is complete.
+    # The file is first written under another name, so that a file with the final name is always complete.
     partial = target.with_name(target.name + ".partial")
     with open(partial, "wb") as out:
         out.write(padded(bytes(header)))

@@ -95,7 +95,7 @@ FORMATS = {
     "q4_k": Format(12, 256, 144, 14),
     "q6_k": Format(14, 256, 210, 18),
 }
-# Where rows are not whole blocks.
+# If rows are not whole blocks.
 COARSER = {"q4_k": "q4_0", "q6_k": "q8_0"}
 
 
@@ -234,7 +234,7 @@ def tensors_of(shape, wanted, loud, quiet):
 
 
 def byte_spellings():
-    """How byte-level vocabularies spell the 256 bytes: those that can be seen as themselves, the others as what follows 255."""
+    """How byte-level vocabularies spell the 256 bytes. Visible characters stand for themselves; the others become the characters from 256 on."""
     seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in seen]
     spelt = {b: chr(b) for b in seen} | {b: chr(256 + i) for i, b in enumerate(others)}

@@ -73,7 +73,7 @@ class Pictures:
         page.locator("#message").fill(question)
         page.locator("#message").press("Enter")
         page.get_by_role("button", name="As code").wait_for()
-        # The last token that was recovered beside other branches, else the last one that was recovered.
+        # The last token that was recovered next to other branches; if there is none, the last one that was recovered.
         recovered = page.locator(".text .token.recovered")
         for number in reversed(range(recovered.count())):
             recovered.nth(number).hover()

@@ -51,13 +51,13 @@ double rate_of(const std::vector<delivery>& group) {
   return static_cast<double>(tokens) / wall_of(group);
 }
 
-/// From the second event on; none if a reply came in one event.
+/// The rate from the second event on; nullopt if a reply came in one event.
 std::optional<double> decode_rate_of(const std::vector<delivery>& group) {
   double rate = 0;
   for (const auto& d : group) {
     if (d.arrivals.size() < 2) return std::nullopt;
     const double time = seconds(d.arrivals.back().time - d.arrivals.front().time);
-    if (time <= 0) return std::nullopt; // all events in one read
+    if (time <= 0) return std::nullopt; // all events came in one read
     rate += static_cast<double>(d.tokens.size() - d.arrivals.front().num_tokens) / time;
   }
   return rate;
@@ -86,8 +86,8 @@ void note(arm_figures& figures, const std::vector<delivery>& group) {
 
 /// Rounds in which all requests of the group decoded.
 void note_full_periods(arm_figures& figures, const std::vector<delivery>& group) {
-  // The prompt's own round, one while the drafter is asked for its memory, and one while the drafter reads
-  // the prompt.
+  // These are the prompt's own round, a round while the drafter asks for its memory, and a round while the
+  // drafter reads the prompt.
   constexpr std::size_t settled = 3;
   if (std::ranges::any_of(group, [](const auto& d) { return d.arrivals.size() <= settled; })) return;
   auto from = group.front().arrivals[settled - 1].time, to = group.front().arrivals.back().time;

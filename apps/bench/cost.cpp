@@ -20,9 +20,10 @@ struct measured {
       seconds; ///< [index of rows][repeat]; by the device's own clock if it has one
   std::vector<std::vector<double>> host_seconds;               ///< the same by the host's clock
   std::vector<std::map<std::string, timed_ops::share>> shares; ///< empty if ops return before they are done
-  // Of a pass; 0 if ops return before they are done. More rows read more experts of a mixture.
+  // Values of one pass; 0 if ops return before they are done. With more rows, more experts of a mixture are
+  // read.
   std::vector<std::uint64_t> multiply_adds, weight_bytes;
-  std::vector<double> draft_seconds; ///< [repeat], as `seconds`
+  std::vector<double> draft_seconds; ///< [repeat], by the same clock as `seconds`
   bool is_draft_of_one_piece = false;
 };
 
@@ -54,7 +55,7 @@ void measure_draft(const cost_options& options, const lone_model& m, std::uint32
   if (repeat > 0) out.draft_seconds.push_back(seconds);
 }
 
-/// Times every size and head once per repeat, in turn, and measures the device's limits in between.
+/// Measures every size and head once per repeat, in turn. The device's limits are measured in between.
 expected<measured> measure(const cost_options& options, const lone_model& m, head_costs& heads,
                            device_roof& roof) {
   measured out;

@@ -93,8 +93,8 @@ expected<void> run_once(const decode_options& options, engine& runtime,
   return {};
 }
 
-/// The share of the device's read rate that decoding reaches. Weights are read once per round, for any batch
-/// size.
+/// The share of the device's read rate that decoding reaches. A round reads the weights once, whatever the
+/// batch size.
 double share_of_roof(const device_roof& roof, double tokens_per_second, std::uint32_t batch,
                      std::uint64_t weight_bytes) {
   return tokens_per_second / batch * static_cast<double>(weight_bytes) / roof.read_bytes_per_second();
@@ -167,7 +167,7 @@ int prefill(const prefill_options& options) {
   const std::uint32_t vocab_size = (*runtime)->model("")->info().vocab_size;
   std::vector<double> rates;
   for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) {
-    // A different prompt each time: a known one would come from the prefix cache.
+    // Each run has another prompt, because a known prompt would come from the prefix cache.
     const auto g =
         generate(**runtime, made_up(vocab_size, options.prompt_tokens, 1, options.seed + repeat), nullptr);
     if (g.last.failure || !g.last.timings) return fail(failure_of(g));

@@ -47,7 +47,7 @@ class gpu_roof final : public device_roof {
  public:
   gpu_roof(gpu::runtime_api& api, int index, std::size_t memory_bytes)
       : on_{api, index, "cuda:" + std::to_string(index)}, probe_(on_, probe_bytes(memory_bytes)) {
-    probe_.sample(); // the first also writes the memory that it reads, and loads the kernel
+    probe_.sample(); // the first sample also writes the memory that it reads, and loads the kernel
   }
   expected<void> sample() override {
     try {

@@ -54,7 +54,7 @@ double seconds_since(steady_clock::time_point begin) {
     for (int step = 0; step < 8; ++step)
 #pragma GCC unroll 6
       for (std::size_t c = 0; c < chains; ++c) {
-        __m256i products; // written out, or the compiler would compute it only once
+        __m256i products; // written out, because otherwise the compiler would compute it only once
         asm volatile("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(weights), "x"(x));
         narrow[c] = _mm256_add_epi16(narrow[c], products);
       }

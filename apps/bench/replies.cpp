@@ -71,7 +71,7 @@ std::optional<speculation_stats> speculation_in(const json::value& reply) {
 /// The state while a reply is read.
 struct reading {
   delivery out;
-  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< from its usage
+  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< from the reply's usage
   std::vector<token_id> prompt;                                  ///< from the daemon, if it reports them
   std::string finish;
   bool is_done = false;
@@ -213,7 +213,7 @@ expected<delivery> read_completion(const errand& request, std::string_view body)
   reading into;
   read_choice(*reply, {}, into);
   into.add_totals(*reply, "prompt_tokens", "completion_tokens");
-  into.out.arrivals.clear(); // arrival times of its tokens mean nothing
+  into.out.arrivals.clear(); // the arrival times of its tokens mean nothing
   into.is_done = true;
   return checked(request, std::move(into));
 }

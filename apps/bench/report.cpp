@@ -50,7 +50,7 @@ double middle(const std::vector<double>& sorted) {
 /// How many of `count` sorted values can be cut off at each end so that the median lies between the remaining
 /// ones with probability 0.95. The number of values below the median is binomial.
 std::size_t outside_interval(std::size_t count) {
-  // That exactly `cut` values are below the median.
+  // The probability that exactly `cut` values are below the median.
   double probability = std::pow(0.5, static_cast<double>(count));
   double tail = probability;
   std::size_t cut = 0;

@@ -26,7 +26,7 @@ expected<arm> arm_named(const std::string& name, door_kind through) {
   return out;
 }
 
-/// Each drafter through each door; the doors of one drafter are adjacent.
+/// The arms: each drafter through each door. The doors of one drafter are adjacent.
 expected<std::vector<arm>> arms_of(const serve_bench_options& options) {
   std::vector<arm> out;
   for (const auto& name : options.drafters)

@@ -18,12 +18,12 @@ namespace {
 
 /// Predictions from an arm's measured acceptance and times (expected_gain.hpp).
 struct prediction {
-  double draft_cost = 0;  ///< of one draft token, in passes over one row: c in the paper
+  double draft_cost = 0;  ///< the cost of one draft token, in passes over one row: c in the paper
   double verify_cost = 1; ///< pass and decisions of a round, relative to plain decoding
   double speed_up = 1;
   double oracle = 1;     ///< speed-up if the number of right tokens of each draft were known
   double operations = 1; ///< factor by which the target's number of rows grows
-  /// Of overlapping rounds over the same drafter's rounds without overlap.
+  /// The gain of overlapping rounds over the same drafter's rounds without overlap.
   std::optional<double> overlap_gain;
   std::optional<double> measured_overlap_gain; ///< the same, from the rounds' periods
 };
@@ -55,7 +55,7 @@ class pass_curve {
   }
   bool empty() const { return points_.empty(); }
   double largest() const { return points_.back().rows; }
-  /// Of `rows`, up to `largest`.
+  /// The time for `rows` rows, at most `largest`.
   double seconds(double rows) const {
     const auto above = std::ranges::find_if(points_, [&](const point& p) { return p.rows >= rows; });
     if (above == points_.end()) return points_.back().seconds;
@@ -71,12 +71,12 @@ class pass_curve {
   std::vector<point> points_;
 };
 
-/// With the drafts and times of arm `with`, where all requests of a round draft alike.
+/// The oracle's speed-up with the drafts and times of arm `with`, if all requests of a round draft alike.
 double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_cost) {
   const auto parts = with.num_tokens - with.num_accepted_tokens;
   auto histogram = with.acceptance_histogram;
   if (histogram.empty() || curve.empty() || with.spent.num_decoding_rounds == 0) return 1;
-  histogram.front() += parts - std::min(parts, with.num_rounds); // those without a draft
+  histogram.front() += parts - std::min(parts, with.num_rounds); // the parts without a draft
   const double together =
       std::max(1.0, static_cast<double>(parts) / static_cast<double>(with.spent.num_decoding_rounds));
   std::vector<double> costs;
@@ -88,8 +88,8 @@ double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_
   return speculation::oracle_speed_up(histogram, draft_cost, costs);
 }
 
-/// Converts `speed_up`, that of rounds without prompt rows, to whole requests: the other rounds are assumed
-/// to last as long as in plain decoding.
+/// Converts `speed_up`, which is that of rounds without prompt rows, to whole requests. The other rounds are
+/// assumed to last as long as in plain decoding.
 double with_prompts(const arm_figures& plain, double speed_up) {
   const auto& spent = plain.spent;
   const double decoding = spent.draft_seconds + spent.pass_seconds + spent.decide_seconds;
@@ -122,7 +122,7 @@ double round_mean(const arm_figures& f, double seconds) {
   return f.num_rounds == 0 ? 0 : seconds / static_cast<double>(f.num_rounds);
 }
 
-/// Of an arm with overlap, from the times of the same drafter without it (`off`).
+/// The predicted gain of an arm with overlap, from the times of the same drafter without overlap (`off`).
 double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
   const double verify = round_mean(off, off.spent.pass_seconds + off.spent.decide_seconds);
   const double draft = round_mean(off, off.spent.draft_busy_seconds);
@@ -132,7 +132,8 @@ double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
   return speculation::overlap_gain(verify, draft, verify_beside, std::max(0.0, in_advance), ready);
 }
 
-/// Means of an arm's rounds with exactly this number of requests; none if there are none.
+/// The mean costs of an arm's rounds with exactly this number of requests; nullopt if there are no such
+/// rounds.
 std::optional<speculation::round_cost> cost_of_rounds(const arm_figures& f, std::uint32_t num_requests) {
   const auto& all = f.spent.drafted_by_requests;
   if (num_requests == 0 || num_requests > all.size() || all[num_requests - 1].num_rounds == 0)
@@ -142,7 +143,8 @@ std::optional<speculation::round_cost> cost_of_rounds(const arm_figures& f, std:
   return speculation::round_cost{same.verify_seconds / num, same.draft_seconds / num};
 }
 
-/// Of an arm in groups, from the rounds of all requests without overlap and the rounds of its two groups.
+/// The predicted gain of an arm in groups, from the rounds of all requests without overlap and the rounds of
+/// its two groups.
 std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_figures& with) {
   auto num_requests = static_cast<std::uint32_t>(off.spent.drafted_by_requests.size());
   while (num_requests > 0 && !cost_of_rounds(off, num_requests)) --num_requests;
@@ -154,8 +156,8 @@ std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_fi
                                   std::max(0.0, off.period() - all->verify - all->draft));
 }
 
-/// The arm that differs from arm `a` only in that it has no overlap; none if `a` has no overlap or there is
-/// no such arm.
+/// The arm that differs from arm `a` only in that it has no overlap. There is none if `a` has no overlap or
+/// if there is no such arm.
 const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
                                    std::span<const arm_figures> figures) {
   if (!arms[a].overlap || *arms[a].overlap == overlap_request::off) return nullptr;
@@ -166,7 +168,7 @@ const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
   return nullptr;
 }
 
-/// As without overlap, times the gain from overlap.
+/// The prediction without overlap, times the gain from overlap.
 prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
   const auto* off = without_overlap(a, arms, figures);
   prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
@@ -282,7 +284,7 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
   }
 }
 
-/// All arms, through one door.
+/// The arms of all options, through one door.
 std::vector<arm> arms_of(const spec_options& options, door_kind through) {
   std::vector<arm> arms{{"none", {}, {}, through}};
   for (const auto& drafter : options.drafters) {

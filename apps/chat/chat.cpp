@@ -28,7 +28,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// What the user is told goes to standard error; standard output has the replies alone.
+/// Messages to the user go to standard error; standard output has only the replies.
 void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 /// A conversation: reads messages and commands until the input ends.
@@ -58,7 +58,7 @@ class chat_session {
   }
 
  private:
-  /// The exit code, if this was the end.
+  /// Returns the exit code if the command ends the chat.
   std::optional<int> obey(std::variant<std::string, chat_order, unknown_order> wanted) {
     if (const auto* message = std::get_if<std::string>(&wanted)) return answer(*message);
     if (const auto* unknown = std::get_if<unknown_order>(&wanted)) {
@@ -118,8 +118,8 @@ class chat_session {
     return chat_prompt(model_, conversation(options_.system, messages_, message));
   }
 
-  /// Generates with `drafter`, and shows the text. Under a `memory` of its own nothing is reused of what
-  /// others read and wrote.
+  /// Generates with `drafter` and shows the text. With its own `memory`, the run does not reuse what other
+  /// runs read and wrote.
   generated reply(std::vector<token_id> prompt, const std::string& drafter, const std::string& memory = {}) {
     auto request = make_request(options_, std::move(prompt));
     request.speculation.drafter = drafter;
@@ -135,7 +135,7 @@ class chat_session {
     return made;
   }
 
-  /// What a failure means for the conversation: a person may go on, a script must learn of it.
+  /// Handles a failure: a person may continue, but a script must learn of it.
   std::optional<int> fail_turn(const error& why) {
     const int code = fail(why);
     return isatty(STDIN_FILENO) != 0 ? std::nullopt : std::optional(code);
@@ -157,7 +157,7 @@ class chat_session {
 
   /// Rounds, tokens and acceptance of one reply.
   static std::string figures(const generated& made) {
-    if (!made.last.speculation || !made.last.timings) return {}; // it was interrupted
+    if (!made.last.speculation || !made.last.timings) return {}; // the reply was interrupted
     const auto& s = *made.last.speculation;
     const double seconds = std::chrono::duration<double>(made.last.timings->decode).count();
     char text[160];
@@ -169,7 +169,7 @@ class chat_session {
     return text;
   }
 
-  /// Answers `given`, or the last message, twice. The conversation stays as it is.
+  /// Answers `given`, or the last message, twice. The conversation does not change.
   std::optional<int> race(const std::string& given) {
     std::string message = given;
     json::array kept = messages_;
@@ -186,7 +186,8 @@ class chat_session {
     for (auto& one : runs) {
       tell("--- " + one.name + "\n");
       const auto begin = std::chrono::steady_clock::now();
-      // The second run would find the prompt in the prefix cache, and its drafter the reply.
+      // Otherwise the second run would find the prompt in the prefix cache, and its drafter would find the
+      // reply.
       one.result =
           reply(*prompt, one.name == "plain" ? "none" : one.name, "race " + std::to_string(++num_runs_));
       one.time = std::chrono::steady_clock::now() - begin;
@@ -201,11 +202,11 @@ class chat_session {
 
   engine& runtime_;
   const served_model& model_;
-  chat_options options_; ///< as commands have changed them
+  chat_options options_; ///< with the changes that commands have made
   std::unique_ptr<line_reader> reader_;
   message_lines lines_;
-  json::array messages_;       ///< of the conversation, without the system prompt
-  std::uint64_t num_runs_ = 0; ///< of races
+  json::array messages_;       ///< the messages of the conversation, without the system prompt
+  std::uint64_t num_runs_ = 0; ///< number of races
 };
 
 } // namespace

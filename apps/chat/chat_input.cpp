@@ -40,10 +40,11 @@ std::optional<std::string> message_lines::add(std::string_view line) {
   const bool is_quoted = state_ == state::quoted;
   if (goes_on) {
     if (state_ == state::rest) state_ = state::continued;
-    if (!is_quoted || !text_.empty()) text_ += '\n'; // not behind quotes that stand alone
+    if (!is_quoted || !text_.empty()) text_ += '\n'; // the line with the quotes alone adds no line break
     return std::nullopt;
   }
-  if (is_quoted && line.empty() && text_.ends_with('\n')) text_.pop_back(); // nor before those
+  if (is_quoted && line.empty() && text_.ends_with('\n'))
+    text_.pop_back(); // nor does the line with the closing quotes
   state_ = state::rest;
   return std::exchange(text_, {});
 }

@@ -27,14 +27,15 @@ class plain_reader final : public line_reader {
   void remember(const std::string&) override {}
 };
 
-int interrupts = -1; // an eventfd: a signal handler can reach nothing else, and poll() waits for it
+int interrupts =
+    -1; // an eventfd: poll() waits for it, and a signal handler has no other way to reach this object
 
-/// While it exists, SIGINT makes `interrupts` readable and does nothing else, whichever thread it reaches.
+/// While it exists, SIGINT only makes `interrupts` readable, whichever thread receives it.
 class interruptible {
  public:
   interruptible() {
     if (interrupts < 0) interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    eventfd_t late = 0; // of an interrupt that came when the line before was complete
+    eventfd_t late = 0; // an interrupt that came when the previous line was complete
     eventfd_read(interrupts, &late);
     struct sigaction action {};
     action.sa_handler = [](int) {
@@ -55,13 +56,14 @@ class interruptible {
 
 enum class key { character, end, interrupt };
 
-/// Waits for a character of standard input, or an interrupt. The editor's own function would miss one that
-/// arrives between the prompt and its read(). Bytes that are no character are dropped.
+/// Waits for a character of standard input, or an interrupt. The editor's own function would miss an
+/// interrupt that arrives between the prompt and its read(). Bytes that are not a character are dropped.
 key next_key(wchar_t& to) {
   std::mbstate_t state{};
   for (;;) {
     pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {interrupts, POLLIN, 0}};
-    if (poll(waits, 2, -1) < 0) continue; // a signal; if it was an interrupt, the next call says so
+    if (poll(waits, 2, -1) < 0)
+      continue; // a signal; if it was an interrupt, the next call of poll reports it
     if (waits[1].revents != 0) {
       eventfd_t count = 0;
       eventfd_read(interrupts, &count);
@@ -109,7 +111,8 @@ class editing_reader final : public line_reader {
     int count = 0;
     const interruptible while_reading;
     was_interrupted_ = false;
-    // Before the prompt is seen: the terminal would make a NUL of a Ctrl-D that comes in line mode.
+    // This is done before the prompt is seen, because the terminal turns a Ctrl-D that arrives in line mode
+    // into a NUL.
     el_set(editor_.get(), EL_PREP_TERM, 1);
     const char* text = el_gets(editor_.get(), &count);
     if (text == nullptr || count <= 0) {
@@ -126,7 +129,7 @@ class editing_reader final : public line_reader {
     if (file_.empty()) return;
     std::error_code failed;
     fs::create_directories(file_.parent_path(), failed);
-    history(history_.get(), &event_, H_SAVE, file_.c_str()); // which takes the file from all others
+    history(history_.get(), &event_, H_SAVE, file_.c_str()); // hides the file from other users
   }
 
  private:

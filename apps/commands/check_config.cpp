@@ -19,7 +19,7 @@ namespace paceline::apps {
 
 namespace {
 
-/// Opens the files that a configuration names, also where it has errors: all are reported together.
+/// Opens the files that a configuration names, even if it has errors. All errors are reported together.
 class file_check {
  public:
   file_check(const config::load_result& loaded, std::string_view name) : loaded_(loaded), name_(name) {
@@ -55,7 +55,7 @@ class file_check {
     std::error_code failed;
     if (drafter.kind == "model" || drafter.kind == "cascade")
       note(path + "path", model::open_model(drafter.path));
-    else if (!std::filesystem::exists(drafter.path, failed)) // which files a head has depends on its kind
+    else if (!std::filesystem::exists(drafter.path, failed)) // the files of a head depend on its kind
       errors.push_back(at(path + "path") + drafter.path + ": " +
                        (failed ? failed.message() : std::string("does not exist")));
   }

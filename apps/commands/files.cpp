@@ -37,7 +37,7 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
   }
   if (path.extension() == ".json") {
     model::hf_tokenizer_settings files;
-    if (path.filename() == "tokenizer.json") { // otherwise files beside it may belong to another model
+    if (path.filename() == "tokenizer.json") { // otherwise files next to it may belong to another model
       auto read = model::read_hf_tokenizer_settings(path.parent_path());
       if (!read) return std::move(read).error();
       files = *std::move(read);
@@ -53,7 +53,7 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
   return make_tokenizer(*source);
 }
 
-/// A model; or else a draft head, if there is one in the files.
+/// The report of a model, or of a draft head if the files contain one.
 expected<model::model_report> inspect_alone(const inspect_options& options) {
   auto report =
       model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
@@ -62,7 +62,7 @@ expected<model::model_report> inspect_alone(const inspect_options& options) {
   return head ? std::move(head) : std::move(report);
 }
 
-/// A draft head, loaded for a target on the CPU.
+/// The report of a draft head, loaded for a target on the CPU.
 expected<model::model_report> inspect_for_target(const inspect_options& options) {
   auto report = model::inspect_head(options.path);
   if (!report) return report;

@@ -65,7 +65,7 @@ config::engine_options options_for(const model_choice& choice, const std::string
 
 void show_progress(const load_progress& p) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (!terminal && p.done != p.total) return; // in logs one line per stage
+  if (!terminal && p.done != p.total) return; // a log gets one line for each stage
   std::fprintf(stderr, "%sloading %s: %3.0f %%%s", terminal ? "\r" : "", p.stage.c_str(),
                p.total == 0 ? 100.0 : 100.0 * static_cast<double>(p.done) / static_cast<double>(p.total),
                p.done == p.total ? "\n" : "");
@@ -95,7 +95,7 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
 generated generate(engine& runtime, generation_request request,
                    const std::function<void(const token_event&)>& on_event,
                    const std::function<bool()>& wants_end) {
-  constexpr std::chrono::milliseconds poll{50}; // a signal's handler cannot wake a thread that waits
+  constexpr std::chrono::milliseconds poll{50}; // a signal's handler cannot wake a waiting thread
   struct shared {
     std::mutex mutex;
     std::condition_variable changed;

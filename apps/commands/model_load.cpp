@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a GGUF file, or of the weights in a directory; 0 if there are none, which the load reports.
+/// The size of a GGUF file, or of the weights in a directory. It is 0 if there are none, and then the load
+/// reports it.
 std::uint64_t bytes_of(const fs::path& path) {
   std::error_code failed;
   if (!fs::is_directory(path, failed)) {
@@ -30,7 +31,7 @@ expected<std::unique_ptr<engine>> load(const config::engine_options& options,
                                        const std::function<void(const load_progress&)>& on_progress) {
   try {
     return engine::start(options, on_progress);
-  } catch (const std::exception& e) { // no memory, no threads
+  } catch (const std::exception& e) { // there is not enough memory, or no further thread
     return error{errc::resource_exhausted,
                  std::string("not enough memory or threads for the models: ") + e.what()};
   }
@@ -43,7 +44,7 @@ std::vector<server::load_part> parts_of(const config::engine_options& options) {
   for (const auto& model : options.models) {
     parts.push_back({model.name, "", 0, model.path.empty() ? 0 : bytes_of(model.path)});
     for (const auto& drafter : model.drafters)
-      if (!drafter.path.empty() && !config::drafts_with_head(drafter.kind)) // heads are read in one go
+      if (!drafter.path.empty() && !config::drafts_with_head(drafter.kind)) // heads are read in one step
         parts.push_back({model.name, drafter.name, 0, bytes_of(drafter.path)});
   }
   return parts;

@@ -19,7 +19,8 @@ namespace json = boost::json;
 
 namespace {
 
-/// The prompt's tokens: a message through the chat template, if the model has one and --raw was not given.
+/// The prompt's tokens. The prompt is a message in the chat template if the model has one and --raw was not
+/// given.
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options) {
   if (!options.chat && (options.raw || model.chat() == nullptr)) {
     if (options.system) return error{errc::invalid_argument, "--system: the model has no chat template"};
@@ -28,8 +29,8 @@ expected<std::vector<token_id>> prompt_tokens(const served_model& model, const r
   return chat_prompt(model, conversation(options.system, {}, options.prompt));
 }
 
-/// The prompt, from standard input if it is "-". Editors and `echo` end a text with a line break that is not
-/// meant.
+/// Reads the prompt from standard input if it is "-". Editors and `echo` add a line break at the end, which
+/// does not belong to the prompt.
 std::string read_prompt(const std::string& given) {
   if (given != "-") return given;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};

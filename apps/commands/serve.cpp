@@ -33,16 +33,19 @@ int report(const config::load_result& loaded) {
   return exit_config;
 }
 
-/// Opens closed standard streams: otherwise a socket would get their number, and a client our output.
+/// Opens the standard streams if they are closed. Otherwise a socket would get their number, and a client
+/// would get our output.
 void keep_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number, so this one
+    [[maybe_unused]] const int taken =
+        ::open("/dev/null", O_RDWR); // open returns the lowest free number, which is this one
   }
 }
 
-/// As many descriptors as the system lets us have: the usual soft limit of 1024 is below `max_connections`
-/// and what the process opens itself. Not required: without it silent connections give way earlier.
+/// Raises the limit of descriptors as far as the system allows. The usual soft limit of 1024 is below the sum
+/// of `max_connections` and what the process itself opens. If this fails, silent connections are closed
+/// earlier.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -50,8 +53,8 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// The exit code for a failed start: a configuration error, unless something is missing, unreadable or in
-/// use.
+/// The exit code for a failed start. It is that of a configuration error, unless something is missing,
+/// unreadable or in use.
 exit_code start_code_for(const error& e) {
   return e.code() == errc::invalid_argument ? exit_config : code_for(e);
 }
@@ -110,7 +113,7 @@ class daemon {
   }
 
  private:
-  /// Loads the models, and obeys signals meanwhile.
+  /// Loads the models. Signals are handled meanwhile.
   expected<std::unique_ptr<engine>> load(server::late_backend& models, server::http_server& edge) {
     const auto show = [this, &models](const load_progress& p) {
       models.note(p);
@@ -193,8 +196,8 @@ class daemon {
     if (is_ready_) manager_.ready("listening on " + edge.address());
   }
 
-  /// Logs the options that changed and those that need a restart. An option whose file has other contents
-  /// than before has changed, too.
+  /// Logs the options that changed and those that need a restart. An option also counts as changed if its
+  /// file has other contents than before.
   void tell_changes(const config::load_result& fresh, const server::edge_changes& changes) {
     std::set<std::string> changed;
     std::set<std::string> later;
@@ -212,7 +215,7 @@ class daemon {
     if (changes.certificate) tell_certificate(*changes.certificate);
   }
 
-  /// `last_words`: what the log says if no request was cut short.
+  /// `last_words` is the log's message if no request was cut short.
   void drain(server::http_server& edge, std::string_view last_words) {
     const auto time = running_.config.shutdown.drain_timeout;
     manager_.stopping("draining");
@@ -238,8 +241,8 @@ class daemon {
   const config::load_result started_; ///< the configuration at the start
   config::load_result running_;       ///< the same with the changes of reloads
   std::shared_ptr<server::event_log> log_;
-  std::string models_;    ///< their names, for messages
-  bool is_ready_ = false; ///< the models serve
+  std::string models_;    ///< the models' names, for messages
+  bool is_ready_ = false; ///< true once the models serve
 };
 
 } // namespace

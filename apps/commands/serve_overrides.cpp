@@ -38,7 +38,7 @@ class drafter_list {
     names_.push_back(kind);
   }
 
-  /// The drafter of requests that name none; it is added if it is a kind that no drafter has.
+  /// Sets the drafter of requests that name none. It is added if it is a kind that no listed drafter has.
   expected<void> choose(const std::string& name) {
     if (name != "auto" && name != "none" && std::ranges::find(names_, name) == names_.end()) {
       const bool has_head = config::drafts_with_head(name);
@@ -80,7 +80,7 @@ expected<void> add_drafters(const serve_options& options, assignments& out) {
   return options.drafter ? drafters.choose(*options.drafter) : expected<void>();
 }
 
-/// `text` at its commas.
+/// Splits `text` at its commas.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -91,7 +91,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// The names of the first model: the first one is its own, as vLLM and llama-server have it.
+/// Adds the names of the first model. The first of them is its main name, as in vLLM and llama-server.
 expected<void> add_names(const std::string& given, assignments& out) {
   const auto names = words_of(given);
   if (std::ranges::find(names, std::string()) != names.end())
@@ -105,12 +105,12 @@ expected<void> add_names(const std::string& given, assignments& out) {
   return {};
 }
 
-/// A file of keys that is nowhere but in the memory of this process.
+/// Makes a file of keys that exists only in the memory of this process.
 expected<std::string> file_of_keys(const std::vector<std::string>& given) {
   std::string text;
   for (const auto& list : given)
     for (const auto& key : words_of(list)) {
-      if (!server::may_be_key(key) || key.front() == '#') // which begins a comment of the file
+      if (!server::may_be_key(key) || key.front() == '#') // '#' begins a comment in the file
         return error{errc::invalid_argument,
                      "--api-key: a key has 1 to 512 printable characters without spaces and commas"};
       text.append(key).append("\n");
@@ -131,7 +131,7 @@ void add_model(const std::string& model, assignments& out) {
 
 expected<assignments> overrides_of(const serve_options& options) {
   assignments out;
-  out.reserve(16 + options.set.size()); // without, GCC 12 warns of a write beyond an empty vector
+  out.reserve(16 + options.set.size()); // without this, GCC 12 warns of a write beyond an empty vector
   if (options.model) add_model(*options.model, out);
   if (options.alias)
     if (auto ok = add_names(*options.alias, out); !ok) return std::move(ok).error();

@@ -34,7 +34,7 @@ void tell_drafters(server::event_log& log, const config::engine_options& options
   }
 }
 
-/// A model has no positions beyond those it was made for, whatever is configured.
+/// A model cannot use positions beyond its own context, whatever is configured.
 void warn_of_contexts(server::event_log& log, const config::engine_options& options, const engine& runtime) {
   for (const auto& asked : options.models)
     if (const auto* model = runtime.model(asked.name); model->context_length() < asked.context_length)
@@ -43,25 +43,26 @@ void warn_of_contexts(server::event_log& log, const config::engine_options& opti
           {{"model", asked.name}, {"configured", asked.context_length}, {"used", model->context_length()}});
 }
 
-/// Parts for images and sound are in many files, and requests with them are refused.
+/// Many files have parts for images and sound. Requests with images or sound are refused.
 void tell_unused_parts(server::event_log& log, const engine& runtime) {
   for (const auto* model : runtime.models())
     if (!model->unused_parts().empty())
       log.write(log_level::info, model->unused_parts(), {{"model", model->name()}});
 }
 
-/// How many levels each drafter drafts: where the configuration does not say it, the loaded heads do.
+/// Logs how many levels each drafter drafts. If the configuration does not set this, the loaded heads
+/// determine it.
 void tell_draft_lengths(server::event_log& log, const engine& runtime) {
   for (const auto* model : runtime.models()) {
     std::string lengths;
-    for (std::size_t i = 1; i < model->drafters().size(); ++i) // behind "none"
+    for (std::size_t i = 1; i < model->drafters().size(); ++i) // after "none"
       lengths += (lengths.empty() ? "" : " ") + model->drafters()[i] + ":" +
                  std::to_string(model->draft_lengths()[i]);
     log.write(log_level::info, "draft lengths", {{"model", model->name()}, {"levels", lengths}});
   }
 }
 
-/// What a pass over one row takes, and over more beside it: why drafting pays here or does not.
+/// Logs the time of a pass over one row and over more rows. It shows whether drafting pays on this machine.
 void tell_pass_times(server::event_log& log, const engine& runtime) {
   for (const auto* model : runtime.models()) {
     const auto& times = model->pass_times();

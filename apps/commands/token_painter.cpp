@@ -19,7 +19,7 @@ std::string token_painter::show(const token_event& event) {
     text.erase(0, count);
     if (text.empty()) spans_.pop_front();
   }
-  return out.append(left); // the end of a character that was never completed
+  return out.append(left); // the bytes of a character that was never completed
 }
 
 } // namespace paceline::apps

@@ -7,7 +7,8 @@ namespace paceline::apps {
 
 namespace {
 
-/// Line breaks and the like as in source code, with visible spaces at the ends.
+/// The text with line breaks and other control characters as in source code, and with visible spaces at the
+/// ends.
 std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -62,7 +63,7 @@ std::string trace_view::show(const token_event& event) {
   return line + "\n" + (chain ? "" : branches(round));
 }
 
-/// What "auto" expected of each draft: tokens for passes.
+/// What "auto" expected of each draft, as tokens and passes.
 std::string trace_view::weighed(const draft_choice& choice) {
   std::string out = choice.plain_to_measure ? "plain, to measure it" : "";
   for (const auto& option : choice.options) {

@@ -30,9 +30,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds patience{5};
-constexpr std::uint64_t most_bytes = 16U << 20U; ///< of a reply
+constexpr std::uint64_t most_bytes = 16U << 20U; ///< maximum size of a reply
 
-/// `message` of OpenAI's error object, or the status alone.
+/// The `message` of OpenAI's error object, or only the status.
 error refusal(unsigned status, const std::string& body) {
   error_code failed;
   const auto parsed = json::parse(body, failed);
@@ -44,7 +44,7 @@ error refusal(unsigned status, const std::string& body) {
   return {errc::invalid_argument, text + ": " + std::string(message->as_string())};
 }
 
-/// Where a URL leads.
+/// The parts of a URL.
 struct place {
   std::string host;
   std::string port;
@@ -62,13 +62,13 @@ expected<place> place_of(const std::string& given) {
   return place{parsed->host_address(), port, is_secure};
 }
 
-/// Addresses of a name.
+/// The addresses of a host name.
 struct endpoints {
   error_code failed;
   tcp::resolver::results_type ends;
 };
 
-/// As the system looks it up: nothing can cancel it, and it may take minutes.
+/// Uses the system's look-up, which cannot be cancelled and may take minutes.
 endpoints look_up(const place& where) {
   asio::io_context context;
   endpoints out;
@@ -81,10 +81,10 @@ struct reply {
   std::string body;
 };
 
-/// Reads a reply of HTTP/1.0 without transfer coding: a head, and then the body to the end.
+/// Parses a reply of HTTP/1.0 without transfer coding: a head, and then the body up to the end.
 expected<reply> reply_in(const std::string& bytes) {
   constexpr std::string_view version = "HTTP/1.";
-  constexpr std::size_t status_at = version.size() + 2; // behind "HTTP/1.1 "
+  constexpr std::size_t status_at = version.size() + 2; // the position after "HTTP/1.1 "
   constexpr std::string_view blank_line = "\r\n\r\n";
   reply out;
   const auto end = bytes.find(blank_line);
@@ -97,8 +97,8 @@ expected<reply> reply_in(const std::string& bytes) {
 
 using tls_stream = asio::ssl::stream<tcp::socket>;
 
-/// Asks by HTTP/1.0: a connection for each request, which its reply ends. `Stream`: tcp::socket or
-/// tls_stream.
+/// Sends requests with HTTP/1.0. Each request has its own connection, which the reply ends. `Stream` is
+/// tcp::socket or tls_stream.
 template <class Stream>
 class client final : public daemon_client {
  public:
@@ -130,7 +130,7 @@ class client final : public daemon_client {
       return Stream(context_);
   }
 
-  /// Runs an asynchronous operation to its end, or for as long as patience lasts.
+  /// Runs an asynchronous operation to its end, or until the time limit.
   template <class Start>
   error_code run(Stream& stream, const Start& start) {
     error_code result;

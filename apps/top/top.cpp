@@ -43,7 +43,7 @@ expected<top_sample> sample_of(daemon_client& daemon) {
                     metric_samples::parse(*metrics), snapshot.as_object()};
 }
 
-/// Where figures are shown: over the ones before on a terminal, otherwise below them.
+/// Where figures are shown: in place of the previous ones on a terminal, otherwise below them.
 class screen {
  public:
   explicit screen(bool replaces) : replaces_(replaces) {
@@ -64,7 +64,7 @@ class screen {
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 1000;
   }
 
-  /// Names and messages come from the server: their control characters do not reach the terminal.
+  /// Names and messages come from the server, so their control characters are not written to the terminal.
   void show(std::string text) const {
     std::replace_if(
         text.begin(), text.end(), [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7F; }, '?');
@@ -113,7 +113,7 @@ int top(const top_options& options) {
   while (wait(interval, watch)) {
     auto now = sample_of(**daemon);
     if (!now && !is_page) return fail(now.error());
-    if (!now) { // it may come back
+    if (!now) { // the daemon may come back
       page.show(now.error().message() + "\n");
       continue;
     }

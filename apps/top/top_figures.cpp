@@ -28,7 +28,7 @@ class interval {
   interval(const top_sample& before, const top_sample& now) : before_(before), now_(now) {}
 
   double growth(std::string_view name, const label_filter& labels) const {
-    // A daemon that was started again counts from 0.
+    // A restarted daemon counts from 0.
     return std::max(now_.metrics.sum(name, labels) - before_.metrics.sum(name, labels), 0.0);
   }
   double rate(std::string_view name, const label_filter& labels) const {

@@ -1,4 +1,4 @@
-// The figures of `paceline top` as text and as JSON.
+// Formats the figures of `paceline top` as text and as JSON.
 #include "apps/top/top_figures.hpp"
 
 #include "protocol/wire/json_writer.hpp"
@@ -42,7 +42,7 @@ std::string ratio(double all, double parts) {
   return parts > 0 ? format("%.2f", all / parts) : std::string("-");
 }
 
-/// Of a pool: what requests hold, what the prefix cache keeps, and what is free.
+/// A bar for a pool: what requests hold, what the prefix cache keeps, and what is free.
 std::string bar(const pool_figures& pool) {
   constexpr std::size_t width = 20;
   const auto cells = [&](std::uint64_t blocks) {
@@ -62,7 +62,7 @@ std::string model_lines(const model_figures& m) {
              m.tokens_per_second, m.prompt_tokens_per_second, m.rounds_per_second,
              ratio(m.tokens_per_second, m.rounds_per_second).c_str(), percent(m.acceptance).c_str());
   for (const auto& d : m.drafters) {
-    if (!d.acceptance_so_far) continue; // it never drafted
+    if (!d.acceptance_so_far) continue; // the drafter has never drafted
     out += format("  drafter %-14.14s %9.1f rounds/s %9.1f drafted/s  accepted %5s (%s since the start)\n",
                   d.name.c_str(), d.rounds_per_second, d.drafted_per_second, percent(d.acceptance).c_str(),
                   percent(d.acceptance_so_far).c_str());
@@ -83,7 +83,7 @@ std::string stream_line(const stream_figures& s) {
                 ratio(static_cast<double>(s.output_tokens), static_cast<double>(s.rounds)).c_str());
 }
 
-/// Cuts each line to `columns`; all of the text is ASCII, but for names.
+/// Cuts each line to `columns`. All text is ASCII, except names.
 std::string cut(const std::string& text, std::size_t columns) {
   std::string out;
   std::size_t in_line = 0;

@@ -83,7 +83,7 @@ config::engine_options engine_options(const bench_options& wanted) {
     model.kind = path.empty() ? "hash" : "file";
     model.path = path;
     model.context_length = 512;
-    model.hash.memory = 1; // soon repeats itself, so that n-grams are accepted
+    model.hash.memory = 1; // the text soon repeats itself, so that n-grams are accepted
     config::drafter_options ngram;
     ngram.name = ngram.kind = "ngram";
     ngram.draft_length = 4;
@@ -182,7 +182,7 @@ figures measure_once(engine& runtime, const bench_case& one, const bench_options
   const auto end = read(runtime, one.model);
   auto spans = log->last_spans();
   std::erase_if(spans, [&](const auto& span) { return span.begin < before; });
-  constexpr std::size_t margin = 4; // prompt, and the end
+  constexpr std::size_t margin = 4; // leaves out the prompt and the end
   if (spans.size() > 2 * margin) spans = {spans.begin() + margin, spans.end() - margin};
 
   figures out;

@@ -33,10 +33,11 @@ struct text {
 };
 using group_key = std::pair<std::string, int>; ///< workload, temperature
 
-/// V(T) of a model: nanoseconds of a pass by its number of rows, straight between those that were measured.
+/// V(T) of a model: nanoseconds of a pass by its number of rows, with straight lines between the measured
+/// points.
 class curve {
  public:
-  /// Of `paceline bench cost --json`.
+  /// Reads the output of `paceline bench cost --json`.
   explicit curve(const json::value& measured) {
     for (const auto& pass : measured.at("passes").as_array())
       points_.push_back({pass.at("rows").to_number<std::uint32_t>(),
@@ -93,7 +94,7 @@ double processor_time() {
 std::unique_ptr<drafter> made(const std::string& kind) {
   config::drafter_options options;
   options.name = options.kind = kind;
-  options.corpus_tokens = 0; // earlier replies are not drafted from: settings would help each other
+  options.corpus_tokens = 0; // earlier replies are not drafted from, because settings would help each other
   auto result = drafter_registry::with_built_in().make(
       {.options = options, .own_model = nullptr, .target_vocab_size = 1U << 20U});
   if (!result) throw std::runtime_error(result.error().message());
@@ -126,7 +127,8 @@ class seat {
   std::unique_ptr<drafter_session> session_;
 };
 
-/// Draft tokens of `tree` that `of` has from position `at` on; the last token of a round is the target's.
+/// The number of draft tokens of `tree` that equal `of` from position `at` on. The last token of a round is
+/// the target's.
 std::uint32_t num_right(const token_tree& tree, const text& of, std::uint32_t at) {
   std::uint32_t right = 0;
   for (std::int32_t node = token_tree::root; at + right + 1 < of.tokens.size(); ++right) {
@@ -137,7 +139,7 @@ std::uint32_t num_right(const token_tree& tree, const text& of, std::uint32_t at
   return right;
 }
 
-/// Nanoseconds of one reply: `round(at, left)` drafts behind position `at`, at most `left` tokens, and gives
+/// Nanoseconds of one reply. `round(at, left)` drafts at most `left` tokens after position `at`, and returns
 /// the tree that is verified.
 template <class Round>
 double replay(const text& of, const curve& cost, const Round& round) {
@@ -206,7 +208,8 @@ double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-/// The setting that is fastest on the texts whose number has the other parity: chosen on other prompts.
+/// The setting that is fastest on the texts whose number has the other parity. So it is chosen on other
+/// prompts.
 std::size_t best_elsewhere(const std::vector<std::vector<double>>& taken, std::size_t text_number) {
   std::vector<double> sums(taken.size());
   for (std::size_t s = 0; s < taken.size(); ++s)

@@ -90,7 +90,7 @@ class Daemon:
     def __init__(self, program, folder):
         self.process, self.port = bench_daemon.start(program, CONFIG, folder)
         self.visit()
-        for request in WARM:  # the program's own pages become resident: they are no attack's
+        for request in WARM:  # the program's own pages become resident, so that they do not count as memory of an attack
             self.ask(request)
         self.memory_before = self.memory("VmRSS")
 
@@ -108,7 +108,7 @@ class Daemon:
                 pass
 
     def visit(self):
-        """Seconds until a new client has its answer; none if it gets none."""
+        """Seconds until a new client has its answer; None if there is no answer."""
         begin = time.monotonic()
         try:
             with self.connect(30) as connection:
@@ -124,7 +124,7 @@ class Attacker:
 
     def __init__(self, daemon, once, again):
         self.connection = daemon.connect(10)
-        if once.startswith(UPGRADE):  # nothing may follow before its answer
+        if once.startswith(UPGRADE):  # nothing may be sent before the answer has arrived
             self.connection.sendall(UPGRADE)
             if b"101" not in self.connection.recv(4096):
                 raise OSError("not upgraded")
@@ -133,7 +133,7 @@ class Attacker:
         self.pending, self.again, self.closed = memoryview(once), again, False
 
     def push(self):
-        """True if something was taken."""
+        """True if the server has taken something."""
         if not self.pending:
             self.pending = memoryview(self.again)
         if self.closed or not self.pending:
@@ -182,7 +182,7 @@ def run(program, name):
         daemon.process.wait(60)
     refused = waits.count(None)
     served = f"{max(waits):.3f} s" if refused == 0 else f"refused {refused} of {len(waits)}"
-    # A whole body, once read, is the request's own.
+    # A whole body that was read counts as memory of its request.
     bound = MAX_ONE if num_connections == 1 else MAX_ALL
     good = growth / MIB <= bound and refused == 0 and max(waits) <= MAX_WAIT
     print(f"| {name} | {growth / MIB:.1f} | {bound} | {served} | {'pass' if good else 'short'} |", flush=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drafter `auto` beside fixed settings, streamed over HTTP, one request at a time, default configuration.
+"""Compares drafter `auto` with fixed settings, streamed over HTTP, one request at a time, default configuration.
 
     python3 bench/e2e/auto_choice.py --model qwen.gguf --workload code_edit.jsonl --workload mt_bench.jsonl --out auto.json
 
@@ -116,7 +116,7 @@ def best_for(rows, number):
 
 
 def ratios(run):
-    """Of each prompt: the best fixed setting over auto, plain over auto, plain over plain again. A cold row has one fixed setting beside plain."""
+    """For each prompt: the best fixed setting over auto, plain over auto, and plain over the second plain run. A cold row has plain and one fixed setting."""
     rows = run["seconds"]
     out = {"best": [], "plain": [], "noise": []}
     for number, row in enumerate(rows):

@@ -8,12 +8,13 @@ HOST = "127.0.0.1"
 
 
 def start(program, config, folder, **options):
-    """The running `paceline serve` and its port. `config`: YAML, or what it says, with `server.port` 0; `options`: of the process."""
+    """The running `paceline serve` and its port. `config` is YAML text, or an object with its content, and has
+    `server.port` 0. `options` are those of the process."""
     return start_command([program, "serve"], config, folder, **options)
 
 
 def start_command(command, config, folder, arguments=(), **options):
-    """The same of any program that takes --config and says where it listens; `arguments` come last."""
+    """The same for any program that takes --config and prints where it listens. `arguments` are its last arguments."""
     file = Path(folder) / "bench.yaml"
     file.write_text(config if isinstance(config, str) else json.dumps(config))  # JSON is YAML
     process = subprocess.Popen([*command, "--config", file, *arguments], stdout=subprocess.PIPE, text=True, **options)

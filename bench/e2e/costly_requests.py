@@ -85,7 +85,7 @@ def prompt():
 
 
 def spaces():
-    """One word, of which a vocabulary may have long tokens."""
+    """One word, for which a vocabulary may have long tokens."""
     return json.dumps({"prompt": " " * BODY, "max_tokens": 1}).encode()
 
 

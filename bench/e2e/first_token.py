@@ -71,7 +71,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         process, port = bench_daemon.start(given.bin, {"version": 1, "models": [model], "server": {"port": 0}}, folder)
         try:
-            for group in range(-2, given.groups):  # two that do not count: the machine and the daemon warm up
+            for group in range(-2, given.groups):  # two groups that are not counted: the machine and the daemon warm up
                 order = list(arms)[group % len(arms):] + list(arms)[:group % len(arms)]
                 for arm in order:
                     messages = rows[group % len(rows)]["messages"]

@@ -68,7 +68,7 @@ int serve(const std::string& file, const std::vector<std::string>& stalled) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr); // of all threads to come
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr); // for all threads that are created later
   auto runtime = engine_probe::start(loaded.config.engine, std::move(registry));
   if (!runtime) return fail(runtime.error().message());
   auto edge = server::start(**runtime, loaded.config.server, loaded.config.metrics);

@@ -97,7 +97,7 @@ def stream(url, body, failures):
                 failures.append("a stream without an end")
     except urllib.error.HTTPError as refusal:
         failures.append(f"{refusal.code} {refusal.read()[:300]!r}")
-    except Exception as failure:  # told by whoever waits
+    except Exception as failure:  # the waiting thread reports it
         failures.append(str(failure))
 
 
@@ -112,7 +112,7 @@ def commit_to_socket(arguments, workload, together):
         model |= {"kind": "hash"} if arguments.model == "hash" else {"path": str(Path(arguments.model).resolve())}
         if arguments.chat_template:
             model["chat_template"] = str(Path(arguments.chat_template).resolve())
-        kinds = {"none": [], "auto": ["ngram", "suffix"]}.get(name, [name])  # as `paceline bench serve` has them
+        kinds = {"none": [], "auto": ["ngram", "suffix"]}.get(name, [name])  # as in `paceline bench serve`
         model["drafters"] = [{"name": kind, "kind": kind} for kind in kinds]
         config = {"version": 1, "server": {"port": 0}, "engine": {"threads": arguments.threads} if arguments.threads else {}, "models": [model]}
         with tempfile.TemporaryDirectory() as folder:

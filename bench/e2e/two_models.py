@@ -74,7 +74,7 @@ class Client(threading.Thread):
         try:
             while not self.stopping.is_set():
                 self.stream_reply()
-        except Exception as failure:  # the window that waits for this thread must hear of it
+        except Exception as failure:  # the window that waits for this thread must see the failure
             self.failure = failure
             self.begun.set()
 
@@ -156,7 +156,7 @@ def compare(alone: dict, shared: dict) -> dict:
 
 
 def missed(medians: dict, drafts: bool) -> list:
-    """What is short of its bound, in words."""
+    """Says which figures are below their bounds."""
     out = []
     for name, model in medians.items():
         if model["of_lone_speed"] < LEAST_SPEED:

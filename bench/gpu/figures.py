@@ -167,7 +167,7 @@ def draft_stage(machine):
 def overlap_row(machine, mode, batch, target, drafter):
     """The gain of `mode` with one model on each device, and the gain model's prediction from the same rounds' times."""
     label = f"overlap {mode}, {f'{batch} requests, ' if batch > 1 else ''}target on {target}, drafter on {drafter}"
-    # In a batch only rounds of all requests count: texts are long enough for the last prompt to be read meanwhile.
+    # In a batch only rounds of all requests count. Texts are long enough that the last prompt is read before they end.
     prompts, tokens = (len(PROMPTS), machine.args.tokens) if batch == 1 else (2 * batch, 2 * machine.args.tokens)
     try:
         figures = machine.bench("spec", "--model", machine.model("1b", "q4_k", loud=2), "--draft-model",
@@ -181,7 +181,7 @@ def overlap_row(machine, mode, batch, target, drafter):
     if "predicted_overlap_gain" not in beside or "overlap_gain" not in beside:
         return missing(label, "no rounds in which all requests had a draft")
     gain = beside["tokens_per_second"]["median"] / off["tokens_per_second"]["median"]
-    if batch > 1:  # tokens a second count prompts, too, and what the last request decodes alone
+    if batch > 1:  # tokens a second include prompts, and what the last request decodes alone
         gain = beside["overlap_gain"]
     expected = beside["predicted_overlap_gain"]
     ready = f", ready {beside['ready_share']:.2f}" if mode == "ahead" else ""
@@ -225,7 +225,7 @@ def gtest(machine, what, name_filter, env=None, tool=()):
     counted = {kind: int(n) for kind, n in re.findall(r"\[\s+(PASSED|SKIPPED|FAILED)\s+\] (\d+) tests?", done.stdout)}
     failed = max(counted.get("FAILED", 0), int(done.returncode != 0))
     no_gpu = "this machine has no GPU"
-    if failed == 0 and (no_gpu in done.stdout or counted.get("PASSED", 0) == 0):  # a few tests need none and passed
+    if failed == 0 and (no_gpu in done.stdout or counted.get("PASSED", 0) == 0):  # a few tests need no GPU and passed
         return missing(what, no_gpu if no_gpu in done.stdout else "no test ran"), done.stdout
     names = " ".join(sorted(set(re.findall(r"\[  FAILED  \] (\S+\.\S+?)[, ]", done.stdout))))[:300]
     return row(what, failed, f"failed, {counted.get('PASSED', 0)} passed, {counted.get('SKIPPED', 0)} skipped", at_most=0,

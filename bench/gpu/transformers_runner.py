@@ -31,7 +31,7 @@ NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "outpu
 
 
 class Reader:
-    """What a GGUF file holds: numbers and single texts of its metadata, and its tensors' places."""
+    """The content of a GGUF file: the numbers and single texts of its metadata, and the places of its tensors."""
 
     SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -133,7 +133,7 @@ def main():
             return out[0, prompt.shape[1]:].tolist(), time.perf_counter() - began
 
         generated(args.tokens)  # warms up
-        _, first = generated(1)  # ours counts from the first token on
+        _, first = generated(1)  # Paceline's figure also counts from the first token on
         out, whole = generated(args.tokens)
         return out, (len(out) - 1) / (whole - first)
 

@@ -12,7 +12,7 @@ const std::string usual =
     R"({"model":"default","messages":[{"role":"system","content":"You are"},{"role":"user","content":"Hello"}],)"
     R"("temperature":0.7,"top_p":0.9,"max_tokens":64,"stream":true,"seed":7,"stop":["a"]})";
 
-/// A request with further members up to 8 MiB, `member` with its number for '#'.
+/// A request of 8 MiB that repeats `member`, with its number in place of '#'.
 std::string filled(std::string member) {
   std::string body = R"({"messages":[{"role":"user","content":"x"}])";
   const auto place = member.find('#');

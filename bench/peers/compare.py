@@ -42,7 +42,7 @@ def our_server(args, model, slots, drafters):
 
 
 def body_of(args, row, drafter, number):
-    """Both servers get the same fields, and ignore those of the other. Neither may keep a prompt for the next request."""
+    """Both servers get the same fields, and ignore those of the other. Neither server may reuse a prompt for the next request."""
     body = {"messages": row["messages"], "max_tokens": args.tokens, "temperature": 0, "seed": 1, "cache_prompt": False,
             "cache_salt": f"{drafter} {number}", "user": f"{drafter} {number}", "speculation": {"drafter": drafter}}
     if drafter != "none":
@@ -51,7 +51,7 @@ def body_of(args, row, drafter, number):
 
 
 def in_turn(args, label, sides):
-    """{side: [figure of each pair]} of those that work, and {side: why} of the others. `sides`: {name: function of the pair's number}."""
+    """Returns {side: [figure of each pair]} for the sides that work, and {side: reason} for the others. `sides` is {name: function of the pair's number}."""
     figures, failures = {name: [] for name in sides}, {}
     for number in range(args.pairs):
         order = list(sides) if number % 2 == 0 else list(reversed(sides))
@@ -68,7 +68,7 @@ def in_turn(args, label, sides):
 
 
 def interval(ratios):
-    """95 % of the median, from the order of the ratios alone; their range where they are fewer than six."""
+    """The 95 % interval of the median, from the order of the ratios alone. With fewer than six ratios it is their range."""
     ordered, count = sorted(ratios), len(ratios)
     probability = tail = 0.5**count
     cut = 0

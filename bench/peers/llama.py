@@ -9,7 +9,7 @@ import urllib.request
 
 
 class Failed(RuntimeError):
-    """A program failed, and why."""
+    """A program failed. The text says why."""
 
 
 def why(done, stderr):

@@ -50,13 +50,14 @@ def ask(url, body):
 
 
 def together(url, bodies):
-    """All at the same time; tokens a second from the first request's byte to the end of the last reply, and of decoding alone."""
+    """Sends all requests at the same time. Returns tokens a second from the first byte of the first request to
+    the end of the last reply, and those of decoding alone."""
     results = [None] * len(bodies)
 
     def work(i):
         try:
             results[i] = ask(url, bodies[i])
-        except Exception as failure:  # told by whoever waits
+        except Exception as failure:  # the waiting thread reports it
             results[i] = failure
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(bodies))]
@@ -68,7 +69,7 @@ def together(url, bodies):
         if isinstance(result, Exception):
             raise result
     wall = max(r["ended"] for r in results) - min(r["sent"] for r in results)
-    # The first event may hold several tokens of a draft; one is subtracted, as with plain decoding.
+    # The first event may contain several tokens of a draft. One token is subtracted, as for plain decoding.
     decode = sum((r["tokens"] - 1) / (r["last"] - r["first"]) for r in results if r["tokens"] > 1 and r["last"] > r["first"])
     return {"tokens_per_second": sum(r["tokens"] for r in results) / wall, "decode_tokens_per_second": decode,
             "first_token_seconds": statistics.median(r["first"] for r in results), "texts": [r["text"] for r in results]}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .cache/peers: llama.cpp's llama-bench and llama-server for this machine's processor, built with GCC (llama-gcc) and with Clang
 # (llama-clang) from the source package of llama-cpp-python, and a virtual environment with OpenVINO GenAI and what draws the plots. Takes
-# up to an hour on two cores. Wants cmake, ninja, g++ and Clang (Debian: clang-16 libomp-16-dev); a compiler that is not there is left out, with a word.
+# up to an hour on two cores. Needs cmake, ninja, g++ and Clang (Debian: clang-16 libomp-16-dev). A compiler that is missing is skipped with a message.
 #   bench/peers/setup.sh            JOBS=1 for a machine that others use too
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -8,8 +8,8 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-/// Limits on the launches that are held back, and on the blocks that each starts early, because each takes
-/// stacks.
+/// The maximum number of launches that are held back, and of blocks that each of them starts early. Both are
+/// limited because started blocks need stacks.
 constexpr std::uint32_t most_held = 3;
 constexpr std::uint32_t most_started = 2;
 

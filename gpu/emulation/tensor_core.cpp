@@ -10,7 +10,7 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-constexpr std::int8_t of_zero = -128; ///< the exponent of zero
+constexpr std::int8_t of_zero = -128; ///< exponent that stands for zero
 
 /// A lane's operands as numbers, and their exponents.
 struct lane_operands {

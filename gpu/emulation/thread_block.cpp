@@ -113,8 +113,8 @@ class block_runner {
 
   float exchange(float value, std::uint32_t source) {
     const std::uint32_t self = place_.index;
-    // Two slots a thread: one thread may be at its next exchange while another still reads, but never two
-    // ahead.
+    // Each thread has two slots. One thread may be at its next exchange while another still reads the
+    // previous one, but no thread can be two exchanges ahead.
     float* const slots = exchanged_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads;
     slots[self] = value;
     wait(state::at_warp);

@@ -79,7 +79,7 @@ PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin
   }
   sync_block();
   if (warp_index() != 0) return;
-  // Of the positions congruent to lane_index() modulo 16; the upper half of the warp does the same.
+  // Sums the positions congruent to lane_index() modulo 16. The upper half of the warp computes the same.
   float sum = 0;
   const std::uint32_t skipped = (lane_index() + 16 - begin % 16) % 16;
   for (std::uint32_t i = skipped; i < end - begin; i += 16) sum = sum + shared.scores[i];

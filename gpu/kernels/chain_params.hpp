@@ -53,12 +53,12 @@ struct chain_steps {
   std::uint32_t num_steps;
   std::uint32_t num_levels;
   chain_table tables[2];
-  // Of the current step, [num_rows].
+  // Values of the current step, [num_rows]:
   device::batch_entry* entries;
   token_id* tokens;
   choice_row* choosing;
   const row_choice* choices;
-  // Of all steps, [num_rows][num_levels].
+  // Values of all steps, [num_rows][num_levels]:
   token_id* drafted;
   device::chain_choice* out;
 };

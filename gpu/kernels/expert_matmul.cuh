@@ -33,7 +33,7 @@ PACELINE_KERNEL expert_quantised(expert_matmul_params p) {
   begin_in_turn();
   const expert_segment segment = segment_at(p.pairs, block_y(), matmul_chains / p.num_planes);
   const std::uint32_t n = block_x() * matmul_warps + warp_index();
-  if (segment.count == 0 || n >= p.weights.num_rows) return; // the whole warp
+  if (segment.count == 0 || n >= p.weights.num_rows) return; // the whole warp returns
   multiply_quantised(weights_of(p, segment.expert), p.quantised, p.num_planes, n,
                      rows_of_pairs{p.pairs, segment.first, p.pairs_of_row}, segment.count,
                      [&](std::uint32_t r, float sum) { store_pair(p, segment.first + r, n, sum); });
@@ -42,7 +42,7 @@ PACELINE_KERNEL expert_quantised(expert_matmul_params p) {
 PACELINE_KERNEL expert_float(expert_matmul_params p) {
   begin_in_turn();
   const expert_segment segment = segment_at(p.pairs, block_y(), float_rows);
-  if (segment.count == 0) return; // the whole block: its warps find the same
+  if (segment.count == 0) return; // the whole block returns: all its warps find the same segment
   multiply_floats(
       weights_of(p, segment.expert), p.x, p.x_stride, block_x() * float_outputs,
       rows_of_pairs{p.pairs, segment.first, p.pairs_of_row}, segment.count,

@@ -25,8 +25,8 @@ struct route_rows_params {
   device::used_expert* used; ///< [num_rows][by.num_used]
 };
 
-/// Of each expert: its score, its key and whether it cannot be selected any more; then the value of each
-/// group.
+/// Memory for each expert's score, its key and whether it cannot be selected any more, and then for the value
+/// of each group.
 constexpr std::uint32_t route_shared_bytes(const device::expert_routing& by) {
   const std::uint32_t values = 3 * by.num_experts + 2 * by.num_groups;
   return static_cast<std::uint32_t>((values + device::most_used_experts) * sizeof(float));

@@ -15,7 +15,7 @@ PACELINE_DEVICE std::uint32_t shuffle_xor_bits(std::uint32_t bits, std::uint32_t
 
 /// A sum over the lanes of a warp.
 struct sum_of_lanes {
-  std::uint32_t before = 0; ///< of the lanes below this one
+  std::uint32_t before = 0; ///< sum over the lanes below this one
   std::uint32_t all = 0;
 };
 /// All lanes of the warp call it.
@@ -29,12 +29,12 @@ PACELINE_DEVICE sum_of_lanes add_over_lanes(std::uint32_t value) {
   return out;
 }
 
-/// A warp finds the pairs of its expert and their place behind those of lower experts. The order of an
-/// expert's pairs is fixed, but not ascending; no result depends on it.
+/// A warp finds the pairs of one expert and their place after the pairs of lower experts. The order of an
+/// expert's pairs is fixed, but not ascending. No result depends on it.
 PACELINE_KERNEL sort_pairs(sort_pairs_params p) {
   begin_in_turn();
   const std::uint32_t expert = block_x() * sort_warps + warp_index();
-  if (expert >= p.num_experts) return; // the whole warp
+  if (expert >= p.num_experts) return; // the whole warp returns
   std::uint32_t num_lower = 0, num_own = 0;
   for (std::uint32_t i = lane_index(); i < p.num_pairs; i += warp_size) {
     const auto other = static_cast<std::uint32_t>(p.used[i].index);

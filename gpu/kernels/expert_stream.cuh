@@ -10,7 +10,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Rows of x of the pairs of a segment, 8 for each tile; behind the last pair, its row again.
+/// Rows of x of the pairs of a segment, 8 for each tile. After the last pair, its row is repeated.
 template <std::uint32_t NumTiles>
 struct gathered_rows {
   arranged_rows x;
@@ -151,7 +151,8 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
     const bool is_up = is_gated && s == 1;
     const streamed_weights& from = is_up ? p.up : p.weights;
     const slab_steps& steps = is_up ? p.up_steps : p.steps;
-    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s; // perhaps twice
+    const std::uint32_t strip =
+        is_gated || first + s >= num_strips ? first : first + s; // the last strip may be computed twice
     strips[s] = {from.bytes + segment.expert * steps.bytes + strip * from.strip_bytes,
                  slots + s * layout.slot_bytes()};
     PACELINE_UNROLL
@@ -161,7 +162,7 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
                                                  lane_index() / 4 + i * 8]
                               : 1.0F;
   }
-  const std::uint32_t num_splits = p.num_splits / p.num_blocks; // all or one
+  const std::uint32_t num_splits = p.num_splits / p.num_blocks; // either all splits or one
   const std::uint32_t begin = block * num_splits * p.tiles_of_split;
   const std::uint32_t rest = p.num_tiles - begin;
   const std::uint32_t end =
@@ -185,7 +186,7 @@ PACELINE_DEVICE void stream_experts(const expert_stream_params& p) {
   const expert_segment segment = segment_at(p.pairs, block_y() / p.num_blocks, expert_rows);
   const std::uint32_t strips_of_warp = p.up.bytes != nullptr ? 1 : stream_strips;
   const std::uint32_t first = (block_x() * stream_warps + warp_index()) * strips_of_warp;
-  if (segment.count == 0 || first >= p.weights.num_strips()) return; // the whole warp
+  if (segment.count == 0 || first >= p.weights.num_strips()) return; // the whole warp returns
   const std::uint32_t block = block_y() % p.num_blocks;
   if (segment.count <= token_tile) return multiply_segment<Type, 1>(p, segment, first, block);
   multiply_segment<Type, expert_rows / token_tile>(p, segment, first, block);

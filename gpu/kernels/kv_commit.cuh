@@ -31,7 +31,7 @@ PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& d
   sync_block();
 }
 
-/// Moves the vectors beside the cells; the blocks behind those of the layers.
+/// Moves the vectors that are stored with the cells. Their blocks follow those of the layers.
 PACELINE_DEVICE void move_vectors(const kv_commit_params& p, std::uint32_t block_size,
                                   const commit_memory& shared) {
   const std::uint32_t i = (block_x() - p.num_layers * p.blocks_per_layer) * num_threads() + thread_index();

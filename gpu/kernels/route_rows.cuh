@@ -28,7 +28,7 @@ PACELINE_DEVICE bool is_before(const candidate& a, const candidate& b) {
   return !device::routing::better(b.value, a.value) && a.index < b.index;
 }
 
-/// Of the values with indices 0 to `count` - 1 that are not taken, the first one in the order of `is_before`.
+/// The first value in the order of `is_before` among those with indices 0 to `count` - 1 that are not taken.
 /// All lanes of the warp must call it, and all get the result. A lane calls `value` and `taken` only for its
 /// own indices: those that are equal to its number modulo the size of a warp.
 template <class Value, class Taken>

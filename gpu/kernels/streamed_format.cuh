@@ -13,8 +13,8 @@ using device::tensor_type;
 
 /// The words of one lane for one unit.
 struct unit_words {
-  std::uint32_t low[4];  ///< of the first plane; all four only for codes of 8 bits, else two
-  std::uint32_t high[2]; ///< of the plane of upper bits; only the first, for codes of 5 and 6 bits
+  std::uint32_t low[4];  ///< words of the first plane; all four for codes of 8 bits, otherwise two
+  std::uint32_t high[2]; ///< words of the plane of upper bits; only the first for codes of 5 and 6 bits
 };
 
 /// A word with two float16 of the value 1024 + n, for n <= 1023. Such a float16 has n in its lower ten bits.

@@ -153,7 +153,8 @@ struct scaled_tile {
   }
 };
 
-/// The span that ends with the tile: multiplies its sums and those of its minima by the span's two numbers.
+/// Ends a span, whose last tile this is: multiplies its sums and the sums of its minima by the span's two
+/// numbers.
 template <tensor_type Type, std::uint32_t NumTiles, class Rows>
 PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const Rows& x,
                               strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
@@ -163,8 +164,8 @@ PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place,
   PACELINE_UNROLL
   for (std::uint32_t i = 0; i < 2; ++i) {
     const std::uint32_t row = lane_index() / 4 + i * 8;
-    // Columns 2 t, 2 t + 1 are units 2 t and 2 t + 1, which are quarter t; columns 2 t + 8, 2 t + 9 are, too,
-    // with sums 2^11 times as large.
+    // Columns 2 t and 2 t + 1 are units 2 t and 2 t + 1, which form quarter t. Columns 2 t + 8 and 2 t + 9
+    // are the same units, with sums 2^11 times as large.
     minima[i + 2] = minima_of(read_fields(header, row, lane_index() % 4));
     minima[i] = multiply_halves(minima[i + 2], 0x68006800U);
     const std::uint32_t both = *reinterpret_cast<const std::uint32_t*>(header + row * 4);
@@ -288,8 +289,8 @@ PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t sp
   });
 }
 
-/// Calls `use` with the place of each of the tiles [begin, end) of a warp's strips, of which the next ones
-/// are being loaded meanwhile; `begun` is called once the first ones are.
+/// Calls `use` with the place of each of the tiles [begin, end) of a warp's strips. The next tiles are loaded
+/// meanwhile. `begun` is called once the loads of the first tiles have begun.
 template <tensor_type Type, class Begun, class Use>
 PACELINE_DEVICE void for_each_tile(strip_stream<Type> (&strips)[stream_strips], std::uint32_t begin,
                                    std::uint32_t end, const Begun& begun, const Use& use) {
@@ -324,14 +325,15 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   const bool is_gated = p.up.bytes != nullptr;
   const std::uint32_t first = (block.x * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
   const std::uint32_t num_strips = p.weights.num_strips();
-  if (first >= num_strips) return wait_for_rows(); // the whole warp
+  if (first >= num_strips) return wait_for_rows(); // the whole warp returns
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
   strip_stream<Type> strips[stream_strips];
   float multipliers[stream_strips][2];
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
     const streamed_weights& from = is_gated && s == 1 ? p.up : p.weights;
-    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s; // perhaps twice
+    const std::uint32_t strip =
+        is_gated || first + s >= num_strips ? first : first + s; // the last strip may be computed twice
     strips[s] = {from.bytes + strip * from.strip_bytes, slots + s * layout.slot_bytes()};
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)

@@ -9,7 +9,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Sorts behind every real score.
+/// An item that comes after every real score.
 PACELINE_DEVICE scored no_score() { return {-std::numeric_limits<float>::infinity(), 0xFFFFFFFFU}; }
 PACELINE_DEVICE bool has_score(const scored& one) {
   return one.score > -std::numeric_limits<float>::infinity();

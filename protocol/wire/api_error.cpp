@@ -45,7 +45,7 @@ api_error from_error(const error& failure, std::string param) {
   case errc::cancelled:
     return reply(499, "cancelled_error", "cancelled");
   case errc::device_lost: {
-    // The worker is being restarted. The log has the cause; the client need not know it.
+    // The worker is being restarted. The log has the cause, and the client need not know it.
     return {503, "service_unavailable_error", "device_lost", "a worker was lost and is being restarted", "",
             1};
   }

@@ -173,8 +173,9 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
 
 namespace {
 
-/// "auto", "none", "required", or a function: {"type":"function","function":{"name":…}} of chats, or
-/// {"type":"function","name":…} of responses. False if the tools are not to be offered.
+/// Reads "auto", "none", "required", or a function. In chats a function is
+/// {"type":"function","function":{"name":…}}, in responses it is {"type":"function","name":…}. Returns false
+/// if the tools are not to be offered.
 bool read_tool_choice(field_reader& outer, tool_demand& demand) {
   const auto choice = outer.find(spec("tool_choice", in::chat));
   if (!choice || choice->is_string("auto")) return true;
@@ -200,7 +201,7 @@ bool read_tool_choice(field_reader& outer, tool_demand& demand) {
   return true;
 }
 
-/// Whether a call can be demanded: of any tool, or of one of that name.
+/// True if a call can be demanded. With a name, only a call of the tool with that name is possible.
 bool has_tool(const std::string& tools, const std::string& name) {
   for (const auto tool : json_view(tools).elements())
     for (const auto member : tool.members())
@@ -261,7 +262,7 @@ json::object template_variables(const chat_prompt& prompt) {
     turn["content"] = message.content ? json::value(*message.content) : json::value(nullptr);
     if (!message.name.empty()) turn["name"] = message.name;
     if (!message.tool_call_id.empty()) turn["tool_call_id"] = message.tool_call_id;
-    if (!message.reasoning.empty()) // gpt-oss's template has a name of its own for it
+    if (!message.reasoning.empty()) // gpt-oss's template has another name for it
       for (const auto* field : {"reasoning_content", "thinking"}) turn[field] = message.reasoning;
     json::array calls;
     for (const auto& call : message.tool_calls) {

@@ -8,8 +8,8 @@ namespace paceline::wire {
 
 namespace {
 
-/// Reads the template arguments that a client may set. The list is closed, because the other variables are
-/// the server's.
+/// Reads the template arguments that a client may set. The list is closed, because the server sets the other
+/// variables.
 void read_template_arguments(field_reader& outer, chat_request& out) {
   auto& prompt = out.prompt;
   outer.boolean(spec("add_generation_prompt"), prompt.add_generation_prompt);

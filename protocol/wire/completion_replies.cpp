@@ -25,7 +25,7 @@ std::string joined(const output_items& items, output_item::kind what) {
   return text;
 }
 
-/// One element for each call, with what these items add to it.
+/// Writes one element for each call, with what these items add to the call.
 void write_call_deltas(json_writer& out, const output_items& items) {
   const auto is_of_call = [](const output_item& item) {
     return item.what == output_item::kind::call_begin || item.what == output_item::kind::call_arguments;
@@ -52,7 +52,7 @@ void write_call_deltas(json_writer& out, const output_items& items) {
   out.end_array();
 }
 
-/// What the items add to a message.
+/// Writes what the items add to a message.
 void write_delta(json_writer& out, const reply_choice& choice) {
   out.begin_object();
   const auto reasoning = joined(choice.items, output_item::kind::reasoning);

@@ -18,7 +18,7 @@ void set(field_reader& reader, std::string_view name, kind what, std::string tex
   out = output_constraint{{what, std::move(text)}, reader.path_of(name)};
 }
 
-/// A schema as an object, or (as some clients send it) as its JSON text.
+/// Reads a schema, which is an object, or, as some clients send it, the JSON text of an object.
 void read_schema(field_reader& reader, const field_spec& row, std::optional<output_constraint>& out) {
   const auto name = row.name;
   const auto schema = reader.find(row);
@@ -49,12 +49,12 @@ void read_choice(field_reader& reader, const field_spec& row, std::optional<outp
   set(reader, row.name, kind::choice, compact(*reader.find(row)), out);
 }
 
-/// The rows of a format: `response_format`, or the Responses API's `text.format`.
+/// The rows of a format. It is `response_format`, or `text.format` of the Responses API.
 struct format_rows {
   const field_spec &type, &schema, &name, &description, &strict;
 };
 
-/// A schema in an object of its own, as chats have it.
+/// Reads a schema in its own object, as chats have it.
 void read_named_schema(field_reader& outer, std::optional<output_constraint>& out) {
   const auto fields = outer.object(spec("response_format.json_schema"));
   if (!fields) outer.fail("json_schema", "is required");
@@ -69,7 +69,7 @@ void read_named_schema(field_reader& outer, std::optional<output_constraint>& ou
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
-/// `nested`: the schema stands in "json_schema".
+/// `nested` means that the schema is in "json_schema".
 void read_format(field_reader& reader, const format_rows& rows, bool nested,
                  std::optional<output_constraint>& out) {
   const auto type = reader.choice(rows.type);

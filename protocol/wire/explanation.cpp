@@ -28,7 +28,8 @@ std::string accepted_of(const speculation_stats& stats) {
          " draft tokens were accepted";
 }
 
-/// What happened in so many rounds. The most frequent limit is told; of equal ones the first.
+/// What happened in how many rounds. The sentence names the most frequent limit, and among equal ones the
+/// first.
 using limit = std::pair<std::uint32_t, std::string>;
 
 std::string most_frequent(const std::vector<limit>& limits) {
@@ -45,7 +46,8 @@ void add_limits_of_verified(const speculation_stats& stats, std::vector<limit>& 
 
 using candidate = draft_account::candidate;
 
-/// The candidate whose drafts were chosen most often; if none was, the one that promised most for its time.
+/// The candidate whose drafts were chosen most often. If none was chosen, it is the one that promised most
+/// for its time.
 const candidate& most_important(const std::vector<candidate>& all) {
   const auto rate = [](const candidate& one) { return one.time > 0 ? one.tokens / one.time : 0; };
   return *std::max_element(all.begin(), all.end(), [&](const candidate& a, const candidate& b) {

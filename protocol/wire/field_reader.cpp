@@ -67,11 +67,11 @@ struct checking_handler {
   bool on_comment(json::string_view, code) { return true; }
 };
 
-/// Index of the member's name among those of the field table; -1 if it is not there.
+/// The index of the member's name among the names of the field table; -1 if it is not there.
 int index_of(const json_member& member) {
   const auto index = index_of_name(member.raw_name);
   if (index >= 0 || member.raw_name.find('\\') == std::string_view::npos) return index;
-  // At most six bytes a character: no longer text can spell a name of the table.
+  // An escaped character has at most six bytes, so no longer text can spell a name of the table.
   constexpr std::size_t escape_bytes = 6;
   return member.raw_name.size() > escape_bytes * longest_field_name ? -1 : index_of_name(member.name());
 }
@@ -206,7 +206,7 @@ void field_reader::check(const field_spec& row) {
     if (const auto value = find(row); value && !value->is_string() && !value->is_array())
       fail(row.name, "must be a string or an array of parts, not " + std::string(kind_of(*value)));
     return;
-  default: // of no object whose fields depend on one another
+  default: // the fields of other objects do not depend on one another
     return;
   }
 }
@@ -250,7 +250,7 @@ std::optional<float> field_reader::to_number(json_view value, std::string_view n
     fail(name, rule() + ", not " + std::string(kind_of(value)));
     return std::nullopt;
   }
-  // Clamped so that the conversion is defined; such a value is out of every range.
+  // The value is clamped so that the conversion is defined. Such a value is out of every range.
   const auto narrow = static_cast<float>(std::clamp(wide, -3.0e38, 3.0e38));
   if (!(range.min_excluded ? narrow > range.min : narrow >= range.min) || !(narrow <= range.max)) {
     fail(name, rule());

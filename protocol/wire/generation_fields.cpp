@@ -121,7 +121,7 @@ api_error context_exceeded(std::string param, std::string message) {
   return {400, "invalid_request_error", "context_length_exceeded", std::move(message), std::move(param), 0};
 }
 
-/// OpenAI's words: clients find out by them that the context is too short.
+/// Uses OpenAI's words, by which clients recognise that the context is too short.
 std::string maximum_of(const model_limits& model) {
   return "this model's maximum context length is " + std::to_string(model.context_length) + " tokens";
 }
@@ -151,7 +151,7 @@ std::optional<api_error> keep_usable_prediction(generation_fields& fields, const
   const auto bad =
       std::find_if(tokens.begin(), tokens.end(), [&](token_id id) { return outside_of(model, id); });
   if (bad != tokens.end()) return outside_vocabulary(model, "prediction.content", *bad);
-  if (tokens.size() > model.context_length) // a new list, because a shortened one would keep its memory
+  if (tokens.size() > model.context_length) // a shortened list would keep its memory
     tokens = std::vector<token_id>(tokens.begin(), tokens.begin() + model.context_length);
   return std::nullopt;
 }
@@ -210,7 +210,7 @@ void add_ignored(std::vector<std::string> names, generation_fields& out) {
 
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out) {
   reader.text(spec("model"), out.model);
-  const auto& n = spec("n", in::whole_texts); // responses refuse all but 1 with another code
+  const auto& n = spec("n", in::whole_texts); // responses refuse all values but 1 with another code
   reader.integer(n.name, out.num_choices, n.least, limits.max_choices);
   read_sampling(reader, out.sampling);
   read_seed(reader, out.seed);
@@ -315,7 +315,7 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.model = model.name;
   request.prompt = std::move(prompt);
   request.sampling = fields.sampling;
-  if (request.sampling.top_p == 0) { // the smallest set that reaches it has one token, as in llama-server
+  if (request.sampling.top_p == 0) { // the smallest set with this share has one token, as in llama-server
     request.sampling.top_p = 1;
     request.sampling.top_k = 1;
   }

@@ -18,8 +18,8 @@ bool has_role(const json::object& message, const char* role) {
   return found != nullptr && found->is_string() && found->get_string() == role;
 }
 
-/// Adds one message for each call of `message`, with its result behind it. `results`: the messages of tools
-/// that follow; those that answer no call are added at the end.
+/// Adds one message for each call of `message`, followed by its result. `results` are the messages of tools
+/// that follow. Those that answer no call are added at the end.
 void divide_calls(json::object message, json::array results, json::array& out) {
   auto calls = std::move(message["tool_calls"].as_array());
   for (auto& call : calls) {

@@ -16,7 +16,7 @@ using marks = std::vector<output_json::mark>;
 /// A turn's thoughts, its text, or one of its calls.
 struct input_item {
   const chat_message* turn = nullptr;
-  const tool_call* call = nullptr; ///< null: the text, or the thoughts
+  const tool_call* call = nullptr; ///< null: the item is the text, or the thoughts
   bool is_thoughts = false;
   std::string id;
 };
@@ -35,7 +35,7 @@ std::vector<input_item> items_of(const std::string& response_id, std::span<const
   return items;
 }
 
-/// Text that is generated while it is sent.
+/// Writes text that is generated while it is sent.
 void mark_text(json_writer& out, std::string_view name, const std::string& text, marks& marked) {
   const auto part = std::make_shared<response_part>();
   part->text = text;

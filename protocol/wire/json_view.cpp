@@ -92,7 +92,8 @@ std::string unescape(std::string_view raw) {
   return out;
 }
 
-/// Stops at the first difference: a body may have a million names, all escaped, or one as long as the body.
+/// Compares until the first difference. A body may have a million names that are all escaped, or one that is
+/// as long as the body.
 bool spells(std::string_view raw, std::string_view expected) {
   for (std::size_t at = 0; at < raw.size();) {
     std::string character;
@@ -222,7 +223,7 @@ std::optional<std::vector<token_id>> read_token_ids(json_elements elements) {
 
 std::size_t count_values(json_view value) {
   const auto text = value.source();
-  std::size_t count = 1; // each comma precedes one more value, each bracket at most one
+  std::size_t count = 1; // each comma adds one value, and each bracket at most one
   for (std::size_t at = 0; at < text.size();) {
     if (text[at] == '"') {
       at = skip_string(text, at);

@@ -11,7 +11,7 @@ token_id token_of(std::uint64_t number) { return token_id{static_cast<std::int32
 
 } // namespace
 
-// A score: 0 = none, else 1 + the number of best tokens that follow.
+// The format of a score: 0 means none, otherwise 1 + the number of best tokens that follow.
 
 void score_log::append(const token_logprob& score) {
   bytes_.put(unsigned_of(score.token));
@@ -49,8 +49,8 @@ std::uint64_t round_log::number_of(const std::string& drafter) {
   return number;
 }
 
-// What "auto" weighed: 0 = it did not choose, else 1 + twice the number of options, + 1 if a plain round was
-// wanted.
+// The options among which "auto" chose. 0 means that it did not choose, otherwise 1 + twice the number of
+// options, + 1 if a plain round was wanted.
 void round_log::append(const std::optional<draft_choice>& choice) {
   if (!choice) return bytes_.put(0);
   bytes_.put(1 + 2 * choice->options.size() + (choice->plain_to_measure ? 1 : 0));

@@ -12,7 +12,7 @@ namespace {
 
 using kind = output_item::kind;
 
-/// Writes "type" to "model".
+/// Writes the members from "type" to "model".
 json_writer& begin_message(json_writer& out, const message_identity& identity) {
   return out.begin_object()
       .field("id", identity.id)
@@ -31,7 +31,7 @@ void write_stop(json_writer& out, const message_ending& ending) {
   out.field("stop_reason", stop_reason(ending)).key("stop_sequence").string_or_null(ending.stop_sequence);
 }
 
-/// Anthropic's input_tokens are those that were not found in a cache.
+/// Anthropic's input_tokens do not include tokens that were found in a cache.
 void write_message_usage(json_writer& out, const usage& used) {
   out.begin_object()
       .field("input_tokens", used.prompt_tokens - std::min(used.cached_tokens, used.prompt_tokens))
@@ -53,7 +53,7 @@ json_writer& begin_block(json_writer& out, const output_item& item) {
   return out.field("type", "tool_use").field("id", item.call_id).field("name", item.text);
 }
 
-/// The input of a call: an object. Arguments that the token limit cut are none.
+/// The input of a call, which is an object. If the token limit truncated the arguments, the object is empty.
 std::string input_of(std::string_view arguments) {
   const auto object = parse_object(arguments);
   return object ? compact(*object) : "{}";
@@ -84,7 +84,7 @@ void write_whole_blocks(json_writer& out, const output_items& items) {
   }
 }
 
-/// `error.type` of a status.
+/// The `error.type` for a status.
 std::string_view error_type(int status) {
   switch (status) {
   case 401:

@@ -21,7 +21,7 @@ void append_text(std::string_view text, std::optional<std::string>& out) {
     out.emplace(text);
 }
 
-/// A block of text. `type` was read.
+/// Reads a block of text. Its `type` was read before.
 void read_text(field_reader& reader, std::optional<std::string>& out) {
   std::string text;
   if (!reader.text(spec("messages[].content[].text"), text)) reader.fail("text", "is required");
@@ -48,7 +48,7 @@ void for_each_block(field_reader& outer, const field_spec& list, json_elements b
   });
 }
 
-/// A text, or blocks of text alone.
+/// Reads a text, or blocks of text only.
 void read_texts(field_reader& reader, const field_spec& row, std::optional<std::string>& out) {
   const auto value = reader.find(row);
   if (!value) return;
@@ -84,7 +84,7 @@ void read_thoughts(field_reader& block, std::string& out) {
   out += text;
 }
 
-/// The blocks of the assistant: one turn.
+/// Reads the assistant's blocks, which form one turn.
 void read_answer(field_reader& reader, json_elements blocks, std::vector<chat_message>& out) {
   chat_message turn;
   turn.role = "assistant";
@@ -103,7 +103,7 @@ void read_answer(field_reader& reader, json_elements blocks, std::vector<chat_me
   out.push_back(std::move(turn));
 }
 
-/// The blocks of the user. Each result of a tool is a turn of its own, as templates expect it.
+/// Reads the user's blocks. Each result of a tool becomes a separate turn, as templates expect.
 void read_question(field_reader& reader, json_elements blocks, std::vector<chat_message>& out) {
   std::optional<std::string> said;
   const auto end_turn = [&] {
@@ -167,7 +167,7 @@ void read_conversation(field_reader& outer, std::size_t max_turns, std::vector<c
                                        "assistant is not continued"));
 }
 
-/// OpenAI's spelling of a tool, which templates expect, appended to `out`.
+/// Appends a tool to `out` in OpenAI's spelling, which templates expect.
 void read_tool(field_reader& reader, json_writer& out) {
   std::string type = "custom";
   if (reader.text(spec("tools[].type", in::messages), type) && type != "custom")
@@ -207,7 +207,7 @@ void read_thinking(field_reader& outer, chat_request& out) {
   const auto type = reader.choice(spec("thinking.type"));
   if (!type) reader.fail("type", "is required");
   if (type < std::size_t{2}) out.prompt.enable_thinking = type == std::size_t{1};
-  std::uint32_t budget = 0; // cannot be enforced: thoughts end when the model ends them
+  std::uint32_t budget = 0; // a budget cannot be enforced: thoughts end when the model ends them
   reader.integer(spec("thinking.budget_tokens"), budget);
   if (const auto display = reader.choice(spec("thinking.display"))) out.fields.thoughts.shown = *display == 0;
   if (reader.failure()) outer.fail(*reader.failure());
@@ -238,7 +238,8 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   field_reader reader(*fields, "");
   chat_request request;
   auto& generation = request.fields;
-  refuse_unsupported(reader, kind); // first, because some of these fields mean something elsewhere
+  refuse_unsupported(reader,
+                     kind); // first, because some of these fields have another meaning in other requests
   const auto& max_tokens = spec("max_tokens", in::messages);
   if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages)
     reader.fail("max_tokens", "is required");
@@ -247,7 +248,7 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   read_tool_choice(reader, request.prompt);
   float temperature = 1;
   reader.number(spec("temperature", in::messages),
-                temperature); // read again below, with the range of the others
+                temperature); // read again below, with the same range as in other requests
   read_generation_fields(reader, limits, generation);
   refuse_several_outputs(reader, generation);
   read_stop_strings(reader, spec("stop_sequences"), generation.stop.stop_strings);

@@ -23,7 +23,7 @@ std::vector<token_score> with_text(const std::vector<token_logprob>& scores, con
   return spelt;
 }
 
-/// The tools as the Responses API spells them: a function's members beside its type.
+/// The tools in the spelling of the Responses API, where a function's members are next to its type.
 std::string flat_tools(const std::string& nested) {
   if (nested.empty()) return {};
   json_writer out;
@@ -38,7 +38,7 @@ std::string flat_tools(const std::string& nested) {
   return out.end_array().take();
 }
 
-/// True if an item is told by an event of its own that carries text.
+/// True if the text of an item has its own kind of event.
 bool has_delta(const output_item& item) {
   return item.what == output_item::kind::reasoning || item.what == output_item::kind::text ||
          item.what == output_item::kind::call_arguments;
@@ -100,7 +100,7 @@ std::vector<response_event> response_narrator::open() {
 
 void response_narrator::open_item(kind what, events& out) {
   const auto index = items_.size();
-  // "msg_1", and of the third item "rs_1_2".
+  // Ids are "msg_1", and "rs_1_2" for the third item.
   static constexpr const char* prefixes[] = {"msg_", "rs_", "fc_"};
   const auto number = identity_.message_id.substr(identity_.message_id.find('_') + 1);
   current_ = std::make_shared<response_part>();
@@ -165,7 +165,7 @@ std::vector<response_event> response_narrator::delta(const response_delta& added
   const auto num_before = num_tokens_;
   std::size_t num_deltas = 0;
   for (const auto& item : added.items) num_deltas += has_delta(item) ? 1 : 0;
-  // Tokens whose text waits, or scores without text, still have their positions told.
+  // Positions are reported even for tokens whose text is not complete, and for scores without text.
   const bool tells_nothing =
       added.items.empty() && (only_text_ || (current_ && current_->what == kind::message));
   if (tells_nothing && (!next_scores_.empty() || (shows_positions_ && !next_tokens_.empty()))) {
@@ -207,7 +207,7 @@ void response_narrator::add(const output_item& item, bool last, events& out) {
   add_delta(item.text, last, out);
 }
 
-/// `last`: of this round; it carries the round's tokens.
+/// `last` means that the delta is the last one of the round. It then carries the round's tokens.
 void response_narrator::add_delta(const std::string& text, bool last, events& out) {
   const std::string type(delta_event(current_->what));
   auto body = open_event(type);
@@ -261,7 +261,7 @@ std::vector<response_event> response_narrator::close(const response_outcome& out
     if (!current_ && items_.empty()) open_item(kind::message, out); // an empty answer is a message, too
     close_item(status_ == "completed", out);
   }
-  // The protocol has three endings; a cancelled response is an incomplete one with status "cancelled".
+  // The protocol has three ends. A cancelled response is an incomplete response with status "cancelled".
   out.push_back(state_event(status_ == "failed"      ? "response.failed"
                             : status_ == "completed" ? "response.completed"
                                                      : "response.incomplete"));
@@ -358,7 +358,7 @@ chat_message response_narrator::answer() const {
     if (item->what == kind::reasoning) turn.reasoning += (turn.reasoning.empty() ? "" : "\n\n") + item->text;
     if (item->what == kind::message) turn.content.emplace(turn.content.value_or("") + item->text);
     if (item->what != kind::call) continue;
-    // Templates receive arguments as a tree. Those that the token limit cut are none.
+    // Templates receive arguments as a tree. Arguments that the token limit truncated are left out.
     const bool valid = static_cast<bool>(parse_object(item->text));
     turn.tool_calls.push_back({item->call_id, item->name, valid ? item->text : "{}"});
   }

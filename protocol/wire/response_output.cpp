@@ -17,7 +17,7 @@ constexpr std::size_t tokens_a_step = 64;
 
 } // namespace
 
-/// Alternates between the other text and the output. Each step appends a little to the next piece.
+/// Generates the other text and the output in turn. Each step appends a small part to the next piece.
 class output_json::source final : public text_source {
  public:
   source(const output_json& from, std::string before, std::string after)
@@ -73,7 +73,7 @@ class output_json::source final : public text_source {
     at_ = 0;
   }
 
-  /// Steps end at whole characters, because half a character would be written as an invalid one.
+  /// Steps end at whole characters, because a part of a character would be written as an invalid one.
   bool step_text(std::string_view text) {
     auto end = std::min(at_ + text_step, text.size());
     while (end < text.size() && end > at_ + text_step - 4 && is_utf8_continuation(text[end])) --end;
@@ -122,10 +122,10 @@ class output_json::source final : public text_source {
   std::vector<mark> marks_;
   std::vector<const response_part*> parts_; // which the marks keep alive
   std::shared_ptr<const response_echo> echo_;
-  std::string out_;           ///< generated and not returned yet
-  std::size_t position_ = 0;  ///< in the other text
+  std::string out_;           ///< generated, but not returned yet
+  std::size_t position_ = 0;  ///< position in the other text
   std::size_t next_mark_ = 0; ///< the mark whose content follows the text before it
-  std::size_t at_ = 0;        ///< in that content
+  std::size_t at_ = 0;        ///< position in that content
   std::optional<score_log::reader> scores_;
   json_writer writer_;
 };

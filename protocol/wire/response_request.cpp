@@ -15,7 +15,7 @@ namespace {
 /// The text of a `reasoning` item, which clients send back.
 void read_thoughts(field_reader& reader, std::string& out) {
   const auto content = reader.find(spec("input[].content"));
-  if (!content || !content->is_array()) return; // encrypted, or a summary alone
+  if (!content || !content->is_array()) return; // the item is encrypted, or has only a summary
   reader.for_each_object("content", content->elements(), [&](field_reader& part) {
     std::string type, text;
     part.text(spec("input[].content[].type"), type);
@@ -24,8 +24,8 @@ void read_thoughts(field_reader& reader, std::string& out) {
   });
 }
 
-/// An item of `input`: a message, or a function call of an earlier turn and its result. Thoughts are a turn
-/// without text and calls, to which the next item belongs.
+/// Reads an item of `input`: a message, a function call of an earlier turn, or the result of one. Thoughts
+/// are a turn without text and calls. The next item belongs to them.
 chat_message read_item(field_reader& reader) {
   std::string type = "message";
   reader.text(spec("input[].type"), type);
@@ -75,9 +75,8 @@ bool is_only_thoughts(const chat_message& turn) {
   return turn.role == "assistant" && !turn.content && turn.tool_calls.empty();
 }
 
-/// Adds a turn. A call goes on with the assistant's turn before it, as the model wrote both, and everything
-/// of the assistant goes on with its thoughts. Thoughts without a turn of the assistant behind them are
-/// dropped.
+/// Adds a turn. A call continues the assistant's previous turn, because the model wrote both. Every item of
+/// the assistant continues its thoughts. Thoughts without a following turn of the assistant are dropped.
 void add_turn(chat_message turn, std::vector<chat_message>& out) {
   if (!out.empty() && is_only_thoughts(out.back())) {
     auto thoughts = std::move(out.back().reasoning);
@@ -155,7 +154,7 @@ void read_options(field_reader& outer, response_request& out) {
   add_ignored(reader.ignored(), out.fields);
 }
 
-/// What of it can be refused depends on the model.
+/// Reads the reasoning options. Which of them are refused depends on the model.
 void read_reasoning(field_reader& outer, effort_wish& out) {
   const auto reasoning = outer.object(spec("reasoning"));
   if (!reasoning) return;
@@ -166,7 +165,7 @@ void read_reasoning(field_reader& outer, effort_wish& out) {
   if (reader.failure()) outer.fail(*reader.failure());
 }
 
-/// Options of which one value is offered.
+/// Reads options that allow only one value.
 void read_single_values(field_reader& reader) {
   bool background = false;
   if (reader.boolean(spec("background"), background) && background)
@@ -198,7 +197,7 @@ void read_metadata(field_reader& outer, std::string& out) {
   out = text.end_object().take();
 }
 
-/// Reads everything that is the same for HTTP and WebSocket.
+/// Reads the fields that are the same for HTTP and WebSocket.
 void read_response_request(field_reader& reader, const request_limits& limits, response_request& out) {
   read_input(reader, limits.max_messages, out.input);
   reader.text(spec("instructions"), out.instructions);
@@ -254,7 +253,7 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
     frame.what = client_frame::kind::cancel;
     if (!reader.text(spec("response_id"), frame.response_id)) reader.fail("response_id", "is required");
   } else if (type) {
-    bool stream = true; // openai-agents says so in every frame
+    bool stream = true; // openai-agents sends this field in every frame
     if (reader.boolean(spec("stream", in::frames), stream) && !stream)
       reader.fail(unsupported("stream", "stream: responses over WebSocket are always streamed"));
     read_response_request(reader, limits, frame.create);

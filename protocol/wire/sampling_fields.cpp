@@ -18,7 +18,7 @@ struct written_bias {
   token_id token;
   float amount = 0;
   std::uint32_t place = 0;      ///< index among the entries
-  std::uint32_t num_digits = 0; ///< of its name: two spellings of one id differ in it
+  std::uint32_t num_digits = 0; ///< number of digits in its name; it differs between two spellings of one id
 };
 
 /// If entries repeat a name, the last one counts; a token under two names is an error.

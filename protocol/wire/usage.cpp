@@ -27,12 +27,13 @@ double mean_gap_ms(const generation_metrics& metrics) {
              : 0;
 }
 
-/// Omitted if the tokens are those of plain decoding.
+/// Writes the guarantee, unless the tokens are those of plain decoding.
 void write_guarantee(json_writer& out, const usage& used) {
   if (used.guarantee != guarantee::tokens) out.field("guarantee", name_of(used.guarantee));
 }
 
-/// OpenAI defines these for Predicted Outputs only; drafting without one is told in "metrics".
+/// OpenAI defines these fields for Predicted Outputs only. Drafting without a prediction is reported in
+/// "metrics".
 void write_predicted(json_writer& out, const usage& used) {
   if (!used.has_prediction) return;
   out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
@@ -145,7 +146,8 @@ void write_legacy_top(json_writer& out, const token_score& score) {
     out.null();
     return;
   }
-  // As with OpenAI, the chosen token is always included: one entry more if it is not among the best.
+  // As with OpenAI, the chosen token is always included. If it is not among the best, there is one entry
+  // more.
   std::unordered_set<std::string> seen;
   out.begin_object();
   const auto entry = [&](const std::string& bytes, float logprob) {

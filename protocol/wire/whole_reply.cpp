@@ -113,7 +113,7 @@ void whole_reply::add_string(const std::string* prefix, const std::string& text)
     const auto size = before.size() + text.size();
     const auto byte = [&](std::size_t i) { return i < before.size() ? before[i] : text[i - before.size()]; };
     auto end = std::min(at + text_step, size);
-    // Up to a character's end: half of one would be written as a broken one.
+    // A piece ends at the end of a character, because a part of one would be written as an invalid one.
     for (int i = 0; i < 3 && end < size && is_utf8_continuation(byte(end)); ++i) ++end;
     std::string piece;
     if (at < before.size()) piece = before.substr(at, end - at);
@@ -128,7 +128,7 @@ void whole_reply::add_string(const std::string* prefix, const std::string& text)
 
 void whole_reply::add_scores(whole_choice& choice,
                              std::function<void(json_writer&, const token_score&)> write) {
-  // Reading starts when the part is written; the choice keeps its address until then.
+  // The part is read when it is written. The choice keeps its address until then.
   parts_.emplace_back([this, &choice, write = std::move(write),
                        reader = std::shared_ptr<score_log::reader>()](json_writer& out) mutable {
     if (!reader) reader = std::make_shared<score_log::reader>(choice.scores);

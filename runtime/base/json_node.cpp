@@ -29,7 +29,8 @@ json_node json_node::operator[](std::size_t index) const {
 std::size_t json_node::size() const noexcept { return is_array() ? value_->get_array().size() : 0; }
 
 std::optional<std::uint32_t> json_node::if_uint_below(std::uint64_t limit) const noexcept {
-  // The parser makes every number that fits an int64, and so every one that is valid here.
+  // The parser stores every number that fits into an int64 as an int64. So it stores every number that is
+  // valid here as one.
   const auto* number = value_ != nullptr ? value_->if_int64() : nullptr;
   if (number == nullptr || *number < 0 || static_cast<std::uint64_t>(*number) >= limit) return std::nullopt;
   return static_cast<std::uint32_t>(*number);

@@ -8,7 +8,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// Below this number of products a convolution runs on the caller alone: some microseconds of work.
+/// A convolution with fewer products than this runs on the calling thread alone: that is work of some
+/// microseconds.
 constexpr std::size_t products_worth_sharing = 16384;
 /// Channels computed at a time, so that a row's inputs stay in the first cache.
 constexpr std::uint32_t channels_at_once = 256;
@@ -34,7 +35,8 @@ void conv_runner::run(const device::short_conv_args& args) {
   team_.parallel_for(num_parts, [&](std::uint32_t p, std::uint32_t) { part(p); });
 }
 
-/// Follows the parents of each row, and then the inputs in the slot of the first one.
+/// Finds the inputs of each row. They are the parent's inputs moved by one place, or, for a row without a
+/// parent, the inputs in its slot.
 void conv_runner::find_inputs(const device::short_conv_args& args) {
   const std::uint32_t num_taps = args.num_taps;
   inputs_.assign(args.rows.size() * num_taps, nullptr);

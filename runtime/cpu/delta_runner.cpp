@@ -8,7 +8,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// Below this number of updated elements the op runs on the caller alone: some microseconds of work.
+/// With fewer updated elements than this, the op runs on the calling thread alone: that is work of some
+/// microseconds.
 constexpr std::size_t elements_worth_sharing = 32768;
 
 } // namespace

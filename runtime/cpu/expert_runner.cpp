@@ -8,7 +8,7 @@
 namespace paceline::cpu {
 namespace {
 
-/// Below this number of values a step runs on the caller alone.
+/// With fewer values than this, a step runs on the calling thread alone.
 constexpr std::size_t values_worth_sharing = 8192;
 
 /// Calls fn(row) for all rows, on the whole team if there are many values.
@@ -54,7 +54,7 @@ void expert_runner::route_rows(const device::expert_mixture_args& args, const pl
   });
 }
 
-/// A counting sort: positions of an expert are those of its rows, ascending.
+/// A counting sort. The positions of an expert are those of its rows, in ascending order.
 void expert_runner::sort_by_expert(const device::expert_mixture_args& args) {
   const std::uint32_t num_used = args.routing.num_used;
   counts_.assign(args.routing.num_experts, 0);
@@ -86,7 +86,7 @@ void expert_runner::weigh_inputs(const device::expert_mixture_args& args, const 
   });
 }
 
-/// Gate and up of every position, then the activation, which overwrites the gate.
+/// Computes gate and up of every position, and then the activation, which overwrites the gate.
 void expert_runner::multiply_up(const device::expert_mixture_args& args, const places& at) {
   const std::size_t stride = 2 * std::size_t{at.inner};
   products_of_groups_.clear();
@@ -125,7 +125,7 @@ void expert_runner::multiply_down(const device::expert_mixture_args& args, const
   matmul_.run(segmented_matmul{at.products, 2 * std::size_t{at.inner}, at.inner, false, {}, segments_});
 }
 
-/// The weighted outputs of each row's experts, in the order of slots.
+/// Adds the weighted outputs of each row's experts, in the order of slots.
 void expert_runner::add_up(const device::expert_mixture_args& args, const places& at) {
   const std::uint32_t num_used = args.routing.num_used, width = at.num_outputs;
   for_each_row(team_, args.num_rows, std::size_t{num_used} * width, [&](std::uint32_t r) {

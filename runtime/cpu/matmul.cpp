@@ -20,9 +20,10 @@ constexpr std::size_t min_chunk_bytes = 24 << 10;
 constexpr std::uint32_t min_chunks_per_member = 4;
 /// Size of a panel that stays in the second-level cache while the tiles of a chunk are processed.
 constexpr std::size_t max_panel_bytes = 256 << 10;
-/// Largest number of row groups that process a tile in turn: a few rows wait for memory, many do not.
+/// Largest number of row groups that process a tile in turn. A few rows wait for memory; with many rows the
+/// arithmetic takes longer than the loads.
 constexpr std::uint32_t most_groups_together = 2;
-/// Blocks in one turn: whole units of every format.
+/// Number of blocks in one turn. It is a multiple of the unit of every format.
 constexpr std::uint32_t blocks_in_turn = 8;
 /// Below this amount of work the caller quantises the rows alone.
 constexpr std::size_t min_parallel_values = 16 << 10;
@@ -47,7 +48,8 @@ void add_to(float* y, const float* x, std::uint32_t count = tile_rows) {
     for (std::uint32_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-/// y = x, likewise: one library call for each row took an eighth of a product's time.
+/// y = x, with a length known to the compiler for whole tiles. One library call for each row took an eighth
+/// of a product's time.
 void copy_to(float* y, const float* x, std::uint32_t count) {
   if (count == tile_rows)
     std::memcpy(y, x, tile_rows * sizeof(float));
@@ -69,7 +71,7 @@ struct matmul_runner::product {
   std::uint32_t num_groups() const noexcept { return group_end - group_begin; }
 };
 
-/// Tiles of one product times groups of rows: what a member claims at a time.
+/// Some tiles of one product times some groups of rows. A member claims one chunk at a time.
 struct matmul_runner::chunk {
   std::uint32_t product = 0;
   std::uint32_t tile_begin = 0, tile_end = 0;
@@ -259,8 +261,8 @@ void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uin
   }
 }
 
-/// Several groups process the tile in parts, in turn: the next part is loaded from memory while all groups
-/// multiply the current one, and not only while the first does.
+/// Several groups process the tile in parts, in turn. So the next part is loaded from memory while all groups
+/// multiply the current part, and not only while the first group does.
 void matmul_runner::run_tile(const product& part, std::uint32_t tile,
                              std::span<const row_group> groups) const {
   alignas(64) float sums[most_groups_together][max_kernel_rows * tile_rows];

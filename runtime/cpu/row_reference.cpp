@@ -83,7 +83,7 @@ void glu(const device::glu_args& args, row_range rows) {
   }
 }
 
-/// Value `index` of a pool array; for a q8 pool the code.
+/// Value `index` of an array of the pool. For a q8 pool this is the code.
 float stored(const void* values, kv_type type, std::size_t index) {
   switch (type) {
   case kv_type::f32:

@@ -12,7 +12,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// Below this number of values a row op runs on the caller alone: about a microsecond of work.
+/// With fewer values than this, a row op runs on the calling thread alone: that is work of about a
+/// microsecond.
 constexpr std::size_t values_worth_sharing = 8192;
 /// Chunks for each member in a shared op, so that a delayed member delays little.
 constexpr std::uint32_t chunks_per_member = 4;
@@ -154,8 +155,8 @@ void row_runner::kv_copy(const device::kv_copy_args& args) {
   for (const device::kv_copy& copy : args.copies) copy_cells(args.layer, args.source(), copy);
 }
 
-/// Divides the rows and heads into units: as much of a key-value head's group and of the rows of a sequence
-/// as share loads.
+/// Divides the rows and heads into units. A unit has as many heads of a key-value head's group, and as many
+/// rows of a sequence, as share loads.
 void row_runner::plan_attention(const device::attention_args& args) {
   const std::uint32_t group = args.num_heads / args.layer.num_heads;
   const auto rows = args.batch->rows;
@@ -203,8 +204,8 @@ bool row_runner::plan_splits(const device::attention_args& args) {
   return true;
 }
 
-/// True if members that take whole units wait less for each other than parts cost: about a quarter of the
-/// work, and as much as two splits.
+/// True if the members that take whole units wait less for each other than parts would cost. Parts cost about
+/// a quarter of the work plus two splits.
 bool row_runner::shared_evenly() {
   busy_.assign(team_.size(), 0);
   std::uint32_t total = 0;

@@ -83,8 +83,8 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
   context_.store(context, std::memory_order_release);
   num_chunks_.store(num_chunks, std::memory_order_release);
   num_done_.store(0, std::memory_order_relaxed);
-  // Sequentially consistent with a parking member, which counts and then looks: one of the two sees the
-  // other.
+  // The store is sequentially consistent. A parking member first counts itself and then looks at the ticket,
+  // so either this thread sees the member or the member sees the ticket.
   ticket_.store(make_ticket(generation, 0), std::memory_order_seq_cst);
   if (num_parked_.load(std::memory_order_seq_cst) > 0) {
     { std::lock_guard lock(mutex_); }
@@ -109,8 +109,8 @@ bool thread_team::leave_errand(errand_fn fn, void* context) {
   if (num_members_ == 1) return false;
   errand_fn_ = fn;
   errand_context_ = context;
-  // Sequentially consistent with a parking member, which counts and then looks: one of the two sees the
-  // other.
+  // The store is sequentially consistent. A parking member first counts itself and then looks at the errand,
+  // so either this thread sees the member or the member sees the errand.
   errand_.store(errand_phase::left, std::memory_order_seq_cst);
   if (num_parked_.load(std::memory_order_seq_cst) + 1 < num_members_) return true;
   auto left = errand_phase::left;

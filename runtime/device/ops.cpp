@@ -68,7 +68,7 @@ void ops::qkv(const qkv_args& args) {
     rope({heads, stride, table, num_rows, num_heads, head_dim, args.num_pairs, args.layout});
   };
   if (args.num_pairs != 0 && args.query_table == nullptr) {
-    rotate(q, args.table, args.num_heads + args.cells.num_heads); // keys follow the queries
+    rotate(q, args.table, args.num_heads + args.cells.num_heads); // the keys follow the queries in memory
   } else if (args.num_pairs != 0) {
     rotate(q, args.query_table, args.num_heads);
     rotate(k, args.table, args.cells.num_heads);

@@ -24,7 +24,7 @@ class text_planner {
   }
 
  private:
-  /// Computes the state of `row` again, and those before it that are nowhere.
+  /// Computes the state of `row` again, and the states of earlier rows that no slot holds.
   void repeat(std::int32_t row) {
     std::vector<std::int32_t> lost;
     for (; row >= 0 && row != newest_ && !rows_[static_cast<std::size_t>(row)].write;

@@ -33,8 +33,8 @@ void add_fifth_bits(std::uint32_t bits, std::uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] |= static_cast<std::uint8_t>((bits >> i & 1U) << 4);
 }
 
-/// Q4_K and Q5_K: 128 bytes; each 32 of them hold 32 codes in the low nibbles and the next 32 in the high
-/// nibbles.
+/// Q4_K and Q5_K: 128 bytes. In each group of 32 bytes, the low nibbles hold 32 codes and the high nibbles
+/// hold the next 32.
 void read_k_nibbles(const std::byte* bytes, std::uint8_t* codes) {
   for (int k = 0; k < 256; ++k) {
     const std::uint8_t pair = u8(bytes + k / 64 * 32 + k % 32);
@@ -53,7 +53,7 @@ void read_k_scales(const std::byte* bytes, stored_block& out) {
   }
 }
 
-/// Q2_K and Q3_K: 64 bytes, each 32 of them four planes of 32 codes.
+/// Q2_K and Q3_K: 64 bytes. Each group of 32 bytes has four planes of 32 codes.
 void read_two_bit_planes(const std::byte* bytes, std::uint8_t* codes) {
   for (int k = 0; k < 256; ++k) codes[k] = u8(bytes + k / 128 * 32 + k % 32) >> (k / 32 % 4 * 2) & 3U;
 }
@@ -215,7 +215,7 @@ expected<void> check_tensor(std::string_view name, const tensor_view& tensor) {
   if (tensor.num_cols % traits->block_values != 0)
     return fail("rows of " + std::to_string(tensor.num_cols) + " values are not whole blocks of " +
                 std::string(traits->name) + ", " + std::to_string(traits->block_values) + " values each");
-  // Below 2^31 * 2^31 * 4: no overflow.
+  // The product is below 2^31 * 2^31 * 4, so it does not overflow.
   const std::uint64_t size = tensor.num_rows * (tensor.num_cols / traits->block_values) * traits->block_bytes;
   if (tensor.bytes.size() != size)
     return fail("has " + std::to_string(tensor.bytes.size()) + " bytes where its shape makes " +

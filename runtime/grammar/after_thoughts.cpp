@@ -30,7 +30,7 @@ class cursor final : public constraint_cursor {
     if (where == place::thoughts) return terms_->free;
     const auto mask = answer_->allowed(rest_of_output, rest_of_path);
     if (where == place::answer) return mask;
-    // At the beginning: the answer, or the token that opens thoughts.
+    // At the beginning, the next token either begins the answer or opens thoughts.
     beginning_.assign(mask.begin(), mask.end());
     set_bit(beginning_, static_cast<std::size_t>(terms_->marks.open->value));
     return beginning_;
@@ -40,7 +40,7 @@ class cursor final : public constraint_cursor {
     const auto& marks = terms_->marks;
     const auto [where, rest_of_output, rest_of_path] = find(output, path);
     if (where == place::answer) return answer_->num_allowed(rest_of_output, rest_of_path, next);
-    std::size_t count = 0; // of tokens within thoughts
+    std::size_t count = 0; // number of tokens within thoughts
     if (where == place::beginning) {
       if (next.empty() || next.front() != *marks.open) return answer_->num_allowed({}, {}, next);
       count = 1;
@@ -65,7 +65,7 @@ class cursor final : public constraint_cursor {
     tokens output, path; ///< of the answer
   };
 
-  /// Where the next token stands. An output that does not begin with thoughts is all answer.
+  /// Finds where the next token stands. If the output does not begin with thoughts, all of it is the answer.
   position find(tokens output, tokens path) const {
     const auto& marks = terms_->marks;
     if (marks.open) {

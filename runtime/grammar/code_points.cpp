@@ -101,7 +101,7 @@ void append_literal(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t at = 0; at < text.size();) {
     const auto code = next_code_point(text, at);
-    // Ill-formed text has no spelling in the grammar: U+FFFD stands for it.
+    // The grammar has no spelling for ill-formed text. U+FFFD replaces it.
     append_escaped(out, code ? *code : 0xFFFDU);
     if (!code) ++at;
   }

@@ -14,9 +14,9 @@
 #include <string>
 #include <utility>
 
-/// What the library asks of a program that was built with XGRAMMAR_LOG_CUSTOMIZE (deploy/xgrammar.sh).
-/// Otherwise it writes warnings to the standard error stream, such as one for each request whose text ends a
-/// character behind its limit.
+/// The library calls these functions of a program that was built with XGRAMMAR_LOG_CUSTOMIZE
+/// (deploy/xgrammar.sh). Without them it writes warnings to the standard error stream, for example one for
+/// each request whose text ends one character after its limit.
 namespace xgrammar {
 
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
@@ -46,7 +46,7 @@ class compiled_constraint final : public token_constraint {
   std::size_t num_bytes_;
 };
 
-/// What the library says about a grammar, without what it says about its own code.
+/// The library's message about a grammar, without the part about the library's own code.
 std::string message_of(const std::exception& failure) {
   std::string_view text = failure.what();
   if (const auto end = text.find("is false: ");
@@ -68,7 +68,8 @@ class library_compiler final : public compiler {
                                                " bytes, above the limit of " +
                                                std::to_string(limits_.max_source_bytes));
     if (auto found = cache_.find(source)) return found;
-    // One at a time: it bounds the memory, and whoever asks for the same grammar finds it then.
+    // Only one grammar is compiled at a time. This bounds the memory, and another request for the same
+    // grammar finds it in the cache afterwards.
     const std::lock_guard lock(compiling_);
     if (auto found = cache_.find(source)) return found;
     auto ebnf = to_ebnf(source);

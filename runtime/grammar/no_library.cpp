@@ -1,6 +1,6 @@
 #include "runtime/grammar/grammar_compiler.hpp"
 
-// Stands in for grammar_compiler.cpp in a build without XGrammar.
+// This file replaces grammar_compiler.cpp in a build without XGrammar.
 
 namespace paceline::grammar {
 

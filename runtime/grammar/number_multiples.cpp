@@ -24,8 +24,8 @@ std::optional<std::int64_t> scaled_to(const decimal_bound& bound, std::uint32_t 
   return out;
 }
 
-/// Reads a number from the left. A state is what the digits so far leave when they are divided by the unit,
-/// counted in units of the last digit, and how many of them are decimals.
+/// Reads the digits of a number from the left. A state consists of the remainder of the digits read so far,
+/// divided by the unit and counted in units of the last digit, and of how many of these digits are decimals.
 class digit_reader {
  public:
   digit_reader(const decimal_bound& unit, bool only_integers, std::string prefix)
@@ -52,7 +52,7 @@ class digit_reader {
   static constexpr std::size_t max_rules = 300;
   struct state {
     std::int64_t remainder;
-    std::uint32_t decimals; ///< read so far; 0: the point has not come
+    std::uint32_t decimals; ///< number of decimals read so far; 0: no point was read
     bool may_go_on;         ///< a digit before the point may follow
     bool is_number;         ///< false: all digits so far are 0, and 0 is not allowed
     auto operator<=>(const state&) const = default;
@@ -84,7 +84,7 @@ class digit_reader {
     };
     if (of.may_go_on) digits(0, "");
     if (!only_integers_ && of.decimals < num_decimals_) digits(of.decimals + 1, of.decimals == 0 ? "." : "");
-    // Zeros may follow.
+    // After a complete multiple with all its decimals, further zeros do not change the value.
     if (!only_integers_ && of.decimals > 0 && of.decimals == num_decimals_ && accepts(of))
       out.push_back({"\"0\"", number_of(of)});
     return out;
@@ -165,7 +165,7 @@ std::optional<std::vector<decimal_bound>> multiples_between(const decimal_bound&
 
 std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_integers, bool with_zero,
                                         const std::string& prefix) {
-  constexpr std::int64_t max_step = 1'000'000'000; // what is left times ten must not overflow
+  constexpr std::int64_t max_step = 1'000'000'000; // ten times a remainder must not overflow
   if (unit.scaled <= 0 || unit.scaled > max_step) return std::nullopt;
   return digit_reader(unit, only_integers, prefix).write(with_zero);
 }

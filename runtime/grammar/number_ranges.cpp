@@ -33,12 +33,12 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return out.empty() ? out : "(" + out + ")";
 }
 
-/// Digits with a decimal point before the last `num_decimals` ones.
+/// Rules for digits with a decimal point before the last `num_decimals` ones.
 class digit_ranges {
  public:
   explicit digit_ranges(std::uint32_t num_decimals) : num_decimals_(num_decimals) {}
 
-  /// Texts of as many digits as `low` and `high` have, from one to the other.
+  /// All texts from `low` to `high`, which have the same number of digits.
   std::string between(std::string_view low, std::string_view high) const {
     if (low.empty()) return "";
     const std::string point = low.size() == num_decimals_ ? "\".\" " : "";
@@ -69,7 +69,8 @@ class digit_ranges {
     return out;
   }
 
-  /// Numbers that are not negative, from `min` to `max` in units of the last decimal; no `max`: all above.
+  /// All non-negative numbers from `min` to `max`, in units of the last decimal. Without `max` there is no
+  /// upper bound.
   std::string natural(std::int64_t min, std::optional<std::int64_t> max) const {
     std::vector<std::string> parts;
     const auto least_digits = num_decimals_ + 1;
@@ -116,20 +117,21 @@ decimal_bound with_decimals(decimal_bound bound, std::uint32_t num_decimals) {
   return bound;
 }
 
-/// How many digits may follow a number of units of the last decimal, and one more, so that the number is not
-/// rounded to another of fewer digits when it is read as a double.
+/// How many digits may follow `scaled`, a number in units of the last decimal, before one more digit. The
+/// limit makes sure that a program that reads the number as a double does not round it to a number of fewer
+/// digits.
 int spare_digits(std::int64_t scaled) {
   constexpr int safe_digits = 15;
   return std::max(safe_digits - 1 - static_cast<int>(std::to_string(scaled).size()), 0);
 }
 
-/// Numbers from 0 on within bounds of `k` decimals each.
+/// All numbers from 0 up that are within the bounds, which have `k` decimals each.
 std::string magnitude_range(std::optional<decimal_bound> min, const std::optional<decimal_bound>& max,
                             std::uint32_t k) {
   if (max && (max->scaled < 0 || (max->scaled == 0 && max->is_exclusive))) return "";
   if (!min || min->scaled < 0) min = decimal_bound{0, k, false};
   const digit_ranges digits(k);
-  // A program that reads numbers as doubles must not take one for an exclusive bound.
+  // A program that reads numbers as doubles must not round a number to an exclusive bound.
   const auto spare = spare_digits(std::max(std::abs(min->scaled), max ? std::abs(max->scaled) : 0));
   const std::string decimals = max && max->is_exclusive ? "[0-9]{0," + std::to_string(spare) + "}" : "[0-9]*";
   const std::string more = k == 0 ? " (\".\" [0-9] " + decimals + ")?" : " " + decimals;
@@ -199,7 +201,7 @@ std::string integer_range(const std::optional<decimal_bound>& min, const std::op
 
 std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
   const auto k = std::max(min ? min->num_decimals : 0, max ? max->num_decimals : 0);
-  // More decimals than one bound has must not overflow it.
+  // The bound with fewer decimals must not overflow when it gets as many decimals as the other one.
   for (const auto* bound : {&min, &max})
     if (*bound && std::abs(static_cast<double>((*bound)->scaled)) *
                           static_cast<double>(power_of_ten(k - (*bound)->num_decimals)) >
@@ -220,9 +222,11 @@ std::string number_range(const std::optional<decimal_bound>& min, const std::opt
 
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
   const digit_ranges digits(0);
-  const std::string fraction = " \".\" [0-9]{0,5} [1-9] \"0\"*"; // so that a double has it
+  const std::string fraction =
+      " \".\" [0-9]{0,5} [1-9] \"0\"*"; // few decimals, so that a double represents the fraction
   constexpr std::int64_t most = 99'999'999;
-  // From a bound that is no integer only what lies behind the next one.
+  // A bound that is no integer is rounded inwards to an integer. Fractions between the bound and that integer
+  // are left out.
   const auto inclusive = [](decimal_bound bound) {
     bound.is_exclusive = false;
     return bound;

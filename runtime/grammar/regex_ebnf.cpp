@@ -28,7 +28,7 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return out;
 }
 
-/// A set as two that make it up together.
+/// Two sets that together have the members of `set`.
 std::pair<code_set, code_set> halves(const code_set& set) {
   code_set low = set;
   code_set high;
@@ -46,7 +46,8 @@ std::pair<code_set, code_set> halves(const code_set& set) {
 
 std::string repeated(const std::string& part, std::uint32_t min, std::uint32_t max) {
   if (max == unbounded && min <= 1) return part + (min == 0 ? "*" : "+");
-  // With one count for both the library would try every place where the counting could begin.
+  // With one count for the minimum and the rest, the library would try every place where the counting could
+  // begin.
   if (max == unbounded) return part + "{" + std::to_string(min) + "} " + part + "*";
   if (min == 0 && max == 1) return part + "?";
   return part + "{" + std::to_string(min) + "," + std::to_string(max) + "}";
@@ -97,8 +98,8 @@ class writer {
     return {class_of(set)};
   }
 
-  /// XGrammar 0.2.8 writes out a class that is repeated, which takes seconds, and its masks are wrong then. A
-  /// rule with several alternatives is repeated as it is.
+  /// XGrammar 0.2.8 expands a class that is repeated. This takes seconds, and the masks are wrong. XGrammar
+  /// does not expand a rule with several alternatives, so the class is divided into two.
   std::string repeated_set(const code_set& set) const {
     auto alternatives = spellings(set);
     if (alternatives.size() == 1 && alternatives[0].starts_with('[')) {
@@ -134,7 +135,8 @@ regex_node anything() {
   return node;
 }
 
-/// One alternative of the whole expression: anchors at its edges go, and what is not anchored may go on.
+/// Handles the edges of one alternative of the whole expression. An anchor at an edge is removed. At an edge
+/// without an anchor, any text may be added.
 regex_node unanchored(regex_node node, bool is_whole) {
   if (node.what == kind::choice) {
     for (auto& part : node.parts) part = unanchored(std::move(part), is_whole);
@@ -146,7 +148,8 @@ regex_node unanchored(regex_node node, bool is_whole) {
     node = std::move(outer);
   }
   auto& parts = node.parts;
-  // A group around a choice has the edges of the expression if it is all of it.
+  // If the whole alternative is one group around a choice or a sequence, the edges of the group are those of
+  // the expression.
   if (parts.size() == 1 && (parts[0].what == kind::choice || parts[0].what == kind::sequence))
     return unanchored(std::move(parts[0]), is_whole);
   const bool has_begin = !parts.empty() && parts.front().what == kind::begin_anchor;
@@ -198,9 +201,9 @@ std::string json_plain_characters() {
 
 std::string json_character_rules() {
   const std::string raw = json_plain_characters();
-  // The rest of a text is one rule that ends with itself: tokens of several characters stay within it, and
-  // the library knows their masks beforehand. In a repetition of a rule for one character each token would be
-  // tried at every step, which takes milliseconds.
+  // The rest of a text is one rule that ends with itself. So a token of several characters stays within one
+  // rule, and the library knows its mask beforehand. In a repetition of a rule for one character, each token
+  // would be tried at every step, which takes milliseconds.
   return "json_rest ::= \"\\\"\" | " + raw + " json_rest | \"\\\\\" json_escape json_rest\n" +
          std::string(json_character_rule) + " ::= " + raw + R"( | "\\" json_escape
 json_escape ::= ["\\/bfnrt] | "u" ([0-9A-CE-Fa-ce-f] json_hex | [Dd] [0-7] json_hex2 | json_pair)

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t max_depth = 32;
 constexpr std::uint64_t max_weight = 2'000;
-constexpr std::size_t ranges_per_weight = 16; // of a set of characters: "\\S" has 11
+constexpr std::size_t ranges_per_weight = 16; // for a set of characters; "\\S" has 11 ranges
 constexpr std::uint32_t max_count = 10'000;
-constexpr std::size_t max_open = 64; // each may be at any place at the same time
+constexpr std::size_t max_open = 64; // the automaton may be at any place of each at the same time
 
 using kind = regex_node::kind;
 
@@ -38,7 +38,7 @@ const code_set& line_ends() {
 
 regex_node of(code_set set) { return {kind::characters, std::move(set), {}, 0, 0}; }
 
-/// Recursive descent. After the first error everything stops.
+/// A parser by recursive descent. After the first error it does nothing more.
 class parser {
  public:
   explicit parser(std::string_view text) : text_(text) {}
@@ -108,7 +108,7 @@ class parser {
 
   regex_node group() {
     if (++depth_ > max_depth) refuse(errc::unsupported, "more than 32 nested groups");
-    add_weight(1); // an empty one may be repeated, too
+    add_weight(1); // an empty part may be repeated, too
     if (take('?') && !take(':')) {
       const bool is_named = take('<') && !is_at('=') && !is_at('!');
       if (is_named)
@@ -151,7 +151,7 @@ class parser {
     }
     const bool is_counted = out.max != unbounded && out.max > 1;
     if (!is_counted && ++num_open_ > max_open) refuse(errc::unsupported, "more than 64 '*', '+' and '?'");
-    take('?'); // which of several matches is preferred does not change what matches
+    take('?'); // laziness decides which of several matches is preferred, and not which texts match
     if (is_at('*') || is_at('+') || is_at('?') || is_at('{'))
       refuse(errc::invalid_argument, "two repetitions of the same thing");
     if (part.what == kind::begin_anchor || part.what == kind::end_anchor)
@@ -258,7 +258,8 @@ class parser {
     default:
       break;
     }
-    // Letters and digits have a meaning, or may get one; everything else stands for itself.
+    // A letter or digit has a meaning of its own, or may get one later. Any other character stands for
+    // itself.
     if (c < 0x80 && std::isalnum(static_cast<int>(c)) != 0) {
       refuse(errc::unsupported, std::string("'\\") + static_cast<char>(c) + "' is not supported");
       return {};

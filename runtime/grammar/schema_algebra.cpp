@@ -121,7 +121,7 @@ void schema_algebra::put_condition(schema_ptr schema, std::vector<choice>& out) 
   const auto* test = member(schema, "if");
   const auto* then = member(schema, "then");
   const auto* otherwise = member(schema, "else");
-  // Alone it says only what is evaluated.
+  // Without "then" and "else", an "if" only determines which members or items count as evaluated.
   const bool is_needed = then != nullptr || otherwise != nullptr || document_.has_unevaluated();
   if (test == nullptr || !is_needed) return;
   const auto& others = negation(test);
@@ -172,7 +172,8 @@ schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) 
   for (std::size_t i = 0; i < branches.size() && !failure_; ++i)
     for (std::size_t k = i + 1; k < branches.size() && !failure_; ++k) {
       if (is_empty(in.schemas, {&branches[i], &branches[k]}, 0)) continue;
-      // Values that both allow are allowed by neither.
+      // "oneOf" does not allow a value that both alternatives allow. So each of the two gets the opposite of
+      // the other.
       for (const auto& [to, other] : {std::pair{i, k}, std::pair{k, i}}) {
         const schema_ptr rest = opposite_of(&branches[other]);
         if (rest == nullptr) {
@@ -192,7 +193,8 @@ std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_p
   partial first;
   for (schema_ptr root : roots)
     if (!add(first, root, -1)) return out;
-  // Depth first: a frame for each choice on the way, with the next of its lists.
+  // The search goes depth first. There is a frame for each choice on the current path, with the number of its
+  // next list.
   struct frame {
     partial before;
     choice lists;
@@ -218,7 +220,7 @@ std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_p
       frames.pop_back();
       continue;
     }
-    const auto [lists, parent, one_of] = top.lists; // the frame moves when another is put behind it
+    const auto [lists, parent, one_of] = top.lists; // a copy: the frame moves when another frame is added
     const auto& list = (*lists)[top.next++];
     if (!spend(1 + (top.before.schemas.size() + top.before.open.size()) / 8, roots.front())) break;
     partial with = top.before;
@@ -274,7 +276,8 @@ bool schema_algebra::is_empty(const conjunction& schemas, std::size_t depth) {
     const auto* only = member(schema, "const");
     const auto* listed = member(schema, "enum");
     if (only == nullptr && listed == nullptr) continue;
-    // Only what each says itself: all that they combine is among them, or is what the caller asks for.
+    // Each schema is checked alone. The schemas that it combines are in the conjunction themselves, or are
+    // what the caller asks about.
     const auto fails = [&](const json::value& value) {
       return std::any_of(schemas.begin(), schemas.end(),
                          [&](const conjunct& c) { return is_valid_alone(value, c.schema, 0) == false; });

@@ -12,21 +12,22 @@ namespace json = boost::json;
 
 constexpr std::size_t max_states = 1'000;
 
-/// What one "contains" asks for.
+/// The requirement of one "contains".
 struct counted {
-  std::size_t at; ///< of its schema in the conjunction
+  std::size_t at; ///< number of its schema in the conjunction
   std::uint32_t min;
-  std::uint32_t max;   ///< `unbounded`: none
-  schema_ptr opposite; ///< of an item that is not counted; nullptr: it may be any, as nothing is too many
+  std::uint32_t max;   ///< `unbounded`: there is no maximum
+  schema_ptr opposite; ///< schema of an item that is not counted; nullptr: any item, because there cannot be
+                       ///< too many
 
-  /// Items are counted as far as it matters.
+  /// The largest count that makes a difference. A state counts items up to this number.
   std::uint32_t limit() const { return max == unbounded ? min : max; }
 };
 
 } // namespace
 
-/// Arrays as a machine: `next(state)` tells its ways on, each an item's rule and the state behind it, and
-/// whether the array may end there.
+/// Writes the rules of arrays as a state machine. `next(state)` returns the possible items, each as a rule
+/// with the state after it, and whether the array may end in this state.
 std::string schema_writer::machine(schema_ptr from, std::string_view keyword, const machine_state& start,
                                    const std::function<machine_ways(const machine_state&)>& next) {
   const std::string prefix = new_name("t") + "_";
@@ -55,7 +56,7 @@ std::string schema_writer::machine(schema_ptr from, std::string_view keyword, co
   if (!is_alive[0]) return "";
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!is_alive[i]) continue;
-    // The first state has nothing in front of its items: no way leads back to it.
+    // In the first state no item precedes, so there is no comma. No other state leads back to it.
     std::string body = ways[i].may_end ? (i == 0 ? "\"\"" : "ws") : "";
     for (const auto& [item, to] : ways[i].items)
       if (is_alive[numbers.at(to)])
@@ -92,7 +93,7 @@ std::string schema_writer::counted_array(const conjunction& schemas) {
     return "";
   }
   const auto min = largest(schemas, "minItems").value_or(0);
-  // A state is the number of items and, for each "contains", that of the items that match.
+  // A state has the number of items and, for each "contains", the number of items that match it.
   return machine(schemas[counts.front().at].schema, "contains", machine_state(counts.size() + 1, 0),
                  [&](const machine_state& now) {
                    machine_ways out{{}, now[0] >= min};
@@ -126,8 +127,8 @@ std::string schema_writer::counted_array(const conjunction& schemas) {
 }
 
 std::string schema_writer::unique_array(const conjunction& schemas, schema_ptr from) {
-  constexpr std::size_t max_masked = 6;  // values of which any order is allowed
-  constexpr std::size_t max_listed = 64; // of more, only the order of the schema
+  constexpr std::size_t max_masked = 6;  // up to so many values may come in any order
+  constexpr std::size_t max_listed = 64; // up to so many values may come in the order of the schema only
   const auto refuse = [&](std::string_view rule) {
     algebra_.refuse(errc::unsupported, from, "uniqueItems", rule);
     return std::string();
@@ -139,7 +140,7 @@ std::string schema_writer::unique_array(const conjunction& schemas, schema_ptr f
     if (member(schema, "contains") != nullptr) return refuse("beside 'contains' it is not supported");
   }
   if (num_prefix > max_listed) return refuse("beside so many 'prefixItems' it is not supported");
-  // The values of the items at each place, and behind the last of them.
+  // The possible values of the items at each place of "prefixItems", and of all items after these places.
   std::map<std::string, std::size_t> numbers;
   std::vector<std::vector<std::pair<std::string, std::size_t>>> places; // rule and number of a value
   const auto max = smallest(schemas, "maxItems");
@@ -156,14 +157,15 @@ std::string schema_writer::unique_array(const conjunction& schemas, schema_ptr f
   const bool any_order = numbers.size() <= max_masked;
   if (!any_order && num_prefix > 0) return refuse("beside 'prefixItems' of many values it is not supported");
   const auto min = largest(schemas, "minItems").value_or(0);
-  // A state is the number of items and what of the values is used: a bit for each, or how many of the list.
+  // A state has the number of items and the used values. With any order, the used values are a bit mask;
+  // otherwise they are a number of leading values of the list.
   return machine(from, "uniqueItems", {0, 0}, [&](const machine_state& now) {
     machine_ways out{{}, now[0] >= min};
     if (max && now[0] >= *max) return out;
     for (const auto& [rule, number] : places[std::min<std::size_t>(now[0], num_prefix)]) {
       const auto value_number = static_cast<std::uint32_t>(number);
       if (any_order ? ((now[1] >> value_number) & 1U) != 0 : value_number < now[1]) continue;
-      // Items are counted as far as it matters.
+      // This line counts all items: each of them uses a value, so the number of states stays small.
       const std::uint32_t count = now[0] + 1;
       out.items.emplace_back(
           rule, machine_state{count, any_order ? now[1] | (1U << value_number) : value_number + 1});

@@ -119,7 +119,8 @@ std::string schema_writer::object(const conjunction& schemas) {
   const std::string other = other_member(schemas, keys);
   const std::uint32_t min = largest(schemas, "minProperties").value_or(0);
   const std::uint32_t max = smallest(schemas, "maxProperties").value_or(unbounded);
-  // A name that no schema has may come twice: then it counts once.
+  // The rules allow a name that no schema lists to occur twice in one object, and then it counts as one
+  // member. So the rules can guarantee at most one such member.
   if (!other.empty() && min > num_required + 1)
     algebra_.refuse(errc::unsupported, schemas.front().schema, "minProperties",
                     "more than one member beyond the required ones is not supported");
@@ -130,7 +131,7 @@ std::string schema_writer::object(const conjunction& schemas) {
 std::string schema_writer::members(const std::vector<object_member>& named, const std::string& other,
                                    std::uint32_t min, std::uint32_t max) {
   const auto size = named.size();
-  // Members are counted as far as it matters.
+  // Members are counted only up to the largest number that makes a difference.
   const std::uint32_t limit = max == unbounded ? min : std::min(max, max_count);
   if (static_cast<std::size_t>(limit + 1) * (size + 1) > max_counted_rules) {
     algebra_.refuse(errc::unsupported, algebra_.document().root(), "",

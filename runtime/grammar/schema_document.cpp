@@ -53,7 +53,8 @@ schema_ptr child(schema_ptr value, const std::string& step) {
   return &(*array)[index];
 }
 
-/// A reference, without its fragment, relative to `base`. What is no URI stays as it is.
+/// A reference without its fragment, resolved relative to `base`. A text that is no URI is returned
+/// unchanged.
 std::string resolved(const std::string& base, std::string_view reference) {
   if (base.size() + reference.size() > max_uri_bytes) return std::string(reference);
   const auto base_url = boost::urls::parse_uri(base);
@@ -89,7 +90,7 @@ expected<schema_document> schema_document::parse(std::string_view text) {
   document.by_uri_.emplace(default_uri, 0);
   document.index(document.root_, {nullptr, {}, 0, 0, 0}, role::schema, true);
   if (document.failure_) return *document.failure_;
-  // Only now all dynamic anchors are known: the scopes are found again.
+  // All dynamic anchors are known only now, so the scopes are computed again.
   document.nodes_.clear();
   document.index(document.root_, {nullptr, {}, 0, 0, document.entered(0, 0)}, role::schema, false);
   return document;
@@ -110,9 +111,10 @@ schema_document::role schema_document::role_below(role outer, std::string_view k
 
 void schema_document::begin_resource(schema_ptr value, node& where, bool declares) {
   const auto* id = value->get_object().if_contains("$id");
-  // Older drafts have anchors in "$id".
+  // In older drafts, "$id" may hold only an anchor.
   if (id == nullptr || !id->is_string() || without_fragment(view(id->get_string())).empty()) return;
-  // A copy already has the number of its own resource, whose URI is not what its "$id" is relative to.
+  // A copy already has the number of its own resource. Its "$id" is relative to the URI of the resource
+  // around it.
   const auto outer = where.parent == nullptr ? where.resource : nodes_.at(where.parent).resource;
   const auto& base = resources_[outer].uri;
   const std::string uri = resolved(base, without_fragment(view(id->get_string())));
@@ -153,7 +155,7 @@ void schema_document::index(schema_ptr value, node where, role what, bool declar
       own.anchors.emplace(view(*text), value);
       if (name == "$dynamicAnchor") own.dynamic_anchors.emplace(view(*text), value);
     }
-    // What these hold is no schema.
+    // The values of these keywords are not schemas.
     if (what == role::schema &&
         (name == "const" || name == "enum" || name == "default" || name == "examples"))
       continue;
@@ -245,7 +247,7 @@ expected<schema_ptr> schema_document::target_of(const node& from, std::string_vi
 expected<schema_ptr> schema_document::in_scope(schema_ptr target, std::uint32_t scope, schema_ptr from,
                                                std::string_view keyword) {
   const auto found = nodes_.find(target);
-  if (found == nodes_.end()) // within a value that is no schema, whose names nobody has checked
+  if (found == nodes_.end()) // the target is within a value that is no schema
     return refusal(errc::invalid_argument, from, keyword, "the reference names no schema");
   const node at = found->second;
   scope = entered(scope, at.resource);

@@ -145,7 +145,8 @@ std::vector<schema_ptr> unevaluated(const conjunction& schemas, std::string_view
   for (std::size_t i = 0; i < schemas.size(); ++i)
     if (member(schemas[i].schema, keyword) != nullptr) holders.push_back(i);
   if (holders.empty()) return out;
-  // Whether a schema, or one that it includes, evaluates: an including schema stands before what it includes.
+  // Determines whether a schema, or one that it includes, evaluates the member. An including schema precedes
+  // the schemas that it includes.
   std::vector<bool> sees = is_evaluated;
   for (const std::size_t i : holders) sees[i] = true;
   std::vector<bool> sees_below(schemas.size(), false);

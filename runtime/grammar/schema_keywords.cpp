@@ -69,7 +69,7 @@ const std::unordered_map<std::string_view, form>& forms() {
       {"exclusiveMaximum", form::number},
       {"multipleOf", form::number},
       {"uniqueItems", form::flag},
-      // Of other drafts, with a meaning that would be lost.
+      // Keywords of other drafts. They are refused, because their meaning would be lost.
       {"$recursiveRef", form::refused},
       {"additionalItems", form::refused},
       {"dependencies", form::refused},
@@ -93,7 +93,7 @@ bool is_type(const json::value& value) {
                      [](const auto& name) { return type_named(name.get_string()).has_value(); });
 }
 
-/// "" if `value` has the form, otherwise the rule.
+/// Returns "" if `value` has the form, otherwise the rule that it breaks.
 std::string_view broken_rule(form wanted, const json::value& value) {
   const auto* array = value.if_array();
   const auto* object = value.if_object();

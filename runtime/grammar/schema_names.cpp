@@ -1,4 +1,4 @@
-// Names of an object's members: those that schemas name, and the tests that any other name must pass.
+// Names of an object's members: the names that schemas list, and the tests that every other name must pass.
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 #include "runtime/grammar/schema_writer.hpp"
@@ -42,12 +42,12 @@ std::string schema_writer::other_member(const conjunction& schemas, const std::v
   const std::string rest = value(algebra_.other_member_schemas(schemas));
   if (rest.empty()) return "";
   if (keys.empty()) return add_rule("o", "json_string" + end + rest);
-  // Without room for rules that tell the names from `keys` there are no other members.
+  // If there is no room for rules that exclude the names in `keys`, the object has no other members.
   const std::string name = text_except({keys.begin(), keys.end()});
   return name.empty() ? "" : add_rule("o", name + end + rest);
 }
 
-/// What the name of a member is tested for. Refers to itself, so it stays where it is made.
+/// The tests for the name of a member. The object holds pointers to its own members, so it must not be moved.
 struct schema_writer::name_tests {
   name_tests() = default;
   name_tests(const name_tests&) = delete;
@@ -60,13 +60,13 @@ struct schema_writer::name_tests {
   }
 
   std::vector<text_condition> conditions; ///< those of `patterns` first, in their order
-  std::uint64_t counts = 0;               ///< conditions that must be as in `wanted`
+  std::uint64_t counts = 0;               ///< bits of the conditions that must be as in `wanted`
   std::uint64_t wanted = 0;
   std::vector<std::pair<std::size_t, schema_ptr>> patterns; ///< number of the conjunct, schema of the value
   std::vector<schema_ptr> names;                            ///< schemas of `propertyNames`
   std::set<std::string> known;                              ///< members that are named elsewhere
   text_terms terms;
-  std::vector<std::set<std::string>> listed; ///< sets of which a name must be in each
+  std::vector<std::set<std::string>> listed; ///< a name must be in each of these sets
   schema_ptr from = nullptr;                 ///< where a refusal points
   std::string_view keyword;
 };
@@ -114,7 +114,7 @@ bool schema_writer::put_name_tests(name_tests& to) {
   for (const auto& texts : to.listed) to.put({.texts = &texts}, true);
   for (const auto& [regex, is_wanted] : terms.regexes) to.put({.regex = regex}, is_wanted);
   if (terms.format != nullptr) to.put({.regex = regex_of(to.from, to.keyword, terms.format->pattern)}, true);
-  // Only of short texts the pattern of a format is exact enough.
+  // The pattern of a format is exact enough for short texts only.
   if (terms.format != nullptr) terms.most = std::min(terms.most.value_or(60), 60U);
   if (terms.least || terms.most)
     to.put({.min_length = terms.least.value_or(0), .max_length = terms.most.value_or(unbounded)}, true);
@@ -142,7 +142,7 @@ std::string schema_writer::matched_member(const conjunction& schemas, const std:
   tests.known = {keys.begin(), keys.end()};
   collect_patterns(schemas, tests);
   const auto refuse = [&] {
-    // Where there are named members, others are left out.
+    // If the schema lists names of members, other members are simply left out.
     if (keys.empty())
       algebra_.refuse(errc::unsupported, tests.from, tests.keyword,
                       "such names of members are not supported");

@@ -14,7 +14,8 @@ constexpr std::size_t max_depth = 8;
 constexpr std::size_t max_results = 32;
 constexpr std::size_t max_one_of = 8;
 
-/// The schema that holds where the one keyword does not, for keywords that limit a number or a count.
+/// The schema that holds if and only if this one keyword does not hold, for keywords that limit a number or a
+/// count.
 std::optional<json::object> opposite_limit(std::string_view keyword, const json::value& value) {
   const auto with = [](const char* type, const char* key, json::value v) {
     return json::object{{"type", type}, {key, std::move(v)}};
@@ -38,7 +39,7 @@ std::optional<json::object> opposite_limit(std::string_view keyword, const json:
   return std::nullopt;
 }
 
-/// Keywords that allow everything, or what is said by another one.
+/// True for keywords that allow everything, and for those that are handled together with another keyword.
 bool is_ignored(std::string_view keyword) {
   return !is_enforced(keyword) || keyword == "then" || keyword == "else";
 }
@@ -93,7 +94,7 @@ bool schema_algebra::negate_members(schema_ptr schema, std::string_view name, co
     }
     auto rest = inverse(&entry.value(), depth);
     if (!rest || out.size() > max_results) return false;
-    if (rest->is_bool() && !rest->get_bool()) continue; // nothing breaks it
+    if (rest->is_bool() && !rest->get_bool()) continue; // no value breaks it
     auto one = with(key);
     if (name == "properties")
       one["properties"] = json::object{{key, std::move(*rest)}};
@@ -169,7 +170,7 @@ bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name
   return true;
 }
 
-/// Adds what breaks one keyword; false if this code cannot say.
+/// Adds the schemas of the values that break one keyword. Returns false if this keyword cannot be negated.
 bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, const json::value& value,
                                     std::size_t depth, schema_list& out) {
   const auto put = [&](json::object one) { out.push_back(keep(std::move(one), schema)); };

@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_results = 32; // conditions of one text
+constexpr std::size_t max_results = 32; // maximum number of conditions for one text
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
@@ -62,8 +62,8 @@ std::string json_text_literal(std::string_view text) {
 }
 
 std::string schema_writer::text_except(const std::set<std::string>& texts) {
-  // A tree of the texts' beginnings: each rule goes on from one of them. Rules of it take milliseconds to
-  // compile, so the tree ends where it becomes large.
+  // The rules form a tree of the beginnings of the texts: each rule continues one beginning. Such rules take
+  // milliseconds to compile, so the tree is cut where it becomes large.
   constexpr std::size_t max_beginnings = 64;
   if (!algebra_.spend(texts.size(), algebra_.document().root())) return "";
   std::set<std::string> beginnings{""};
@@ -74,16 +74,16 @@ std::string schema_writer::text_except(const std::set<std::string>& texts) {
     if (is_complete || (longer.size() > max_beginnings && depth > 1)) break;
     beginnings = std::move(longer);
   }
-  constexpr std::size_t rules_per_place = 4; // few tokens go on as the texts do
+  constexpr std::size_t rules_per_place = 4; // these rules cost less, because few tokens continue them
   if (!spend_places(1 + beginnings.size() / rules_per_place)) return "";
   const std::string prefix = new_name("k") + "_";
-  std::map<std::string, std::string> names; // of the rules that match something
+  std::map<std::string, std::string> names; // of the rules that match something, by beginning
   const code_set& plain = raw_in_json();
   for (auto it = beginnings.rbegin(); it != beginnings.rend(); ++it) {
     const std::string& beginning = *it;
     std::string body = texts.contains(beginning) ? "" : "\"\\\"\"";
     std::vector<code_range> followed;
-    bool is_cut = false; // texts go on here and the tree does not
+    bool is_cut = false; // true: a text continues here, but the tree does not
     for (auto text = texts.upper_bound(beginning); text != texts.end() && text->starts_with(beginning);
          ++text) {
       std::size_t at = beginning.size();
@@ -190,7 +190,7 @@ std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from
   if (terms.format != nullptr) put({.regex = regex_of(from, keyword, terms.format->pattern)}, true);
   if (!terms.excluded.empty()) put({.texts = &terms.excluded}, false);
   if (least > 0) put({.min_length = least}, true);
-  // Only of short texts the pattern of a format is exact enough.
+  // The pattern of a format is exact enough for short texts only.
   auto most = terms.most;
   if (terms.format != nullptr) most = std::min(most.value_or(60), 60U);
   if (failure() || conditions.size() > max_results) return "";
@@ -205,7 +205,8 @@ std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from
   };
   auto automaton = make();
   if (automaton && most && automaton->longest_text().value_or(unbounded) > *most) {
-    // A budget of characters ends a text where it may end. Behind its longest beginning that always is so.
+    // With a character budget, the library ends a text where the grammar allows the end. This always works if
+    // every beginning that may not end is shorter than the budget.
     const bool may_end = automaton->longest_beginning().value_or(unbounded) < *most;
     if (*most <= max_counted) {
       put({.max_length = *most}, true);
@@ -272,10 +273,10 @@ std::string schema_writer::text(const conjunction& schemas) {
 std::string schema_writer::counted_text(const conjunction& schemas, std::uint32_t least,
                                         std::optional<std::uint32_t> most) {
   constexpr std::uint32_t max_counted = 128;
-  // A rule for each place: the masks of all of them are made beforehand, 20 ms a rule at a vocabulary of
-  // 152k. A counted repetition of a rule would take milliseconds at every step, and XGrammar's masks of a
-  // counted set of characters are wrong (docs/decisions/0589). Long texts have a budget of characters
-  // (docs/decisions/0621): the places up to `least`, and the rest counts what it may add.
+  // There is a rule for each place. The masks of all rules are computed beforehand, which takes 20 ms a rule
+  // with a vocabulary of 152k. A counted repetition of a rule would take milliseconds at every step, and
+  // XGrammar's masks of a counted set of characters are wrong (docs/decisions/0589). A long text has a rule
+  // for each place up to `least`; a character budget limits the rest (docs/decisions/0621).
   const bool is_long = most && (*most > max_counted || !spend_places(*most));
   const auto num_places = most && !is_long ? *most : least;
   if (num_places > max_counted || ((is_long || !most) && !spend_places(least))) {

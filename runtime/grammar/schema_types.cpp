@@ -66,7 +66,7 @@ void append_canonical(std::string& out, const boost::json::value& value) {
     }
     out += '}';
   } else if (const auto* number = value.if_double()) {
-    // Whole numbers are spelled as those of 64 bits that JSON spells without a point.
+    // Whole numbers are written with the spellings of 64-bit integers, which JSON writes without a point.
     constexpr double two_to_63 = 9223372036854775808.0;
     const bool is_whole = std::floor(*number) == *number;
     if (is_whole && *number >= -two_to_63 && *number < two_to_63)

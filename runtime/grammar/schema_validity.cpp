@@ -1,4 +1,4 @@
-// A validator for values that a schema itself names, such as those of "enum".
+// Validates values that a schema itself contains, such as those of "enum".
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
@@ -15,9 +15,9 @@ namespace json = boost::json;
 
 constexpr std::size_t max_depth = 24;
 constexpr std::size_t steps_per_spent = 64;
-constexpr std::size_t max_format_text = 60; // longer ones may have parts that are too long
+constexpr std::size_t max_format_text = 60; // for longer texts the pattern of a format is not exact
 
-/// A conjunction of three-valued answers: false as soon as one is.
+/// The conjunction of three-valued answers. It is false as soon as one answer is false.
 class verdict {
  public:
   void also(std::optional<bool> answer) {
@@ -65,7 +65,7 @@ std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, sc
       const auto found = matches_pattern(view(document_.at_handle(*pattern)->get_string()), text, schema);
       out.also(found ? std::optional(!*found) : std::nullopt);
     }
-    // The pattern of a format leaves out some of its texts.
+    // The pattern of a format does not match all texts of the format. So only a match is certain.
     if (const auto* format = keywords.if_contains("format")) {
       const auto* named = format_named(view(format->get_string()));
       out.also(named != nullptr && text.size() <= max_format_text &&

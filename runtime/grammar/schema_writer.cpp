@@ -20,7 +20,7 @@ namespace json = boost::json;
 
 constexpr std::size_t max_excluded = 32; // numbers
 
-/// Whether all integers are multiples of `unit`, which is 1, 0.1, 0.01, ..., and only they are asked for.
+/// True if `unit` is 1, 0.1, 0.01, ..., of which all integers are multiples, and only integers are wanted.
 bool is_unit_of_integers(const json::value& unit, type_set types) {
   constexpr int max_decimals = 15;
   if ((types & fraction_type) != 0) return false;
@@ -261,7 +261,7 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
   if (bounds.min && bounds.max)
     if (auto listed = listed_multiples(types, bounds, unit)) return *listed;
   if ((types & integer_type) == 0) return refuse("of numbers that are not integers it is not supported");
-  // Zero as the bound is a matter of the sign.
+  // A bound of zero only determines the sign.
   const auto is_zero = [](const std::optional<decimal_bound>& b) { return !b || b->scaled == 0; };
   if (!is_zero(bounds.min) || !is_zero(bounds.max))
     return refuse(

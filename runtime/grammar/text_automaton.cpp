@@ -18,7 +18,7 @@ const code_set& every_character() {
   return set;
 }
 
-/// A place of an automaton that may be at several places at a time.
+/// A place of a nondeterministic automaton.
 struct place {
   std::vector<std::uint32_t> free;     ///< reached without a character
   std::vector<std::uint32_t> at_begin; ///< the same, at the beginning of the text
@@ -26,19 +26,19 @@ struct place {
   std::vector<std::pair<code_set, std::uint32_t>> on;
 };
 
-/// One condition.
+/// The automaton of one condition.
 struct machine {
   std::vector<place> places{1};
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
-  bool may_go_on = false; ///< behind `end` any text may follow
+  bool may_go_on = false; ///< any text may follow `end`
 
   std::uint32_t add() {
     places.emplace_back();
     return static_cast<std::uint32_t>(places.size() - 1);
   }
 
-  /// Adds the ways of `node` from `from`; tells where they end.
+  /// Adds the places and edges of `node` after the place `from`. Returns the place where they end.
   std::uint32_t put(const regex_node& node, std::uint32_t from) {
     if (places.size() > max_nodes) return from;
     const auto step = [&](auto member) {
@@ -138,7 +138,7 @@ machine machine_of(const text_condition& condition) {
   return out;
 }
 
-/// Places, twice each, and one for those behind an end of the text.
+/// Numbers of places. 2 * p stands for place p, and 2 * p + 1 for place p after an end anchor.
 using places_at = std::vector<std::uint32_t>;
 
 class builder {
@@ -152,7 +152,7 @@ class builder {
                        [](const machine& m) { return m.places.size() <= max_nodes; });
   }
 
-  /// What it takes to look at every place, and every range of a set, once.
+  /// The work of looking once at every place and at every range of a set.
   std::size_t size() const {
     std::size_t count = 0;
     for (const auto& one : machines_)
@@ -180,7 +180,7 @@ class builder {
       }
       places_at to;
       for (const auto at : from[i]) {
-        if (at % 2 == 1) continue; // behind the end
+        if (at % 2 == 1) continue; // no character may follow an end anchor
         for (const auto& [set, target] : one.places[at / 2].on) {
           ++work_;
           if (contains(set, code)) to.push_back(target * 2);
@@ -199,8 +199,8 @@ class builder {
     return out;
   }
 
-  /// All characters, in classes of which each set of the conditions has all or none. `spend` tells whether so
-  /// much work may be done: where it may not, there are no classes.
+  /// Divides all characters into classes. Each set of a condition contains either all or none of a class's
+  /// characters. Returns no classes if `spend` refuses the work.
   template <typename Spend>
   std::vector<code_set> classes(const Spend& spend) const {
     const auto by_content = [](const code_set* a, const code_set* b) {
@@ -212,14 +212,14 @@ class builder {
     for (const auto& one : machines_)
       for (const auto& where : one.places)
         for (const auto& [set, target] : where.on) sets.insert(&set);
-    std::vector<std::uint32_t> borders; // between two of them all characters are alike
+    std::vector<std::uint32_t> borders; // all characters between two adjacent borders belong to the same sets
     for (const code_range range : every_character())
       borders.insert(borders.end(), {range.first, range.last + 1});
     for (const code_set* set : sets)
       for (const code_range range : *set) borders.insert(borders.end(), {range.first, range.last + 1});
     std::sort(borders.begin(), borders.end());
     borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-    // Each set takes its part out of the classes so far.
+    // Each set divides the classes so far into the part inside the set and the part outside.
     std::vector<std::size_t> class_of(borders.size(), 0);
     std::size_t num_classes = 1;
     for (const code_set* set : sets) {
@@ -237,10 +237,10 @@ class builder {
       if (!spend(num_seen)) return {};
     }
     std::vector<code_set> out;
-    std::map<std::size_t, std::size_t> numbers; // in the order of their first characters
+    std::map<std::size_t, std::size_t> numbers; // classes in the order of their first characters
     for (std::size_t k = 0; k + 1 < borders.size(); ++k) {
       const code_set range = to_set({{borders[k], borders[k + 1] - 1}});
-      if (range.empty()) continue; // halves of characters
+      if (range.empty()) continue; // surrogates, which are not characters
       const auto [number, is_new] = numbers.try_emplace(class_of[k], out.size());
       if (is_new) out.emplace_back();
       auto& of_class = out[number->second];
@@ -252,7 +252,7 @@ class builder {
   std::size_t work() const noexcept { return work_; }
 
  private:
-  /// All places that are reached without a character.
+  /// All places that can be reached from `at` without a character.
   places_at closed(const machine& one, places_at at, bool is_begin) {
     std::set<std::uint32_t> seen(at.begin(), at.end());
     while (!at.empty()) {
@@ -268,7 +268,7 @@ class builder {
         for (const auto to : where.at_begin) reach(to, now % 2);
       for (const auto to : where.at_end) reach(to, 1);
     }
-    // Where all that follows is obeyed, nothing else matters.
+    // If the condition holds for every continuation, the other places make no difference.
     if (one.may_go_on && seen.contains(one.end * 2)) return {one.end * 2};
     return {seen.begin(), seen.end()};
   }
@@ -352,7 +352,7 @@ void text_automaton::find_alive() {
 
 std::optional<std::uint32_t>
 text_automaton::longest_way_to(const std::function<bool(const state&)>& is_end) const {
-  // A way longer than there are states goes in a circle.
+  // A path that is longer than the number of states contains a cycle.
   std::vector<bool> now(states_.size(), false);
   now[0] = true;
   std::uint32_t longest = 0;

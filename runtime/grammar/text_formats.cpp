@@ -1,5 +1,5 @@
-// Formats of texts. Their rules are written as automata, which have masks that are made beforehand: a counted
-// repetition of a rule takes milliseconds at every step.
+// Formats of texts. Their rules are written as automata, whose masks are computed beforehand. A counted
+// repetition of a rule would take milliseconds at every step.
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
@@ -13,7 +13,7 @@ namespace {
   R"(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8])))"
 #define PACELINE_TIME R"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d))"
 
-// Labels of host names are at most 63 characters long, and what is before '@' at most 64. Budgets of 60 may
+// Labels of host names are at most 63 characters long, and the part before '@' at most 64. A budget of 60 may
 // be exceeded by one character, because a name does not end with '.' or '-'.
 constexpr std::array<text_format, 14> formats{{
     {"date", "^" PACELINE_DATE "$", "json_date", 10, 10},
@@ -95,7 +95,8 @@ const text_format* format_named(std::string_view name) {
 std::string limited_format(const text_format& format, std::uint32_t max_length,
                            const budget_adder& budgeted) {
   if (format.max_length <= max_length) return std::string(format.rule);
-  // What may be exceeded by one character, as above, and what is around it.
+  // The largest size of the parts around the budgeted text. A budget may be exceeded by one character, as
+  // explained above.
   constexpr std::uint32_t around_host = 8 + 61 + 5;
   if (format.rule == "json_email" && max_length > 8) {
     const auto part = (max_length - 3) / 2;

@@ -15,11 +15,11 @@ namespace paceline::grammar {
 
 namespace {
 
-/// Of what must follow the library finds so many bytes at most (deploy/xgrammar.sh), and a token is
-/// determined by the first `window_bytes` of it.
+/// The library returns at most `most_found_bytes` bytes of the forced text, that is, the text that must
+/// follow (deploy/xgrammar.sh). Only the first `window_bytes` of it determine the next token.
 constexpr std::size_t most_found_bytes = 96, window_bytes = 64;
 
-/// A text that fills the window may end inside a character.
+/// Removes an incomplete character at the end of a text that fills the window.
 std::string_view without_cut_character(std::string_view text) {
   if (text.size() < window_bytes) return text;
   while (!text.empty() && is_utf8_continuation(text.back())) text.remove_suffix(1);
@@ -51,7 +51,8 @@ bool token_cursor::is_text(token_id token) const {
 }
 
 bool token_cursor::accept(token_id token) {
-  // The library writes a warning to the standard error stream for each of these.
+  // These calls are avoided because the library writes a warning to the standard error stream for each of
+  // them.
   if (!is_usable(token) || matcher_.IsTerminated()) return false;
   if (!matcher_.AcceptToken(token.value)) return false;
   taken_.push_back(token);
@@ -142,8 +143,8 @@ std::optional<token_id> token_cursor::token_within_character(std::string_view te
 }
 
 token_cursor::forced_token token_cursor::find_forced_token() {
-  // The beginning is enough, because a token depends only on what follows it closely. It is divided anew for
-  // each token: what is allowed must not depend on where the cursor was before.
+  // The window is enough, because a token depends only on the text close after it. The text is tokenised
+  // again for each token, so that the result does not depend on where the cursor was before.
   const auto text = forced_text();
   if (text.empty()) return {};
   std::optional<token_id> first;
@@ -165,7 +166,7 @@ std::optional<token_id> token_cursor::only_token() {
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
                                                      std::span<const token_id> path) {
   try {
-    if (move_to(output, path) || matcher_.IsTerminated()) { // whatever follows the end is dropped
+    if (move_to(output, path) || matcher_.IsTerminated()) { // tokens after the end of the grammar are dropped
       fill_mask();
       return mask_;
     }
@@ -182,7 +183,7 @@ std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::spa
   try {
     if (!move_to(output, path)) return 0;
     std::size_t count = 0;
-    // What is accepted here stays: the next call usually goes on behind it.
+    // The accepted tokens are kept, because the next call usually continues after them.
     const std::size_t begin = output.size() + path.size();
     for (; count < next.size(); ++count) {
       const auto only = only_token();
@@ -197,7 +198,7 @@ std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::spa
 std::vector<token_id> token_cursor::tokens_of(const std::string& text) const {
   const tokenizer::encode_options plain{.add_special = false, .parse_special = false};
   const auto& vocabulary = texts_->vocabulary;
-  // Some vocabularies put a space before a text. Behind a line break they have put it already.
+  // Some vocabularies put a space before a text. After a line break they do not add another one.
   const std::string_view line_break = "\n";
   const auto encoded = vocabulary.encode(std::string(line_break) + text, plain);
   if (!encoded) return {};
@@ -254,7 +255,7 @@ std::optional<token_id> token_cursor::append_forced(std::span<const token_id> ou
       out.push_back(*found.first);
     }
   } catch (const std::exception&) {
-    // No draft is as good as any.
+    // Drafts are optional, so an error of the library only means that there is no draft.
   }
   return std::nullopt;
 }

@@ -25,7 +25,7 @@ struct terms {
   }
 };
 
-/// Output and draft path behind each other.
+/// The output followed by the draft path.
 struct text_so_far {
   tokens output, path;
   std::size_t size() const { return output.size() + path.size(); }
@@ -36,7 +36,7 @@ struct text_so_far {
   }
 };
 
-/// True if `text` and `lead` agree as far as both go.
+/// True if `text` and the lead are equal up to the length of the shorter one.
 bool agrees(const token_frame& frame, const text_so_far& text) {
   const auto count = std::min(text.size(), frame.lead.size());
   for (std::size_t i = 0; i < count; ++i)
@@ -99,7 +99,7 @@ class cursor final : public constraint_cursor {
     return std::nullopt;
   }
 
-  /// How many tokens of `next` may follow the first `done` tokens of the lead.
+  /// How many tokens of `next` may follow the first `done` tokens of the frame's lead.
   std::size_t num_allowed(std::size_t frame, std::size_t done, tokens next) {
     std::size_t count = 0;
     for (; done + count < lead(frame).size(); ++count)
@@ -107,7 +107,7 @@ class cursor final : public constraint_cursor {
     return count + answer(frame).num_allowed({}, {}, next.subspan(count));
   }
 
-  /// The token that all leads go on with; nullopt if there are several, and behind a lead.
+  /// The token with which all leads continue. nullopt if there are several, or if a lead is complete.
   std::optional<token_id> only_next(tokens text) const {
     std::optional<token_id> next;
     for (const auto& frame : terms_->frames) {

@@ -9,7 +9,7 @@ namespace paceline::kv {
 
 namespace {
 
-/// XXH3's own secret has this size; the least it takes is XXH3_SECRET_SIZE_MIN (136).
+/// The size of XXH3's own secret. XXH3 accepts at least XXH3_SECRET_SIZE_MIN (136) bytes.
 constexpr std::size_t secret_bytes = 192;
 
 using secret = std::array<std::uint32_t, secret_bytes / sizeof(std::uint32_t)>;

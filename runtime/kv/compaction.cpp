@@ -25,8 +25,8 @@ std::vector<device::kv_copy> compact_path(std::span<const block_id> blocks, std:
       if (last.from_block == cell.from_block && last.to_block == cell.to_block &&
           last.from_offset + last.num_cells == cell.from_offset &&
           last.to_offset + last.num_cells == cell.to_offset) {
-        // The source and target ranges of one copy must not overlap: cells of one block that move by d may be
-        // merged up to d cells.
+        // The source and target ranges of one copy must not overlap. So if cells of one block move by d, at
+        // most d of them are merged into one copy.
         if (cell.from_block != cell.to_block || last.num_cells < last.from_offset - last.to_offset) {
           ++last.num_cells;
           continue;

@@ -138,8 +138,8 @@ expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks)
                    " blocks can never fit, the pool reaches " + std::to_string(reach));
 }
 
-/// An error if even the blocks that the request cannot share with others are missing. While the pool is full,
-/// a request that asks again and again is refused without a look-up of its text.
+/// Returns an error if even the blocks that the request cannot share are missing. So while the pool is full,
+/// repeated requests are refused without a look-up of their text.
 expected<void> pool_manager::check_unshared(pool_id pool, const acquire_options& options) {
   auto& p = state(pool);
   const auto num_blocks = p.blocks_for(options.reserve_length);
@@ -168,7 +168,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   // The last token is always computed. If the cached prefix includes it, its block is shared as a copy
   // without its last cell.
   const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
-  // With states, only whole blocks are shared: behind part of a block no state is known.
+  // A pool with states shares only whole blocks, because no state is stored for a position inside a block.
   const auto initial = p.states ? p.end_at_snapshot(path, most_shared) : std::nullopt;
   const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
@@ -183,7 +183,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
   fresh.salt = std::make_shared<const std::string>(options.salt);
   const auto most_states = std::size_t{options.most_states} + options.spare_states;
-  fresh.states.reserve(most_states + 1); // with the initial one at the release
+  fresh.states.reserve(most_states + 1); // and the initial one, when the request is released
   new_lease answer;
   answer.lease.blocks.reserve(num_blocks);
   if (copies_last) answer.copies.reserve(1);
@@ -263,8 +263,8 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
         std::ranges::find(table.states, slot) == table.states.end())
       return invalid(p, key.request, "a snapshot is of final slots that fill blocks, in a slot of the lease");
   table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
-  // The source of a copy stays in the index, because the table has the blocks before it: no block becomes
-  // free here.
+  // The source of a copy remains in the index, because the table holds the blocks before it. So no block
+  // becomes free here.
   if (length > table.length && table.copy_source)
     drop(p, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   table.length = length;

@@ -164,8 +164,8 @@ class pool_manager {
   /// Makes `num` blocks of `pool` free: borrows slabs, then evicts cached prefixes, least recently used
   /// first: the pool's own, and those of other pools of its space for their slabs. Never allocates memory.
   bool make_room(pool_state& pool, std::uint32_t num);
-  /// Of `pool` and the pools that may give it memory: the one with the least recently used cached block; null
-  /// if none has a cached block.
+  /// The pool with the least recently used cached block, among `pool` and the pools that may give it memory.
+  /// Null if none has a cached block.
   pool_state* least_recently_used(const pool_state& pool) const;
   /// Like `make_room`. If necessary it gives up `block_table::copy_source`: the request then computes these
   /// cells again, which needs no additional block. So a request that would fit without a cached prefix also

@@ -148,7 +148,8 @@ void pool_manager::return_slabs(pool_state& pool) {
 
 bool pool_manager::evict_one(pool_state& pool) {
   while (const auto block = pool.index ? pool.index->evict() : std::nullopt) {
-    // A block in use only leaves the index; its request publishes it again, after its own copy of the parent.
+    // A block in use is only removed from the index. Its request publishes it again after its own copy of the
+    // parent.
     if (pool.states) pool.states->forget(*block);
     if (pool.blocks.remove_owner(*block, block_owner::index) != block_state::free) continue;
     ++pool.counters.num_evicted_blocks;

@@ -23,7 +23,7 @@ bool state_pool::allocate(std::uint32_t num, std::vector<state_slot>& out) {
   return true;
 }
 
-/// There are few slots, and they are sought only when they are short.
+/// The search is linear: there are few slots, and eviction happens only when they are short.
 void state_pool::evict_one() {
   std::uint32_t oldest = none;
   for (std::uint32_t s = 0; s < num_slots(); ++s)

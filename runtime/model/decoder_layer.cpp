@@ -45,7 +45,7 @@ void decoder_layers::norm(const float* x, float* y, const float* weight, std::ui
   ops_.rms_norm({x, width, y, width, weight, num_rows, 1, width, config_.norm_epsilon});
 }
 
-/// hidden += x * weights^T + bias, where the sum is first normed or scaled in families that do so.
+/// hidden += x * weights^T + bias. Some families first apply a norm or a factor to the product.
 void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights,
                                    const float* bias, const float* post_norm) {
   const bool direct = post_norm == nullptr && config_.residual_scale == 1;

@@ -19,7 +19,7 @@ struct expert_weights {
   std::unique_ptr<const device::matrix> router;             ///< [num_experts][hidden_size]
   std::unique_ptr<const device::matrix_set> gate, up, down; ///< of each expert
   const float* selection_bias = nullptr;                    ///< [num_experts]; null: none
-  /// Of the shared expert; null: there is none. `shared_scale`: [1][hidden_size].
+  /// Weights of the shared expert; null if there is none. `shared_scale` is [1][hidden_size].
   std::unique_ptr<const device::matrix> shared_scale, shared_gate, shared_up, shared_down;
 
   /// Bytes that every row reads: the router and the shared expert.

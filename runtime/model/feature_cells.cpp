@@ -11,7 +11,7 @@ namespace paceline::model {
 
 namespace {
 
-/// Moves whole cells at once; no cell of `from` may be in `to`.
+/// Moves several cells in one operation. No cell of `from` may be in `to`.
 void move_cells(device::ops& ops, const feature_cells& cells, std::vector<std::uint32_t>& from,
                 std::vector<std::uint32_t>& to) {
   if (from.empty()) return;
@@ -52,7 +52,9 @@ void feature_cells::copy(device::ops& ops, std::span<const device::kv_copy> copi
       const std::uint32_t source = copy.from_block.value * block_size + copy.from_offset + i;
       const std::uint32_t target = copy.to_block.value * block_size + copy.to_offset + i;
       if (source == target) continue;
-      if (written.contains(source) || written.contains(target)) { // what is read or written twice: in order
+      if (written.contains(source) ||
+          written.contains(
+              target)) { // a cell that is read and written, or written twice, needs the moves in order
         move_cells(ops, *this, from, to);
         written.clear();
       }

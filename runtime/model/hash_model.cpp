@@ -85,7 +85,8 @@ class hash_kv final : public kv_storage {
   const cell& at(std::uint64_t index) const { return cells_[checked(index)]; }
 
  private:
-  /// Called for every cell that a pass reads, so the message is made elsewhere.
+  /// This function is called for every cell that a pass reads, so the error message is made in another
+  /// function.
   std::uint64_t checked(std::uint64_t index) const {
     if (index >= cells_.size()) [[unlikely]]
       refuse(index);
@@ -185,7 +186,7 @@ void hash_model::write_logits(std::uint64_t state, std::span<float> out) const {
     out[v] = config_.sharpness * static_cast<float>(mix(seed, v) >> 40) * 0x1p-24F;
 }
 
-/// What a row whose input is given stands for, behind a context with this state.
+/// The token that a row with a given input represents, after a context with this state.
 token_id hash_model::token_for(const device::row_batch& batch, const device::batch_entry& row,
                                std::uint64_t state, std::uint32_t num_given) const {
   const std::uint32_t input = given_input(batch, row, config_.vocab_size);

@@ -9,7 +9,7 @@
 namespace paceline::model {
 namespace {
 
-/// A product that fails like an allocation that is too large.
+/// Multiplies two sizes. On overflow it fails in the same way as an allocation that is too large.
 std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw std::bad_alloc();
@@ -47,8 +47,10 @@ kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_
     block_array made{size_product(bytes_per_cell, block_size), nullptr};
     if (made.block_bytes == 0) return made;
     made.buffer = memory.allocate(size_product(made.block_bytes, num_blocks));
-    made.buffer->fill(0, made.block_bytes,
-                      std::byte{0}); // the first request need not wait for the first touch
+    made.buffer->fill(
+        0, made.block_bytes,
+        std::byte{
+            0}); // written here, so that the first request does not wait for the first touch of the pages
     return made;
   };
   values_ = make(size_product(all_heads, shape.head_dim * traits.value_bytes));

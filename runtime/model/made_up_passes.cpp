@@ -22,7 +22,7 @@ device::batch_entry made_up_passes::row_at(std::uint32_t position) const {
   return {token_id{id}, token_position{position}, kv_slot{position}, 0, 0, 0};
 }
 
-/// Every row leaves a state, as in a verification, as far as there are slots.
+/// Every row leaves a state as in a verification, as long as there are slots.
 std::vector<device::row_state> made_up_passes::states_of(std::uint32_t num_rows) const {
   std::vector<device::row_state> states(num_rows);
   for (std::uint32_t r = 0; r < num_rows; ++r) {
@@ -47,7 +47,9 @@ void made_up_passes::run(device::ops& ops, std::uint32_t begin, std::uint32_t en
   const device::row_batch batch{rows, {&sequence, 1}, {}, nullptr, 0, states};
   if (model_->info().logits_by_ops && ops.can_choose()) return run_chosen(ops, batch, wanted);
   const std::size_t vocabulary = model_->info().vocab_size;
-  if (logits_.empty()) logits_.resize(device::max_draft_nodes * vocabulary); // no time of later passes
+  if (logits_.empty())
+    logits_.resize(device::max_draft_nodes *
+                   vocabulary); // made once, so that the allocation does not count in later measurements
   const auto num_logits = wanted.size() * vocabulary;
   model_->forward(ops, batch, *kv_, {wanted, std::span(logits_).first(num_logits), {}});
 }

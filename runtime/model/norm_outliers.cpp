@@ -9,7 +9,7 @@ namespace paceline::model {
 
 namespace {
 
-constexpr std::size_t block_values = 32; ///< that share a scale: device::matmul_args
+constexpr std::size_t block_values = 32; ///< values that share a scale: device::matmul_args
 
 } // namespace
 

@@ -120,7 +120,7 @@ class transformer::pass {
         {batch_.rows, model_.local_frequencies_, config_.local_rope.scaling.magnitude, local_rope_table_});
   }
 
-  /// What a layer has before its feed-forward block.
+  /// Runs the part of a layer before its feed-forward block.
   void mix_tokens(decoder_layers& layer_ops, std::uint32_t layer) {
     const layer_weights& weights = model_.weights_.layers[layer];
     if (const layer_kind kind = config_.kind_of(layer); kind != layer_kind::attention) {
@@ -142,7 +142,7 @@ class transformer::pass {
     ops_.gather({out, hidden_size_, memory_.hidden, hidden_size_, nullptr, num_rows_, hidden_size_});
   }
 
-  /// The hidden states of all rows after layer `layer`, for the drafters that read them.
+  /// Keeps the hidden states of all rows after layer `layer`, for the drafters that read them.
   void keep_features(std::uint32_t layer, const float* x) {
     const feature_cells* const features = kv_.features();
     if (features == nullptr) return;
@@ -155,7 +155,7 @@ class transformer::pass {
   }
   std::uint32_t num_layers() const { return static_cast<std::uint32_t>(layers_.size()); }
 
-  /// The final norm, for all rows if there is a tap, and for the wanted rows before the head.
+  /// Applies the final norm: to all rows if there is a tap, and to the wanted rows before the head.
   void finish(decoder_layers& layer_ops) {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
@@ -190,7 +190,7 @@ class transformer::pass {
       ops_.kv_commit({&batch_, kv_.layers(), chosen, outputs_.choices->drafts, beside});
   }
 
-  /// Logits of some rows, after the final norm.
+  /// Computes the logits of some rows after the final norm.
   void make_logits(std::span<const std::uint32_t> rows, float* out) {
     const auto wanted = static_cast<std::uint32_t>(rows.size());
     ops_.gather(
@@ -217,7 +217,8 @@ class transformer::pass {
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
-  std::uint32_t num_attentions_ = 0; ///< layers so far, as are the next: the pool counts each kind by itself
+  std::uint32_t num_attentions_ =
+      0; ///< layers of the kind so far, as in the next member: the pool numbers each kind separately
   std::uint32_t num_recurrences_ = 0;
   std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
   layer_memory memory_;
@@ -299,7 +300,7 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
 /// The device receives the pass of the first step, followed by a choice for every row.
 bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
                             std::span<const std::uint32_t> layers) const {
-  if (!ops.can_chain() || info_.state_bytes != 0) return false; // the steps of a chain keep no states
+  if (!ops.can_chain() || info_.state_bytes != 0) return false; // a chain's steps do not keep states
   kv_cells& cells = cells_of(kv, layers);
   std::vector<device::batch_entry> entries;
   for (const device::chain_row& row : chain.rows) {
@@ -351,7 +352,7 @@ std::unique_ptr<const language_model> transformer::part_of(std::span<const std::
   PACELINE_CHECK(!layers.empty() && std::is_sorted(layers.begin(), layers.end()) &&
                      layers.back() < config_.num_layers,
                  "layers of a part");
-  if (info_.state_bytes != 0) return nullptr; // a part would need states of its own
+  if (info_.state_bytes != 0) return nullptr; // a part would need its own states
   return std::make_unique<part>(*this, layers);
 }
 

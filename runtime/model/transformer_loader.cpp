@@ -19,12 +19,12 @@ namespace {
 using matrix_ptr = std::unique_ptr<const device::matrix>;
 using matrix_set_ptr = std::unique_ptr<const device::matrix_set>;
 
-/// Rows of a tensor: of each `period` of them `count` from `begin` on.
+/// Selected rows of a tensor: of every `period` rows, `count` rows from `begin` on.
 struct row_pick {
   std::uint64_t begin = 0, count = 0, period = 0;
 };
 
-/// Rows of a tensor that make a matrix, in this order.
+/// Rows of one tensor that form a part of a matrix, in this order.
 struct matrix_part {
   std::vector<row_pick> picks;
   matrix_ptr* to = nullptr;
@@ -79,7 +79,7 @@ void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& 
   for (const auto& [role, to] : sets) plan.matrices.emplace_back(source.experts(role, l), *to);
 }
 
-/// With an output gate, each head's rows are followed by those of its gate.
+/// In a layer with an output gate, the rows of each head are followed by the rows of its gate.
 void plan_queries(const model_config& config, const weight_view& view, layer_weights& layer,
                   load_plan& plan) {
   if (view.empty()) return;
@@ -90,8 +90,8 @@ void plan_queries(const model_config& config, const weight_view& view, layer_wei
                                                       {{{rows, rows, 2 * rows}}, &layer.attention_gate}});
 }
 
-/// The products of a gated delta rule that some files have in one tensor: of each key head query, key, values
-/// and gates, or betas and alphas.
+/// The products of a gated delta rule that some files store in one tensor. For each key head it has the rows
+/// of query, key, values and gates, or those of betas and alphas.
 void plan_delta_rule(const model_config& config, const weights_source& source, std::uint32_t l,
                      layer_weights& layer, load_plan& plan) {
   const weight_view& qkv = source.at(tensor_role::delta_qkv, l);
@@ -170,7 +170,7 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
   return plan;
 }
 
-/// True if the weights of a norm, as in the file, emphasise some values.
+/// True if the weights of a norm, as stored in the file, emphasise a few values.
 bool singles_out_values(const weight_view& norm) {
   std::vector<float> weights(norm.tensor.bytes.size() / sizeof(float));
   std::memcpy(weights.data(), norm.tensor.bytes.data(), weights.size() * sizeof(float));
@@ -204,8 +204,8 @@ class progress_meter {
   std::uint64_t done_ = 0;
 };
 
-/// Packs all jobs on several threads, each of which takes the next job. The error of the first job in order
-/// wins, so that a file always gives the same message.
+/// Packs all jobs on several threads. Each thread takes the next job when it is free. If several jobs fail,
+/// the first one in order determines the error, so a file always gives the same message.
 class parallel_packing {
  public:
   parallel_packing(std::vector<packing_job> jobs, const weights_source& source, device::weight_memory& memory,
@@ -226,8 +226,7 @@ class parallel_packing {
   }
 
  private:
-  /// Codes and scales of FP8 are combined in memory of the job; other tensors are packed directly from the
-  /// file.
+  /// Combines codes and scales of FP8 in memory of the job. Other tensors are packed directly from the file.
   expected<matrix_ptr> pack(const weight_view& from) {
     if (from.scales == nullptr) return memory_.pack(from.name, from.tensor, done(), needed());
     if (auto read = source_.read(from.tensor.bytes); !read) return std::move(read).error();
@@ -238,7 +237,7 @@ class parallel_packing {
     return memory_.pack(from.name, tensor, counted());
   }
 
-  /// The matrices in one tensor, whose rows are collected in memory of the job.
+  /// Packs matrices that share one tensor. Their rows are collected in memory of the job.
   expected<void> pack_parts(const weight_view& from, std::span<const matrix_part> parts) {
     if (auto read = source_.read(from.tensor.bytes); !read) return read;
     std::vector<std::byte> blocks;
@@ -261,7 +260,7 @@ class parallel_packing {
     return {};
   }
 
-  /// One matrix after another, so that no more than one is unpacked at a time.
+  /// Packs one matrix after another, so that at most one is unpacked at a time.
   expected<matrix_set_ptr> pack_set(const expert_matrices& from) {
     std::vector<matrix_ptr> matrices;
     matrices.reserve(from.size());

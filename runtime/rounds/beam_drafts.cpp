@@ -13,7 +13,7 @@ draft_bounds limit_below_hypotheses(const plan_item& item, const beam_search& be
                                     std::uint32_t block_size) {
   const std::size_t cells = item.blocks.size() * block_size;
   const std::size_t free = cells > beams.num_cells() ? cells - beams.num_cells() : 0;
-  // Beside drafts, each hypothesis has a state before the round and one after it, and the prompt has one.
+  // Apart from drafts, each hypothesis has a state before the round and one after it, and the prompt has one.
   const std::size_t held = least_row_states(beams.num_hypotheses());
   const std::size_t states = item.states ? std::max<std::size_t>(item.num_row_states, held) - held : free;
   const auto nodes = std::min<std::size_t>({item.max_nodes, beam_search::max_draft_nodes, free, states}) /
@@ -28,7 +28,7 @@ draft_bounds limit_below_hypotheses(const plan_item& item, const beam_search& be
 
 namespace {
 
-/// A hypothesis in the form that drafters take.
+/// The text of a hypothesis in the form that drafters take.
 struct hypothesis_text {
   std::vector<token_id> tokens;
   sampling::token_counts counts;
@@ -43,7 +43,7 @@ hypothesis_text text_of(const committed_log& log, std::span<const token_id> outp
   return text;
 }
 
-/// The hypotheses of a search, to be drafted for.
+/// The hypotheses of a search that get drafts.
 struct drafted_hypotheses {
   const plan_item& item;
   draft_bounds limit; ///< length 0: no drafts
@@ -63,7 +63,7 @@ struct drafted_hypotheses {
   }
 
   speculation::draft_task task(std::size_t i, speculation::drafter_session* session) const {
-    auto made = make_task(item, limit, session, nullptr); // no beam search has a constraint
+    auto made = make_task(item, limit, session, nullptr); // a beam search has no constraint
     made.tokens = texts[i].tokens;
     made.counts = &texts[i].counts;
     made.target_cells = final_cells(item, target_kv);
@@ -75,7 +75,7 @@ struct drafted_hypotheses {
   }
   speculation::draft taken(speculation::draft_task& task) const {
     task.result.probes = {};
-    task.result.truncate(limit.nodes); // there are no cells for the rest
+    task.result.truncate(limit.nodes); // further nodes have no cells
     return std::move(task.result);
   }
 };
@@ -93,10 +93,10 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
   std::vector<speculation::draft_task> tasks;
   for (std::size_t i = 0; i < all.texts.size(); ++i) {
     tasks.push_back(all.task(i, sessions[i]));
-    if (drafter.own_model()) // others have a session each
+    if (drafter.own_model()) // other drafters have a session for each hypothesis
       tasks.back().num_settled = item.request.terms->prompt_length();
   }
-  // One lease and one session, which the hypotheses use in turn.
+  // A drafter with its own model has one lease and one session, which the hypotheses use in turn.
   if (drafter.own_model())
     for (auto& task : tasks) drafter.propose(ops, kv, {&task, 1});
   else

@@ -48,11 +48,11 @@ bool beam_search::may_draft() const noexcept {
 std::uint32_t beam_search::max_draft_levels() const noexcept {
   const auto level = nodes_[living_.front().node].level;
   return max_output_ > level + 1 ? max_output_ - level - 1
-                                 : 0; // the step after the last one adds a token itself
+                                 : 0; // the step after the last level adds a token itself
 }
 
 void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draft) {
-  std::vector<std::uint32_t> places; // of its nodes
+  std::vector<std::uint32_t> places; // of the draft's nodes
   progress uncounted;
   for (std::uint32_t n = 0; n < draft.size(); ++n) {
     const auto above = draft.parents()[n];
@@ -60,7 +60,7 @@ void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draf
         above == speculation::token_tree::root ? living_[i].node : places[static_cast<std::size_t>(above)];
     const auto before = nodes_.size();
     places.push_back(child(parent, draft.tokens()[n],
-                           uncounted)); // equal siblings count once
+                           uncounted)); // equal siblings are counted once
     if (nodes_.size() > before) nodes_.back().draft = true;
   }
 }
@@ -115,14 +115,14 @@ beam_search::progress beam_search::advance(const beam_context& context, const no
     for (const hypothesis& one : living_) learn_successors(one.node, context, rows);
     step(context, done);
   }
-  if (!finished_) // computed rows that wait for those of their siblings
+  if (!finished_) // computed rows that wait for the rows of their siblings
     for (const hypothesis& one : living_)
       if (knows_successors(one.node)) learn_successors(one.node, context, rows);
   forget_other_nodes();
   return done;
 }
 
-/// The 2 * width likeliest tokens after `node`.
+/// Stores the 2 * width likeliest tokens after `node`.
 void beam_search::learn_successors(std::uint32_t node, const beam_context& context, const node_row& rows) {
   if (nodes_[node].next) return;
   const auto output = path_tokens(node);
@@ -140,7 +140,8 @@ void beam_search::learn_successors(std::uint32_t node, const beam_context& conte
   for (const auto& one : best) next.push_back({one.token, static_cast<double>(one.score) - log_total});
 }
 
-/// Possible next hypotheses, best first; of equal ones, that of the better hypothesis, then the lower id.
+/// Possible next hypotheses, best first. At equal scores the continuation of the better hypothesis comes
+/// first, then the lower token id.
 std::vector<beam_search::candidate> beam_search::rank_candidates() const {
   std::vector<candidate> all;
   for (std::uint32_t i = 0; i < living_.size(); ++i)
@@ -195,7 +196,7 @@ bool beam_search::ends(const hypothesis& parent, token_id token, const beam_cont
 std::vector<beam_result> beam_search::best() const {
   auto all = ended_;
   std::ranges::stable_sort(all, std::greater<>(),
-                           &beam_result::score); // of equal ones, the one that ended first
+                           &beam_result::score); // at equal scores, the one that ended first
   if (all.size() > params_.num_best) all.resize(params_.num_best);
   return all;
 }
@@ -206,7 +207,8 @@ double beam_search::score_of(double logprob, std::size_t length) const {
 
 // ---- the trie of tokens
 
-/// The child of `parent` with `token`, created if missing. If it was a draft token, it is marked as none.
+/// The child of `parent` with `token`. It is created if it does not exist. If it was a draft token, it no
+/// longer counts as one.
 std::uint32_t beam_search::child(std::uint32_t parent, token_id token, progress& done) {
   for (std::uint32_t n = parent + 1; n < nodes_.size(); ++n) {
     if (nodes_[n].parent != parent || nodes_[n].token != token) continue;

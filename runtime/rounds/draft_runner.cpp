@@ -24,8 +24,8 @@ bool draft_runner::drafts_for(const plan_item& item) const {
   return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
 }
 
-/// Makes the item's lease that of its session, and returns whether it was not. If the program fails, the next
-/// one does this again: no session takes over cells that were never copied.
+/// Makes the item's lease the lease of its session. Returns false if it already was. If the program fails,
+/// the next program calls this again, so no session uses cells that were never copied.
 bool draft_runner::enter_lease(device::ops& ops, const plan_item& item) {
   auto& lease = sessions_.of(item.request.log).lease;
   if (lease == item.drafter_lease) return false;
@@ -35,8 +35,8 @@ bool draft_runner::enter_lease(device::ops& ops, const plan_item& item) {
   return true;
 }
 
-/// What the drafter says for the text of `item`, number `index` in the plan. Cells of tokens that are
-/// committed will not change.
+/// Stores the draft for the text of `item`, which has number `index` in the plan. The cells of committed
+/// tokens will not change.
 void draft_runner::keep_draft(const plan_item& item, std::size_t index, speculation::draft&& made,
                               draft_batch& batch) {
   const auto& log = item.request.log;
@@ -62,8 +62,8 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   foreseen_.remember(plan, batch.drafts);
 }
 
-/// Drafts that exist remain, but not what the program did for cells: a device may drop copies that it had not
-/// begun. So no cells are reported, and all sessions start over and enter their leases again.
+/// Keeps the drafts that exist, but reports no cells: a device may have dropped copies that had not begun.
+/// All sessions start over and enter their leases again.
 void draft_runner::fail(const round_plan& plan, draft_batch& batch, const std::string& why) {
   batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + why};
   batch.beams.clear();

@@ -30,7 +30,8 @@ speculation::draft_task lasting_task(const plan_item& item, draft_bounds limit) 
 
 speculation::target_cells final_cells(const plan_item& item, const model::kv_storage* kv) {
   const auto& log = *item.request.log;
-  // If the round that was to restart the request in these blocks has not run, the log speaks of others.
+  // The round that was to restart the request in these blocks may not have run. Then the log describes other
+  // blocks.
   if (!kv || !log.is_computed() || log.admission() != item.admission) return {};
   return {kv, item.blocks, log.length() - 1};
 }

@@ -12,7 +12,7 @@ using namespace scheduling; // plans, results and requests
 
 namespace {
 
-/// The path of first children, which the drafter considers the best.
+/// The path of first children, which are the best ones according to the drafter.
 std::vector<token_id> best_path(const speculation::token_tree& tree) {
   std::vector<token_id> path;
   for (auto children = tree.children(speculation::token_tree::root); !children.empty();
@@ -79,7 +79,7 @@ std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const 
   });
   if (found == request->outcomes.end()) return std::nullopt;
   ++batch.num_ready;
-  // Cells beside the text are moved to their position in it.
+  // Cells of a branch are moved to their positions in the text.
   const auto to = text_blocks(item);
   std::vector<device::kv_copy> copies;
   const auto num_cells = found->session->num_cells().all;
@@ -93,7 +93,7 @@ std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const 
   return std::move(found->result);
 }
 
-/// The request after `num_kept` tokens of its draft and, if given, the token after them.
+/// The outcome in which the request keeps `num_kept` tokens of its draft, followed by `token` if given.
 foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint32_t num_kept,
                                                std::optional<token_id> then) const {
   outcome made;
@@ -137,13 +137,13 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   for (auto& entry : entries) entry.request->outcomes.clear();
 }
 
-/// Opens the first outcome of every entry, in which all draft tokens are kept, and asks the drafter what
-/// follows.
+/// Opens the first outcome of every entry, in which all draft tokens are kept. Then the drafter proposes the
+/// token after them.
 void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries) {
   std::vector<speculation::draft_task> tasks;
   std::erase_if(entries, [&](const ahead_entry& entry) {
     auto& request = *entry.request;
-    if (request.remaining <= request.path_length() + 1) return true; // it ends with that outcome
+    if (request.remaining <= request.path_length() + 1) return true; // the request ends with that outcome
     auto session = entry.session->clone();
     if (!session) return true;
     auto all_kept = open(request, request.path_length(), std::nullopt);
@@ -153,12 +153,12 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
     if (!request.chain)
-      entry.session->forget_draft(); // the clone will overwrite the others with the path's cells
+      entry.session->forget_draft(); // the cells of this path will overwrite the others in the clone
     return false;
   });
   for (auto& entry : entries) {
     auto task = task_for(*entry.item, *entry.request, entry.request->outcomes.front(), {1, 1, 1});
-    task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
+    task.lengths = length_rule::fixed; // length rules learn only from drafts
     task.num_alternates =
         entry.item->ahead == ahead_mode::outcomes && entry.request->chain ? num_guesses_ - 1 : 0;
     tasks.push_back(std::move(task));
@@ -173,7 +173,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
   }
 }
 
-/// `begin`: when the drafting for `entries` began.
+/// Makes the drafts for `entries`. `begin` is when drafting for them began.
 void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries, time_point begin) {
   for (auto& entry : entries) {
     auto& outcomes = entry.request->outcomes;
@@ -208,8 +208,8 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
   }
 }
 
-/// Outcomes other than the first, likeliest first. The probability of a run of kept tokens comes from the
-/// recent acceptance; each guess has half the probability of the previous one.
+/// The outcomes other than the first, likeliest first. The probability that a number of tokens is kept comes
+/// from the recent acceptance. Each guess has half the probability of the previous one.
 std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const ahead_entry& entry) const {
   struct candidate {
     double weight;

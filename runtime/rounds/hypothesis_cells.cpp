@@ -19,18 +19,19 @@ void hypothesis_cells::begin_round(std::vector<std::vector<token_id>> outputs, c
   catching_up_ = false;
 }
 
-/// Leading cells that are the same of both texts.
+/// The number of leading cells with the same content in both texts.
 std::uint32_t hypothesis_cells::num_common(const hypothesis& a, const hypothesis& b) const {
   const auto parted = std::ranges::mismatch(a.output, b.output).in1;
   return where_.num_prompt_cells + static_cast<std::uint32_t>(parted - a.output.begin());
 }
 
-/// Of the text of `of`, the leading cells that the session of `from` has computed.
+/// The number of leading cells of `of`'s text that the session of `from` has computed.
 std::uint32_t hypothesis_cells::num_read(const hypothesis& of, const hypothesis& from) const {
   return std::min(from.session->num_cells().committed, num_common(of, from));
 }
 
-/// The open hypothesis whose session has most of the text of `to`; null if none has any.
+/// The open hypothesis whose session has computed most of the text of `to`; null if no session has computed
+/// any of it.
 hypothesis_cells::hypothesis* hypothesis_cells::nearest(const hypothesis& to) {
   hypothesis* best = nullptr;
   std::uint32_t most = 0;
@@ -52,7 +53,8 @@ std::vector<std::size_t> hypothesis_cells::open_next(device::ops& ops, model::kv
     const auto enough = from ? num_read(one, *from) + where_.num_read_twice : 0;
     one.is_behind = num_text_cells(one) > enough;
     const auto reads_its_text = [&](std::size_t other) { return num_common(one, now_[other]) > enough; };
-    if (std::ranges::any_of(called_, reads_its_text)) continue; // it has not come to the end of it
+    if (std::ranges::any_of(called_, reads_its_text))
+      continue; // another hypothesis is still reading the text that they share
     auto& place = std::ranges::any_of(ready, reads_its_text) ? waiting : ready;
     place.push_back(i);
   }
@@ -64,7 +66,8 @@ std::vector<std::size_t> hypothesis_cells::open_next(device::ops& ops, model::kv
   return ready;
 }
 
-/// Opens the hypotheses `ready`. The last one that goes on from one of the last round takes its place.
+/// Opens the hypotheses `ready`. If several of them continue the same hypothesis of the last round, the last
+/// of them takes over its session.
 void hypothesis_cells::open(device::ops& ops, model::kv_storage& kv, std::span<const std::size_t> ready,
                             const speculation::drafter_session& empty) {
   std::vector<hypothesis*> sources;
@@ -89,8 +92,8 @@ void hypothesis_cells::open(device::ops& ops, model::kv_storage& kv, std::span<c
   if (!copies.empty()) kv.copy(ops, copies);
 }
 
-/// Opens a hypothesis of whose text nothing has been read: the first one of all, or one that has nothing in
-/// common with others.
+/// Opens a hypothesis of whose text nothing has been computed: the first of all hypotheses, or one that
+/// shares no text with others.
 void hypothesis_cells::begin_lease(hypothesis& to, const speculation::drafter_session& empty) {
   to.begins_lease = std::ranges::all_of(num_owners_, [](auto num) { return num == 0; });
   for (auto next = next_free(0); next < num_owners_.size() && to.table.size() < num_wanted(to);
@@ -100,15 +103,18 @@ void hypothesis_cells::begin_lease(hypothesis& to, const speculation::drafter_se
   if (!to.session) close(to);
 }
 
-/// Opens a hypothesis that has the cells of `from`, as far as their texts are the same. If it is the last one
-/// to go on from there, it takes over the session, and those blocks that no other one shares.
+/// Opens a hypothesis with the cells of `from`, up to where their texts differ. If it is the last one to
+/// continue `from`, it takes over the session and the blocks that no other hypothesis shares.
 void hypothesis_cells::go_on(hypothesis& from, bool is_last, hypothesis& to,
                              std::vector<device::kv_copy>& copies) {
   const auto size = where_.block_size;
   const auto num_kept = num_read(to, from);
   const auto cells = from.session->num_cells();
-  const auto num_valid = num_kept == cells.committed ? cells.all : num_kept; // with the draft's, if all are
-  const auto num_shared = std::min(num_kept, num_text_cells(to) - 1) / size; // the newest row is always run
+  const auto num_valid = num_kept == cells.committed
+                             ? cells.all
+                             : num_kept; // with the draft's cells, if all committed ones are kept
+  const auto num_shared =
+      std::min(num_kept, num_text_cells(to) - 1) / size; // the newest row is always computed
   for (std::uint32_t b = 0, next = 0; b < num_wanted(to); ++b) {
     const bool had = b < from.table.size();
     if (had && (b < num_shared || (is_last && num_owners_[from.table[b]] == 1))) {
@@ -124,7 +130,8 @@ void hypothesis_cells::go_on(hypothesis& from, bool is_last, hypothesis& to,
   }
   if (has_room(to)) to.session = is_last ? std::move(from.session) : from.session->clone();
   if (!to.session) return close(to);
-  // A shorter draft takes fewer blocks than the last one, whose last cells are then nobody's.
+  // A shorter draft needs fewer blocks than the previous draft. The previous draft's last cells then belong
+  // to no hypothesis.
   if (to.session->num_cells().all > to.table.size() * size) to.session->forget_draft();
 }
 

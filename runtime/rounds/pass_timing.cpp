@@ -13,13 +13,14 @@ namespace paceline::rounds {
 
 namespace {
 
-/// In the order of their use: where time is short the curve is still known at both ends.
+/// The sizes in the order in which they are measured. If time is short, both ends of the curve are known.
 constexpr std::uint32_t sizes[] = {1, 8, 2, 4, 16, 5, 3, 6, 12, 7, 32, 9, 10, 14, 24, 64};
-/// Larger sizes are seldom chosen and take long: they run twice, the first time to become graphs on a GPU.
+/// Larger sizes than this are rarely chosen and take long. They run only twice, the first time to become
+/// graphs on a GPU.
 constexpr std::uint32_t largest_repeated = 16;
 constexpr std::uint32_t most_repeats = 5, repeats_of_large = 2;
 
-/// The time of one pass over the first `rows` positions; none if it failed.
+/// The time of one pass over the first `rows` positions; nullopt if the pass failed.
 std::optional<std::chrono::nanoseconds> time_pass(device::stream& stream, model::made_up_passes& passes,
                                                   const clock& time, std::uint32_t rows) {
   std::chrono::nanoseconds taken{};
@@ -45,7 +46,7 @@ std::vector<pass_time> time_passes(device::stream& stream, const model::language
   const auto begin = time.now();
   if (room == 0 || !time_pass(stream, passes, time, std::min(room, largest_repeated))) return {}; // warms up
   std::map<std::uint32_t, double> least;
-  const auto measure = [&](std::uint32_t rows) { // false: no more
+  const auto measure = [&](std::uint32_t rows) { // returns false when measuring must stop
     if (time.now() - begin >= budget && !least.empty()) return false;
     const auto taken = time_pass(stream, passes, time, rows);
     if (!taken) return false;

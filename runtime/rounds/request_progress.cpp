@@ -53,7 +53,7 @@ bool request_progress::commit(token_id token, std::optional<token_logprob> logpr
   auto& log = *log_;
   PACELINE_CHECK(log.finish_ == finish_reason::none && log.remaining() > 0,
                  "request " + to_string(terms_->id()) + " has ended");
-  log.counts(); // those of the prompt, before another token is added
+  log.counts(); // counts the prompt's tokens before another token is added
   log.tokens_.push_back(token);
   log.computed_ = false;
   log.counts_.add_output(token);
@@ -79,7 +79,7 @@ beam_context request_progress::context_of_beams() const noexcept {
   return {&terms_->pipeline(), &log_->counts(), looks_at_text ? text_.get() : nullptr};
 }
 
-/// A hypothesis in the form that its client gets.
+/// Converts a hypothesis to the form that the client gets.
 beam_hypothesis request_progress::shown(const beam_result& result) const {
   const auto text = text_ ? text_->clone() : nullptr;
   beam_hypothesis out{result.tokens, {}, finish_reason::length, result.logprob, result.score};

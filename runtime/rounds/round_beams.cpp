@@ -17,11 +17,11 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
   if (!drafter || !part.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
   const auto limit = limit_below_hypotheses(item, *part.beams, resources_.kv->block_size());
-  if (limit.length == 0) return; // nobody is asked, which says nothing of the drafter's health
+  if (limit.length == 0) return; // no drafter is called, so this result says nothing about a drafter's health
   const auto where = drafter->traits().where;
   if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
     const auto open = [&](std::span<const std::vector<token_id>> outputs) {
-      // The request's own session follows no hypothesis; it gets the best one at the end.
+      // The request's own session follows no hypothesis. At the end it gets the best one.
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
@@ -49,7 +49,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
 }
 
 void round_runner::add_beam_rows(batch_part& part, std::uint32_t sequence) {
-  if (part.num_context > 0) return; // the prompt's rows come first
+  if (part.num_context > 0) return; // the rows of the prompt are computed first
   auto& beams = *part.beams;
   const auto num_slots = static_cast<std::uint32_t>(part.item->blocks.size() * resources_.kv->block_size());
   const auto most = has_states() ? part.item->request.progress->states().num_free() : beam_search::max_rows;
@@ -83,7 +83,7 @@ void round_runner::decide_beams(const batch_part& part, item_result& done) {
   };
   const auto steps = beams.advance(progress.context_of_beams(), row_of);
   done.num_draft = done.num_levels =
-      steps.num_draft; // of all hypotheses: length rules count them as one chain
+      steps.num_draft; // of all hypotheses together: length rules count them as one chain
   done.num_accepted = steps.num_accepted;
   progress.count_verification(steps.num_draft, steps.num_accepted);
   done.num_cells = beams.num_cells();

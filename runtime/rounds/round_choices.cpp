@@ -8,9 +8,9 @@ namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-/// Leaves the decision to the device if it has the logits and supports the request's settings, and nothing
-/// else needs the rows. Then the device also moves the cells of an accepted path. Called before the part's
-/// rows are added to sequence `sequence_index` of the pass.
+/// Leaves the decision to the device if the device has the logits and supports the request's settings, and
+/// nothing else needs the rows. The device then also moves the cells of an accepted path. This function is
+/// called before the part's rows are added to sequence `sequence_index` of the pass.
 void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index) {
   const auto& terms = *part.item->request.terms;
   const auto& log = *part.item->request.log;

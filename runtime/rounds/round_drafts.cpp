@@ -41,7 +41,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& part : parts) {
     if (part.draft.num_rows() == 0) continue;
     const auto limit = limit_of(part);
-    part.draft.truncate(limit.rows); // there are no cells for the rest; a truncated tree is a tree
+    part.draft.truncate(limit.rows); // further rows have no cells; a truncated tree is still a tree
     const bool stale = part.draft.base_length != part.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
     if (!stale && part.draft.tree.size() <= limit.nodes &&
@@ -53,7 +53,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
 }
 
-/// What an in-line drafter says for `owners`: nothing while it rests, and nothing where it fails.
+/// The drafts of an in-line drafter for `owners`. They are empty while the drafter rests, and if it fails.
 std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_index index,
                                                       std::span<batch_part* const> owners) {
   auto& drafter = *drafter_at(index);
@@ -83,8 +83,8 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
   return drafts;
 }
 
-/// Lets an in-line drafter `propose` unless it rests. Where it fails, the round goes on without its drafts,
-/// and its sessions, which are in no known state, `start_over`.
+/// Calls `propose` of an in-line drafter unless the drafter rests. If it fails, the round continues without
+/// its drafts. The state of its sessions is then unknown, so `start_over` resets them.
 void round_runner::ask_in_line(drafter_index index, const std::function<void()>& propose,
                                const std::function<void()>& start_over) {
   if (rests_.rests(index)) return;
@@ -106,7 +106,8 @@ void round_runner::propose_in_line(device::ops& ops, drafter_index index, std::v
   for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->draft = std::move(drafts[i]);
 }
 
-/// The items of "auto": every candidate drafts; the controller chooses among the drafts and truncates them.
+/// Drafts for the items of "auto". Every candidate drafts; the controller chooses among the drafts and
+/// truncates them.
 void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts) {
   for (auto& part : parts) {
     const auto& request = part.item->request;
@@ -120,7 +121,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
     choices[i].history = &owners[i]->item->request.progress->history();
     choices[i].proposals.resize(candidates_.size());
     const auto asked = std::ranges::find(candidates_, owners[i]->item->worker);
-    auto made = std::exchange(owners[i]->draft, {}); // from the worker that was asked
+    auto made = std::exchange(owners[i]->draft, {}); // the draft of the worker that was asked
     if (asked != candidates_.end() && made.base_length == owners[i]->item->request.log->length())
       choices[i].proposals[static_cast<std::size_t>(asked - candidates_.begin())] = std::move(made);
   }
@@ -133,7 +134,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   for (std::uint32_t c = 0; c < num_in_line_; ++c) ask_candidate(ops, c, owners, choices);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     const auto limit = limit_of(*owners[i]);
-    // A drafter that reports no plan planned what it was asked for.
+    // A drafter that reports no plan has planned exactly what it was asked for.
     for (auto& proposal : choices[i].proposals)
       if (proposal.plan.levels == 0) proposal.plan = {limit.length, limit.nodes};
   }
@@ -147,7 +148,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   }
 }
 
-/// In-line candidate number `candidate` drafts for those requests that it is worth asking for.
+/// Calls in-line candidate number `candidate` for the requests for which a call pays.
 void round_runner::ask_candidate(device::ops& ops, std::uint32_t candidate,
                                  std::span<batch_part* const> owners,
                                  std::span<speculation::draft_controller::request_choice> choices) {
@@ -172,7 +173,7 @@ void round_runner::ask_candidate(device::ops& ops, std::uint32_t candidate,
     choices[places[i]].proposals[candidate] = std::move(drafts[i]);
 }
 
-/// What "auto" weighed, for the trace.
+/// The options among which "auto" chose, for the trace.
 draft_choice round_runner::told(const speculation::draft_controller::request_choice& choice) const {
   draft_choice out;
   out.plain_to_measure = choice.plain_to_measure;
@@ -182,7 +183,7 @@ draft_choice round_runner::told(const speculation::draft_controller::request_cho
   return out;
 }
 
-/// Who drafted for a request that ends, and with "auto" what was weighed.
+/// Reports which drafter drafted for a request that ends, and with "auto" the account of its choices.
 void round_runner::report_drafter(request_progress& progress, speculation_stats& stats) const {
   const auto index = progress.drafter();
   if (const auto* drafter = drafter_at(index)) stats.drafter = drafter->traits().name;
@@ -194,7 +195,7 @@ void round_runner::report_drafter(request_progress& progress, speculation_stats&
   stats.weighed = std::make_shared<const draft_account>(std::move(account));
 }
 
-/// Whom the requests with "auto" want to be drafted for by.
+/// Advises the scheduler which worker is to draft next for the requests with "auto".
 void round_runner::advise_workers(const round_plan& plan, std::span<const batch_part> parts,
                                   std::span<item_result> results) {
   std::vector<const speculation::draft_history*> requests;
@@ -229,7 +230,8 @@ draft_bounds round_runner::limit_of(const batch_part& part) const {
   return draft_limit(*part.item, resources_.kv->block_size(), resources_.context_length);
 }
 
-/// Drafts of drafter `index` continue, one token at a time, a context that this pass completes.
+/// True if the part may have a draft of drafter `index`. A draft needs a context that this pass completes,
+/// with one row.
 bool round_runner::may_draft(const batch_part& part, drafter_index index) const {
   return part.item->drafter == index && part.decides && part.num_context == 1 && !part.beams;
 }

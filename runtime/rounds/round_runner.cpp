@@ -86,12 +86,13 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   }
   for (auto& part : parts) result.items.push_back(settle(ops, part, plan.round, result.events));
   if (controller_) advise_workers(plan, parts, result.items);
-  // Those that had ended before are reported again, in case that report was lost.
+  // Items that had ended before are reported again, in case that report was lost.
   for (const auto& item : plan.items)
     if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(parts, [&](const auto& part) { return part.item == &item; }))
       result.items.push_back(ended_before(item));
-  // Not the time of this request's decision, because others follow it.
+  // All events get the time after the last decision of the round, and not the time of their own request's
+  // decision.
   const auto ended = resources_.time->now();
   for (auto& event : result.events) event.committed_at = ended;
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
@@ -110,7 +111,7 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
     const auto& log = *item.request.log;
     auto& progress = *item.request.progress;
     if (log.finish() != finish_reason::none)
-      continue; // ended in a round that was still under way when this was planned
+      continue; // the request ended in a round that was still in flight when this one was planned
     if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens, item.admission);
     if (item.restart_at && item.states) progress.states().restart(*item.states, item.num_row_states);
     progress.begin_round(now);
@@ -128,7 +129,7 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
   return parts;
 }
 
-/// Times of workers, for the choice of drafters to ask.
+/// Observes the times of workers, by which the drafters to ask are chosen.
 void round_runner::watch_workers(std::span<const draft_time> drafting) {
   for (const auto& spent : drafting) {
     const auto candidate = std::ranges::find(candidates_, spent.drafter);
@@ -147,8 +148,8 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
   part.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
   offer_to_device(ops, part, index);
   auto& wanted_rows = part.choice ? choice_rows_ : logit_rows_;
-  const auto reported =
-      request.progress->num_prompt_logprobs(); // a preempted prompt is computed twice but reported once
+  const auto reported = request.progress->num_prompt_logprobs(); // a prompt that was preempted is computed
+                                                                 // twice, but its scores are reported once
   const bool want_prompt = request.terms->request().sampling.prompt_logprobs;
   for (std::uint32_t i = 0; i < part.num_context; ++i) {
     const auto position = part.context_begin + i;
@@ -182,7 +183,7 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
   if (has_states()) add_probe_states(part);
 }
 
-/// Placed after the tree's nodes, whose cells they attend to.
+/// Adds the rows of probes. They are placed after the tree's nodes, because they attend to the nodes' cells.
 void round_runner::add_probes(const batch_part& part, std::uint32_t sequence) {
   const auto length = part.item->request.log->length();
   auto slot = length + part.draft.tree.size();
@@ -283,7 +284,8 @@ std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& par
     const auto rows = std::span(logits_).subspan(first * vocab, (1 + part.draft.tree.size()) * vocab);
     raw_copy_.assign(rows.begin(), rows.end());
   }
-  auto feedback = begin_feedback(part, first); // before the rule, which modifies the rows
+  auto feedback =
+      begin_feedback(part, first); // this is done before the verification rule, which modifies the rows
   auto verdict = verdict_for(part, first);
   if (verdict.hopeless)
     throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
@@ -291,7 +293,8 @@ std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& par
   if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
   const auto& tree = part.draft.tree;
-  if (!tree.is_chain() && !part.choice) compact(ops, part, verdict); // otherwise the device has done it
+  if (!tree.is_chain() && !part.choice)
+    compact(ops, part, verdict); // otherwise the device has moved the cells
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
     if (!num_logprobs) return std::nullopt;
@@ -340,13 +343,13 @@ void round_runner::tell_draft(const batch_part& part, const speculation::verdict
   if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
 
-/// How many of the target's best tokens the part's drafter wants of each row; for "auto" the maximum over all
-/// candidates, whichever of them drafted.
+/// How many of the target's best tokens the part's drafter needs for each row. With "auto" it is the maximum
+/// over all candidates, whichever of them drafted.
 std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
   const auto wanted = [&](drafter_index index) {
     const auto* drafter = drafter_at(index);
     const bool reads_probes = drafter && drafter->traits().where == speculation::placement::in_pass;
-    // Drafters in the pass learn only from their probes.
+    // Drafters that draft in the pass learn only from their probes.
     return drafter && !(reads_probes && part.draft.probes.empty()) ? drafter->traits().top_tokens : 0;
   };
   if (part.item->drafter != resources_.automatic) return wanted(part.item->drafter);

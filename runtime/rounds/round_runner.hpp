@@ -70,7 +70,7 @@ class round_runner {
     std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< token counts to which `choice` refers
     std::uint32_t num_drafter_cells = 0;         ///< as the worker reports (`draft_batch`)
-    /// Of a model with a recurrent state: the slots of its rows' states.
+    /// For a model with a recurrent state: the slots of its rows' states.
     struct row_states {
       std::vector<std::optional<state_slot>> of_context;
       std::vector<state_slot> of_nodes;

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <map>
 
-// The recurrent states of a round's rows: which row continues which, where they are kept, and which of them
-// is the request's afterwards.
+// The recurrent states of a round's rows: which row continues which, where the states are kept, and which of
+// them the request continues from.
 
 namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-/// Whether the state of the first `length` tokens is kept for other requests, if `num_spare` slots are left
-/// for such states. They are kept at regular places, and behind the last whole block of the prompt, where the
-/// next turn of a conversation begins: that one has precedence.
+/// True if the state of the first `length` tokens is to be kept for other requests, when `num_spare` slots
+/// are left for such states. States are kept at regular positions, and after the last whole block of the
+/// prompt. The next turn of a conversation begins at that block, so its state has precedence.
 bool round_runner::keeps_state(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
   const auto last_block = (part.item->request.terms->prompt_length() - 1) / block * block;
@@ -22,7 +22,8 @@ bool round_runner::keeps_state(const batch_part& part, std::uint32_t length, std
   return length % resources_.state_interval == 0 && num_spare > (length < last_block ? 1U : 0U);
 }
 
-/// The last row leaves a state. Rows before it leave one that shall be kept, as far as there are slots.
+/// Adds the states of the context rows. The last row leaves a state. Rows before it leave a state if it is to
+/// be kept and a slot is free.
 void round_runner::add_context_states(batch_part& part) {
   auto& slots = part.item->request.progress->states();
   part.states.of_context.clear();
@@ -52,7 +53,7 @@ void round_runner::add_node_states(batch_part& part) {
   }
 }
 
-/// Nothing follows a probe in a later pass.
+/// Adds the states of probes. They are not kept, because no row of a later pass continues a probe.
 void round_runner::add_probe_states(const batch_part& part) {
   const auto last = static_cast<std::int32_t>(part.first_row + part.num_context) - 1;
   for (const auto& probe : part.draft.probes)
@@ -78,7 +79,7 @@ void round_runner::add_beam_states(batch_part& part, std::span<const beam_search
   }
 }
 
-/// The state of the last row whose token is part of the text becomes the request's.
+/// The request continues from the state of the last row whose token became part of the text.
 void round_runner::settle_states(const batch_part& part, std::span<const std::int32_t> accepted_path,
                                  item_result& done) {
   auto& progress = *part.item->request.progress;

@@ -1,6 +1,6 @@
 #include "runtime/sampling/pipeline.hpp"
 
-// A request's settings in the form of the op `choose`.
+// Converts a request's settings to the form of the op `choose`.
 
 namespace paceline::sampling {
 

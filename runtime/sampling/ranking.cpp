@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-// Ranks the tokens behind the choice, for draft trees.
+// Ranks the tokens after the chosen one, for draft trees.
 
 namespace paceline::sampling {
 

@@ -40,7 +40,7 @@ class checker {
   void that(bool holds, std::string_view field, std::int64_t value, std::string_view rule) {
     if (!holds) fail(broken(field, value, rule));
   }
-  /// `with`: what the request has beside the field.
+  /// `with` names the other part of the request that excludes the field.
   void not_offered(bool present, std::string_view field, std::string_view with) {
     if (present) fail({errc::unsupported, std::string(field) + ": is not offered with " + std::string(with)});
   }
@@ -121,7 +121,7 @@ void check_beams(checker& check, const generation_request& request) {
   check.not_offered(request.trace, "trace", with);
 }
 
-/// A constraint says when the output ends, and what it begins with.
+/// A constraint determines when the output ends and what it begins with.
 void check_constraint(checker& check, const generation_request& request) {
   if (!request.constraint) return;
   constexpr auto with = "a grammar";

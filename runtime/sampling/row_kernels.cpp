@@ -100,7 +100,7 @@ void gumbel_race::enter(double log_weight, token_id token) noexcept {
     cohort_words_ = noise_->words(noise_cohort::counter_index(cohort_));
   }
   if (!(log_weight + largest_gumbel_bound(cohort_words_[0]) >= best_))
-    return; // its logarithms are not needed
+    return; // the logarithms of this cohort are not needed
   compare(log_weight + noise_cohort(cohort_words_).gumbel(id % noise_stream::cohort_size, own_word(id)),
           token);
 }

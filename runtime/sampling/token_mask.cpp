@@ -23,7 +23,7 @@ void apply_mask(std::span<const std::uint32_t> allowed, std::span<float> row) no
   const std::size_t num_whole = std::min(allowed.size(), row.size() / mask_word_bits);
   for (std::size_t w = 0; w < num_whole; ++w) {
     float* const part = row.data() + w * mask_word_bits;
-    // Most masks allow nearly everything, inside a text, or nearly nothing.
+    // Most masks allow nearly all tokens, inside a text, or nearly none.
     if (allowed[w] == 0)
       std::fill_n(part, mask_word_bits, minus_infinity);
     else if (allowed[w] != 0xFFFFFFFFU)

@@ -6,7 +6,8 @@ namespace paceline::scheduling {
 
 namespace {
 
-/// Follows increases at once and decreases slowly: a long pause is worse than a slightly later prompt.
+/// An estimate that increases at once and decreases slowly, because a long pause is worse than a slightly
+/// later prompt.
 double pessimistic(double estimate, double sample) {
   return sample > estimate ? sample : estimate + 0.2 * (sample - estimate);
 }
@@ -23,7 +24,7 @@ void cost_model::observe(std::uint32_t num_context, std::uint32_t num_decode,
     if (num_decode > 0) round_ns_ = pessimistic(round_ns_, ns);
     return;
   }
-  if (num_context < first_chunk_rows) return; // dominated by the cost of the pass and not of its rows
+  if (num_context < first_chunk_rows) return; // the time of such a pass depends little on its rows
   per_row_ns_ =
       pessimistic(per_row_ns_, std::max(ns - (num_decode > 0 ? round_ns_ : 0.0), 0.0) / num_context);
 }

@@ -49,7 +49,8 @@ void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cel
   auto& l = at(request).drafter;
   if (num_cells <= l.num_cells || l.blocks.empty()) return;
   const auto num_full = std::exchange(l.num_cells, num_cells) / block_size_;
-  // The pool wants to know of full blocks, and that copies were made: it may then reuse their source.
+  // The pool must know which blocks are full and that copies were made. It may then reuse the sources of the
+  // copies.
   const bool copied = !std::exchange(l.copies, {}).empty();
   if (!l.shares || (!copied && num_cells / block_size_ == num_full)) return;
   out.emplace_back(commit_command{request, *l.pool, 0, {}, num_cells});
@@ -61,8 +62,8 @@ void memory_ledger::return_drafter_lease(request_id request, commands& out) {
   l = {};
 }
 
-/// What to ask for a longer lease, of as many positions as may be granted; nothing if it is long enough, or
-/// an answer is due.
+/// The next question for a longer lease, with as many positions as may be granted. nullopt if the lease is
+/// long enough or an answer is still outstanding.
 std::optional<memory_ledger::new_question>
 memory_ledger::next_question(lease& l, const look_ahead_positions& wanted, look_ahead least) {
   if (l.asked) return std::nullopt;
@@ -87,7 +88,8 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
   auto& a = found->second;
   const bool of_target = event.pool == target_pool;
   lease& l = of_target ? a.target : a.drafter;
-  if (l.asked != event.ticket) return answer::stale; // asked before a restart, and again since
+  if (l.asked != event.ticket)
+    return answer::stale; // a question from before a restart, which was asked again since
   l.asked = 0;
   if (of_target) a.way_made = false;
   if (!event.granted) {
@@ -113,14 +115,14 @@ void memory_ledger::take_grant(account& a, lease& l, const lease_event& event, c
   if (!std::exchange(a.holds, true)) {
     holders_.push_back(event.request);
   } else if (tight_) {
-    roll_back(event.request, out); // asked for before
+    roll_back(event.request, out); // the grant answers a question from before memory was tight
   }
 }
 
 void memory_ledger::take_refusal(account& a, lease& l, bool lacks_states, commands& out) {
   // Shorter leases return blocks, but no state slots: a request keeps those until it ends or is preempted.
   const bool ask_again = &l == &a.target && !lacks_states && tighten(out);
-  if (!a.holds) { // its first lease
+  if (!a.holds) { // this would have been its first lease
     admission_blocked_ = !ask_again;
   } else if (!ask_again) {
     l.refused_at = l.asked_for;
@@ -148,8 +150,8 @@ void memory_ledger::on_pool_restarted(commands& out) {
   on_blocks_freed();
 }
 
-/// The pool is full: draft trees return the blocks that no round in flight uses. True if this is new, because
-/// another request, for less, may then succeed.
+/// Called when the pool is full. Draft trees return the blocks that no round in flight uses. Returns true the
+/// first time, because a smaller request may then succeed.
 bool memory_ledger::tighten(commands& out) {
   if (std::exchange(tight_, true)) return false;
   for (auto id : holders_) roll_back(id, out);
@@ -166,7 +168,7 @@ void memory_ledger::roll_back(request_id request, commands& out) {
   out.emplace_back(rollback_command{request, target_pool, keep, l.last_use});
 }
 
-/// The pool has refused what the request needs for one token per round.
+/// True if the pool has refused what the request needs for one token per round.
 bool memory_ledger::lacks_blocks(const account& a) const {
   return a.target.refused_at != 0 && a.target.refused_at <= a.use.target.plain;
 }
@@ -196,7 +198,7 @@ std::optional<request_id> memory_ledger::make_way_for(request_id request) {
   return preempt_youngest_for(request);
 }
 
-/// Its blocks come back soon without preempting anyone.
+/// True if blocks of a draft tree come back soon, so that no request need be preempted.
 bool memory_ledger::tree_in_flight() const {
   return std::ranges::any_of(holders_, [&](auto id) {
     const auto& a = at(id);
@@ -207,8 +209,9 @@ bool memory_ledger::tree_in_flight() const {
 
 std::optional<request_id> memory_ledger::preempt_youngest_for(request_id needy) {
   if (tree_in_flight()) return std::nullopt;
-  // The oldest request is never preempted, so one request always makes progress. If it is alone, it releases
-  // its blocks instead of keeping them while it waits: the holder of the others may be waiting for these.
+  // The oldest request is never preempted, so at least one request always makes progress. If it is the only
+  // one, it releases its blocks while it waits, because the request that holds the other blocks may wait for
+  // these.
   const auto youngest = holders_.back();
   auto& victim = at(youngest);
   if (victim.use.closing || victim.gives_way_to) return std::nullopt; // its blocks come back soon
@@ -233,8 +236,8 @@ void memory_ledger::preempted(request_id request, commands& out) {
     if (const auto needy = accounts_.find(*a.gives_way_to); needy != accounts_.end())
       needy->second.way_made = true;
   release(request, a, out);
-  // Running requests come first: if one of them lacks blocks, admissions wait until blocks come back. If none
-  // does, they must not wait, because nothing would end the wait.
+  // Running requests have precedence. While one of them lacks blocks, admissions wait until blocks come back.
+  // If none lacks blocks, admissions must not wait, because nothing would end the wait.
   admission_blocked_ = std::ranges::any_of(holders_, [&](auto id) { return lacks_blocks(at(id)); });
 }
 

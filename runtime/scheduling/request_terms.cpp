@@ -10,7 +10,8 @@ namespace paceline::scheduling {
 
 namespace {
 
-/// A beam search draws nothing: its drafters must propose likely tokens, and its steps are its only rule.
+/// A beam search draws no samples. So its drafters must propose likely tokens, and its steps replace the
+/// verification rule.
 generation_request without_draws(generation_request request) {
   if (request.beams.width == 0) return request;
   request.sampling.temperature = 0;

@@ -9,8 +9,8 @@ namespace paceline::scheduling {
 std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
                            std::uint32_t block_size) noexcept {
   if (num_guesses == 0 || draft_length == 0) return 0;
-  // From the block of the first draft token on: the text before it in that block, the draft, the token after
-  // it, and the next draft.
+  // Counted from the block of the first draft token on: the text before it in that block, the draft, the
+  // token after the draft, and the next draft.
   const auto one = (block_size - 1 + 2 * draft_length + 1 + block_size - 1) / block_size;
   return one * num_guesses * (draft_length + 1);
 }
@@ -29,9 +29,9 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint3
   limit.rows =
       std::min({item.max_nodes, speculation::draft::max_rows, room(item.blocks.size() * block_size)});
   limit.nodes = std::min(limit.rows, speculation::token_tree::max_nodes);
-  // Beside the state before the round, each node and the last committed token leave one.
+  // Besides the state before the round, each node and the last committed token leave a state.
   if (item.states) limit.nodes = std::min(limit.nodes, std::max(item.num_row_states, 2U) - 2);
-  // Levels take positions, nodes only take cells. The round adds one token itself.
+  // Each level takes a position, and each node takes only a cell. The round itself adds one more token.
   const auto levels = std::min(room(context_length), remaining > 0 ? remaining - 1 : 0U);
   limit.length = std::min({item.draft_length, levels, limit.nodes});
   limit.probe_depth = std::max(limit.length, room(context_length));

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-// Rounds of beam searches. Their output grows by one token in each step, their memory by up to one cell for
-// each hypothesis.
+// Rounds of beam searches. In each step, their output grows by one token and their memory by up to one cell
+// for each hypothesis.
 
 namespace paceline::scheduling {
 
@@ -20,7 +20,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   auto length = next_draft_length(r);
   if (by_worker(r)) length = std::min(length, levels_in_own_context(r));
   const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
-  if (length > 0 && pool) { // whose lease the hypotheses share
+  if (length > 0 && pool) { // the hypotheses share the lease in this pool
     want_for_drafter(r, out);
     length = std::min(length, levels_in_lease(r, ledger_.drafter_positions(id)));
   }

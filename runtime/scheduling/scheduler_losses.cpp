@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-// Losses: parts of the model that failed for good, and drafters that fail.
+// Parts of the model that failed for good, and drafters that failed.
 
 namespace paceline::scheduling {
 
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (const auto& [drafter, why] : result.failed_drafters) {
     ++counters_.drafters[drafter.value].num_failures;
-    if (slot_of(drafter).worker) rests_.failed(drafter, now); // the runner lets in-line drafters rest
+    if (slot_of(drafter).worker) rests_.failed(drafter, now); // the runner keeps track of in-line drafters
   }
   const auto failed = [&](drafter_index drafter) {
     return std::ranges::find(result.failed_drafters, drafter, &failed_drafter::drafter) !=
@@ -17,7 +17,7 @@ void scheduler_state::note_drafters(const round_result& result, time_point now) 
   };
   for (const auto& spent : result.drafting)
     if (spent.num_drafted > 0 && !failed(spent.drafter)) rests_.drafted(spent.drafter);
-  for (const auto& item : result.items) // workers that draft for beam searches only
+  for (const auto& item : result.items) // workers may have drafted for beam searches only
     if (item.num_draft > 0 && !failed(item.drafter)) rests_.drafted(item.drafter);
 }
 
@@ -32,9 +32,9 @@ std::vector<drafter_index> scheduler_state::resting_workers() const {
   return all;
 }
 
-/// Rounds in flight may still run, or never return. Cells of this model's pools belong to no other model, so
-/// what such a round writes is harmless: the blocks are returned at once, and other models may borrow their
-/// bytes.
+/// Rounds in flight may still run, or may never return. The cells of this model's pools belong to no other
+/// model, so writes of such a round are harmless. The blocks are therefore returned at once, and other models
+/// may use their bytes.
 decisions scheduler_state::take_out_of_service(error why) {
   decisions out;
   if (out_of_service_) return out;
@@ -55,15 +55,15 @@ bool scheduler_state::asks_worker(const record& r) const {
   });
 }
 
-/// True if its worker is lost, or rests while "auto" is advised another one.
+/// True if the request's worker is lost, or if it rests and "auto" advises another worker.
 bool scheduler_state::can_do_without_worker(const record& r) const {
   if (!r.worker) return false;
   if (lost_workers_.contains(*r.worker)) return true;
   return !by_worker(r) && rests(*r.worker) && r.advice.drafter && !rests(*r.advice.drafter);
 }
 
-/// Returns the lease of a worker that is not needed, once no round in flight uses it. With "auto" another
-/// worker may then draft for the request.
+/// Returns the lease in the pool of a worker that is not needed, once no round in flight uses it. With "auto"
+/// another worker may then draft for the request.
 void scheduler_state::leave_worker(request_id request, decisions& out) {
   auto* r = find(request);
   if (!r || !can_do_without_worker(*r) || asks_worker(*r)) return;

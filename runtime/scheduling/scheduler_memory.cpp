@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-// The memory of requests: when it is requested, what the answers mean for their rounds, and how many
-// positions they need.
+// The memory of requests: when the scheduler asks for it, what the answers mean for rounds, and how many
+// positions a request needs.
 
 namespace paceline::scheduling {
 
@@ -33,8 +33,8 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   if (answer == memory_ledger::answer::stale) return;
   auto& r = requests_.at(event.request);
   const bool granted = answer == memory_ledger::answer::granted;
-  // Immediately: otherwise, news of a few blocks before the next round is planned would let it ask and be
-  // refused again.
+  // This is done at once. Otherwise, if a few blocks are freed before the next round is planned, the request
+  // would ask again and be refused again.
   if (!granted && event.pool == target_pool && r.decoding) make_way_for(r, out);
   if (r.state == phase::acquiring) {
     if (granted)
@@ -45,7 +45,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   retire_if_idle(event.request, out);
 }
 
-/// The request has its first blocks since its admission or preemption.
+/// Called when the request gets its first blocks after its admission or preemption.
 void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.state = phase::running;
   ++r.num_admissions;
@@ -107,8 +107,8 @@ void scheduler_state::admit(decisions& out) {
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// An equal share of the slots for each request that is there, if the others that may run have what they need
-/// at least.
+/// An equal share of the state slots for each present request. The share leaves the minimum for each further
+/// request that may run.
 std::uint32_t scheduler_state::share_of_states() const {
   const auto most = std::max(options_.max_running, 1U);
   const auto there = std::clamp(static_cast<std::uint32_t>(requests_.size()), 1U, most);
@@ -116,8 +116,8 @@ std::uint32_t scheduler_state::share_of_states() const {
   return std::max(options_.num_states / most, (options_.num_states - reserved) / there);
 }
 
-/// The state before a round, that of its last committed token, and that of each draft node; no more than its
-/// share of the slots.
+/// The number of states that the rows of a round need: the state before the round, that of the last committed
+/// token, and that of each draft node. It is limited to the request's share of the slots.
 std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
   const auto least = least_row_states(r.beam_width);
   const auto nodes = r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_nodes(r, r.draft_length);
@@ -125,8 +125,8 @@ std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
   return std::min(least + std::min(nodes, speculation::token_tree::max_nodes), std::max(least, share));
 }
 
-/// One for each place at which a state is kept, as far as that leaves the other requests theirs. A beam
-/// search keeps states of its prompt only.
+/// One slot for each place at which a state is kept, as long as the other requests keep their shares. A beam
+/// search keeps only states of its prompt.
 std::uint32_t scheduler_state::spare_states_wanted(const record& r) const {
   if (!options_.prefix_cache) return 0;
   const auto share = share_of_states(), rows = row_states_wanted(r);
@@ -134,7 +134,7 @@ std::uint32_t scheduler_state::spare_states_wanted(const record& r) const {
   return std::min(positions / options_.state_interval + 1, std::max(share, rows + 1) - rows);
 }
 
-/// Another request may have to be preempted for it; this is immediate if that one has nothing in flight.
+/// Preempts another request for `r` if necessary. This happens at once if that request has nothing in flight.
 void scheduler_state::make_way_for(const record& r, decisions& out) {
   if (const auto victim = ledger_.make_way_for(r.request.id())) retire_if_idle(*victim, out);
 }
@@ -143,7 +143,8 @@ memory_use scheduler_state::use_of(const record& r) const {
   memory_use use;
   use.num_in_flight = r.num_in_flight;
   use.closing = r.state == phase::closing;
-  // One cell for the last possible token, or for a beam search one per hypothesis.
+  // This includes one cell for the last possible token. For a beam search it includes one for each
+  // hypothesis.
   use.needed = std::min(r.upper_length, max_positions(r));
   use.written = r.upper_slot;
   use.scattered = r.beam_width != 0;
@@ -158,7 +159,7 @@ memory_use scheduler_state::use_of(const record& r) const {
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
   const auto& request = r.request.terms->request();
-  const auto width = std::max(1U, r.beam_width); // hypotheses may differ from their first token on
+  const auto width = std::max(1U, r.beam_width); // hypotheses may differ from the first token on
   const std::uint64_t wanted =
       std::uint64_t{r.request.terms->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
   if (r.beam_width != 0)
@@ -177,8 +178,8 @@ std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind)
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
 }
 
-/// In the pool of the drafter that drafts for it: this round's growth, then the next draft in that drafter's
-/// units, in the drafter's own context.
+/// Positions in the pool of the worker that drafts for `r`: the growth in this round, then the next draft.
+/// They are counted in that drafter's units and limited by its own context.
 std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
   const auto& slot = slot_of(*r.worker);
   const auto block = slot.block_positions;
@@ -189,7 +190,8 @@ std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahe
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
   if (r.beam_width != 0 && slot.text_begin && kind == look_ahead::tree) {
-    // Every hypothesis drafts behind its own text, and has the block to itself where that leaves the others'.
+    // Every hypothesis drafts after its own text. It has the last block to itself if that leaves enough
+    // blocks for the others.
     const auto more = r.beam_width * (cells + options_.block_size);
     return bounded(r, upper + more, 0, more);
   }
@@ -198,23 +200,24 @@ std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahe
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, std::uint64_t{slot.max_text} + cells));
 }
 
-/// Levels that the request's worker can draft in `positions` of its pool behind a text of `text` cells.
+/// The number of levels that the request's worker can draft in `positions` of its pool, after a text of
+/// `text` cells.
 std::uint32_t scheduler_state::levels_behind(const record& r, std::uint32_t text,
                                              std::uint32_t positions) const {
   const auto left = positions - std::min(positions, text);
   return left < slot_of(*r.worker).block_positions ? 0 : left;
 }
 
-/// The same in a lease of so many positions.
+/// The number of levels that the request's worker can draft in a lease of `positions`.
 std::uint32_t scheduler_state::levels_in_lease(const record& r, std::uint32_t positions) const {
   const auto& slot = slot_of(*r.worker);
-  // Enough until its end, whatever the rounds in flight commit.
+  // The lease is enough until the request ends, whatever the rounds in flight commit.
   if (positions >= std::uint64_t{max_positions(r)} + slot.block_positions) return no_limit;
   return levels_behind(r, slot.caches_text ? r.upper_length : 1, positions);
 }
 
-/// The same in the context of the worker's model. A hypothesis of a beam search is not longer than its cells,
-/// nor than what the request asks for.
+/// The number of levels that the context of the worker's model allows. A hypothesis of a beam search is no
+/// longer than its cells, and no longer than the request allows.
 std::uint32_t scheduler_state::levels_in_own_context(const record& r) const {
   const auto& slot = slot_of(*r.worker);
   if (slot.max_text == 0) return no_limit;
@@ -225,7 +228,7 @@ std::uint32_t scheduler_state::levels_in_own_context(const record& r) const {
   return levels_behind(r, text, slot.max_text);
 }
 
-/// Its text is too long for the drafter that it names.
+/// True if the text is too long for the drafter that the request names.
 bool scheduler_state::has_outgrown_drafter(const record& r) const {
   return by_worker(r) && levels_in_own_context(r) == 0;
 }
@@ -235,8 +238,8 @@ std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draf
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 
-/// `positions`, limited to what a request can use. Only one of several sibling nodes is committed, so nodes
-/// may lie beyond its last position, and so may `num_more` others.
+/// `positions`, limited to what a request can use. Only one of several siblings is committed, so nodes may
+/// lie beyond the request's last position. `num_more` other positions may lie there as well.
 std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
                                        std::uint32_t num_more) const {
   const auto side_by_side = nodes - std::min(nodes, r.draft_length);
@@ -245,8 +248,8 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side + num_more, pool_positions}));
 }
 
-/// Blocks of the drafter's pool for drafts of outcomes, in addition to those of the text. Steps of beam
-/// searches are not predicted.
+/// The number of blocks in the drafter's pool for drafts of outcomes, in addition to the blocks of the text.
+/// Steps of beam searches are not predicted.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0 || !slot_of(*r.worker).drafts_in_advance) return 0;
   const auto asked = r.request.terms->request().speculation.overlap;

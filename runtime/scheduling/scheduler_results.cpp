@@ -14,7 +14,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   rounds_in_flight_.erase(found);
   blocks_given_up_ = false;
   ledger_.forget_ways(); // the preempted request may have held only shared blocks, about which the pool sends
-                         // no news
+                         // no message
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
@@ -51,7 +51,8 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   return out;
 }
 
-/// `last` has the number of the last completed program on the stream of each pool; 0: none.
+/// Tells each pool the number of the last completed program on its stream. An entry of 0 in `last` means
+/// none.
 void scheduler_state::tell_completed(const std::vector<std::uint64_t>& last, decisions& out) {
   for (pool_number pool; pool.value < last.size(); ++pool.value)
     if (last[pool.value] != 0) out.pool.emplace_back(watermark_event{pool, last[pool.value]});
@@ -92,7 +93,8 @@ bool scheduler_state::device_lost() const {
   return std::ranges::any_of(rounds_in_flight_, [](const auto& f) { return f.second.overdue; });
 }
 
-/// Rounds of a group run one after another: each has `round_timeout` from the report of the previous one.
+/// Watches the rounds of each group. They run one after another, and each may take `round_timeout` from the
+/// report of the previous one.
 void scheduler_state::watch_rounds(decisions& out, time_point now) {
   const bool lost_before = device_lost();
   round_id late;
@@ -136,8 +138,8 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   }
 }
 
-/// Upper bound of the request's length after the rounds in flight: the known length and what each of them may
-/// add. Rejected drafts no longer count.
+/// Computes the upper bound of the request's length after the rounds in flight: the known length, plus what
+/// each round may add. Rejected drafts no longer count.
 void scheduler_state::settle_length(record& r) {
   r.upper_length = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
   r.upper_slot = 0;
@@ -150,7 +152,8 @@ void scheduler_state::settle_length(record& r) {
   ledger_.tell(r.request.id(), use_of(r));
 }
 
-/// The time from the previous report to this round's own measures how well the round overlapped.
+/// Observes the time from the previous report to this round's report. It shows how well the round overlapped
+/// with drafting.
 void scheduler_state::watch_period(const round_in_flight& f, const round_result& result,
                                    std::uint32_t num_prompt_rows, time_point now) {
   const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
@@ -170,7 +173,8 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   }
   pass_costs_.observe(result.num_rows, static_cast<double>(result.times.pass.count()));
   for (const auto& spent : result.drafting) {
-    if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft made after a verdict
+    if (spent.num_drafted == 0 || spent.catching_up)
+      continue; // only drafts that were made after a verdict count here
     double& step = draft_step_[spent.drafter.value];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
@@ -178,7 +182,8 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   count_drafted_round(result);
   ++counters_.num_decoding_rounds;
   if (result.num_rows > 0) {
-    auto& by_rows = counters_.decoding_by_rows; // a round has at most that many requests, each with a draft
+    auto& by_rows =
+        counters_.decoding_by_rows; // its size covers the most requests of a round, each with a draft
     if (by_rows.size() < result.num_rows) by_rows.resize(result.num_rows);
     ++by_rows[result.num_rows - 1].num;
     by_rows[result.num_rows - 1].duration += result.times.pass + result.times.decide;

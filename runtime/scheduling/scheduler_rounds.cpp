@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-// Composition of rounds: which requests take part, and with how many rows.
+// Composition of rounds: which requests take part, and how many rows each of them has.
 
 namespace paceline::scheduling {
 
@@ -48,7 +48,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   out.rounds.push_back(std::move(plan));
 }
 
-/// What every item of a request has, whatever it does in the round.
+/// The fields of an item that do not depend on what its request does in the round.
 plan_item scheduler_state::item_of(const record& r) const {
   plan_item item;
   item.request = r.request;
@@ -66,13 +66,14 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   const auto scores = num_scores(r);
   if (scores > 0) {
     rows = std::min(rows, max_logprob_rows);
-    // Scores that were reported before a preemption cost nothing now.
+    // Scores that were reported before a preemption need no credit now.
     const auto most = std::max<std::uint64_t>(r.num_scored, r.credit);
     if (most < scores)
       rows = std::min(rows, static_cast<std::uint32_t>(most) -
                                 std::min(r.planned_kv, static_cast<std::uint32_t>(most)));
   }
-  // The last row decides a token: without credit, for example after a preemption, it waits.
+  // The last row decides a token. Without credit, for example after a preemption, that row is not computed
+  // yet.
   if (!may_decide(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
@@ -96,9 +97,10 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
                                                       decisions& out) {
   const auto growth = r.upper_length - r.known_length;
   const auto spent_then = spent(r) + growth;
-  if (r.credit <= spent_then) return std::nullopt; // the client does not keep up
+  if (r.credit <= spent_then) return std::nullopt; // the client reads too slowly
   if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
-    return std::nullopt; // it ends in a round in flight; if that depends on drafts, the round will tell
+    return std::nullopt; // the request ends in a round in flight; if that depends on drafts, the round's
+                         // report shows it
   auto draft = usable_draft(r, out);
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent_then - 1));
   const auto id = r.request.id();
@@ -132,7 +134,8 @@ std::uint32_t scheduler_state::next_draft_length(record& r) {
   return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0, together);
 }
 
-/// The largest draft of `r` in a round planned now, within the leases that it has or is getting.
+/// The largest draft that `r` may have in a round planned now. It must fit into the leases that the request
+/// has or is getting.
 draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   const auto length = next_draft_length(r);
   draft_bounds draft{length, num_nodes(r, length)};
@@ -143,14 +146,14 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
   if (!by_worker(r) || !pool_of(r)) return draft;
-  // Without memory the drafter waits, which costs speed but never progress. It computes as much of a tree as
-  // it has cells for.
+  // Without memory the drafter waits, which costs speed but never stops progress. It drafts as much of a tree
+  // as it has cells for.
   draft.length = worker_draft(r, draft.length, out);
   return draft;
 }
 
-/// Draft length, of at most `length` levels, that the request's worker can draft with the lease that it has
-/// or is getting in the drafter's pool.
+/// The draft length, at most `length`, that the request's worker can draft within the lease that it has or is
+/// getting in the drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
     if (!r.worker && r.advice.drafter && !rests(*r.advice.drafter)) {
@@ -185,8 +188,8 @@ void scheduler_state::give_drafter_lease(request_id request, plan_item& item) {
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {
-  // A single group keeps a second round enqueued, so that its stream never waits for the host. Two groups do
-  // this for each other and plan on newer results.
+  // A single group keeps a second round enqueued, so that its stream never waits for the host. With two
+  // groups, each group's round does this for the other, and rounds are planned from newer results.
   return both_groups() ? 1 : 2;
 }
 
@@ -211,8 +214,8 @@ std::uint32_t scheduler_state::num_streams() const {
 
 std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
   if (num_streams() == 0) return options_.max_prompt_rows;
-  // The pause of a stream is one round of its own group and, with two groups, one of the other group. A fifth
-  // is kept in reserve.
+  // The pause of a stream is one round of its own group and, with two groups, one round of the other group. A
+  // fifth of the time is reserve.
   const auto rounds = depth(group) == 1 ? 2 : 1;
   return costs_.prompt_rows_within(options_.max_gap * 4 / (5 * rounds), 1, options_.max_prompt_rows);
 }
@@ -228,22 +231,22 @@ group_id scheduler_state::choose_group(const record& r) const {
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
-/// The overlap mode of `r`, whose worker drafts for it, in a round planned now. Two groups overlap with each
-/// other.
+/// The overlap mode of `r`, whose worker drafts for it, in a round planned now. With two groups, each group
+/// overlaps with the other.
 ahead_mode scheduler_state::overlap_of(const record& r) const {
   if (both_groups() || !slot_of(*r.worker).drafts_in_advance) return ahead_mode::off;
   const auto asked = r.request.terms->request().speculation.overlap;
   return asked ? ahead_mode_of(*asked) : overlap_.mode();
 }
 
-/// True if it matters to `item` of `r` which mode the engine chooses.
+/// True if the engine's choice of overlap mode affects `item` of `r`.
 bool scheduler_state::follows_choice_of_overlap(const record& r, const plan_item& item) const {
   return item.worker && r.beam_width == 0 && slot_of(*item.worker).drafts_in_advance &&
          !r.request.terms->request().speculation.overlap;
 }
 
-/// True if two groups would be faster by the times measured so far. Drafting for half of the requests is
-/// assumed to take as long as for all, because drafters read their weights once for each step.
+/// True if two groups would be faster according to the times measured so far. Drafting for half of the
+/// requests is assumed to take as long as for all, because drafters read their weights once for each step.
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);

@@ -26,7 +26,8 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
                                   time_point now) {
   decisions out;
   const auto id = request.id();
-  if (auto* known = find(id)) { // submitted again after a restart, in which grants may have been lost
+  if (auto* known =
+          find(id)) { // a request that was submitted again after a restart; grants may have been lost
     known->credit = std::max(known->credit, credit);
     pump(out, now);
     return out;
@@ -66,7 +67,7 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
                   error{errc::context_length_exceeded,
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
-  if (const auto needed = least_row_states(r.beam_width) + 1; // with the one that it found in the cache
+  if (const auto needed = least_row_states(r.beam_width) + 1; // and the state that it found in the cache
       options_.state_interval != 0 && needed > options_.num_states)
     return refuse(finish_reason::error,
                   error{errc::invalid_argument, "beam search of width " + std::to_string(r.beam_width) +
@@ -84,7 +85,7 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
 decisions scheduler_state::cancel(request_id request, time_point now) {
   decisions out;
   auto* r = find(request);
-  if (!r) { // it may have overtaken its own request
+  if (!r) { // the message may have overtaken the request itself
     tombstones_.insert(request);
     if (tombstones_.size() > max_tombstones) tombstones_.erase(tombstones_.begin());
     return out;
@@ -152,7 +153,7 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   retire_if_idle(id, out);
 }
 
-/// Removes a request that ends or is preempted once nothing of it is in flight.
+/// Removes a request that ends or is preempted, once nothing of it is in flight.
 void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   auto* r = find(request);
   if (!r || !ledger_.idle(request)) return;

@@ -62,7 +62,7 @@ added_tokens::added_tokens(std::vector<added_token> tokens, match_order order)
   std::sort(tokens_.begin(), tokens_.end(), [](const added_token& a, const added_token& b) {
     return a.spelling.size() != b.spelling.size() ? a.spelling.size() > b.spelling.size() : a.id < b.id;
   });
-  // Of equal spellings, which a normalizer may have produced, the lowest id is found.
+  // A normalizer may give several tokens the same spelling. The token with the lowest id is found.
   std::erase_if(tokens_, [&](const added_token& token) {
     const auto num_known = spellings_.size();
     return static_cast<std::size_t>(spellings_.intern(token.spelling).value) < num_known;
@@ -99,7 +99,7 @@ std::vector<text_segment> added_tokens::split_leftmost(std::string_view text, bo
       ++at;
       continue;
     }
-    // A spelling that was found is consumed in any case: nothing is searched inside it.
+    // A spelling that was found is always consumed: nothing is searched for inside it.
     const added_token& token = tokens_[*index];
     const text_range range{at, at + token.spelling.size()};
     at = range.end;

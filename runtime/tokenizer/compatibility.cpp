@@ -7,7 +7,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// An entry that no text produces: it fills a vocabulary up to a round size.
+/// True for an entry that no text produces. Such entries fill a vocabulary up to a round size.
 bool is_padding(const tokenizer& vocabulary, token_id token) {
   return vocabulary.type(token) == token_type::unused || vocabulary.spelling(token).empty() ||
          vocabulary.spelling(token) == "[PAD" + std::to_string(token.value) + "]";

@@ -69,7 +69,8 @@ std::string piece_of(std::string_view spelling, token_type type, const vocabular
   return piece;
 }
 
-/// In Phi-3's tokenizer a marker includes the spaces after it. In GGUF, only the model's name tells this.
+/// In Phi-3's tokenizer, special tokens include the spaces after them. In GGUF, only the model's name shows
+/// this.
 bool is_phi3(std::string_view model_name) {
   std::string name;
   for (const char c : model_name)

@@ -31,7 +31,8 @@ std::string incremental_decoder::feed(token_id token) {
 
 std::string incremental_decoder::flush() {
   if (pending_.empty()) return {};
-  pending_.clear(); // at most one character's beginning: one U+FFFD, as for the whole text
+  pending_.clear(); // this is at most the beginning of one character, so there is one U+FFFD, as in the whole
+                    // text
   return std::string(replacement_character);
 }
 

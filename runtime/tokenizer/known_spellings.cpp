@@ -38,7 +38,7 @@ constexpr std::string_view fill_in_the_middle[] = {
     "<|suffix|>",     "<|fim_middle|>",  "<fim-middle>",    "<fim_middle>",    "<｜fim▁end｜>",
     "<MID>",          "▁<MID>",          "<|code_middle|>", "<|middle|>"};
 
-/// Padding, and what begins the next repository or file.
+/// Padding, and the tokens that begin the next repository or file.
 constexpr std::string_view middle_ends[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
                                             "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
                                             "<REPO>",      "<reponame>",   "<|file_sep|>",  "<|fim_sep|>"};

@@ -62,7 +62,7 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, utf8proc_option_t
   return out;
 }
 
-/// `text` has no character that is newer than the normalizers.
+/// Appends the form of `text`, which has no character that is newer than the normalizers.
 void append_form(std::string& out, std::string_view text, unicode_form form) {
   const bool compose = form == unicode_form::nfc || form == unicode_form::nfkc;
   const bool compatible = form == unicode_form::nfkc || form == unicode_form::nfkd;
@@ -82,7 +82,7 @@ void append_form(std::string& out, std::string_view text, unicode_form form) {
 std::string to_form(std::string_view text, unicode_form form) {
   std::string out;
   out.reserve(text.size());
-  std::size_t begin = 0; // of the stretch of known characters
+  std::size_t begin = 0; // of the run of known characters
   for (std::size_t at = 0; at < text.size();) {
     const utf8_unit unit = read_utf8(text, at);
     const std::size_t end = at + unit.num_bytes;
@@ -146,7 +146,7 @@ struct step_runner {
   }
 
   expected<void> operator()(const replace_step& step) const {
-    if (text.empty()) return {}; // not even by what matches nothing
+    if (text.empty()) return {}; // nothing is replaced in an empty text
     std::string out;
     out.reserve(text.size());
     if (const auto* literal = std::get_if<std::string>(&step.from)) {

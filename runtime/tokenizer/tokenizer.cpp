@@ -21,8 +21,8 @@ bool is_special_type(token_type type) noexcept {
   return type == token_type::control || type == token_type::unknown;
 }
 
-/// Words above this are looked at before they are merged, which takes longer than to see that they are too
-/// long.
+/// Words longer than this are examined before they are merged, because merging takes longer than finding out
+/// that they are too long.
 constexpr std::size_t long_word_bytes = 64U << 10U;
 /// Number of bytes at the end of a prefix whose words may still change: patterns look ahead by a character or
 /// two.
@@ -47,7 +47,7 @@ struct stretch_encoder {
     return {};
   }
 
-  /// Words that end after `trusted` are left out; none if the text is complete.
+  /// Encodes the words. Words that end after `trusted` are left out; without a value the text is complete.
   template <class Model>
   void encode_pieces(const Model& model, const text_pieces& pieces, std::size_t trusted) const {
     typename Model::workspace scratch;
@@ -67,12 +67,12 @@ struct stretch_encoder {
       model.encode(word, scratch, out, max_tokens);
   }
 
-  /// Whether `word` has more tokens than allowed, whatever its tokens are.
+  /// True if `word` certainly has more tokens than allowed.
   bool full_after(std::string_view word) const {
     return parts.lengths.fewest_tokens(word) > max_tokens - std::min(max_tokens, out.size());
   }
 
-  /// A prefix of a word that is too long, which is enough to exceed the limit of tokens.
+  /// A prefix of a word that is too long. The prefix is long enough to exceed the limit of tokens.
   template <class Model>
   void encode_beginning(const Model& model, std::string_view word, typename Model::workspace& scratch) const {
     const auto before = out.size();
@@ -200,7 +200,7 @@ void tokenizer_parts::finish() {
                  "one type and piece a token");
   std::sort(eos_like.begin(), eos_like.end());
   eos_like.erase(std::unique(eos_like.begin(), eos_like.end()), eos_like.end());
-  std::string bytes; // lengths keep "a", "bc" apart from "ab", "c"
+  std::string bytes; // the lengths distinguish "a", "bc" from "ab", "c"
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const auto length = static_cast<std::uint32_t>(pieces[i].size());
     for (unsigned shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(length >> shift));

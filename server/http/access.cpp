@@ -24,7 +24,7 @@ std::string_view without_port(std::string_view host) noexcept {
   return host.substr(0, std::min(host.find(':'), host.size()));
 }
 
-/// The text after a key: nothing, or its best priority.
+/// The rights in the text after a key. The text is empty or the key's best priority.
 std::optional<key_rights> rights_of(std::string_view text) noexcept {
   static constexpr std::string_view name = "best_priority=";
   key_rights rights;
@@ -85,7 +85,7 @@ expected<key_ring> key_ring::load(const std::string& path) {
 
 key_changes key_ring::since(const key_ring& before) const {
   const auto by_digest = [](const key_ring& ring) {
-    std::map<key_digest, std::int32_t> rights; // of a key that stands twice the last counts
+    std::map<key_digest, std::int32_t> rights; // if a key occurs twice, the last line counts
     for (const auto& one : ring.entries_) rights[one.digest] = one.rights.best_priority;
     return rights;
   };
@@ -106,7 +106,7 @@ key_changes key_ring::since(const key_ring& before) const {
 std::optional<key_rights> key_ring::find(std::string_view key) const noexcept {
   const auto digest = digest_of(key);
   std::optional<key_rights> found;
-  // Every key is compared, even after a match, so that the time reveals nothing.
+  // Every key is compared, even after a match, so that the time reveals nothing about the keys.
   for (const auto& known : entries_)
     if (CRYPTO_memcmp(known.digest.data(), digest.data(), digest.size()) == 0) found = known.rights;
   return found;
@@ -175,7 +175,8 @@ std::vector<std::string> permitted_headers(std::string_view requested) {
       "openai-organization", "openai-project",
       "user-agent",          "x-api-key",
       "x-request-id"};
-  static constexpr std::string_view prefix = "x-stainless-"; // about the client: its language, its retries
+  static constexpr std::string_view prefix =
+      "x-stainless-"; // headers about the client: its language and its retries
   std::vector<std::string> names(std::begin(always), std::end(always));
   while (!requested.empty()) {
     const auto end = std::min(requested.find(','), requested.size());

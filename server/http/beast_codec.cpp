@@ -23,7 +23,7 @@ std::string_view view_of(beast::string_view text) noexcept { return {text.data()
 class head_parser final : public http::basic_parser<true> {
  public:
   explicit head_parser(split_head& parts) : parts_(parts) {
-    header_limit(std::numeric_limits<std::uint32_t>::max()); // the caller has its own
+    header_limit(std::numeric_limits<std::uint32_t>::max()); // the caller has its own limit
     skip(true);
   }
 

@@ -69,7 +69,7 @@ void chunk_decoder::take(char c) {
   case state::data:
   case state::ended:
   case state::refused:
-    return; // not framing
+    return; // this byte belongs to the content and not to the framing
   }
 }
 

@@ -6,7 +6,7 @@ namespace paceline::server {
 
 namespace {
 
-/// `headers` without what could end a line.
+/// `headers` without characters that could end a line.
 header_list safe(const header_list& headers) {
   header_list out;
   out.reserve(headers.size() + 5);
@@ -14,7 +14,7 @@ header_list safe(const header_list& headers) {
   return out;
 }
 
-/// Adds what every reply has.
+/// Adds the headers that every reply has.
 std::string write_head(int status, header_list fields, bool keep_alive, bool chunked) {
   fields.emplace_back("X-Content-Type-Options", "nosniff");
   if (chunked) fields.emplace_back("Transfer-Encoding", "chunked");

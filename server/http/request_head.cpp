@@ -34,7 +34,7 @@ using refusal = std::optional<head_refusal>;
 
 refusal refuse(int status, std::string message) { return head_refusal{status, std::move(message)}; }
 
-/// What can be told from one line before the head is complete.
+/// Checks what a single line shows before the head is complete.
 refusal check_line(std::string_view line, bool is_first) {
   if (!is_first)
     return line.front() == ' ' || line.front() == '\t' ? refuse(400, "folded header lines are not accepted")
@@ -73,7 +73,8 @@ refusal read_target(std::string_view target, request_head& head, std::string& au
   const auto scheme = lower(target.substr(0, 8));
   const bool is_absolute = scheme.starts_with("http://") || scheme == "https://";
   if (!is_absolute && target.front() != '/') return refuse(400, "the request target must begin with /");
-  // In two parts, because clients send brackets and bars in queries, which a URI may not have.
+  // The target is checked in two parts, because clients send brackets and bars in queries, which a URI may
+  // not have.
   const auto mark = std::min(target.find('?'), target.size());
   const auto query = target.substr(std::min(mark + 1, target.size()));
   const auto url = is_absolute ? urls::parse_absolute_uri({target.data(), mark})
@@ -92,14 +93,14 @@ refusal read_target(std::string_view target, request_head& head, std::string& au
   return std::nullopt;
 }
 
-/// The line of `field` in the head `bytes`, from behind the colon.
+/// The part of `field`'s line in the head `bytes` after the colon.
 std::string_view raw_value(std::string_view bytes, const split_head::field& field) {
   const auto begin = static_cast<std::size_t>(field.name.data() - bytes.data()) + field.name.size() + 1;
   return bytes.substr(begin, bytes.find('\r', begin) - begin);
 }
 
-/// Only the exact spelling is accepted, blanks and case included: proxies disagree about all others, and so
-/// about the end of the request.
+/// Accepts only the exact spelling, including case and blanks. Proxies disagree about all other spellings,
+/// and so about where the request ends.
 refusal read_transfer_encoding(std::string_view value, request_head& head) {
   if ((value != " chunked" && value != "chunked") || head.is_chunked)
     return refuse(400,
@@ -109,7 +110,7 @@ refusal read_transfer_encoding(std::string_view value, request_head& head) {
   return std::nullopt;
 }
 
-/// Takes over the fields, and checks those that stand for themselves. `bytes`: the whole head.
+/// Stores the fields, and checks those that can be checked one by one. `bytes` is the whole head.
 refusal read_fields(const split_head& parts, std::string_view bytes, request_head& head) {
   std::size_t num_hosts = 0;
   std::size_t num_lengths = 0;
@@ -134,7 +135,7 @@ refusal read_fields(const split_head& parts, std::string_view bytes, request_hea
   return std::nullopt;
 }
 
-/// What Beast accepts and this server does not.
+/// Refuses what Beast accepts and this server does not.
 refusal filter(const split_head& parts, std::string_view bytes, const head_limits& limits,
                request_head& head) {
   if (parts.method.size() > 32) return refuse(400, "the method is too long");

@@ -9,7 +9,7 @@ namespace {
 constexpr endpoint_path routes[] = {
     {"GET", "/v1/models", endpoint::models},
     {"GET", "/v1/models/*", endpoint::model},
-    // A base URL of its own for each model, for clients that name none.
+    // Each model has its own base URL, for clients that name no model.
     {"POST", "/models/*/v1/completions", endpoint::completions},
     {"POST", "/models/*/v1/chat/completions", endpoint::chat_completions},
     {"POST", "/models/*/v1/messages", endpoint::messages},
@@ -102,7 +102,7 @@ std::string why_missing(const std::string& path) {
   static constexpr std::string_view version = "/v1";
   if (path == "/v1/embeddings" || path == "/embeddings")
     return "embeddings are not offered: this server generates text";
-  // A client's base URL without /v1, or with it although the client adds it.
+  // The base URL of the client lacks /v1, or has it although the client adds it, too.
   if (const auto meant = std::string(version) + path; !methods_of(meant).empty())
     return "no such path; did you mean " + meant + "?";
   if (const auto meant = path.substr(std::min(path.size(), version.size()));
@@ -154,7 +154,7 @@ std::string_view to_string(endpoint target) noexcept {
   case endpoint::openapi:
     return "openapi";
   case endpoint::page:
-    return "playground"; // the label that it has always had
+    return "playground"; // the label is kept for existing dashboards
   case endpoint::page_file:
     return "page_file";
   }

@@ -71,7 +71,7 @@ class edge_metrics {
   std::atomic<std::uint64_t> event_watchers{0}; ///< clients of /paceline/events
   std::atomic<std::uint64_t> log_lines_dropped{0};
   std::atomic<std::uint64_t> kept_bytes{
-      0}; ///< Of stored responses, conversations and logs of resumable responses.
+      0}; ///< bytes of stored responses, conversations and logs of resumable responses
   std::atomic<std::uint64_t> kept_evictions{0};
 
   /// Prometheus text of the edge, the engine and the process, with vLLM's names if asked for.

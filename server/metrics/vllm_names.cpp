@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-// The engine's figures under the names that vLLM gives them, for dashboards that exist.
+// The engine's figures under vLLM's names, for existing dashboards.
 
 namespace paceline::server {
 

@@ -1,6 +1,6 @@
 #include "server/net/acknowledged_bytes.hpp"
 
-#include <linux/tcp.h> // not netinet's, whose tcp_info lacks the field
+#include <linux/tcp.h> // the tcp_info of netinet's header lacks the field
 #include <netinet/in.h>
 #include <sys/socket.h>
 

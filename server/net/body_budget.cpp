@@ -75,7 +75,7 @@ void body_budget::charge(claim& one, std::uint64_t bytes) {
 
 void body_budget::revoke(claim& one) {
   one.revoked_ = true;
-  one.stage_ = claim::stage::in_use; // it gives way only once
+  one.stage_ = claim::stage::in_use; // a claim gives way only once
   charge(one, 0);
   num_revoked_.fetch_add(1, std::memory_order_relaxed);
 }

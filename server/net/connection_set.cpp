@@ -52,7 +52,7 @@ void connection_set::count_out(entry& one) {
 std::shared_ptr<connection> connection_set::evict_one() {
   while (!silent_.empty()) {
     const auto victim = silent_.front();
-    count_out(*victim); // its place is free at once, even if it closes later
+    count_out(*victim); // its place is free at once, even if the connection closes later
     if (auto who = victim->who.lock()) return who;
   }
   return nullptr;

@@ -56,7 +56,7 @@ void http_connection<Stream>::on_open(const error_code& failure, bool admitted) 
     return std::make_shared<http_connection<tcp_socket>>(context_, std::move(socket_of(stream_)), strand_)
         ->start_refusal(std::move(ticket_));
   }
-  if (failure) { // the alert, if there is one, has been sent
+  if (failure) { // the TLS alert, if there is one, has been sent
     state_ = state::lingering;
     output_ended_ = true;
     return hang_up();
@@ -190,7 +190,7 @@ void http_connection<Stream>::refuse(const wire::api_error& failure) {
   linger();
 }
 
-/// The current request is answered.
+/// Called when the current request is answered.
 template <class Stream>
 void http_connection<Stream>::end_exchange() {
   answered_ = true;
@@ -198,7 +198,7 @@ void http_connection<Stream>::end_exchange() {
   idle_.cancel();
   if (state_ == state::closed) return;
   if (!keeps_alive()) return linger();
-  // Not immediately: the caller may be the session or the parser.
+  // This is not done immediately, because the caller may be the session or the parser.
   asio::post(strand_, [self = shared_from_this()] {
     if (self->state_ == state::answering) self->next_request();
   });
@@ -211,7 +211,7 @@ void http_connection<Stream>::linger() {
   state_ = state::lingering;
   in_ = {};
   body_.reset();
-  deadline_.cancel(); // the write deadline watches the client
+  deadline_.cancel(); // from here on the write deadline limits the client's time
   if (out_.empty())
     end_writing();
   else
@@ -263,10 +263,12 @@ void http_connection<Stream>::read_more() {
   auto done = [self = shared_from_this(), of_socket](const error_code& failure, std::size_t size) {
     self->reading_ = false;
     if (self->state_ == state::closed) return;
-    // An end of the stream that this side has caused: the rest of a refused body may still come.
+    // This side has ended the output, so the end of the stream was expected. The rest of a refused body may
+    // still arrive.
     if (failure && !of_socket && self->output_ended_ && !has_ended(socket_of(self->stream_)))
       return self->read_more();
-    if (failure) return self->shut(); // also the end of input: a client that has left needs no answer
+    if (failure)
+      return self->shut(); // this includes the end of input: a client that has left needs no answer
     self->on_bytes(std::string_view(self->chunk_.data(), size));
   };
   if (of_socket)
@@ -280,7 +282,7 @@ void http_connection<Stream>::on_bytes(std::string_view bytes) {
   if (state_ == state::lingering) return read_more();
   ticket_->note_activity();
   const bool begins_head = state_ == state::head && in_.empty();
-  // Not through `in_`, because a body may have megabytes.
+  // The bytes do not pass through `in_`, because a body may have megabytes.
   if (state_ == state::body && in_.empty() && body_->take(bytes) == body_intake::state::gives_way)
     return give_way();
   in_.append(bytes);
@@ -319,7 +321,7 @@ void http_connection<Stream>::on_written(const error_code& failure, std::size_t 
 template <class Stream>
 void http_connection<Stream>::on_deadline() {
   if (state_ == state::answering || state_ == state::blocked) return;
-  // Of the previous request; pending bytes are sent first.
+  // These bytes belong to the previous request, and pending output is sent first.
   if (state_ == state::lingering && !out_.empty()) return;
   const bool in_request = (state_ == state::head && !in_.empty()) || state_ == state::body;
   if (in_request)

@@ -7,12 +7,12 @@
 
 namespace paceline::server {
 
-/// Memory that is allocated as it is written, with the claim that counts it.
+/// Memory whose pages are allocated when they are written, together with the claim that counts it.
 struct inbound_body::pages {
   explicit pages(std::size_t size)
       : num_bytes(size), data(mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    // One byte in each of a thousand bodies must not use a thousand huge pages.
+    // Without this, one byte in each of a thousand bodies would use a thousand huge pages.
     if (exists()) madvise(data, num_bytes, MADV_NOHUGEPAGE);
   }
   ~pages() {
@@ -23,8 +23,8 @@ struct inbound_body::pages {
   bool exists() const noexcept { return data != MAP_FAILED; }
   char* bytes() const noexcept { return static_cast<char*>(data); }
 
-  /// Frees the memory before its owner learns that it must give way. Later writes of the owner are lost, and
-  /// so is the body.
+  /// Frees the memory before its owner learns that it must give the memory up. Later writes of the owner are
+  /// lost, and so is the body.
   void empty() const noexcept { madvise(data, num_bytes, MADV_DONTNEED); }
 
   std::shared_ptr<body_budget::claim> claim; // first member, so that it is counted until the memory is freed

@@ -28,7 +28,7 @@ class strand_executor final : public serial_executor {
 io_runtime::io_runtime(std::size_t num_threads) : guard_(boost::asio::make_work_guard(context_)) {
   for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i)
     threads_.emplace_back([this] {
-      prefer_short_turns(); // a token written late gains nothing from being computed early
+      prefer_short_turns(); // these threads gain nothing from long time slices, and a late token is bad
       context_.run();
     });
 }
@@ -38,7 +38,7 @@ executor_ptr io_runtime::make_executor(io_strand strand) {
 }
 
 void io_runtime::post(const io_strand& strand, std::function<void()> task) {
-  const std::shared_lock lock(closing_); // a post is before the closing or sees it
+  const std::shared_lock lock(closing_); // a task is posted either before the closing, or sees the closing
   if (is_open_) boost::asio::post(strand, std::move(task));
 }
 
@@ -49,8 +49,8 @@ void io_runtime::finish() {
     const std::unique_lock lock(closing_);
     is_open_ = false;
   }
-  // A queued task may hold a session, which holds an executor, which owns this runtime and with it the queue:
-  // running what was posted after the threads' last turn breaks that cycle.
+  // A queued task may hold a session. The session holds an executor, which owns this runtime and so the
+  // queue. Running the tasks that were posted after the threads' last turn breaks this cycle.
   context_.restart();
   context_.poll();
 }

@@ -38,7 +38,8 @@ std::uint64_t output_budget::num_bytes() const {
   return bytes_.total();
 }
 
-/// Among clients of the tenant that have read equally little, the one that holds more.
+/// The client whose output is revoked. It belongs to the tenant that holds the most bytes, and has read the
+/// least. Among clients that have read equally little, it is the one that holds the most.
 output_budget::claim& output_budget::victim(time_point now) const {
   const auto rank = [&](const claim* one) {
     return std::tuple(bytes_.of(one->tenant_), -std::floor(one->recent_.at(now)), one->charged_);
@@ -67,7 +68,7 @@ void output_budget::charge(claim& one, std::uint64_t bytes, std::size_t taken) {
     }
     bytes_.change(one.tenant_, one.charged_, bytes);
     one.charged_ = bytes;
-    while (bytes_.total() > max_bytes_) { // at least `one` is counted
+    while (bytes_.total() > max_bytes_) { // at least `one` is counted, so there is a victim
       auto& closed = victim(now);
       uncount(closed);
       closed.revoked_ = true;

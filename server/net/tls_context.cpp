@@ -20,9 +20,9 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 
-/// Of TLS 1.2; those of TLS 1.3 are all sound.
+/// Ciphers of TLS 1.2. All ciphers of TLS 1.3 are secure, so they need no list.
 constexpr const char* ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
-/// Sessions resume only with the server that began them.
+/// A TLS session can be resumed only with the server that began it.
 constexpr std::string_view session_context = "paceline";
 constexpr std::string_view protocols = "\x08http/1.1\x08http/1.0"; ///< as ALPN writes them
 
@@ -30,7 +30,7 @@ error file_error(const std::string& path, const std::string& reason) {
   return {errc::invalid_file, path + ": " + reason};
 }
 
-/// Whether a file can be read at all: OpenSSL's own words for that are poor.
+/// Checks that a file can be read at all, because OpenSSL's message for this is hard to understand.
 std::optional<error> unreadable(const std::string& path) {
   errno = 0;
   const std::ifstream file(path);
@@ -39,7 +39,7 @@ std::optional<error> unreadable(const std::string& path) {
                path + ": cannot read: " + (errno != 0 ? std::strerror(errno) : "it is empty")};
 }
 
-/// The oldest error of OpenSSL, and the first to have happened; clears all.
+/// The oldest of OpenSSL's errors, which happened first. Clears all of them.
 std::string openssl_reason() {
   const auto code = ERR_get_error();
   ERR_clear_error();
@@ -47,7 +47,7 @@ std::string openssl_reason() {
   return text != nullptr ? text : "not understood";
 }
 
-/// Without it OpenSSL asks at the terminal.
+/// Without this callback OpenSSL would ask at the terminal.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* offered,
@@ -66,7 +66,8 @@ void set_rules(SSL_CTX* context) {
   SSL_CTX_set_cipher_list(context, ciphers);
   SSL_CTX_set_options(context,
                       SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); // of records, while a connection is idle
+  SSL_CTX_set_mode(context,
+                   SSL_MODE_RELEASE_BUFFERS); // frees the buffers of records while a connection is idle
   SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(session_context.data()),
                                  session_context.size());
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);

@@ -124,8 +124,9 @@ class websocket_connection final : public connection,
     if (shut_) return;
     tenant_ = who.tenant;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
-    ticket_->begin_work();                                 // until the closing handshake is done
-    if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
+    ticket_->begin_work(); // until the closing handshake is complete
+    if (context_.requests.draining())
+      ticket_->end_work(); // a drain waits only for requests that existed when it began
     lifetime_.start(limits_.websocket_lifetime, weak_from_this(), [](websocket_connection& self) {
       if (self.session_) self.session_->expire();
     });
@@ -133,9 +134,9 @@ class websocket_connection final : public connection,
     if (draining_ || context_.requests.draining()) session_->drain();
   }
 
-  /// True if the client must read output before its next message is read. Not in the middle of a message,
-  /// because its sender may read nothing before the message is complete. While responses run, only a
-  /// congested queue counts: their events always wait, and a cancel must still get through.
+  /// True if the client must read output before its next message is read. This never applies in the middle of
+  /// a message, because its sender may read nothing before the message is complete. While responses run, only
+  /// a congested queue counts: their events always wait, and a cancel must still be read.
   bool holds_back() const {
     if (message_ || closing_) return false;
     return session_ && session_->busy() ? out_.congested() : out_.holds_back_requests();
@@ -177,11 +178,11 @@ class websocket_connection final : public connection,
                      });
   }
 
-  /// The memory for arriving messages is used up, and this message is the slowest.
+  /// Called when the memory for arriving messages is used up and this message is the slowest.
   void give_way() {
     ++context_.requests.edge().metrics.bodies_given_up;
     message_.reset();
-    wants_message_ = true; // for the closing handshake
+    wants_message_ = true; // reading continues only for the closing handshake
     if (session_) session_->on_overload();
     read_more();
   }

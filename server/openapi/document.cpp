@@ -89,8 +89,8 @@ std::string template_of(const endpoint_path& path) {
   return out;
 }
 
-/// Ids are unique: that of the endpoint, for its first path that is not below /models/, and with the path for
-/// the others.
+/// The unique id of an operation. The endpoint's first path that is not below /models/ has the endpoint's id.
+/// Ids of other paths contain the path.
 std::string id_of(const endpoint_path& path) {
   const auto id = std::string(operation_of(path.target).id);
   const auto is_main = [&](const endpoint_path& other) {
@@ -125,7 +125,7 @@ void write_success(json_writer& out, const operation& what) {
   out.key("content").begin_object();
   if (!what.media.empty()) write_content(out, what.media, what.reply);
   if (!what.events.empty()) {
-    // One event. OpenAPI 3.2 has itemSchema for this.
+    // The schema describes one event. OpenAPI 3.2 has itemSchema for this.
     out.key("text/event-stream").begin_object().key("schema").begin_object().field("type", "object");
     out.field("description", std::string("Each event's data is a ")
                                  .append(what.events)
@@ -188,7 +188,7 @@ void write_operation(json_writer& out, const endpoint_path& path) {
   out.end_object();
 }
 
-/// Name of an operation in the object of its path.
+/// The name of an operation in the object of its path.
 std::string key_of(const endpoint_path& path) {
   auto key = std::string(path.method);
   std::ranges::transform(key, key.begin(),

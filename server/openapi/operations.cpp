@@ -4,7 +4,7 @@ namespace paceline::server {
 
 namespace {
 
-// Statuses that any request may get, 400 and 403, are among them, so that one list says all.
+// The list includes the statuses that any request may get, such as 400 and 403, so that it is complete.
 constexpr int of_generation[] = {400, 401, 403, 404, 408, 411, 413, 415, 429, 500, 503};
 constexpr int of_conversion[] = {400, 401, 403, 404, 408, 411, 413, 415, 500, 503};
 constexpr int of_models[] = {400, 401, 403, 503};

@@ -12,7 +12,7 @@ extern const std::span<const page_file> page_files; // the source that the build
 
 namespace {
 
-/// No inline scripts or styles, no markup made from text (Trusted Types), no frames, no other address.
+/// Forbids inline scripts and styles, markup made from text (Trusted Types), frames, and other addresses.
 constexpr std::string_view policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -35,7 +35,8 @@ http_reply page_reply(std::string_view name, std::string_view if_none_match) {
   reply.headers = {
       {"Content-Security-Policy", std::string(policy)},
       {"Referrer-Policy", "no-referrer"},
-      {"Cache-Control", "no-cache"}, // kept, but asked for every time: the next version may differ
+      {"Cache-Control",
+       "no-cache"}, // the browser keeps the file but asks every time, because the next version may differ
       {"ETag", tag}};
   // A proxy that compresses marks the tag as weak, so it may be part of a longer one.
   if (if_none_match.find(tag) != std::string_view::npos || if_none_match == "*")

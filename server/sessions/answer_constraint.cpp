@@ -20,7 +20,8 @@ using wire::parsed;
 using constraint = std::shared_ptr<const token_constraint>;
 using source = grammar::grammar_source;
 
-/// Fields that contradict the constraint of `field`: it says when an output ends, and what it begins with.
+/// Refuses fields that contradict the constraint of `field`, because the constraint determines when an output
+/// ends and what it begins with.
 std::optional<api_error> conflict(const wire::generation_fields& fields, const std::string& field) {
   const std::pair<bool, const char*> others[] = {{fields.beams.width > 0, "use_beam_search"},
                                                  {fields.first_target.has_value(), "first_target"},
@@ -39,11 +40,11 @@ parsed<constraint> compile(const model_view& model, const wire::output_constrain
   return wire::invalid_value(wanted.field, message);
 }
 
-/// The field that says that an output is to be a call, or may be one.
+/// The field that says that an output must be a call, or may be one.
 std::string tool_field(const asked_call& call) { return call.demand.required ? "tool_choice" : "tools"; }
 
-/// `make` compiles the calls of some functions. Arguments of tools that do not ask for it by `strict` are any
-/// objects where their schema cannot be enforced.
+/// `make` compiles the calls of some functions. If the arguments' schema of a tool without `strict` cannot be
+/// enforced, any object is allowed.
 template <typename Make>
 auto compile_calls(const asked_call& call, const Make& make) {
   const auto functions = [&](bool exact) {
@@ -60,7 +61,8 @@ parsed<constraint> compile_call(const model_view& model, const asked_call& call)
   });
 }
 
-/// What an output may be: an answer, or one call. Null: not that; one is there.
+/// The forms that an output may have: an answer, or one call. A null member means that this form is not
+/// allowed; at least one is.
 struct wanted_output {
   const wire::output_constraint* answer = nullptr;
   const asked_call* call = nullptr;
@@ -75,7 +77,7 @@ parsed<constraint> compile_output(const model_view& model, const wanted_output& 
   return grammar::any_alternative({*std::move(call), *std::move(answer)}, model.limits().vocab_size);
 }
 
-/// The only token of a marker; nullopt if it has several.
+/// The only token of a marker; nullopt if the marker consists of several tokens.
 std::optional<token_id> token_of(const model_view& model, const std::string& marker) {
   const auto tokens = model.encode(marker, false, true, 2);
   return tokens && tokens->size() == 1 ? std::optional(tokens->front()) : std::nullopt;
@@ -92,22 +94,23 @@ constraint behind_thoughts(const model_view& model, constraint answer, bool has_
                                  limits.vocab_size);
 }
 
-/// A message in harmony: the header behind <|start|>assistant, and what its text must match.
+/// A message in harmony: the header after <|start|>assistant, and what its text must match.
 struct harmony_message {
   std::string header;
   constraint text;
 };
 using harmony_messages = std::vector<harmony_message>;
 
-/// Each function has a grammar of its own. All together may cost what one schema may, whether they are
-/// compiled or known already.
+/// Each function has its own grammar. All of them together may cost as much as one schema may, whether they
+/// are compiled now or known already.
 std::optional<api_error> judge_cost(const std::vector<wire::function_schema>& functions,
                                     const std::string& field) {
-  if (functions.size() == 1) return std::nullopt; // the compilation holds it to the same bound
+  if (functions.size() == 1)
+    return std::nullopt; // the compilation checks a single function against the same bound
   grammar::schema_cost total;
   for (const auto& one : functions) {
     grammar::schema_cost cost;
-    static_cast<void>(grammar::schema_to_ebnf(one.arguments, &cost)); // an error is found by the compilation
+    static_cast<void>(grammar::schema_to_ebnf(one.arguments, &cost)); // the compilation reports an error
     total += cost;
     if (!total.is_within(grammar::most_schema_cost))
       return wire::unsupported(
@@ -145,7 +148,7 @@ parsed<harmony_messages> compile_messages(const model_view& model, const wanted_
   return out;
 }
 
-/// The output is one of `messages`, which thoughts may come before. `inside`: the prompt has opened them.
+/// The output is one of `messages`, possibly after thoughts. `inside` means that the prompt has opened them.
 parsed<constraint> in_harmony(const model_view& model, const harmony_messages& messages, bool inside) {
   const auto& limits = model.limits();
   const auto frames = [&](const std::string& before) -> parsed<std::vector<grammar::token_frame>> {
@@ -160,7 +163,8 @@ parsed<constraint> in_harmony(const model_view& model, const harmony_messages& m
   auto direct = frames("");
   if (!direct) return std::move(direct).failure();
   if (const auto close = token_of(model, wire::harmony_markers.close)) {
-    // Whatever ends a message would end the thoughts, and the message that follows would be free.
+    // Every token that ends a message would end the thoughts, and the following message would be
+    // unconstrained.
     auto ends = limits.eos_ids;
     for (const auto mark : wire::harmony_ends)
       if (const auto token = token_of(model, std::string(mark)); token && *token != *close)

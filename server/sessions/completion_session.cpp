@@ -35,7 +35,7 @@ const shared_list<token_id>& completion_session::prompt_of(std::size_t choice) c
 }
 
 void completion_session::start(wire::parsed<prepared_completion> prepared) {
-  if (!channel_) return; // the client has left in the meantime
+  if (!channel_) return; // the client has left
   if (!prepared) return fail(prepared.failure());
   request_ = *std::move(prepared);
   const auto* prefix = request_.chat ? "chatcmpl-" : "cmpl-";
@@ -186,8 +186,8 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   kept_bytes_ += whole.num_bytes() - before;
 }
 
-/// If output already waits, an event with much text waits in the engine's form and becomes text when its turn
-/// comes.
+/// If output is already waiting, an event with much text waits in the engine's form. It becomes text when its
+/// turn comes.
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
   const bool opens = !std::exchange(choices_[choice].opened, true);
@@ -300,7 +300,7 @@ void completion_session::reply_whole() {
   http_reply reply;
   reply.body = std::move(first);
   reply.headers = headers();
-  reply_.reset(); // nothing of it was sent
+  reply_.reset(); // nothing of the reply was sent
   channel_->reply(std::move(reply));
   close();
 }

@@ -21,8 +21,8 @@ namespace {
 using wire::parsed;
 using made_text = std::unique_ptr<wire::text_source>;
 
-/// The ids of a reply, which may wait long for its client. With seven bits a byte an id takes at most half of
-/// its bytes in the body, instead of two to four times as many.
+/// The ids of a reply, which may wait for its client for a long time. With seven bits a byte, an id takes at
+/// most half as many bytes as in the body. A plain list of ids would take two to four times as much.
 wire::byte_log packed(const std::vector<token_id>& tokens) {
   wire::byte_log ids;
   for (const auto token : tokens) ids.put(static_cast<std::uint32_t>(token.value));
@@ -116,7 +116,7 @@ class token_text final : public wire::text_source {
   bool done_ = false;
 };
 
-/// Tokens of a text, as far as they are counted for the model; `field` has the text.
+/// The tokens of a text, as many as the model's limits count. `field` names the text.
 parsed<std::vector<token_id>> counted_tokens(const model_view& model, const std::string& text,
                                              bool add_special, bool parse_special, const char* field) {
   const auto most = std::max<std::size_t>(model.limits().context_length, max_counted_tokens);

@@ -7,8 +7,8 @@ namespace paceline::server {
 
 namespace {
 
-/// Number of prompts of one stream that are scored at the same time. Each may run ahead by its window, and
-/// many windows would add up.
+/// Number of prompts of one stream that are scored at the same time. Each of them may run ahead of the client
+/// by its window, and many windows would add up.
 constexpr std::size_t most_scored_prompts = 4;
 
 /// All choices together may run ahead of the client as far as eight choices may: with more than eight, each
@@ -19,8 +19,8 @@ std::uint32_t window_of(const edge_limits& limits, std::size_t num_sequences) {
   return std::max(std::min(limits.initial_credit, limits.least_credit), static_cast<std::uint32_t>(share));
 }
 
-/// Sequences submitted in one task. For each, the engine checks its tokens and biases: up to a millisecond
-/// with a bias for every token of a vocabulary.
+/// Number of sequences submitted in one task. The engine checks the tokens and biases of each. This takes up
+/// to a millisecond with a bias for every token of a vocabulary.
 constexpr std::size_t sequences_a_turn = 4;
 
 } // namespace
@@ -67,14 +67,14 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
 }
 
 void generation_group::submit_some() {
-  if (requests_.empty()) return; // cancelled in the meantime
+  if (requests_.empty()) return; // the group was cancelled
   flow_control flow;
   const auto end = std::min(requests_.size(), num_submitted_ + sequences_a_turn);
   for (; num_submitted_ < end; ++num_submitted_) {
     const auto i = num_submitted_;
     if (pacing_ != pacing::engine) flow.initial_credit = i < num_opened_ ? window_ : 0;
-    // The sink runs on an actor thread: it only posts a copy of the event. It keeps the executor alive, but
-    // not the group.
+    // The sink runs on a thread of actors, so it only posts a copy of the event. It keeps the executor alive,
+    // but not the group.
     sequences_[i].id = edge_.runtime.submit(
         std::move(requests_[i]),
         [weak = weak_from_this(), executor = executor_, i](const token_event& event) {

@@ -21,7 +21,8 @@ using wire::parsed;
 
 constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's default, for /v1/completions only
 
-/// Sets what depends on neither the prompt nor the model: owner, tenant, time limit, index of the choice.
+/// Sets the fields that depend neither on the prompt nor on the model: owner, tenant, time limit, and index
+/// of the choice.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
                     const wire::generation_fields& fields, std::uint64_t seed, std::uint32_t choice) {
   const auto& user = fields.user;
@@ -30,18 +31,18 @@ void finish_request(generation_request& request, const edge_context& edge, const
   request.timeout = edge.settings.get()->request_timeout;
   if (fields.deadline_ms)
     request.timeout = std::min(request.timeout, std::chrono::milliseconds(*fields.deadline_ms));
-  // The key alone: by its users or salts a key would get more turns than others.
+  // The owner is the key alone. If users or salts counted, a key could get more turns than other keys.
   request.owner = who.tenant;
   // Prefixes are shared within one key only, because cache hits reveal what others have asked.
   if (!who.tenant.empty())
     request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
-  // The same holds for what drafters remember of outputs, and also within one of the client's users. The
-  // length makes different pairs distinct.
+  // The same applies to the outputs that drafters remember. They are also separate for each of the client's
+  // users. The length makes different pairs distinct.
   request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
-/// Refused instead of being raised to the allowed value, because the client would not notice that its
-/// requests wait.
+/// A priority that is not allowed is refused. It is not replaced by the allowed one, because the client would
+/// not notice that its requests wait.
 std::optional<api_error> judge_priority(const caller& who, const wire::generation_fields& fields) {
   if (fields.priority >= who.best_priority) return std::nullopt;
   return api_error{403,
@@ -53,8 +54,8 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
-/// A client that offers its tools would take the text of a call that is not read for an answer. A call that
-/// is asked for is always read.
+/// If calls cannot be read, a client that offers its tools would take the text of a call for an answer. A
+/// call that is asked for is always read.
 std::optional<api_error> judge_tools(const model_view& model, const std::string& tools, bool is_constrained) {
   if (tools.empty()) return std::nullopt;
   if (model.outputs().calls == call_syntax::harmony)
@@ -71,7 +72,7 @@ std::optional<api_error> judge_tools(const model_view& model, const std::string&
                                "\" writes calls is not known; its option tool_call_parser can name it");
 }
 
-/// What the output behind `text`, the rendered prompt, is searched for.
+/// Determines what the output after `text`, the rendered prompt, is searched for.
 wire::output_plan plan_output(const model_view& model, const wire::generation_fields& fields,
                               const wire::chat_prompt& prompt, std::string_view text) {
   wire::output_plan plan;
@@ -82,8 +83,8 @@ wire::output_plan plan_output(const model_view& model, const wire::generation_fi
   }
   plan.in_harmony = model.outputs().calls == call_syntax::harmony;
   if (prompt.tools.empty()) return plan;
-  // A call that is asked for, or that a constraint leaves beside an answer, is the whole output, as a bare
-  // object.
+  // If a call is required, or a constraint allows either a call or an answer, a call is the whole output, as
+  // a bare object.
   const bool is_constrained = prompt.demand.required || fields.constraint;
   plan.calls = is_constrained && !plan.in_harmony ? call_syntax::hermes : model.outputs().calls;
   plan.tools = std::make_shared<const wire::tool_signatures>(prompt.tools);
@@ -91,7 +92,7 @@ wire::output_plan plan_output(const model_view& model, const wire::generation_fi
   return plan;
 }
 
-/// Stops beyond the context: a longer text is refused whatever follows.
+/// Stops when the tokens exceed the context, because a longer text is refused whatever follows.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   const auto context = model.limits().context_length;
   auto tokens = model.encode(text, special, true, context);
@@ -100,7 +101,7 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
   return *std::move(tokens);
 }
 
-/// The tokens of a chat; `field` has its messages. `plan`: what its output is searched for.
+/// The tokens of a chat. `field` names its messages. `plan` receives what the output is searched for.
 parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
                                           const char* field, wire::generation_fields& fields,
                                           wire::output_plan& plan) {
@@ -171,8 +172,8 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   return std::nullopt;
 }
 
-/// Sets what all outputs must match. Called last: a schema may take seconds to compile, so a request that is
-/// refused for something else must not get here.
+/// Sets what all outputs must match. This function is called last. A schema may take seconds to compile, so a
+/// request that is refused for another reason must not get here.
 std::optional<api_error> constrain_sequences(prepared_completion& out, const wire::generation_fields& fields,
                                              const asked_call* call) {
   const auto constraint = constrain_answer(*out.model, fields, out.output, call);

@@ -11,7 +11,7 @@ namespace paceline::server {
 
 namespace {
 
-/// True for events that only say that there is a response.
+/// True for events that only announce a response.
 bool opens(const wire::response_event& event) {
   return event.type == "response.created" || event.type == "response.in_progress" ||
          event.type == "response.output_item.added" || event.type == "response.content_part.added";
@@ -27,7 +27,7 @@ response_exchange::response_exchange(const response_services& services, executor
 header_list response_exchange::headers() const { return reply_headers(who_.request_id, ignored_fields_); }
 
 void response_exchange::start(wire::parsed<prepared_response> prepared) {
-  if (!channel_) return; // the client has left in the meantime
+  if (!channel_) return; // the client has left
   if (!prepared) return fail(prepared.failure());
   const auto& request = prepared->request;
   ignored_fields_ = request.fields.ignored_fields;

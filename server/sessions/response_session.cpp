@@ -19,7 +19,7 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
            prepared_.model->limits().name},
           prepared_.request, [&model = *prepared_.model](token_id token) { return model.token_bytes(token); },
           reader_.finds_nothing()) {
-  // The narrator has these; the input is now in the sequence and the conversation.
+  // The narrator has these fields. The input is now in the sequence and the conversation.
   prepared_.request.instructions = {};
   prepared_.request.tools = {};
   prepared_.request.input = {};
@@ -100,7 +100,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;
-  // A warmed-up prompt is complete, whatever the reason for the end of its one discarded token.
+  // A warm-up is complete, whatever the reason for the end of its one discarded token.
   if (!prepared_.request.generate && last.finish == finish_reason::length)
     outcome.finish = finish_reason::stop;
   const auto closing = narrator_.close(outcome);
@@ -111,7 +111,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   finished.conversation = std::move(prepared_.conversation);
   finished.num_input_turns = finished.conversation.size();
   if (prepared_.request.generate) finished.conversation.push_back(narrator_.answer());
-  // Kept first: a client that has read the end may name the response at once.
+  // The response is stored first, because a client that has read the end may refer to it at once.
   if (finished.stored && store_) store_->put(tenant_, finished, edge_.now());
   tell(closing);
   group_.reset();

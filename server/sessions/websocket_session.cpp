@@ -49,8 +49,8 @@ class websocket_session::lane final : public replay_sink {
 
 namespace {
 
-/// Parses a message. A prediction is truncated to what can be used: its ids may need more memory than their
-/// text, which is what the claim counts.
+/// Parses a message. A prediction is truncated to the usable length, because its ids may need more memory
+/// than its text, and the claim counts the text only.
 std::variant<wire::client_frame, wire::refused_frame> read_frame(const edge_context& edge,
                                                                  const request_body& message) {
   if (auto gone = begin_reading(edge, message)) return wire::refused_frame{"", *std::move(gone)};
@@ -78,7 +78,7 @@ void websocket_session::on_text(request_body message) {
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), message = std::move(message), arrival, large = traits.large]() mutable {
         auto frame = read_frame(self->services_.edge, message);
-        // The text is freed here, so that it and what was made from it do not exist together.
+        // The text is freed here, so it does not exist together with the objects made from it.
         message_claim claim{large, std::exchange(message, {}).place};
         self->executor_->post([self, frame = std::move(frame), arrival, claim = std::move(claim)]() mutable {
           self->handle(std::move(frame), arrival, std::move(claim));

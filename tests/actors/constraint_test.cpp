@@ -12,8 +12,9 @@ using namespace test;
 
 class constrained : public ::testing::TestWithParam<std::string> {};
 
-/// Requests whose outputs must match something, beside one that need not: with any drafter, in-line or on a
-/// stream of its own, in advance or not, the tokens are those of plain decoding under the same constraint.
+/// Requests whose outputs must match something run beside one without a constraint. With any drafter, in-line
+/// or on a separate stream, in advance or not, the tokens are those of plain decoding under the same
+/// constraint.
 TEST_P(constrained, tokens_equal_plain_decoding) {
   std::uint32_t accepted = 0;
   for (const float temperature : {0.0F, 1.0F})
@@ -47,8 +48,8 @@ TEST_P(constrained, tokens_equal_plain_decoding) {
         for (std::size_t i = 0; i < tokens.size(); ++i)
           ASSERT_TRUE(cycle_allows(std::span(tokens).first(i), tokens[i], options.target.vocab_size)) << i;
         accepted += sim.client(n).speculation->num_accepted_tokens;
-        if (GetParam() ==
-            "forced") { // a third of the tokens is forced, two in a row, of which one may be a round's last
+        if (GetParam() == "forced") { // a third of the tokens is forced, two in a row, and one of these may
+                                      // be the last of a round
           ASSERT_GE(sim.client(n).speculation->num_accepted_tokens, tokens.size() / 6);
         }
       }

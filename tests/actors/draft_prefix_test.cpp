@@ -1,5 +1,5 @@
-// Drafters with cells of their own find the beginning of a text in the prefix cache of their pool, as the
-// target does in its own: they compute what is new, and draft as if they had computed all.
+// Drafters with their own cells find the beginning of a text in the prefix cache of their pool, as the target
+// does in its pool. They compute only what is new, and draft as if they had computed everything.
 #include "tests/actors/requests.hpp"
 
 #include "runtime/speculation/drafters/model_drafter.hpp"
@@ -36,7 +36,7 @@ class counted_model final : public model::language_model {
   std::shared_ptr<std::uint64_t> num_rows_;
 };
 
-/// The same for a head that reads its whole text.
+/// The same for a head that reads the whole text.
 class counted_head final : public model::draft_head {
  public:
   explicit counted_head(std::shared_ptr<std::uint64_t> num_rows)
@@ -86,7 +86,7 @@ class failing_drafter final : public speculation::drafter {
 
 constexpr std::uint32_t prompt_length = 150, draft_length = 4;
 
-/// Whether the drafter of the pool has a head, else a model.
+/// The parameter is true if the drafter of the pool has a head, and false if it has a model.
 class draft_prefix : public testing::TestWithParam<bool> {
  protected:
   draft_prefix() { options_.target = small_target(), options_.num_partitions = 2; }
@@ -112,7 +112,7 @@ class draft_prefix : public testing::TestWithParam<bool> {
     return request;
   }
 
-  /// The rows that the drafter computes for one more request, which must be drafted for to the end.
+  /// The number of rows that the drafter computes for one more request, which must get drafts to the end.
   std::uint64_t rows_for(const generation_request& request) {
     const auto before = *num_rows_;
     const auto client = sim_->submit(request, drafter_index{1});
@@ -138,7 +138,7 @@ class draft_prefix : public testing::TestWithParam<bool> {
 TEST_P(draft_prefix, a_prompt_is_read_once) {
   start();
   const auto first = rows_for(prompt_number(0)), second = rows_for(prompt_number(0));
-  // All but the newest token's whole block.
+  // The whole blocks of all tokens but the newest.
   const std::uint64_t shared = prompt_length / options_.block_size * options_.block_size;
   EXPECT_EQ(first - second, shared);
   EXPECT_EQ(num_hits(), shared);
@@ -204,7 +204,7 @@ TEST_P(draft_prefix, is_told_apart_at_every_token) {
   }
 }
 
-/// A draft program fails before it comes to the second request, whose lease begins with a copy.
+/// A draft program fails before it reaches the second request, whose lease begins with a copy.
 TEST_P(draft_prefix, cells_to_be_copied_are_not_lost_with_a_draft_program) {
   options_.target_cost = [](std::uint64_t) { return std::chrono::milliseconds(200); }; // longer than the rest
   start();
@@ -219,7 +219,7 @@ TEST_P(draft_prefix, cells_to_be_copied_are_not_lost_with_a_draft_program) {
   const auto& said = *sim_->client(second).speculation;
   EXPECT_GE(said.num_draft_tokens, 8U) << "after the rest";
   EXPECT_EQ(said.num_accepted_tokens, said.num_draft_tokens) << "cells were never written";
-  rows_for(whole_blocks); // what was published is right
+  rows_for(whole_blocks); // the published cells are right
 }
 
 TEST_P(draft_prefix, a_beam_search_finds_its_prompt_and_publishes_nothing) {
@@ -288,7 +288,7 @@ TEST(draft_prefix, the_text_of_a_drafter_begins_where_its_cells_do) {
     EXPECT_EQ(begin(without_cells), place()) << without_cells;
 }
 
-/// A drafter begins to read a prompt behind the pass that decides the first token.
+/// A drafter begins to read a prompt after the pass that decides the first token.
 TEST(draft_prefix, reading_the_prompt_does_not_delay_the_first_token) {
   const auto first_token = [](drafter_index drafter) {
     simulation_options options;

@@ -36,7 +36,7 @@ void set_overlap(simulation_options& options, overlapped how) {
     options.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
 }
 
-/// An output with a token inserted, one left out and one replaced: what a client may have expected.
+/// An output with one token inserted, one left out and one replaced. It is what a client may have predicted.
 std::vector<token_id> nearly(std::vector<token_id> output) {
   output.insert(output.begin() + 4, token_id{9});
   output.erase(output.begin() + 10);
@@ -52,10 +52,10 @@ constexpr std::array<std::string_view, 14> proposing = {
 std::vector<simulated_drafter> drafters_of(const grid_case& param, std::uint32_t length,
                                            const std::shared_ptr<std::uint64_t>& num_wanted) {
   std::vector<simulated_drafter> drafters;
-  if (param.drafter == "auto") { // one drafter that is right at times, one that often is, one never
+  if (param.drafter == "auto") { // one drafter is sometimes right, one often, and one never
     for (const char* candidate : {"ngram", "half_right", "always_wrong"})
       drafters.push_back({drafter_called(candidate, small_target(), num_wanted), length, 0});
-  } else if (param.drafter == "auto_of_workers") { // those that are asked a round ahead, too
+  } else if (param.drafter == "auto_of_workers") { // including drafters that are asked a round ahead
     drafters.push_back({drafter_called("ngram", small_target()), length, 0});
     drafters.push_back(
         {placed(drafter_called("half_right", small_target()), speculation::placement::worker), length, 1});
@@ -68,14 +68,14 @@ std::vector<simulated_drafter> drafters_of(const grid_case& param, std::uint32_t
   return drafters;
 }
 
-/// What the requests of a run say about their drafts.
+/// Totals over the drafts of a run's requests.
 struct run_figures {
   float temperature = 0;
   std::uint32_t concurrency = 0, drafted = 0, accepted = 0;
   std::uint64_t num_wanted = 0; ///< nodes that "tree" would have proposed with cells for all
 };
 
-/// What a drafter's name promises of its drafts.
+/// Checks what a drafter's name says about its drafts.
 void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature" ||
       param.drafter == "model_foreign" || param.drafter == "head" || param.drafter == "head_path") {
@@ -90,7 +90,7 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
     ASSERT_GT(2 * run.accepted, run.drafted) << "it should have found the drafter that is often right";
     ASSERT_GT(run.accepted, 0U);
   }
-  if (param.drafter == "twins") { // of three siblings one is wrong and one is equal
+  if (param.drafter == "twins") { // one of three siblings is wrong and two are equal
     ASSERT_GT(run.drafted, 0U);
     ASSERT_EQ(run.accepted * 3, run.drafted);
   }
@@ -102,7 +102,7 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (param.drafter == "prediction" || param.drafter == "synthetic" || is_good_head) {
     ASSERT_GT(run.accepted, 0U);
   }
-  // Look-ahead rows say the likeliest tokens; the second request's penalties choose others.
+  // Look-ahead rows give the likeliest tokens, but the second request's penalties select others.
   if (param.drafter == "pass" && run.temperature == 0) {
     ASSERT_GT(run.accepted, 0U);
     if (run.concurrency == 1) {
@@ -135,13 +135,14 @@ void exactness_grid::run(std::uint32_t length, float temperature, std::uint32_t 
   options.target.recurrent = param.recurrent;
   if (param.drafter.starts_with("auto")) {
     options.auto_draft_length = length;
-    options.target_cost = expensive_rows; // so that it matters who drafts
+    options.target_cost = expensive_rows; // makes the choice of the drafter matter
   }
   auto num_wanted = std::make_shared<std::uint64_t>();
   simulation sim(options, drafters_of(param, length, num_wanted));
   std::vector<generation_request> requests;
   for (std::uint32_t n = 0; n < concurrency; ++n) {
-    // "auto" begins with the record that its drafters have on other texts: time to find out.
+    // "auto" begins with the record of its drafters on other texts, so it needs time to find out how good
+    // they are here.
     requests.push_back(request_number(n, temperature, param.drafter.starts_with("auto") ? 48 : 24));
     if (param.drafter == "prediction" || param.drafter == "synthetic")
       requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
@@ -189,7 +190,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   EXPECT_EQ(by_workers_ > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
   const bool waits = param.drafter == "feature" ||
-                     param.drafter.starts_with("head") || // need the verdict's rows
+                     param.drafter.starts_with("head") || // these need the rows of the verdict
                      param.drafter == "suffix";           // has no clone
   EXPECT_EQ(num_foreseen_ > 0, in_advance && !waits);
 }

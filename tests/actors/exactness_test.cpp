@@ -129,7 +129,8 @@ TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
           ASSERT_LT(drafted, 3 * rounds) << "it shrinks to one";
         }
         if (std::string_view(name) == "always_wrong" && rule == length_rule::optimal) {
-          // Four requests share a pass, in which each further row costs 3 %: drafts stop where 12 % are kept.
+          // Four requests share a pass in which each further row costs 3 %. So drafts stop if only 12 % of
+          // the tokens are kept.
           ASSERT_LT(rounds, (concurrency == 1 ? 12 : 16) * concurrency) << "it stops drafting";
         }
         if (worker && rule == length_rule::entropy) {

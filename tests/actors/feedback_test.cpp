@@ -13,7 +13,7 @@ using namespace test;
 using speculation::draft_task;
 using speculation::token_tree;
 
-/// What the drafter was told, and the errors in it.
+/// What the drafter was told, and the errors that it found in this.
 struct told {
   std::uint32_t num_tasks = 0;
   std::uint32_t num_first = 0;      ///< tasks without a previous round

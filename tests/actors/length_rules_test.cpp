@@ -1,4 +1,4 @@
-// Rules of length see what rounds really were: levels of trees, and the batch that shares a pass.
+// Rules of length use the real rounds: the levels of trees, and the batch that shares a pass.
 #include "tests/actors/requests.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@ namespace {
 
 using namespace test;
 
-/// Of `concurrency` requests by `rule`, a drafter and the cost of a pass.
+/// The mean number of draft tokens in a round, for `concurrency` requests with this rule, drafter and cost of
+/// a pass.
 double drafted_a_round(const char* drafter, length_rule rule, std::uint32_t concurrency, std::uint32_t length,
                        const decltype(simulation_options::target_cost)& cost) {
   simulation_options options;
@@ -33,7 +34,7 @@ double drafted_a_round(const char* drafter, length_rule rule, std::uint32_t conc
   return drafted / rounds;
 }
 
-/// Every level has three siblings, one of which is right: the whole depth is kept, never all nodes.
+/// Every level has three siblings, one of which is right. So the whole depth is kept, but never all nodes.
 TEST(length_rules, a_tree_is_kept_whole_if_one_of_its_paths_is_by_rule_heuristic) {
   const auto cost = simulation_options{}.target_cost;
   EXPECT_GT(drafted_a_round("tree", length_rule::heuristic, 1, 4, cost), 3 * 3.5);

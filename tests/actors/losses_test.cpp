@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(actors, lost_part,
                            return name;
                          });
 
-/// Drafts from a stream and memory of its own.
+/// The drafter has its own stream and memory.
 TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
   for (std::size_t lost_at = 0; lost_at < 200; lost_at += 3) {
     SCOPED_TRACE("lost after step " + std::to_string(lost_at));
@@ -110,7 +110,7 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
   }
 }
 
-/// `auto` has found one worker to be worth asking when it is lost, and has not tried the other one.
+/// `auto` has found that one worker pays when that worker is lost. It has not tried the other one.
 TEST(lost_draft_worker, of_auto_is_followed_by_another) {
   auto options = without_restarts();
   options.num_partitions = 2;

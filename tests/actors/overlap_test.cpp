@@ -207,7 +207,7 @@ TEST(overlap, the_trace_shows_drafts_that_were_made_while_the_round_before_was_v
   }
 }
 
-/// Microseconds: of a pass and each of its rows, of a draft's level and each request in it.
+/// Microseconds of a pass and of each of its rows, and of a level of a draft and of each request in it.
 struct device_costs {
   std::uint32_t pass, row, level, level_each;
 };

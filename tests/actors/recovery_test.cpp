@@ -93,8 +93,8 @@ TEST(recovery_of_fan_out, ends_its_requests_with_a_reason_and_serves_the_next) {
   EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
 }
 
-/// Kills fan_out or a session after every possible number of steps of a run: every client gets one end, and
-/// those that lost nothing get all tokens.
+/// Kills fan_out or a session after every possible number of steps of a run. Every client gets exactly one
+/// end, and clients that lost nothing get all tokens.
 TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no_hole) {
   for (const std::string victim : {"fan_out", "session/1"}) {
     std::uint32_t whole = 0, ended_early = 0;

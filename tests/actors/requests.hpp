@@ -27,7 +27,7 @@ inline generation_request request_number(std::uint32_t n, float temperature, std
   return r;
 }
 
-/// A target each of whose rows costs a third of a pass: it matters which drafts are verified.
+/// A target for which each row costs a third of a pass, so that it matters which drafts are verified.
 inline std::chrono::nanoseconds expensive_rows(std::uint64_t rows) {
   return std::chrono::microseconds(2000 + 1000 * rows);
 }

@@ -248,7 +248,7 @@ class random_session {
   bool was_started_ = false, was_cancelled_ = false;
 };
 
-/// Whatever comes in whatever order: one submission to each scheduler, output without holes, one end.
+/// Messages come in any order. There is one submission to each scheduler, output without gaps, and one end.
 TEST(session_state, every_order_of_messages_keeps_the_promises) {
   for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

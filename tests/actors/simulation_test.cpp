@@ -41,7 +41,7 @@ generation_request recurring_request(std::uint64_t n) {
 }
 constexpr std::uint32_t longest_recurring = 49;
 
-/// The same as a beam search with no more cells.
+/// The same request as a beam search that needs no more cells.
 generation_request as_search(generation_request r, std::uint64_t n) {
   const auto like =
       search_number(static_cast<std::uint32_t>(n % 64), 1 + static_cast<std::uint32_t>(n / 64 % 4));
@@ -119,7 +119,7 @@ std::vector<simulated_drafter> random_drafters(std::mt19937_64& random) {
   return drafters;
 }
 
-/// What befell the requests of a life.
+/// What happened to the requests of a life.
 struct events_of_life {
   std::vector<generation_request> requests;
   std::vector<bool> cancelled;   ///< by client
@@ -152,7 +152,7 @@ void expect_promised_end(simulation& sim, const events_of_life& past, std::size_
   }
 }
 
-/// Nothing happens any more: how everybody's request ends, and what is left.
+/// From here on nothing fails. Records how all requests end, and what remains allocated.
 void live_to_the_end(simulation& sim, const events_of_life& past, bool tight, outcome& out) {
   EXPECT_TRUE(sim.run(50'000)) << "not every request ended\n"
                                << sim.scheduler().describe() << "preemptions "
@@ -212,8 +212,8 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
       past.cancelled[n] = true;
     }
     if (chance(300)) sim.kill(victims[random() % victims.size()]);
-    // A session's cancellation may die with a scheduler. Without credit its request then waits for its
-    // timeout, which is behind the end of this life.
+    // A session's cancellation may be lost with a scheduler. A request without credit then waits for its
+    // timeout, which is after the end of this life.
     if (!slow_clients && chance(6000)) sim.kill("fan_out"), past.events_lost = true;
     if (!slow_clients && !requests.empty() && chance(4000)) {
       const auto n = random() % requests.size();
@@ -226,7 +226,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
     if (out.num_steps % 16 == 0) {
       EXPECT_EQ(sim.check_invariants(), "") << "step " << out.num_steps;
       for (std::size_t n = 0; n < requests.size(); ++n)
-        if (requests[n].beams.width == 0) { // a search has its credit by rounds
+        if (requests[n].beams.width == 0) { // a search gets its credit by rounds
           EXPECT_LE(sim.client(n).tokens.size(), credits.granted(n)) << "request " << n;
         }
     }

@@ -72,7 +72,7 @@ TEST(slow_clients, a_prompt_whose_scores_are_taken_one_by_one_is_scored_to_its_e
   }
 }
 
-/// Clients that read rarely, in a pool that is too small for all of them.
+/// Clients that read rarely, with a pool that is too small for all of them.
 TEST(slow_clients, any_order_of_reading_ends_with_the_texts_that_requests_have_alone) {
   std::uint64_t num_preemptions = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed)

@@ -1,5 +1,5 @@
-// A draft worker that reads the target's cells: they are those of its requests whatever happens to the
-// requests, their memory and the actors.
+// A draft worker that reads the target's cells. They are always those of its requests, whatever happens to
+// the requests, their memory and the actors.
 #include "tests/actors/requests.hpp"
 
 #include "runtime/speculation/drafters/model_drafter.hpp"
@@ -22,7 +22,7 @@ struct watched {
   std::uint64_t num_wrong = 0;
 };
 
-/// The target, layer by layer the same, with its rows counted.
+/// The target with identical layers, which counts its rows.
 class counted_layers final : public model::language_model {
  public:
   counted_layers(const model::hash_model_config& config, std::shared_ptr<watched> seen)
@@ -43,7 +43,8 @@ class counted_layers final : public model::language_model {
   std::shared_ptr<watched> seen_;
 };
 
-/// A drafter of kind self with all the target's layers: from the right cells it says what the target says.
+/// A drafter of kind self with all of the target's layers. With the right cells it predicts what the target
+/// predicts.
 std::unique_ptr<speculation::drafter> whole_target(const std::shared_ptr<watched>& seen, bool reads) {
   return std::make_unique<speculation::model_drafter>(
       options_of("self", "self"),
@@ -51,8 +52,8 @@ std::unique_ptr<speculation::drafter> whole_target(const std::shared_ptr<watched
       small_target().vocab_size, speculation::model_drafter_settings{.reads_target_cells = reads});
 }
 
-/// Compares the first tokens of a drafter, which says what the target says if it reads the right cells or
-/// features, with what the text alone gives.
+/// Compares a drafter's first tokens with those computed from the text alone. The drafter predicts what the
+/// target predicts if it reads the right cells or features.
 class watched_drafter final : public speculation::drafter {
  public:
   watched_drafter(std::unique_ptr<speculation::drafter> inner, std::shared_ptr<watched> seen)

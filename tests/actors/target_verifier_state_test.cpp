@@ -122,8 +122,8 @@ TEST_F(target_verifier_state_test, a_round_without_its_drafts_goes_on_and_names_
 TEST_F(target_verifier_state_test, rounds_behind_one_whose_drafts_are_lost_run_after_it) {
   compose({.restart_at = 0});
   settle();
-  // Preempted and resumed with other blocks: the round that reports this has lost its drafts, the next has
-  // none.
+  // The request is preempted and resumes with other blocks. The round that reports this has lost its drafts,
+  // and the next round has none.
   const auto back = compose({.restart_at = 0, .worker = drafter, .first_block = 4});
   answer(back, failed(errc::device_lost));
   compose({.first_block = 4});
@@ -153,7 +153,7 @@ TEST_F(target_verifier_state_test, drafts_lost_with_those_of_the_round_before_ar
   EXPECT_EQ(told(), told_by_the_target_alone());
 }
 
-/// Its own device is lost: programs fail without running, whatever they waited for.
+/// A stream whose own device is lost: programs fail without running, whatever they waited for.
 class lost_stream final : public device::stream {
  public:
   device::fence submit(std::string_view, std::vector<device::fence>, device::program) override {

@@ -1,5 +1,5 @@
-// The daemon's edge with an echo for a session: what a conformance suite for WebSocket needs. Sockets,
-// request heads, admission, the upgrade and the connection are those of the daemon.
+// The daemon's edge with an echo as its session, for conformance suites for WebSocket. Sockets, request
+// heads, admission, the upgrade and the connection are those of the daemon.
 #include "server/server.hpp"
 
 #include "scripted_backend.hpp"
@@ -12,8 +12,8 @@
 namespace paceline::server {
 namespace {
 
-/// Sends each message back and reads the next one once that is written. Messages are complete before, so
-/// pings and closes between their fragments are the connection's alone.
+/// Sends each message back, and reads the next one when the echo has been written. A message is complete when
+/// it arrives here, so only the connection handles pings and closes between fragments.
 class echo_session final : public frame_session {
  public:
   explicit echo_session(std::shared_ptr<frame_channel> channel) : channel_(std::move(channel)) {}
@@ -36,7 +36,7 @@ class echo_session final : public frame_session {
     if (!message.begin_use()) return on_overload();
     channel_->send_binary(binary); // the last message was written, see `on_writable`
     channel_->send(std::string(message.text));
-    if (!channel_->congested()) channel_->read_next(); // empty: there is nothing to wait for
+    if (!channel_->congested()) channel_->read_next(); // the queue is empty, so there is nothing to wait for
   }
   void close(close_code code) {
     if (channel_) std::exchange(channel_, nullptr)->close(code, "");
@@ -74,7 +74,7 @@ int serve() {
 } // namespace paceline::server
 
 int main() {
-  sigset_t ending; // blocked before there are other threads
+  sigset_t ending; // blocked before other threads exist
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
   sigaddset(&ending, SIGINT);

@@ -1,14 +1,15 @@
-// Runs a target over a text and a trained head over the target's features, and writes what the head read and
-// gave, for head_widths.py, which compares it with the reference.
+// Runs a target over a text, and a trained head over the target's features. Writes what the head read and
+// gave. head_widths.py compares this with the reference.
 //
 //   head_dump MODEL.gguf KIND HEAD_DIRECTORY TOKENS.bin NUM_DRAFTED OUT.bin
 //
-// TOKENS.bin: int32 ids, n of them. OUT.bin, float32: features of positions 0 to n - 2, those of the head's
-// taps in its order; logits of its rows 0 to n - 2; then for each of NUM_DRAFTED - 1 further rows of a chain,
-// which begins with the likeliest token of the last row, the token and its logits. All KV cells are float32.
-// Of a head that fills a block of slots behind the text there are, instead of both kinds of rows, the logits
-// of its levels; of one whose rows add to them those of the first level as they are, and of the others with
-// what the likeliest token of the level above adds.
+// TOKENS.bin has n int32 ids. OUT.bin has float32 values: the features of positions 0 to n - 2, with the
+// head's taps in its order; the logits of its rows 0 to n - 2; then for each of NUM_DRAFTED - 1 further rows
+// of a chain the token and its logits. The chain begins with the likeliest token of the last row. All KV
+// cells are float32.
+// A head that fills a block of slots after the text has the logits of its levels instead of both kinds of
+// rows. If rows add to the levels (DSpark), the first level is complete, and each further level has what the
+// likeliest token of the level above adds to it.
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"

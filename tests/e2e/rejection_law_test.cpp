@@ -23,7 +23,8 @@ namespace {
 
 /// Few cells: the test detects an acceptance that is three percent too high.
 constexpr std::uint32_t vocab_size = 3;
-/// Of a request. The prompt's round commits the first one, drafted rounds most of the others.
+/// The length of a request's output. The prompt's round commits the first token, and drafted rounds commit
+/// most of the others.
 constexpr std::uint32_t num_tokens = 5;
 constexpr std::uint32_t draft_length = 2;
 constexpr std::size_t num_cells = 243; ///< vocab_size to the power of num_tokens
@@ -37,7 +38,7 @@ model::hash_model_config target_config() {
   return config;
 }
 
-/// Gives the lowest probability to what the target prefers.
+/// A model that gives the lowest probability to what the target prefers.
 class opposed_model final : public model::language_model {
  public:
   opposed_model() : target_(target_config()) {}

@@ -1,4 +1,4 @@
-// Heads beside their target on a GPU: they draft what they draft on the CPU, and replies are those of plain
+// Heads with their target on a GPU. They draft what they draft on the CPU, and replies are those of plain
 // decoding on the same GPU.
 #include "engine/probe.hpp"
 #include "tests/engine/emulated_gpu.hpp"
@@ -51,7 +51,7 @@ struct told {
   std::vector<std::vector<std::int32_t>> accepted;
 };
 
-/// Expects equal texts, and equal drafts below the same text. A draft has fewer levels or nodes where cells
+/// Expects equal texts, and equal drafts after the same text. A draft has fewer levels or nodes if the cells
 /// for more came a round late, which depends on the clock. Returns how many drafts were compared.
 std::size_t expect_same(const std::vector<told>& a, const std::vector<told>& b) {
   std::size_t num_compared = 0;
@@ -106,7 +106,7 @@ class heads_on_gpu : public ::testing::TestWithParam<const char*> {
     return out;
   }
 
-  /// The target chooses among four tokens, and so does the head: branches other than the first are accepted.
+  /// Target and head choose among four tokens, so branches other than the first are accepted.
   static std::vector<generation_request> requests() {
     std::vector<generation_request> all;
     for (std::uint32_t i = 0; i < 3; ++i) {

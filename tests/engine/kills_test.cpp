@@ -36,7 +36,7 @@ config::engine_options two_models() {
   return options;
 }
 
-/// The first ones: a beam search, and one with a worker.
+/// Numbers of the first requests: a beam search, and a request with a worker.
 constexpr std::size_t of_beam_search = 1, of_worker = 2;
 
 std::vector<generation_request> requests_of_all_drafters() {

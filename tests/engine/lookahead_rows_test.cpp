@@ -61,7 +61,8 @@ class lookahead_rows : public ::testing::Test {
     return out;
   }
 
-  /// Long and short prompts, some of one beginning, greedy and sampled, ended by length or by a stop token.
+  /// Long and short prompts, some with the same beginning, greedy and sampled, which end by length or by a
+  /// stop token.
   static std::vector<generation_request> requests(const std::vector<std::string>& drafters) {
     std::vector<generation_request> all;
     for (std::uint32_t i = 0; i < 6; ++i) {
@@ -73,7 +74,7 @@ class lookahead_rows : public ::testing::Test {
     return all;
   }
 
-  /// Twice all together: the second time their prompts are in the prefix cache.
+  /// Runs all requests together, twice. The second time their prompts are in the prefix cache.
   std::vector<std::vector<token_id>> replies(const config::engine_options& options,
                                              const std::vector<generation_request>& requests) {
     testing::emulated_gpu<> gpu;

@@ -51,7 +51,7 @@ TEST(memory_plan, states_take_at_most_half_of_what_the_least_blocks_leave) {
   ASSERT_TRUE(roomy);
   EXPECT_EQ(roomy->pools[0][0].num_states, 20U);
   EXPECT_EQ(roomy->budgets, (std::vector<std::uint64_t>{1760})) << "of blocks alone";
-  const auto tight = fit_memory(wanted, 1450); // 440 for the least blocks: 505 for states
+  const auto tight = fit_memory(wanted, 1450); // 440 bytes for the minimum of blocks leave 505 for states
   ASSERT_TRUE(tight);
   EXPECT_EQ(tight->pools[0][0].num_states, 10U);
   EXPECT_EQ(tight->budgets, (std::vector<std::uint64_t>{950}));
@@ -106,8 +106,8 @@ TEST(memory_plan, says_what_one_request_takes_and_where) {
                                        "400 bytes, or a smaller context_length");
 }
 
-/// What a hash model with a context of 512 tokens asks of its pools with these drafters (names as of
-/// `model_drafter_parts`, which have a context of `own_context`).
+/// The needs of the pools of a hash model with a context of 512 tokens and these drafters. (Names are those
+/// of `model_drafter_parts`; drafters have a context of `own_context`.)
 std::vector<pool_need> needs_with(std::initializer_list<const char*> drafters, std::uint32_t own_context,
                                   std::uint32_t num_guesses = 0) {
   config::model_options model;

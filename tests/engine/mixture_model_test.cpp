@@ -1,5 +1,5 @@
-// A mixture of experts in the whole engine: every reply is that of plain decoding alone, whatever drafts,
-// whoever runs beside it, and wherever its cells come from.
+// A mixture of experts in the whole engine. Every reply is that of plain decoding alone, whatever drafts,
+// whatever other requests run, and wherever its cells come from.
 #include "tests/engine/served_model.hpp"
 #include "tests/support/tiny_model.hpp"
 

@@ -1,5 +1,5 @@
-// A model with short convolutions in the whole engine: every reply is that of plain decoding alone, whatever
-// drafts, whoever runs beside it, and wherever its cells and states come from.
+// A model with short convolutions in the whole engine. Every reply is that of plain decoding alone, whatever
+// drafts, whatever other requests run, and wherever its cells and states come from.
 #include "tests/engine/served_model.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -17,8 +17,7 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
                           .type = device::tensor_type::q8_0,
                           .num_layers = 4,
                           .context_length = 320,
-                          .num_key_heads =
-                              1, // small states, so that it is cells of which a tight pool is short
+                          .num_key_heads = 1, // states are small, so that a tight pool is short of cells
                           .num_value_heads = 2,
                           .delta_head_dim = 4,
                           .mtp_module = GetParam() == architecture::qwen35};

@@ -115,7 +115,8 @@ class gpu_forward : public gpu_test,
     EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
   }
 
-  /// The pass that verifies `trees`, of sequences with `lengths` tokens. Tokens beside the path are wrong.
+  /// The pass that verifies `trees`, for sequences with `lengths` tokens. Tokens outside of the path are
+  /// wrong.
   drafted_pass drafted(test::paged_sequences& paged, std::span<const drafted_tree> trees,
                        std::span<const std::uint32_t> lengths) {
     drafted_pass out;

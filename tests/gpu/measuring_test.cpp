@@ -1,4 +1,4 @@
-// Measurements that benches make on a device: its clock, and its read rate.
+// What benches measure on a device: its clock, and its read rate.
 #include "gpu/kernels/streamed_params.hpp"
 #include "gpu/read_probe.hpp"
 #include "tests/gpu/tested_device.hpp"

@@ -257,7 +257,7 @@ TEST(service, cancels_and_reads_responses_by_id) {
   EXPECT_EQ(s.ask("GET /v1/responses/resp_unknown"), 404);
 }
 
-/// A response to `members`, which answers `text`; its id.
+/// Makes a response to `members`, which answers `text`. Returns its id.
 std::string respond(served& s, std::uint64_t number, const std::string& members, std::string_view text,
                     std::string_view headers = "") {
   EXPECT_EQ(s.ask("POST /v1/responses", json_body + std::string(headers), "{" + members + "}"), 0);

@@ -7,8 +7,8 @@
 
 namespace paceline::test {
 
-/// Whether the constraint of the tests allows `token` behind `before`: of six places two take a single token
-/// each, and the others two thirds of the tokens, without the one just before.
+/// True if the constraint of the tests allows `token` after `before`. Of six places, two allow a single token
+/// each. The others allow two thirds of the tokens, without the previous one.
 bool cycle_allows(std::span<const token_id> before, token_id token, std::uint32_t vocab_size);
 
 /// A constraint over `vocab_size` tokens by `cycle_allows`. Its outputs have no end of their own.

@@ -11,11 +11,11 @@
 namespace paceline::test {
 
 /// A draft head with block rows for a hash model that reads its whole context (memory = 0). A row of the text
-/// computes the hidden state of its token, as `hash_head`. The row of level l goes on from what the newest
-/// row left in its cell, along the likeliest tokens, and gives the logits of the l-th token: right every time
-/// at temperature 0. It throws check_failure if a block row has another token, feature, level or position
-/// than it should, or sees other cells than those of the block. A row of the text is spoilt if the cell
-/// before it is not that of its text.
+/// computes the hidden state of its token, as in `hash_head`. The row of level l continues from what the
+/// newest row left in its cell, along the likeliest tokens, and gives the logits of the l-th token. These are
+/// right every time at temperature 0. The head throws check_failure if a block row has a wrong token,
+/// feature, level or position, or sees cells other than those of the block. If the cell before a row of the
+/// text does not belong to its text, the row's result is wrong.
 class hash_block_head final : public model::draft_head {
  public:
   hash_block_head(const model::hash_model_config& target, const model::head_traits& traits);

@@ -11,20 +11,20 @@
 
 namespace paceline::test {
 
-/// What a hash_head is like.
+/// The properties of a hash_head.
 enum class hash_head_shape : std::uint8_t {
   attending, ///< as EAGLE: computes the rows of the whole text, and again for each level
   path,      ///< as Hydra: computes the newest row, and again for each level, up to `max_levels`
   parallel,  ///< as Medusa: computes the newest row only, which gives all levels; has no cells
 };
 
-/// A draft head for a hash model that reads its whole context (memory = 0): from the hidden state of a
+/// A draft head for a hash model that reads its whole context (memory = 0). From the hidden state of a
 /// position and the next token it computes the next hidden state as the target does. So it is right every
-/// time if each row has the feature of its own position, its own token and its own position, and wrong
-/// otherwise. An attending one also needs the cell before each row of the text to be that of its text:
-/// another one spoils the row, and so those behind it. One that does not read the context is told its
-/// position by the feature. A parallel one goes on along its own likeliest tokens: levels below are right if
-/// those are. With `salt` other than the target's its logits are another model's.
+/// time if each row has its own feature, token and position, and wrong otherwise. An attending head also
+/// needs the cell before each row of the text to belong to that text; another cell makes this row and those
+/// after it wrong. A head that does not read the context gets its position from the feature. A parallel head
+/// continues along its own likeliest tokens, so lower levels are right if these tokens are. With a `salt`
+/// other than the target's, its logits are those of another model.
 class hash_head final : public model::draft_head {
  public:
   static constexpr std::uint32_t max_levels = 5; ///< of shapes path and parallel

@@ -12,7 +12,7 @@ namespace paceline::test {
 
 namespace {
 
-/// Inputs of look-ahead rows that are always right for a hash model, or (`right` false) never.
+/// Inputs of look-ahead rows. They are always right for a hash model, or never if `right` is false.
 std::shared_ptr<const model::lookahead_inputs> hash_inputs(std::uint32_t num_rows, bool right,
                                                            std::uint32_t width) {
   auto made = std::make_shared<model::lookahead_inputs>();

@@ -120,7 +120,7 @@ class decoder {
     }
   }
 
-  /// Of the queries with their gates, head by head, those (`part` 0) or these (1).
+  /// From queries and gates, which alternate by head, returns the queries (`part` 0) or the gates (1).
   vector rows_of_heads(const vector& both, std::size_t part) const {
     vector out;
     for (std::size_t i = 0; i < both.size(); ++i)
@@ -143,7 +143,7 @@ class decoder {
     return out;
   }
 
-  /// Of mistral3, where they grow with each further original context.
+  /// The factor of the queries of mistral3. They grow with each further original context.
   double query_factor() const {
     if (config_.arch != architecture::mistral3) return 1;
     return 1 + config_.growth.beta * std::log(1 + std::floor(position_ / config_.growth.period));
@@ -183,7 +183,7 @@ class decoder {
                    &weights_.at(tensor_role::attention_output_bias, l));
   }
 
-  /// What a layer has before its feed-forward block.
+  /// The output of a layer's part before its feed-forward block.
   vector mixed(std::uint32_t l, const vector& x) {
     switch (config_.kind_of(l)) {
     case model::layer_kind::short_conv:
@@ -221,7 +221,7 @@ class decoder {
     for (double& one : mixed) one *= sigmoid(one);
     const vector gate = product(weights_.at(tensor_role::delta_gate, l), x);
     vector beta = product(weights_.at(tensor_role::delta_beta, l), x), alpha;
-    if (config_.packing.fuses_beta) // of each key head the betas and the alphas of its value heads
+    if (config_.packing.fuses_beta) // for each key head, the betas and the alphas of its value heads
       std::tie(beta, alpha) = halves_of_groups(beta, heads.num_values / heads.num_keys);
     else
       alpha = product(weights_.at(tensor_role::delta_alpha, l), x);

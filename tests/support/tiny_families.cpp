@@ -14,7 +14,7 @@ using model::architecture;
 
 namespace {
 
-/// Tests' texts are longer than the original context, which scores of a few positions show.
+/// Texts of the tests are longer than the original context, so that the scores of a few positions differ.
 void set_mistral3_keys(gguf_builder& file) {
   file.set_string("mistral3.rope.scaling.type", "yarn");
   file.set_float32("mistral3.rope.scaling.factor", 8);
@@ -39,7 +39,8 @@ void set_granite_keys(gguf_builder& file) {
 constexpr const char* granite_members =
     R"(,"embedding_multiplier":3,"attention_multiplier":0.25,"residual_multiplier":0.375,"logits_scaling":0.625)";
 
-/// Half of the context: a factor whose magnitude hardly enlarges scores, and with them their roundings.
+/// Half of the context. With this factor the magnitude hardly enlarges scores, and so hardly enlarges their
+/// roundings.
 std::uint32_t phi3_original_context(const tiny_model& options) {
   return std::max(16U, options.context_length / 2);
 }

@@ -7,7 +7,8 @@
 
 namespace paceline::test {
 
-// What the files of single families state beside what all files do. Factors are neither 0 nor 1.
+// What the files of single families contain in addition to what all files contain. Factors are neither 0 nor
+// 1.
 
 /// Keys, and tensors that belong to no layer.
 void set_family_keys(gguf_builder& file, const tiny_model& options);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double largest_code_value = 448;
 
-/// Of the codes that are not negative; their values ascend.
+/// The values of the codes that are not negative, in ascending order.
 const std::vector<double>& code_values() {
   static const std::vector<double> values = [] {
     std::vector<double> out;

@@ -33,9 +33,9 @@ struct tiny_head {
 
   /// A module of multi-token prediction as Qwen3-Next's: "mtp.", output gate, QK norms.
   static tiny_head mtp_next(std::uint32_t hidden, std::uint32_t vocab);
-  /// One as MiMo's, module 0: "model.mtp_layers.0.".
+  /// A module as in MiMo, module 0: "model.mtp_layers.0.".
   static tiny_head mtp_mimo(std::uint32_t hidden, std::uint32_t vocab);
-  /// Medusa of heads with biases, of FasterDecoding and (two heads) of vLLM. Without config.
+  /// Medusa heads with biases in FasterDecoding's layout, or two heads in vLLM's layout. There is no config.
   static tiny_head medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads = 2);
   static tiny_head medusa_vllm(std::uint32_t hidden, std::uint32_t vocab);
   /// Hydra, architecture `mlp`.

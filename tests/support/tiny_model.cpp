@@ -143,7 +143,7 @@ class tensor_writer {
     file_.add_tensor(name, type_of(cols), {cols, rows, count}, values(count * rows, cols));
   }
 
-  /// The values of two calls of `experts`, of each expert first the first call's.
+  /// The values of two calls of `experts`. For each expert, those of the first call come first.
   void fused_experts(const std::string& name, std::uint64_t count, std::uint64_t rows, std::uint64_t cols) {
     const auto gate = values(count * rows, cols), up = values(count * rows, cols);
     const auto size = static_cast<std::ptrdiff_t>(gate.size() / count);
@@ -162,7 +162,7 @@ class tensor_writer {
                      random_tensor(tensor_type::f32, count * cols, scale, random_));
   }
 
-  /// Of a convolution: sizes and signs differ clearly.
+  /// Taps of a convolution, whose sizes and signs differ clearly.
   void taps(const std::string& name, std::uint64_t channels, std::uint64_t count) {
     file_.add_tensor(name, tensor_type::f32, {count, channels},
                      random_tensor(tensor_type::f32, count * channels, 1.5F, random_));
@@ -177,7 +177,7 @@ class tensor_writer {
     file_.add_tensor(name, tensor_type::f32, {size}, {bytes.begin(), bytes.end()});
   }
 
-  /// Of a delta rule: from one that forgets at once to one that hardly does.
+  /// Decays of a delta rule, from one that forgets at once to one that hardly forgets.
   void decay(const std::string& name, std::uint64_t size) {
     std::vector<float> values(size);
     for (auto& value : values) value = -std::exp(2 * uniform(random_));

@@ -10,7 +10,7 @@ from training.reference.drafting import Draft, Drafting, Growth
 
 @dataclasses.dataclass(frozen=True)
 class BlockConventions:
-    """What a head reads, as far as it is not in the head. Other values than these are mutants."""
+    """What a head reads, as far as the head does not determine it. Other values than these are mutants."""
 
     context_through_norm: bool = False  # keys and values of the text pass the layer's norm first
     is_causal: bool = False             # slots see the slots before them only
@@ -32,7 +32,7 @@ class BlockDrafting(Drafting):
         return _BlockGrowth(self, base)
 
     def cut(self, draft, base, threshold):
-        """A chain up to the first token of which the head is not sure."""
+        """A chain up to the first token for which the head is not confident."""
         growth, margin = self.begin(base), draft.margin
         for level in range(len(draft.tokens)):
             confidence = self.head.confidence_of_level(growth.hidden, growth.before(draft.tokens[:level]))

@@ -45,7 +45,7 @@ def level_weight(depth):
 @dataclasses.dataclass
 class Scored(Candidates):
     """Scores are sums over the path of the level's weight times ln(p + 1e-10), p a share among a row's 25 best tokens, or
-    all of them if there are fewer. A node that has no share but this is never above its parent.
+    all of them if there are fewer. A node whose only share is this constant never ranks above its parent.
 
     A selection before the last one matters only if what it drops could be in the draft: its gap counts if the best that
     was dropped scores no less than the worst node of the draft.

@@ -104,7 +104,7 @@ class DenseTarget(Target):
         return rotations.rotate_by(query, positions, frequencies, factor * growth), rotations.rotate_by(key, positions, frequencies, factor)
 
     def stored(self):
-        """Of phi3, queries, keys and values in one tensor, and gate and up."""
+        """Phi-3 has queries, keys and values in one tensor, and gate and up in another."""
         if self.shape.model_type != "phi3":
             return self.weights
         weights = dict(self.weights)

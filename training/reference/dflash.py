@@ -31,7 +31,7 @@ class DFlashShape(LayerShape):
     draft_vocab_size: int = 0    # tokens that can be drafted; 0: all of the target's
     own_embedding: bool = False  # otherwise the target's
     own_lm_head: bool = False
-    says_taps: bool = True       # else they are what the config implies
+    says_taps: bool = True       # otherwise the config implies them
     window: int = 0              # of the last layer; z-lab and gguf: positions up to the slot, speculators: of the text
     window_is_causal: bool = True  # in that layer slots see the slots before them only
     is_fused: bool = False       # the file has queries, keys and values in one matrix
@@ -90,7 +90,7 @@ class DFlashHead(nn.Module):
 
     @torch.no_grad()
     def context(self, features):
-        """Of each layer keys and values of the text [n, K, D]."""
+        """The keys and values of the text for each layer, [n, K, D]."""
         c, count = self.hidden_norm(self.fc(features)), len(features)
         found = []
         for layer in self.layers:
@@ -201,7 +201,7 @@ def save(head, directory, target):
 
 
 def split(tensors, shape_of_layer):
-    """Fused matrices as those they are made of."""
+    """Divides fused matrices into their parts."""
     queries, keys, inner = shape_of_layer
     apart = {}
     for name, value in tensors.items():

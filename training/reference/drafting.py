@@ -145,7 +145,7 @@ class Drafting:
 
 
 def num_ranks(template, path):
-    """One more than the highest rank below `path`. Published lists leave ranks out."""
+    """One more than the highest rank below `path`. Published lists omit some ranks."""
     return max((one[-1] + 1 for one in template if len(one) == len(path) + 1 and one[:len(path)] == path), default=0)
 
 

@@ -72,7 +72,7 @@ class DSparkHead(DFlashHead):
 
     @torch.no_grad()
     def confidence_of_level(self, hidden, before):
-        """Of the token behind `before`."""
+        """The confidence of the token after `before`."""
         x = hidden[self.slot_of(len(before) - 1)]
         if self.shape.confidence_reads_token:
             x = torch.cat([x, self.markov_head.markov_w1(torch.tensor(before[-1]))])

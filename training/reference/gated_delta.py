@@ -53,7 +53,7 @@ class GatedDeltaTarget(StoredTarget):
         return config_of(self.shape)
 
     def _norm(self, name, x):
-        """Files have the factors less one."""
+        """Files store the factors minus one."""
         return rms_norm(x, 1 + self.weights[name + ".weight"], self.shape.rms_norm_eps)
 
     def _layer(self, layer, hidden):
@@ -121,7 +121,7 @@ class GatedDeltaTarget(StoredTarget):
         return self._linear(name + "down_proj", torch.nn.functional.silu(self._linear(name + "gate_proj", x)) * self._linear(name + "up_proj", x))
 
     def _mixture(self, name, x):
-        """And one expert that every row uses, by a factor of its own."""
+        """Adds the expert that every row uses, with its own factor."""
         shape = self.shape
         weights, chosen = self._linear(name + "gate", x).softmax(-1).topk(shape.num_experts_per_tok, dim=-1)
         if shape.model_type != "qwen3_next" or shape.norm_topk_prob:
@@ -147,7 +147,7 @@ def config_of(shape):
 
 
 def random_gated_delta(shape, seed):
-    """Weights of which every branch moves the residual stream; nothing has its default of 0 or 1."""
+    """Weights with which every branch changes the residual stream. No factor or bias has its default of 0 or 1."""
     normal, matrix, norm = random_draws(seed)
     width, keys = shape.hidden_size, shape.num_key_value_heads * shape.head_dim
     queries = shape.num_attention_heads * shape.head_dim

@@ -26,7 +26,7 @@ _SIZES = {"embedding_length": "hidden_size", "feed_forward_length": "intermediat
 
 
 def stored_name(architecture, name):
-    """Of a parameter: `blk.0.attn_q.weight` of `layers.0.self_attn.q_proj.weight`."""
+    """The name of a parameter in GGUF files: `blk.0.attn_q.weight` for `layers.0.self_attn.q_proj.weight`."""
     path, dot, last = name.rpartition(".")
     if path.startswith("layers."):
         _, layer, part = path.split(".", 2)

@@ -1,4 +1,4 @@
-"""What heads have to know of a target in a GGUF file."""
+"""The properties of a target in a GGUF file that heads depend on."""
 from types import SimpleNamespace
 
 import gguf

@@ -11,7 +11,7 @@ from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
 from training.reference.peagle import PEagleHead
 
-MOST_MASKS = 63  # of P-EAGLE, where no config says how many levels it was trained for
+MOST_MASKS = 63  # for P-EAGLE, if the config does not say how many levels it was trained for
 DIALECTS = ("eagle", "reference", "speculators", "deepspec")
 
 
@@ -83,7 +83,7 @@ def eagle_config(shape, _num_target_layers):
 
 
 def save(head, directory, dialect, num_target_layers):
-    """Writes a head. Its shape must be one that the dialect can say."""
+    """Writes a head. The dialect must be able to express its shape."""
     shape = head.shape
     make_config = {"eagle": eagle_config, "reference": flat_config, "speculators": speculators_config,
                    "deepspec": deepspec_config}[dialect]

@@ -33,7 +33,7 @@ class HydraShape(LayerShape):
 
 
 class Level(nn.Module):
-    """v [F, (level + 2) H]: y = R v + silu(W v), then y = y + silu(W' y) for each further layer, which are one."""
+    """v [F, (level + 2) H]: y = R v + silu(W v), then y = y + silu(W' y) for each further layer. All further layers have the same weights."""
 
     def __init__(self, shape, level):
         super().__init__()
@@ -109,7 +109,7 @@ def stored_name(shape):
 
 
 def offset_of(tap, target):
-    """0: the state after the final norm; k: the one that k further layers follow."""
+    """0 means the state after the final norm, and k the state that k further layers follow."""
     last = target.shape.num_hidden_layers
     return 0 if tap == last else last - 1 - tap
 
@@ -123,7 +123,7 @@ def save(head, directory, target):
     shape = head.shape
     tensors = layouts.published(head, stored_name(shape))
     if shape.has_prefix:
-        tensors[PREFIX + "embed_tokens.weight"] = target.embedding  # of no use, but there
+        tensors[PREFIX + "embed_tokens.weight"] = target.embedding  # unused, but present
         tensors[PREFIX + "layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(shape.head_dim // 2)  # likewise
     tensors["input_embed_fn.weight"] = target.embedding  # the authors' modules share it with the base model
     fields = {"hydra_num_heads": shape.num_levels, "hydra_num_layers": shape.num_layers,

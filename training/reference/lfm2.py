@@ -101,7 +101,7 @@ class Lfm2Target(StoredTarget):
         return self._linear(name + "w2", torch.nn.functional.silu(self._linear(name + "w1", x)) * self._linear(name + "w3", x))
 
     def _mixture(self, name, x):
-        """The bias moves the selection of experts, not their weights."""
+        """The bias changes the selection of experts, but not their weights."""
         shape = self.shape
         scores = self._linear(name + "gate", x).sigmoid()
         chosen = (scores + self.weights[name + "expert_bias"] if shape.use_expert_bias else scores).topk(shape.num_experts_per_tok, dim=-1).indices
@@ -123,7 +123,7 @@ def config_of(shape):
 
 
 def random_lfm2(shape, seed):
-    """Weights of which every branch moves the residual stream; nothing has its default of 0 or 1."""
+    """Weights with which every branch changes the residual stream. No factor or bias has its default of 0 or 1."""
     normal, matrix, norm = random_draws(seed)
     width, keys = shape.hidden_size, shape.num_key_value_heads * shape.head_dim
     weights = {"model.embed_tokens.weight": normal(0.3, shape.vocab_size, width), "model.embedding_norm.weight": norm(width)}

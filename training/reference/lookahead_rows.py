@@ -16,7 +16,7 @@ from training.reference.layers import causal
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowsShape:
-    taps: tuple       # of no use: the rows are the target's
+    taps: tuple       # unused: the rows are the target's
     vocab_size: int
     hidden_size: int = 64
     num_rows: int = 3
@@ -29,7 +29,7 @@ class RowsShape:
 
 @dataclasses.dataclass(frozen=True)
 class RowsConventions:
-    """What a row sees and where it stands. Other values than these are mutants."""
+    """What a row sees, and its position. Other values than these are mutants."""
 
     first_draft_position: int = 0  # added to the position of every row
     row_gap: int = 0               # added to the position of every row but the first of a group

@@ -159,7 +159,7 @@ def plain_head(kind, target, changes):
 def gain(head, name):
     """Chosen so that no part of a head outweighs the others, and attention is sharp.
 
-    What is fed back must not grow from step to step, or else rounding errors do: EAGLE-1 normalises nothing.
+    Vectors that are fed back must not grow from step to step, because rounding errors would grow with them: EAGLE-1 normalises nothing.
     """
     if isinstance(head, EagleHead):
         if not head.shape.is_eagle3:

@@ -13,7 +13,7 @@ from training.reference.row_drafting import Conventions, RowDrafting
 
 @dataclasses.dataclass(frozen=True)
 class MaskConventions(Conventions):
-    """`first_draft_position` is of mask rows; nothing is fed back. Other values than these are mutants."""
+    """`first_draft_position` applies to mask rows; nothing is fed back. Other values than these are mutants."""
 
     first_level_row: int = 0         # the row that gives level 0: 0 is the newest one
     norms_once: bool = False         # DART: one final norm instead of two

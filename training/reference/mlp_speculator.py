@@ -1,5 +1,5 @@
-"""MLP speculators (Wertheimer et al. 2024, section 3): each level has a network that reads the state which the level
-above left, and the newest token. Names of parameters are those of IBM's files without `speculator.`.
+"""MLP speculators (Wertheimer et al. 2024, section 3): each level has a network that reads the newest token and
+the state that the level above left. Names of parameters are those of IBM's files without `speculator.`.
 """
 import dataclasses
 import math
@@ -33,7 +33,7 @@ class SpeculatorShape:
 
     @property
     def embedding_scale(self):
-        """What an embedding is multiplied by beside a state: the weights of both are such that sums keep their size."""
+        """The factor of an embedding that is added to a state. The weights of both are chosen so that sums keep their size."""
         state_weight = 0.5 ** (0.5 / self.num_levels)
         return math.sqrt((1 - state_weight ** 2) * self.inner_size / 2) / state_weight
 

@@ -25,7 +25,7 @@ PATH_HEADS = (MedusaHead, BlockwiseHead, HydraHead, MlpSpeculator)
 
 
 def with_shape(head, **changes):
-    """The same weights, used otherwise."""
+    """The same weights, used in another way."""
     other = copy.deepcopy(head)
     other.shape = dataclasses.replace(head.shape, **changes)
     return other
@@ -98,7 +98,7 @@ def with_wider_window(head):
 
 
 def with_taps_shifted(head):
-    """A layer too early; where the tap is behind the final norm, this is the state before it."""
+    """Reads the state one layer too early. If the tap follows the final norm, this is the state before the norm."""
     step = -1 if head.shape.taps[0] > 0 else 1
     return with_shape(head, taps=tuple(tap + step for tap in head.shape.taps))
 
@@ -109,7 +109,7 @@ def with_tap_order(head):
 
 
 def with_halves_swapped(head):
-    """Reads feature and embedding in the wrong order: the columns of what multiplies them change places."""
+    """Reads feature and embedding in the wrong order, by exchanging the columns of the matrix that multiplies them."""
     other = copy.deepcopy(head)
     parts = (other.fc,)
     if isinstance(head, EagleHead) and head.shape.is_eagle3:
@@ -121,7 +121,7 @@ def with_halves_swapped(head):
 
 
 def with_other_feedback(head):
-    """Feeds back what has not been through the final norm, or what has."""
+    """Feeds back the vector before the final norm instead of the one after it, or the reverse."""
     if isinstance(head, MASK_HEADS) or isinstance(head, EagleHead) and not head.shape.is_eagle3:
         return None
     return with_shape(head, norm_output=not head.shape.norm_output)
@@ -156,12 +156,12 @@ def with_offsets_in_token_map(head):
 
 
 def without_logit_scale(head):
-    """Makes a difference in dynamic trees only."""
+    """This makes a difference in dynamic trees only."""
     return with_shape(head, logit_scale=1.0) if head.shape.logit_scale != 1 else None
 
 
 def with_head_index_shifted(head):
-    """Level i uses what is of level i + 1: of Hydra and MLP speculators the LM head."""
+    """Level i uses the weights of level i + 1. For Hydra and MLP speculators this is the LM head."""
     other = copy.deepcopy(head)
     if isinstance(head, BlockwiseHead):
         for weight in other.output.parameters():
@@ -177,7 +177,7 @@ def with_head_index_shifted(head):
 
 
 def with_norm_offset(head):
-    """Norms are read as if they were stored otherwise, less 1 or as they are."""
+    """Norms that are stored less 1 are read as they are, or the reverse."""
     other = copy.deepcopy(head)
     for name, weight in other.named_parameters():
         if name.endswith("norm.weight"):

@@ -10,7 +10,7 @@ from training.reference.drafting import ROOT, Drafting, Growth
 
 @dataclasses.dataclass(frozen=True)
 class PathConventions:
-    """What a head reads, as far as it is not in the head. Other values than these are mutants."""
+    """What a head reads, as far as the head does not determine it. Other values than these are mutants."""
 
     state_offset: int = 0  # added to the row whose state it reads
     token_offset: int = 0  # added to the place of every token that it reads

@@ -20,7 +20,7 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Conventions:
-    """What a draft row is, as far as it is not in the head. Other values than these are mutants."""
+    """What a draft row is, as far as the head does not determine it. Other values than these are mutants."""
 
     first_draft_position: int = 0  # added to the position of every draft row
     token_of_row: int = 1          # row i holds token i + 1

@@ -177,7 +177,7 @@ class Target(StoredTarget):
         return self._linear(name + "down_proj", gate * self._linear(name + "up_proj", x))
 
     def _mixture(self, name, x):
-        """Of each row the experts with the largest probabilities, weighted by these."""
+        """For each row, the experts with the largest probabilities, weighted by their probabilities."""
         shape = self.shape
         weights, chosen = self._linear(name + "gate", x).softmax(-1).topk(shape.num_experts_per_tok, dim=-1)
         if shape.norm_topk_prob:
@@ -225,7 +225,7 @@ def config_of(shape):
 
 
 def load(directory):
-    """A target of this module's making."""
+    """A target that this module makes."""
     fields = json.loads((Path(directory) / "config.json").read_text())
     known = {field.name for field in dataclasses.fields(TargetShape)}
     fields["mlp_only_layers"] = tuple(fields.get("mlp_only_layers", ()))
@@ -284,7 +284,7 @@ def random_target(shape, seed):
 
 
 def greedy_text(target, prompt, num_tokens):
-    """The prompt and what the target says likeliest comes next."""
+    """The prompt, and the tokens that the target considers likeliest after it."""
     tokens = list(prompt)
     for _ in range(num_tokens):
         tokens.append(int(target.forward(tokens).logits[-1].argmax()))

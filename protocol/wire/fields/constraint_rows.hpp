@@ -22,7 +22,7 @@ inline constexpr field_spec constraint_rows[] = {
     object("response_format", with_format, "See *Structured output*."),
     required(
         choice("response_format.type", with_format, format_types, {}, "`json_object`: any JSON object.")),
-    object("response_format.json_schema", with_format, "Of type `json_schema`; required there."),
+    object("response_format.json_schema", with_format, "Only for type `json_schema`, where it is required."),
     required(schema_row("response_format.json_schema.schema", with_format, "What the output matches.")),
     without_effect("response_format.json_schema.name", with_format, "of the schema"),
     without_effect("response_format.json_schema.description", with_format, "of the schema"),
@@ -34,7 +34,7 @@ inline constexpr field_spec constraint_rows[] = {
     object("text.format", in::all_responses, "See *Structured output*."),
     required(
         choice("text.format.type", in::all_responses, format_types, {}, "`json_object`: any JSON object.")),
-    schema_row("text.format.schema", in::all_responses, "Of type `json_schema`; required there."),
+    schema_row("text.format.schema", in::all_responses, "Only for type `json_schema`, where it is required."),
     without_effect("text.format.name", in::all_responses, "of the schema"),
     without_effect("text.format.description", in::all_responses, "of the schema"),
     without_effect("text.format.strict", in::all_responses, "every schema is enforced"),

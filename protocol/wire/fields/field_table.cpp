@@ -38,7 +38,7 @@ constexpr std::size_t longest_name = [] {
 
 constexpr std::size_t num_slots = 1024;
 
-/// Of a name that is not empty.
+/// The first slot to examine for a name, which is not empty.
 constexpr std::size_t first_slot(std::string_view name) noexcept {
   const auto at = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(name[i]));

@@ -115,9 +115,9 @@ inline constexpr field_spec speculation_rows[] = {
            "What is drafted during verification ([overlap.md](overlap.md))."),
     choice("speculation.rule", in::generating, verification_rule_names, "the model's",
            "Which draft tokens are kept ([verification.md](verification.md))."),
-    number("speculation.lenience", in::generating, {0, 1, true}, "0.5", "Of rule `lenient`."),
-    number("speculation.epsilon", in::generating, {0, 1, true}, "0.09", "Of rule `typical`."),
-    number("speculation.delta", in::generating, {0, 1, true}, "0.3", "Of rule `typical`."),
+    number("speculation.lenience", in::generating, {0, 1, true}, "0.5", "Only for rule `lenient`."),
+    number("speculation.epsilon", in::generating, {0, 1, true}, "0.09", "Only for rule `typical`."),
+    number("speculation.delta", in::generating, {0, 1, true}, "0.3", "Only for rule `typical`."),
     object("prediction", in::generating, "The client's own draft of the output (see *Additions*)."),
     required(choice("prediction.type", in::generating, content_types, {}, "OpenAI's only one.")),
     required(other(

@@ -12,13 +12,13 @@ namespace {
 
 std::string code(std::string_view text) { return std::string("`").append(text).append("`"); }
 
-/// In its shortest form, without the fraction of whole numbers.
+/// The number in its shortest form, without a fraction if it is whole.
 std::string printed(float number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-/// "1 to 16 bytes", "up to 16 bytes"; without a bound of its own, "bytes".
+/// "1 to 16 bytes" or "up to 16 bytes". Without a bound in the table, the result is "bytes".
 std::string range_of(const field_spec& row, std::string_view unit) {
   const bool is_bounded = row.most > 0 && row.most < max_text_bytes;
   std::string out;
@@ -79,7 +79,7 @@ std::string initial(const field_spec& row) {
   return code(row.initial.starts_with('"') ? row.initial.substr(1, row.initial.size() - 2) : row.initial);
 }
 
-/// Empty for the fields of every endpoint that generates.
+/// The endpoints of a field. The text is empty for fields of every endpoint that generates.
 std::string requests(const field_spec& row) {
   if (row.where == in::generating) return {};
   static constexpr std::pair<request_kinds, std::string_view> names[] = {
@@ -109,7 +109,7 @@ void add_supported(std::string& out, const field_group& group) {
       add_line(out, {code(path_of(row)), requests(row), allowed(row), initial(row), std::string(row.doc)});
 }
 
-/// Rows that say the same share a line.
+/// Adds the other rows. Rows with the same text share a line.
 void add_others(std::string& out, field_state state) {
   const field_spec* previous = nullptr;
   std::string names;

@@ -9,7 +9,7 @@ namespace paceline::wire {
 
 namespace {
 
-/// Null counts as absent, so a field that is not required may have it.
+/// Writes the types. Null counts as absent, so null is also allowed for a field that is not required.
 void write_type(json_writer& out, const field_spec& row, std::initializer_list<std::string_view> types) {
   out.key("type");
   if (row.required && types.size() == 1) {
@@ -29,7 +29,7 @@ void write_choices(json_writer& out, std::span<const std::string_view> choices, 
   out.end_array();
 }
 
-/// As decimal text of the float, so that 0.01F is 0.01.
+/// Writes the decimal text of the float, so that 0.01F becomes 0.01.
 void write_bound(json_writer& out, std::string_view name, float bound) {
   char text[32];
   out.key(name).raw(
@@ -64,7 +64,7 @@ void write_number_map(json_writer& out, const field_spec& row) {
   out.end_object();
 }
 
-/// The values of a refused field that pass.
+/// Writes the values of a refused field that are accepted.
 void write_neutral(json_writer& out, neutral_value neutral) {
   switch (neutral) {
   case neutral_value::none:
@@ -119,7 +119,7 @@ void write_text(json_writer& out, const field_spec& row) {
   write_sizes(out, row, "minLength", "maxLength");
 }
 
-/// What of the schema depends on the type.
+/// Writes the parts of the schema that depend on the type.
 void write_value(json_writer& out, const field_spec& row, request_kinds kind) {
   switch (row.type) {
   case field_type::boolean:
@@ -202,7 +202,7 @@ void write_field(json_writer& out, const field_spec& row, request_kinds kind) {
   out.end_object();
 }
 
-/// That the object has the field, and not as null.
+/// Writes that the object has the field and that it is not null.
 void write_presence(json_writer& out, std::string_view name) {
   out.begin_object().key("required").begin_array().value(name).end_array().key("properties").begin_object();
   out.key(name).begin_object().key("not").begin_object().field("type", "null").end_object().end_object();
@@ -230,7 +230,7 @@ void write_members(json_writer& out, request_kinds kind, std::string_view path, 
     });
     out.end_array();
   }
-  for_each([&](const field_spec& row) { // in one object there is one such row
+  for_each([&](const field_spec& row) { // an object has only one such row
     if (row.unless.empty()) return;
     out.key("anyOf").begin_array();
     write_presence(out, row.name);

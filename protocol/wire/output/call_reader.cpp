@@ -34,8 +34,8 @@ std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
                                               std::shared_ptr<const tool_signatures> tools) {
   switch (syntax) {
   case call_syntax::none:
-  case call_syntax::harmony: // harmony_split
-  case call_syntax::llama3:  // no marker begins its calls
+  case call_syntax::harmony: // harmony_split reads these calls
+  case call_syntax::llama3:  // these calls begin without a marker
     break;
   case call_syntax::hermes:
   case call_syntax::mistral:

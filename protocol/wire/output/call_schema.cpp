@@ -10,7 +10,7 @@ namespace paceline::wire {
 
 namespace {
 
-/// A schema as a resource of its own: its references lead to places in it, wherever it stands.
+/// Makes a schema a separate resource, so that its references refer to places in it wherever it is inserted.
 std::string as_resource(const std::string& schema, std::size_t number) {
   const bool may_refer = schema.find("\"$") != std::string::npos;
   if (!may_refer || !json_view(schema).is_object() || member_of(json_view(schema), "$id")) return schema;

@@ -9,8 +9,8 @@ namespace paceline::wire {
 
 namespace {
 
-/// Where the object of a bare call begins in `text`: at once, or behind the beginning of a block of code,
-/// into which Qwen2.5-Coder writes calls. npos: nowhere. nullopt: not known yet.
+/// Where the object of a bare call begins in `text`: at the start, or after the beginning of a block of code,
+/// which Qwen2.5-Coder writes around calls. npos means nowhere. nullopt means that more text is needed.
 std::optional<std::size_t> bare_call_begin(std::string_view text) {
   if (text.front() == '{') return 0;
   for (const std::string_view fence : {"```json", "```"}) {
@@ -101,7 +101,7 @@ void call_split::add_text(std::string_view text, output_items& out) {
 
 void call_split::finish(output_items& out) {
   if (reader_ && calls_.num_begun() == num_before_) {
-    add_text(opening_, out); // not enough of a call to be one
+    add_text(opening_, out); // too short to be a call
   } else if (reader_) {
     reader_->finish(held_, calls_, out);
     calls_.cut(out);

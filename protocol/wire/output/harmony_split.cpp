@@ -25,7 +25,7 @@ std::string_view begin_of(std::string_view text, const std::string_view (&marks)
   return {};
 }
 
-/// True if `text` is a part of the beginning of a mark, which further text may complete.
+/// True if `text` is an incomplete mark, which further text may complete.
 template <std::size_t N>
 bool may_become(std::string_view text, const std::string_view (&marks)[N]) {
   return std::any_of(std::begin(marks), std::end(marks),
@@ -37,8 +37,8 @@ bool is_of_word(char c) noexcept {
          std::string_view("_.-/:").find(c) != std::string_view::npos;
 }
 
-/// True for what a header consists of: words, each with one of the marks in front of it or none. `text` ends
-/// before <|message|>.
+/// True for the content of a header, which consists of words. In front of each word there is one mark or
+/// none. `text` ends before <|message|>.
 bool is_header(std::string_view text) {
   static constexpr std::string_view marks[] = {start, channel, "<|constrain|>", "to="};
   std::size_t num_words = 0;
@@ -51,8 +51,8 @@ bool is_header(std::string_view text) {
   return true;
 }
 
-/// Where a message's text begins in `text`, which begins with its header: nullopt if that is not known yet, 0
-/// if this is no header.
+/// Where the text of a message begins in `text`, which begins with the message's header. nullopt means that
+/// more text is needed, and 0 that this is not a header.
 std::optional<std::size_t> end_of_header(std::string_view text) {
   const auto inner = without_blanks(text);
   if (text.size() - inner.size() > longest_header) return 0;
@@ -68,7 +68,7 @@ std::optional<std::size_t> end_of_header(std::string_view text) {
   return inner.size() > longest_header + message.size() ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
-/// The word behind `name` in a header.
+/// The word after `name` in a header.
 std::string_view value_of(std::string_view header, std::string_view name) {
   const auto at = header.find(name);
   if (at == std::string_view::npos) return {};
@@ -84,7 +84,7 @@ std::string_view function_of(std::string_view header) {
   return recipient.starts_with(prefix) ? recipient.substr(prefix.size()) : recipient;
 }
 
-/// True for the beginning of a header whose rest the token limit has cut.
+/// True for a header that the token limit has truncated.
 bool is_cut_header(std::string_view text) {
   const auto first = begin_of(text, header_begins);
   if (first.empty() || (first == start && !std::string_view("assistant").starts_with(value_of(text, start))))
@@ -92,7 +92,8 @@ bool is_cut_header(std::string_view text) {
   const auto last = text.rfind('<');
   if (last != std::string_view::npos && may_become(text.substr(last), header_begins))
     text = text.substr(0, last);
-  return is_header(std::string(text) + "x"); // the end may be a mark whose word is missing, or half a word
+  return is_header(std::string(text) +
+                   "x"); // the end may be a mark whose word is missing, or a part of a word
 }
 
 } // namespace
@@ -141,7 +142,7 @@ bool harmony_split::read_header(output_items& out) {
     begin_message(take(*end), out);
     return true;
   }
-  // Text outside of a message: goes on with the one before, whose end was none.
+  // This text is outside of a message. It continues the previous message as if that had not ended.
   in_front_ = in_front_ && in_thoughts_;
   add(std::exchange(mark_, {}), out);
   const auto blanks = held_.size() - without_blanks(held_).size();
@@ -184,8 +185,8 @@ std::size_t harmony_split::bytes_before_end() const {
   return found < held_.size() ? found : held_.size() - undecided;
 }
 
-/// Takes the mark at the beginning, which the text of a message ends at. The mark that begins the next
-/// message is left to it.
+/// Removes the mark at the beginning, which ends the text of a message. The mark that begins the next message
+/// is not removed.
 bool harmony_split::take_end(output_items& out) {
   const auto mark = begin_of(held_, ends);
   if (mark.empty()) return false;
@@ -234,7 +235,7 @@ bool harmony_split::read_argument(output_items& out) {
   return true;
 }
 
-/// Behind the arguments of a call.
+/// Reads the end of a call, after its arguments.
 bool harmony_split::read_end(output_items& out) {
   in_thoughts_ = false;
   take(held_.size() - without_blanks(held_).size());
@@ -251,7 +252,7 @@ void harmony_split::finish(bool is_cut, output_items& out) {
   const auto rest = without_blanks(held_);
   switch (state_) {
   case state::header:
-    // A header that is cut says nothing. Blanks are text where there is nothing else.
+    // A truncated header is dropped. Blanks are text only if there is nothing else.
     if (rest.empty() ? num_taken_ == 0 : !is_cut_header(rest)) {
       add(std::exchange(mark_, {}), out);
       add(held_, out);

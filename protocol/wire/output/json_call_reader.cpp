@@ -1,4 +1,4 @@
-// Calls whose body is JSON: Hermes, Llama 3, Mistral. Arguments are passed on as they arrive.
+// Calls whose body is JSON: Hermes, Llama 3, Mistral. Arguments are passed on while they arrive.
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/output/call_reader.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using outcome = call_reader::outcome;
 
-/// Takes blanks and commas from the front.
+/// Removes blanks and commas from the front.
 std::string take_separators(std::string& text) {
   std::size_t count = 0;
   while (count < text.size() && (is_blank(text[count]) || text[count] == ',')) ++count;
@@ -23,13 +23,13 @@ std::string take_separators(std::string& text) {
   return taken;
 }
 
-/// {"name": "f", "arguments": {…}}, read character by character. Other members are skipped. Arguments that
-/// come before the name wait for it.
+/// Reads {"name": "f", "arguments": {…}} character by character. Other members are skipped. Arguments that
+/// precede the name are kept until the name is known.
 class json_call {
  public:
   enum class progress : std::uint8_t { going, done, broken };
 
-  /// `known`: where given, a function that is not among them makes the object no call.
+  /// If `known` is given, an object that names a function outside of it is not a call.
   explicit json_call(const tool_signatures* known = nullptr) : known_(known) {}
 
   progress feed(char c, call_writer& calls, output_items& out) {
@@ -52,7 +52,7 @@ class json_call {
         return progress::going;
       }
       state_ = state::colon;
-      // A long answer in JSON must not wait for its end to be told from a call.
+      // A long answer in JSON must be recognised as an answer before its end.
       return known_ != nullptr && !begun_ && !is_of_call(key_) ? progress::broken : progress::going;
     case state::colon:
       if (is_blank(c)) return progress::going;
@@ -71,7 +71,7 @@ class json_call {
 
   bool begun() const noexcept { return begun_; }
 
-  /// The output has ended within the call: writes what is there of arguments that were not passed on.
+  /// Handles output that ends within the call: writes the part of the arguments that was not passed on.
   void cut(call_writer& calls, output_items& out) {
     if (state_ != state::value || !of_arguments_ || !begun_ || is_object_) return;
     calls.arguments(end_.in_string() ? beginning_of_text(value_) : written_arguments(value_), out);
@@ -121,7 +121,7 @@ class json_call {
       return progress::going;
     }
     if (!of_arguments_ || (is_object_ && begun_)) return progress::going;
-    // An object before the name, or the JSON text of one, as a string.
+    // The value is an object before the name, or a string with the JSON text of an object.
     auto arguments = is_object_ ? std::exchange(value_, {}) : written_arguments(value_);
     if (!begun_)
       waiting_ = std::move(arguments);
@@ -136,14 +136,14 @@ class json_call {
     return progress::done;
   }
 
-  /// What a value that is no object says of the arguments: nothing, a text, or what is written.
+  /// The arguments for a value that is not an object: none, the content of a text, or the value as written.
   static std::string written_arguments(const std::string& json) {
     if (auto text = text_of(json)) return *std::move(text);
     const auto written = json.substr(0, json.find_last_not_of(" \n\r\t") + 1);
     return written == "null" ? "" : written;
   }
 
-  /// The text of a JSON string that is cut. Of an escape that is cut, nothing is left.
+  /// The text of a truncated JSON string. A truncated escape is dropped.
   static std::string beginning_of_text(const std::string& json) {
     constexpr std::size_t longest_escape = 12; // two halves of a character
     for (std::size_t size = json.size(); size > 0 && size + longest_escape > json.size(); --size)
@@ -154,7 +154,7 @@ class json_call {
   static std::optional<std::string> text_of(const std::string& json) {
     const auto size = json.find_last_not_of(" \n\r\t") + 1;
     if (size < 2 || json.front() != '"' || json[size - 1] != '"') return std::nullopt;
-    // Views take checked JSON alone, and a model may write any escape.
+    // Views accept only checked JSON, but a model may write any escape.
     const auto text = "{\"v\":" + json.substr(0, size) + "}";
     const auto checked = parse_object(text);
     return checked ? (*checked->members().begin()).value.string() : std::nullopt;
@@ -171,7 +171,7 @@ class json_call {
   bool begun_ = false;
 };
 
-/// Feeds `call` from the front of `text`; takes nothing away before the call has begun.
+/// Feeds `call` from the front of `text`. Removes nothing before the call has begun.
 json_call::progress feed(json_call& call, std::string& text, std::size_t& num_read, call_writer& calls,
                          output_items& out) {
   auto progress = json_call::progress::going;
@@ -184,7 +184,7 @@ json_call::progress feed(json_call& call, std::string& text, std::size_t& num_re
   return progress;
 }
 
-/// Behind <tool_call>; the closing tag may be missing.
+/// Reads calls after <tool_call>. The closing tag may be missing.
 class hermes_reader final : public call_reader {
  public:
   outcome read(std::string& text, call_writer& calls, output_items& out) override {
@@ -207,7 +207,8 @@ class hermes_reader final : public call_reader {
   bool done_ = false;
 };
 
-/// The object itself is the call. An answer in JSON must not be taken for one, so the function must exist.
+/// Reads a call that consists of the object alone. The function must exist, because an answer in JSON must
+/// not be taken for a call.
 class bare_reader final : public call_reader {
  public:
   bare_reader(std::shared_ptr<const tool_signatures> tools, bool fenced)
@@ -234,7 +235,7 @@ class bare_reader final : public call_reader {
   bool done_ = false;
 };
 
-/// Behind [TOOL_CALLS]: a list of objects, or a name followed by its arguments.
+/// Reads what follows [TOOL_CALLS]: a list of objects, or a name followed by its arguments.
 class mistral_reader final : public call_reader {
  public:
   outcome read(std::string& text, call_writer& calls, output_items& out) override {
@@ -280,8 +281,8 @@ class mistral_reader final : public call_reader {
 
   static constexpr std::size_t longest_name = 512;
 
-  /// The name in front of the arguments, "f", "f[ARGS]" or "f[CALL_ID]123[ARGS]"; empty if it is none of
-  /// them.
+  /// The name in front of the arguments, "f", "f[ARGS]" or "f[CALL_ID]123[ARGS]". It is empty if the text has
+  /// none of these forms.
   static std::string name_of(std::string_view text) {
     const auto take_word = [&] {
       while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
@@ -337,7 +338,7 @@ class mistral_reader final : public call_reader {
   std::size_t num_read_ = 0;
   std::string before_;
   bool any_ = false;
-  value_end end_; ///< of arguments behind a name
+  value_end end_; ///< finds the end of arguments that follow a name
 };
 
 } // namespace

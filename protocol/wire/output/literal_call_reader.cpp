@@ -19,7 +19,7 @@ struct read_call {
   std::string arguments; ///< JSON
 };
 
-/// Reads literals and writes them as JSON. The first failure is kept: `failed`.
+/// Reads literals and writes them as JSON. Keeps the first failure in `failed`.
 class literals {
  public:
   explicit literals(std::string_view text) : text_(text) {}
@@ -48,8 +48,8 @@ class literals {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  /// {"name": value, …} from what stands between brackets already opened, up to `close`. `between` stands
-  /// between a name and its value.
+  /// Converts the members between brackets to {"name": value, …}, up to `close`. The opening bracket was
+  /// read. `between` separates a name from its value.
   void members(std::string_view between, std::string_view close, std::string& json) {
     json += '{';
     bool first = true;
@@ -101,7 +101,7 @@ class literals {
     json += ']';
   }
 
-  /// A number, a truth value or nothing.
+  /// Reads a number, a truth value or null.
   void word(std::string& json) {
     blanks();
     const auto begin = at_;
@@ -120,7 +120,7 @@ class literals {
       failed_ = true;
   }
 
-  /// JSON's numbers.
+  /// True for the numbers of JSON.
   static bool is_number(std::string_view text) {
     std::size_t at = !text.empty() && text.front() == '-' ? 1 : 0;
     const auto digits = [&] {
@@ -143,7 +143,7 @@ class literals {
     return at == text.size();
   }
 
-  /// A text in Gemma's quotes, which has no escapes, or in Python's.
+  /// Reads a text in Gemma's quotes, which has no escapes, or in Python's quotes.
   std::optional<std::string> string() {
     blanks();
     if (take(gemma_quote)) {
@@ -175,7 +175,7 @@ class literals {
       else if (escape == '\\' || escape == '\'' || escape == '"')
         text += escape;
       else
-        text.append({'\\', escape}); // as Python leaves an escape that it does not know
+        text.append({'\\', escape}); // like Python, keeps an unknown escape
     }
     failed_ = failed_ || at_ == text_.size();
     if (failed_) return std::nullopt;

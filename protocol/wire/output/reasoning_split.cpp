@@ -30,7 +30,7 @@ reasoning_split::parts reasoning_split::feed(std::string_view text) {
   return out;
 }
 
-/// Blanks and the opening marker lead to thoughts, everything else is the answer.
+/// Reads the text before thoughts. Blanks may precede the opening marker; anything else begins the answer.
 void reasoning_split::read_before() {
   const auto begin = held_.find_first_not_of(blanks);
   if (begin == std::string::npos) return;

@@ -1,4 +1,4 @@
-// Calls whose arguments stand between tags: Qwen3-Coder, GLM. Each argument is passed on once it is complete.
+// Calls whose arguments are between tags: Qwen3-Coder, GLM. Each argument is passed on when it is complete.
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
-/// `text` if it is one JSON value.
+/// The JSON of `text` if it is exactly one JSON value.
 std::optional<std::string> as_json(std::string_view text) {
   if (text == "True") return "true";
   if (text == "False") return "false";
@@ -33,7 +33,7 @@ std::optional<std::string> as_json(std::string_view text) {
   return std::string(text);
 }
 
-/// The tags of a syntax. A name stands between `name_begin` and `name_end`, a value up to `value_end`.
+/// The tags of a syntax. A name is between `name_begin` and `name_end`, and a value ends at `value_end`.
 struct tags {
   std::string_view call_end, name_begin, name_end, value_begin, value_end;
   bool strips_line; ///< a value stands between two line breaks of its own
@@ -60,7 +60,8 @@ class tagged_reader final : public call_reader {
     return closed;
   }
 
-  /// A value that is cut becomes a text without an end. Tags without a value are text of the answer.
+  /// Handles output that ends within a call. A truncated value becomes a text without an end. Tags without a
+  /// value become text of the answer.
   void finish(std::string& text, call_writer& calls, output_items& out) override {
     if (const auto found = state_ == state::arguments ? find_argument(text) : std::nullopt) {
       keep_between(text, *found);
@@ -80,7 +81,7 @@ class tagged_reader final : public call_reader {
  private:
   enum class state : std::uint8_t { name, arguments, close };
 
-  /// `ended`: the name is complete.
+  /// `ended` means that the name is complete.
   outcome read_name(std::string& text, call_writer& calls, output_items& out) {
     static constexpr std::string_view function = "<function=";
     constexpr std::size_t longest_name = 512;
@@ -154,7 +155,7 @@ class tagged_reader final : public call_reader {
     return true;
   }
 
-  /// Keeps what is neither tag nor value: it becomes text behind the call.
+  /// Keeps text that is neither a tag nor a value. It becomes text after the call.
   void keep_between(std::string_view text) {
     text = trimmed(text);
     if (!text.empty()) between_.append(between_.empty() ? "" : " ").append(text);

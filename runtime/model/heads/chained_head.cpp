@@ -23,8 +23,8 @@ kv_shape shape_of(const chained_config& config, const chained_weights& weights, 
 
 } // namespace
 
-/// One pass over rows of one level, which is computed for the rows with logits. A prefix layer runs over all
-/// rows.
+/// One pass over rows of one level. The level is computed for the rows with logits; a prefix layer runs over
+/// all rows.
 class chained_head::pass {
  public:
   pass(const chained_head& head, device::ops& ops, const device::row_batch& batch,
@@ -72,7 +72,7 @@ class chained_head::pass {
     divide_scratch(ops_, prefix ? static_cast<std::uint32_t>(batch_.rows.size()) : num_rows_, arrays);
   }
 
-  /// The rows with logits.
+  /// The rows that have logits.
   device::row_batch wanted() const { return {rows_, batch_.sequences, batch_.paths}; }
 
   bool reads_prefix() const { return weights_.prefix.has_value() && features_.of_target != nullptr; }

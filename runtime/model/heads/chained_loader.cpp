@@ -13,7 +13,7 @@ namespace paceline::model {
 
 namespace {
 
-/// What both kinds are loaded with.
+/// The tensors and the weights that both kinds of head are loaded with.
 struct chained_parts {
   head_tensors& tensors;
   chained_weights& weights;
@@ -33,8 +33,8 @@ std::string without_prefix(std::string_view name) {
   return std::string(name);
 }
 
-/// The layers of Hydra's head `head`: the first reads all tokens so far. With dropout in the module (Hydra++)
-/// the indices are odd: "1.", "3.".
+/// Takes the layers of Hydra's head `head`. The first layer reads all tokens so far. In a module with dropout
+/// (Hydra++) the indices are odd: "1.", "3.".
 void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hidden, std::uint32_t vocab,
                       bool has_dropout, chained_level& level) {
   head_tensors& tensors = parts.tensors;
@@ -62,8 +62,8 @@ void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hid
 
 constexpr const char* prefix_layer = "prefix_embeding_layer."; // spelt so in the files
 
-/// What the config says of the tensors, and which of the target's states is read: 0 is the one after the
-/// final norm, k the output of the k-th layer from the end, that of the last layer not counted.
+/// Checks the config against the tensors, and reads which of the target's states the head reads. An offset of
+/// 0 is the state after the final norm. An offset of k is the output of the k-th layer before the last one.
 void read_hydra_config(const json_node& fields, const head_tensors& tensors, chained_config& config) {
   const std::uint32_t num_layers = config.tap.value;
   const std::uint32_t offset = fields["hidden_state_offset"].uint_or(0);
@@ -115,7 +115,7 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   tensors.vector(prefix + "norm.weight", hidden, parts.weights.prefix_norm);
 }
 
-/// A level of an MLP speculator.
+/// Takes one level of an MLP speculator.
 void take_level(chained_parts parts, std::uint32_t i, std::uint32_t hidden, std::uint32_t inner,
                 std::uint32_t vocab) {
   chained_level& level = parts.weights.levels[i];
@@ -127,7 +127,8 @@ void take_level(chained_parts parts, std::uint32_t i, std::uint32_t hidden, std:
   parts.tensors.vector("ln." + at + "bias", inner, level.norm_bias);
 }
 
-/// Of tied weights: all levels have those of the first one, but its projection. The file may have copies.
+/// Takes the levels of a speculator with tied weights. All levels share the weights of the first level,
+/// except for its projection. The file may hold copies of them.
 void take_tied_levels(chained_parts parts, std::uint32_t hidden, std::uint32_t inner, std::uint32_t vocab) {
   std::vector<chained_level>& levels = parts.weights.levels;
   const auto ignore = [&](const std::string& copy, const std::string& of) {

@@ -16,8 +16,8 @@ namespace paceline::model {
 
 namespace {
 
-/// A config's places: fields of the head lie at the top level or in "dflash_config", those of its layers at
-/// the top level or in "transformer_layer_config".
+/// Where a config keeps its fields. Those of the head are at the top level or in "dflash_config". Those of
+/// its layers are at the top level or in "transformer_layer_config".
 struct dflash_fields {
   json_node root, nested, layer;
   bool of_speculators;
@@ -39,7 +39,7 @@ bool has_architecture(const json_node& root, std::string_view part) {
   return false;
 }
 
-/// Other networks that were published under the same names.
+/// Refuses other networks that were published under the same names.
 void refuse_others(const dflash_fields& fields) {
   constexpr std::array of_dflash2{"selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"};
   for (const char* const key : of_dflash2)
@@ -89,8 +89,8 @@ void read_taps(const dflash_fields& fields, dflash_config& config, const std::op
                                       std::to_string(num_layers));
 }
 
-/// DSpark's slots predict the token behind them unless the config says otherwise: DeepSpec, SpecForge and
-/// speculators train it so.
+/// DSpark's slots predict the token after them unless the config says otherwise, because DeepSpec, SpecForge
+/// and speculators train them this way.
 bool is_dspark(const dflash_fields& fields, const dflash_config& config) {
   if (const json_node family = fields.root["speculators_model_type"]) return family.string() == "dspark";
   return config.markov_rank > 0 || fields["projector_type"].string_or("") == "dspark" ||
@@ -109,8 +109,8 @@ void read_block(const dflash_fields& fields, dflash_config& config, const head_o
   config.mask_token = token_id{static_cast<std::int32_t>(fields["mask_token_id"].uint_below(1U << 31))};
 }
 
-/// z-lab's heads call the target's embedding, its factor included; SpecForge's (projector_type) read its
-/// rows.
+/// z-lab's heads call the target's embedding, which includes its factor. SpecForge's heads, which have a
+/// projector_type, read the rows of the embedding without the factor.
 void read_embedding_scale(const dflash_fields& fields, dflash_config& config, const dflash_tensors& tensors,
                           const std::optional<head_target>& target) {
   const bool calls_targets = target && !tensors.has_embedding && fields.nested && !fields["projector_type"];
@@ -118,7 +118,7 @@ void read_embedding_scale(const dflash_fields& fields, dflash_config& config, co
       fields["input_embedding_scale"].setting_or(calls_targets ? target->embedding_scale : 1));
 }
 
-/// Which layers have a window.
+/// Reads which layers have a window.
 void read_layer_types(const dflash_fields& fields, std::vector<bool>& has_window) {
   for (const char* const key : {"use_swa", "attention_sink_bias"})
     if (fields[key].flag_or(false)) fields[key].refuse("must be false", errc::unsupported);
@@ -136,8 +136,9 @@ void read_layer_types(const dflash_fields& fields, std::vector<bool>& has_window
                  std::to_string(has_window.size()));
 }
 
-/// Windows, and what slots see of their block: what is said of all layers (vLLM's order: `is_causal`, then
-/// `causal` of "dflash_config"), else only layers with a window are causal.
+/// Reads the window, and what slots see of their block. A field for all layers has precedence: first
+/// `is_causal`, then `causal` of "dflash_config", as in vLLM. Without such a field, only the layers with a
+/// window are causal.
 void read_window(const dflash_fields& fields, dflash_config& config) {
   config.has_window.assign(config.layer.num_layers, false);
   read_layer_types(fields, config.has_window);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* mask_token = "tokenizer.ggml.mask_token_id";
 
-/// Other networks of this architecture, and factors of the LM head that the network does not have.
+/// Refuses other networks of this architecture, and factors of the LM head, which the network does not have.
 void refuse_others(gguf_keys& keys) {
   constexpr std::array of_dflash2{"selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"};
   for (const char* const key : of_dflash2)
@@ -29,7 +29,8 @@ void refuse_others(gguf_keys& keys) {
   if (keys.number_or("logit_scale", 1) != 1) keys.refuse("logit_scale", "must be 1", errc::unsupported);
 }
 
-/// DSpark's slots predict the token behind them where nothing is said, and DFlash's the one at their place.
+/// Unless the file says otherwise, DSpark's slots predict the token after them, and DFlash's slots the token
+/// at their own place.
 void read_block(gguf_keys& keys, dflash_config& config, const head_overrides& overrides) {
   const bool is_dspark = config.name == "dspark";
   config.block_size = is_dspark ? keys.uint("block_size") : keys.uint_or("block_size", 16);
@@ -37,7 +38,8 @@ void read_block(gguf_keys& keys, dflash_config& config, const head_overrides& ov
   if (const std::string rule = rule_of_block(config); !rule.empty()) keys.refuse("block_size", rule);
 }
 
-/// A window holds the last positions up to the slot. Slots see the whole block, unless they are causal.
+/// A window contains the last positions up to the slot. A slot sees the whole block, unless the layer is
+/// causal.
 void read_window(gguf_keys& keys, dflash_config& config) {
   constexpr const char* size = "attention.sliding_window";
   constexpr const char* pattern = "attention.sliding_window_pattern";
@@ -57,7 +59,7 @@ void read_window(gguf_keys& keys, dflash_config& config) {
   if (const std::string rule = rule_of_window(config); any && !rule.empty()) keys.refuse(size, rule);
 }
 
-/// Such files have no Markov heads but `vanilla` ones.
+/// GGUF files have Markov heads of kind `vanilla` only.
 void read_markov(dflash_config& config, const dflash_tensors& tensors) {
   config.markov_rank = tensors.markov_rank;
   if (config.markov_rank > 0) config.markov = markov_kind::vanilla;

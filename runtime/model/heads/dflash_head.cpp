@@ -15,7 +15,7 @@
 
 namespace paceline::model {
 
-/// A pass over rows of texts, behind some of which is a block.
+/// A pass over rows of texts and over the rows of the blocks after some of the texts.
 class dflash_head::block_pass {
  public:
   block_pass(const dflash_head& head, device::ops& ops, const device::row_batch& batch,
@@ -38,8 +38,8 @@ class dflash_head::block_pass {
   }
 
  private:
-  /// Rows of the text and those of blocks, which are ordered by slot: of each layer with a window, those of
-  /// one slot see as far as each other.
+  /// Divides the rows into those of the text and those of blocks. Rows of blocks are ordered by slot, because
+  /// in a layer with a window all rows of one slot see equally far back.
   void divide_rows() {
     std::vector<std::uint32_t> in_blocks;
     for (std::uint32_t r = 0; r < batch_.rows.size(); ++r) {
@@ -59,7 +59,7 @@ class dflash_head::block_pass {
       tokens_.push_back(features_.levels[r] == 1 ? row.token : config_.mask_token);
       previous_.push_back(row.token);
       block_.push_back(row);
-      if (config_.window.is_causal) { // sees up to its own place
+      if (config_.window.is_causal) { // a slot sees the block up to its own place
         row.position = row.rotary_position();
         row.positions_back = 0;
       }
@@ -94,7 +94,7 @@ class dflash_head::block_pass {
     markov_.place(markov_at, static_cast<std::uint32_t>(slots));
   }
 
-  /// [norm(z) ; W1 of the token before]: what LM head and confidence read.
+  /// The size of [norm(z) ; W1 of the previous token], which the LM head and the confidence read.
   std::size_t picked_size() const { return std::size_t{layer_.hidden_size} + config_.markov_rank; }
 
   device::row_batch batch_of(std::span<const device::batch_entry> rows) const {
@@ -105,7 +105,7 @@ class dflash_head::block_pass {
     ops_.rope_table({rows, head_.frequencies_, layer_.rope.scaling.magnitude, table});
   }
 
-  /// Keys and values of the text: they come from c itself, without the layers' norm.
+  /// Writes the keys and values of the text. They are computed from c itself, without the layers' norm.
   void write_context() {
     const auto count = static_cast<std::uint32_t>(context_.size());
     const std::uint32_t width = layer_.hidden_size, head_dim = layer_.head_dim;
@@ -163,7 +163,8 @@ class dflash_head::block_pass {
     layers.add_attended(layer);
   }
 
-  /// norm(z) of every slot and the Markov head's term for the anchor before it, which is that of level 0.
+  /// Computes norm(z) of every slot, and the Markov head's term for the previous token of each row. For level
+  /// 0 the previous token is the anchor.
   void run_markov() {
     const auto count = static_cast<std::uint32_t>(block_.size());
     const std::uint32_t width = layer_.hidden_size;
@@ -249,8 +250,8 @@ dflash_head::dflash_head(dflash_config config, std::unique_ptr<dflash_weights> w
   info_.weights_bytes = bytes + markov.size_bytes();
   for (const auto* own : {&weights_->embedding, &weights_->lm_head})
     if (*own) info_.weights_bytes += (*own)->size_bytes();
-  // A draft reads the layers and the LM head once for all its levels: without Markov levels it is one step,
-  // with them a level has its share of that.
+  // A draft reads the layers and the LM head once for all its levels. Without Markov levels a draft is one
+  // step. With Markov levels, each level is a step and has its share of these bytes.
   info_.bytes_per_token = bytes + lm_head().size_bytes();
   if (config_.markov != markov_kind::none) info_.bytes_per_token /= config_.num_levels();
   for (const auto* each : {&markov.logits, &markov.mix, &markov.confidence})

@@ -10,7 +10,7 @@
 
 namespace paceline::model {
 
-/// A pass over rows of a draft: what the Markov head adds to their levels' logits.
+/// A pass over rows of a draft. It computes what the Markov head adds to the logits of their levels.
 class dflash_head::level_pass {
  public:
   level_pass(const dflash_head& head, device::ops& ops, const device::row_batch& batch,
@@ -45,8 +45,9 @@ class dflash_head::level_pass {
   }
 
  private:
-  /// norm(z) of each row's slot, which lies as many cells behind the newest row of the text as the row's
-  /// level says, and the state that the row above left; that of level 0 is in the block.
+  /// Reads norm(z) of each row's slot and the state that the row above left. The slot of level k is k cells
+  /// after the first slot behind the newest row of the text. The state for level 1 was left by a row of the
+  /// block.
   void read_states(std::uint32_t count) {
     const std::uint32_t first = head_.first_level_row(), state = head_.state_size();
     const std::size_t kept = head_.kept_size();

@@ -13,7 +13,7 @@ namespace paceline::model {
 
 namespace {
 
-/// Model-Optimizer writes the parts of DSpark without the modules that they are in.
+/// Model-Optimizer writes the names of DSpark's parts without the names of the modules around them.
 std::string name_in_modules(std::string_view name) {
   for (const std::string_view prefix : {"model.", "logit_head."})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
@@ -25,7 +25,7 @@ std::string name_in_modules(std::string_view name) {
   return std::string(name);
 }
 
-/// The name in directories, of a tensor of a GGUF file.
+/// The name that a tensor of a GGUF file has in directories.
 std::string name_of_gguf_tensor(std::string_view name) {
   if (name == "enc.output_norm.weight") return "hidden_norm.weight";
   if (name.starts_with("markov_w")) return "markov_head." + std::string(name);
@@ -55,7 +55,7 @@ dflash_tensors shown_by(const head_tensors& tensors) {
           .has_embedding = tensors.has("embed_tokens.weight")};
 }
 
-/// Embedding and LM head, if they are the head's own.
+/// Takes the embedding and the LM head, if the head has its own.
 void take_outer(head_tensors& tensors, const dflash_config& config, const head_target& target,
                 dflash_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
@@ -100,7 +100,7 @@ void take_markov(head_tensors& tensors, const dflash_config& config, std::uint32
   tensors.vector("confidence_head.proj.bias", 1, markov.confidence_bias, !is_gguf);
 }
 
-/// Takes the head's tensors, those of a config that was read.
+/// Takes the tensors of a head whose config was read.
 expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, dflash_config config,
                                                       std::shared_ptr<const transformer> target,
                                                       const head_load_options& options, head_memory memory,

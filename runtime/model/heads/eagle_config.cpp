@@ -15,7 +15,7 @@ namespace paceline::model {
 
 namespace {
 
-/// Inputs of layers 2, N/2 and N - 3: what EAGLE-3 was published with.
+/// The inputs of layers 2, N/2 and N - 3, as in the published EAGLE-3 heads.
 std::vector<layer_index> default_taps(std::uint32_t num_layers) {
   if (num_layers < 5) return {};
   return {layer_index{1}, layer_index{num_layers / 2 - 1}, layer_index{num_layers - 4}};
@@ -23,7 +23,9 @@ std::vector<layer_index> default_taps(std::uint32_t num_layers) {
 
 void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
-  const auto names_layers = [](const json_node& ids) { return ids && ids.size() > 0; }; // else the default
+  const auto names_layers = [](const json_node& ids) {
+    return ids && ids.size() > 0;
+  }; // an empty list means the default
   const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
   if (config.version == eagle_version::eagle)
     config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
@@ -48,7 +50,7 @@ void refuse_unsupported(const json_node& root) {
                                                        errc::unsupported);
 }
 
-/// Which layers see the last positions only: those of speculators do by default.
+/// Reads which layers see only the last positions. A config of speculators lists them in "layer_types".
 void read_windows(const json_node& layer, model_config& sizes) {
   const json_node types = layer["layer_types"];
   sizes.local_layers.assign(sizes.num_layers, false);
@@ -59,14 +61,15 @@ void read_windows(const json_node& layer, model_config& sizes) {
   if (sizes.sliding_window == 0) layer["sliding_window"].refuse("must be above 0");
 }
 
-/// The levels that P-EAGLE was trained for; null: it is not said.
+/// The number of levels that P-EAGLE was trained for; null if the config does not say.
 json_node trained_levels(const json_node& root) {
   for (const char* const key : {"para_depths", "num_depths"})
     if (root[key]) return root[key];
   return root["speculators_config"]["proposal_methods"][0]["speculative_tokens"];
 }
 
-/// P-EAGLE: speculators calls the mask token mask_token_id, earlier ptd_token_id; vLLM reads pard_token.
+/// P-EAGLE. speculators names the mask token mask_token_id, and named it ptd_token_id before. vLLM reads
+/// pard_token.
 void read_masked_features(const json_node& root, eagle_config& config) {
   const json_node trained = trained_levels(root);
   for (const char* const key : {"mask_token_id", "pard_token", "ptd_token_id"}) {
@@ -85,7 +88,7 @@ void read_masked_features(const json_node& root, eagle_config& config) {
   root["mask_token_id"].refuse("is missing, and so are pard_token and ptd_token_id: mask rows need a token");
 }
 
-/// DART: as many mask rows as its config says.
+/// DART. The config says how many mask rows there are.
 void read_masked_inputs(const json_node& root, eagle_config& config) {
   config.norms_twice = true;
   config.num_mask_rows = root["draft_length"].uint();

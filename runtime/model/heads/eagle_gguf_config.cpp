@@ -16,7 +16,7 @@ namespace paceline::model {
 
 namespace {
 
-/// The array that names the layers which read a tapped vector.
+/// The key of the array that lists the layers whose output is tapped.
 std::string key_of_taps(const gguf_metadata& metadata) {
   constexpr const char* key = "eagle3.target_layers";
   constexpr const char* older_key = "eagle3.extract_layers";
@@ -39,7 +39,7 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
   return {};
 }
 
-/// The architecture of a model's file whose module is supported.
+/// The architecture of a model's file, if its module is supported.
 expected<std::string> architecture_with_module(const gguf_metadata& metadata) {
   const auto name = metadata.require_string("general.architecture");
   if (!name) return name.error();

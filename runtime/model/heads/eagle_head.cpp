@@ -73,7 +73,7 @@ class eagle_head::pass {
     embed_rows(ops_, head_.embedding(), {rows, {}, {}}, out, stride, 1);
   }
 
-  /// Puts the first `width` values of the mask into the mask rows of `x`.
+  /// Writes the first `width` values of the mask's vector into the mask rows of `x`.
   void mask(float* x, std::size_t stride, std::uint32_t width) {
     if (masks_.empty()) return;
     ops_.scatter(
@@ -139,7 +139,7 @@ class eagle_head::pass {
     project(tapped_, stride);
   }
 
-  /// What the next rows of a draft read.
+  /// Writes the vectors that the next rows of a draft read.
   void feed_back(decoder_layers& layers) {
     const float* out = memory_.hidden;
     if (config_.norm_output) {

@@ -18,7 +18,7 @@ bool begins_with_number(std::string_view text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
 }
 
-/// The name in the form of speculators: "layers.0.self_attn.q_proj.weight", without "model.".
+/// Converts a tensor's name to the form of speculators: "layers.0.self_attn.q_proj.weight", without "model.".
 std::string name_in_speculators(std::string_view name) {
   if (name.starts_with("model.")) name.remove_prefix(6);
   const auto moved = [&](std::string_view prefix, std::string_view to) {
@@ -27,7 +27,8 @@ std::string name_in_speculators(std::string_view name) {
   if (name.starts_with("midlayer."))
     return begins_with_number(name.substr(9)) ? moved("midlayer.", "layers.")
                                               : moved("midlayer.", "layers.0.");
-  if (name.starts_with("transformer.")) return moved("transformer.", "layers.0."); // speculators' first EAGLE
+  if (name.starts_with("transformer."))
+    return moved("transformer.", "layers.0."); // the first EAGLE heads of speculators
   if (name.starts_with("fusion_fc.")) return moved("fusion_fc.", "fc.");
   if (name.starts_with("pre_lm_head_layernorm.")) return moved("pre_lm_head_layernorm.", "norm.");
   if (name == "hidden_states_layernorm.weight") return "layers.0.hidden_norm.weight";
@@ -80,7 +81,7 @@ void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weight
     if (tensors.has(prefix + "hidden_norm.weight") && tensors.has(prefix + "input_layernorm.weight"))
       tensors.refuse(prefix + "hidden_norm.weight",
                      "belongs to a layer that reads two vectors: only the first one may");
-    else if (tensors.has(prefix + "hidden_norm.weight")) // SGLang's and Model-Optimizer's name
+    else if (tensors.has(prefix + "hidden_norm.weight")) // the name in SGLang and Model-Optimizer
       tensors.vector(prefix + "hidden_norm.weight", width, weights.layers[l].attention_norm);
     else if (!tensors.has(prefix + "input_layernorm.weight"))
       tensors.refuse(prefix + "input_layernorm.weight", "is missing");
@@ -102,15 +103,15 @@ void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights
   tensors.vector("norm.weight", width, weights.output_norm, config.norm_output);
 }
 
-/// The name in the form of speculators, of a tensor of a GGUF file. Factors of rotation are read with the
-/// sizes.
+/// The name that a tensor of a GGUF file has in the form of speculators. Factors of rotation are read
+/// together with the sizes.
 std::string name_of_gguf_tensor(std::string_view name) {
   if (name == "rope_freqs.weight") return "";
   if (name == "enc.output_norm.weight") return "input_norm.weight";
   return name_in_directories(name);
 }
 
-/// Takes the head's tensors, those of a config that was read.
+/// Takes the tensors of a head whose config was read.
 expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eagle_config config,
                                                       std::shared_ptr<const transformer> target,
                                                       const head_load_options& options, head_memory memory,
@@ -146,7 +147,8 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
 }
 
-/// `is_dart`: with DART's mask rows, else with those that the tensors show.
+/// Loads a head from a directory. With `is_dart` it has DART's mask rows, otherwise those that the tensors
+/// show.
 expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,
                                                            eagle_version version, bool is_dart,
                                                            std::shared_ptr<const transformer> target,

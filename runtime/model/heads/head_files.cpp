@@ -27,7 +27,7 @@ void head_tensor::release(std::span<const std::byte> part) const noexcept {
 
 namespace {
 
-/// Of a layer's tensors: the part of the name behind "blk.N.", in GGUF files and in directories.
+/// Names of a layer's tensors, without the part "blk.N.": first in GGUF files, then in directories.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> layer_parts = {{
     {"attn_norm", "input_layernorm"},
     {"attn_norm_2", "hidden_norm"},

@@ -10,8 +10,8 @@ namespace paceline::model {
 
 namespace {
 
-/// A module for multi-token prediction is in the file of its model, or of the model's architecture.
-/// llama.cpp's architecture "dflash" is DSpark's, too, with further tensors.
+/// A module for multi-token prediction is in the file of its model, or in a file with the model's
+/// architecture. llama.cpp's architecture "dflash" is also that of DSpark, which has further tensors.
 expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
@@ -39,7 +39,7 @@ expected<std::string> kind_of_head(const std::filesystem::path& path) {
   const auto has = [&](std::string_view end) {
     return std::ranges::any_of(*tensors, [&](const head_tensor& one) { return one.name.ends_with(end); });
   };
-  /// By its whole name: EAGLE-3's norm of that name is in a layer.
+  /// Compares whole names, because EAGLE-3 has a norm with that name within a layer.
   const auto is_there = [&](std::string_view name) {
     return std::ranges::any_of(*tensors, [&](const head_tensor& one) {
       return one.name == name || one.name == "model." + std::string(name);

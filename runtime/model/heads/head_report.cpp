@@ -39,7 +39,7 @@ class fact_list {
   head_facts* to_;
 };
 
-/// The report's tensor whose name ends so; null if there is none.
+/// The tensor of the report whose name ends with `end`; null if there is none.
 const tensor_report* find(const model_report& report, std::string_view end) {
   const auto found = std::ranges::find_if(
       report.tensors, [&](const tensor_report& one) { return one.name == end || one.name.ends_with(end); });
@@ -50,21 +50,22 @@ std::uint64_t rows_of(const tensor_report* tensor) {
   return tensor == nullptr || tensor->shape.empty() ? 0 : tensor->shape.front();
 }
 
-/// How many of the names "BEGIN 0 END", "BEGIN 1 END", ... there are.
+/// The number of existing names in the series "BEGIN 0 END", "BEGIN 1 END", ...
 std::uint32_t count(const model_report& report, const std::string& begin, const std::string& end) {
   std::uint32_t number = 0;
   while (find(report, begin + std::to_string(number) + end)) ++number;
   return number;
 }
 
-/// The number of layers with tensors: "midlayer." without a number is one.
+/// The number of layers that have tensors. "midlayer." without a number is one layer.
 std::uint32_t num_layers_of(const model_report& report) {
   const std::uint32_t numbered = std::max(count(report, "layers.", ".self_attn.k_proj.weight"),
                                           count(report, "midlayer.", ".self_attn.k_proj.weight"));
   return std::max(numbered, 1U);
 }
 
-/// What heads with decoder layers have in common. `vocab_size`: the target's, as the head has it.
+/// Adds the facts that all heads with decoder layers have. `vocab_size` is the size of the target's
+/// vocabulary that the head assumes.
 void add_layers(fact_list facts, const model_config& layer, std::uint32_t vocab_size,
                 std::span<const layer_index> taps) {
   facts.number("layers", layer.num_layers);
@@ -94,7 +95,7 @@ void add_eagle(fact_list facts, const eagle_config& config) {
   if (config.masks != mask_rows::none) facts.number("mask_rows", config.num_mask_rows);
 }
 
-/// Of EAGLE heads and MTP modules. Without a target these read what the config says.
+/// Adds the config of an EAGLE head or an MTP module. Without a target, these are the values in the config.
 expected<void> add_config(model_report& report, const std::filesystem::path& path) {
   if (is_gguf_head(path)) {
     const auto file = gguf_file::open(path);
@@ -140,7 +141,8 @@ dflash_tensors block_shown_by(const model_report& report) {
   const auto width_of = [](const tensor_report* tensor) {
     return tensor == nullptr || tensor->shape.empty() ? 0 : static_cast<std::uint32_t>(tensor->shape.back());
   };
-  const tensor_report* confidence = nullptr; // as in directories, Model-Optimizer's, and GGUF files
+  const tensor_report* confidence =
+      nullptr; // the names in directories, in Model-Optimizer's files and in GGUF files
   for (const char* const name : {"confidence_head.proj.weight", "confidence_proj.weight", "conf_proj.weight"})
     if (confidence == nullptr) confidence = find(report, name);
   return {.num_layers = std::max(count(report, "layers.", ".input_layernorm.weight"), 1U),
@@ -149,7 +151,7 @@ dflash_tensors block_shown_by(const model_report& report) {
           .has_embedding = find(report, "embed_tokens.weight") != nullptr};
 }
 
-/// Of heads that fill a block of slots.
+/// Adds the config of a head that fills a block of slots.
 expected<void> add_block_config(model_report& report, const std::filesystem::path& path) {
   const dflash_tensors tensors = block_shown_by(report);
   auto config = expected<dflash_config>(dflash_config{});
@@ -168,7 +170,7 @@ expected<void> add_block_config(model_report& report, const std::filesystem::pat
   return {};
 }
 
-/// Of heads with a network for each level, and of inputs for rows of the target's pass.
+/// Adds the levels of heads with a network for each level, and of inputs for rows of the target's pass.
 void add_levels(model_report& report) {
   fact_list facts(report.head);
   const std::string& kind = report.head.kind;
@@ -228,7 +230,7 @@ expected<model_report> inspect_head(const std::filesystem::path& path) {
 
 namespace {
 
-/// False, with the reason as the report's problem: it does not fit.
+/// Returns false, with the reason as the report's problem, if the head does not fit the target.
 template <class Loaded>
 bool add_verdict(model_report& report, const std::string& target, const expected<Loaded>& loaded) {
   fact_list facts(report.head);
@@ -238,7 +240,7 @@ bool add_verdict(model_report& report, const std::string& target, const expected
   return loaded.has_value();
 }
 
-/// What a drafter drafts for requests and configurations that do not say it.
+/// Adds the draft length that applies when neither the request nor the configuration sets one.
 void add_draft_length(model_report& report, std::uint32_t num_levels) {
   config::drafter_options options;
   options.kind = report.head.kind;

@@ -22,7 +22,7 @@ std::string shape_of(const head_tensor& tensor) {
   return tensor.num_dims == 0 ? "[]" : shape_text(std::span(tensor.shape).first(tensor.num_dims));
 }
 
-/// Whether the tensor has `rows` times `cols` values; a vector has one row, and may be stored with leading
+/// True if the tensor has `rows` times `cols` values. A vector counts as one row. The shape may have leading
 /// dimensions of 1.
 bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
   std::uint64_t leading = 1;
@@ -173,7 +173,7 @@ std::optional<head_tensor> head_tensors::take_weights(const std::string& name, b
   return std::nullopt;
 }
 
-/// Packs `bytes`, values of the tensor's type, in the format that was asked for.
+/// Packs `bytes`, which are values of the tensor's type, in the requested format.
 std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tensor, std::uint64_t rows,
                                                          std::uint64_t cols,
                                                          std::span<const std::byte> bytes) {

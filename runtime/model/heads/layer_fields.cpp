@@ -57,7 +57,7 @@ expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafte
   return {};
 }
 
-/// Classes of Qwen3.5 and Qwen3-Next, whose modules have the defaults of their models.
+/// True for the classes of Qwen3.5 and Qwen3-Next. Their modules have the defaults of their models.
 static bool has_delta_rules(const std::string& type) {
   return type.starts_with("qwen3_5") || type == "qwen3_next";
 }
@@ -85,8 +85,8 @@ void read_layer_sizes(const json_node& layer, model_config& sizes) {
 
 namespace {
 
-/// The object with rotary settings, if there is one. Where a config has settings for each kind of layer,
-/// published readers take the windowed layers' for all.
+/// The object with rotary settings, if there is one. If a config has settings for each kind of layer,
+/// published readers use those of the windowed layers for all layers.
 json_node rope_settings(const json_node& layer) {
   const json_node parameters = layer["rope_parameters"];
   for (const char* const kind : {"sliding_attention", "full_attention"})
@@ -94,8 +94,9 @@ json_node rope_settings(const json_node& layer) {
   return parameters ? parameters : layer["rope_scaling"];
 }
 
-/// Whether positions below max_position_embeddings, beyond which no head drafts, rotate as without scaling:
-/// `dynamic` scales beyond it, and the sections of `mrope` have equal positions in a text.
+/// True if positions below max_position_embeddings rotate as they would without scaling. No head drafts at
+/// higher positions. `dynamic` scales only above that limit, and the sections of `mrope` have equal positions
+/// in a text.
 bool is_plain(const json_node& settings) {
   const std::string kind = settings["rope_type"].string_or(settings["type"].string_or("default"));
   return kind == "dynamic" || kind == "mrope";

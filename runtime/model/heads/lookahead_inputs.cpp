@@ -14,11 +14,13 @@ namespace paceline::model {
 
 namespace {
 
-using path_rows = std::map<std::vector<std::uint32_t>, std::uint32_t>; // rows behind the nodes so far
+using path_rows =
+    std::map<std::vector<std::uint32_t>, std::uint32_t>; // number of rows after each node so far
 
 constexpr std::uint32_t most_ranks = 16;
 
-/// Settings of an adapter that would need other rows than one for each level, each seeing those before it.
+/// Refuses settings of an adapter that would need anything else than one row for each level, where each row
+/// sees the rows before it.
 void check_adapter(const json_node& adapter, std::uint32_t width) {
   const auto expect = [&](std::string_view key, std::uint32_t value) {
     const std::uint32_t found = adapter[key].uint_or(value);
@@ -75,7 +77,7 @@ std::vector<std::vector<lookahead_node>> trees_of(const json_node& file, std::ui
   return trees;
 }
 
-/// Reads what stands beside the tensors of parallel prompt decoding.
+/// Reads the files that accompany the tensors of parallel prompt decoding.
 expected<void> read_adapter(const std::filesystem::path& directory, lookahead_inputs& made) {
   std::optional<error> failure;
   const auto config_path = directory / "adapter_config.json";

@@ -23,7 +23,7 @@ void markov_rows::begin_states(device::ops& ops) const {
 void markov_rows::run(device::ops& ops, std::span<const token_id> tokens) const {
   if (weights_.kind == markov_kind::none) return;
   ops.embed({weights_.previous.get(), tokens, embedded().at, width(), 1});
-  const value_rows again = part(2 * std::size_t{rank_} + hidden_); // behind z
+  const value_rows again = part(2 * std::size_t{rank_} + hidden_); // the part after z
   ops.gather({again.at, width(), embedded().at, width(), nullptr, num_rows_, rank_});
   if (weights_.kind == markov_kind::vanilla)
     ops.gather({term().at, width(), embedded().at, width(), nullptr, num_rows_, rank_});

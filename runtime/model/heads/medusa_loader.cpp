@@ -21,7 +21,7 @@ std::string without_prefix(std::string_view name) {
   return std::string(name);
 }
 
-/// Whole Medusa-2 models have their heads under this name, beside the weights of the base model.
+/// Whole Medusa-2 models have their heads under this name, in addition to the weights of the base model.
 constexpr std::string_view whole_model_prefix = "medusa_head.";
 
 expected<name_of_tensor> names_in(const std::filesystem::path& directory) {
@@ -35,7 +35,7 @@ expected<name_of_tensor> names_in(const std::filesystem::path& directory) {
   });
 }
 
-/// Of the target.
+/// Sizes of the target.
 struct medusa_sizes {
   std::uint32_t hidden = 0;
   std::uint32_t vocab = 0;
@@ -73,8 +73,8 @@ std::uint32_t take_layers(head_tensors& tensors, const medusa_names& names, std:
   return num_heads;
 }
 
-/// One LM head, of the target's tokens, or of those that `ids` names: then it has a row for each of them, or
-/// for each of the target's.
+/// Takes one LM head. Without `ids` it is for the target's tokens. With `ids` it has a row for each token
+/// that they name, or a row for each of the target's tokens.
 std::unique_ptr<const device::matrix> take_lm_head(head_tensors& tensors, const std::string& name,
                                                    const medusa_sizes& sizes, std::span<const token_id> ids) {
   const std::uint64_t rows = tensors.num_rows(name);
@@ -117,8 +117,8 @@ void take_block(head_tensors& tensors, const medusa_sizes& sizes, medusa_weights
     weights.lm_heads.push_back(take_lm_head(tensors, "lm_head.weight", sizes, {}));
 }
 
-/// The target's token for each draft token; empty: the same ids.
-/// vLLM uses the map only where the config says that the vocabulary is truncated.
+/// The target's token for each draft token. An empty result means that the ids are the same. vLLM uses the
+/// map only if the config says that the vocabulary is truncated.
 std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& config, std::uint32_t vocab) {
   std::vector<token_id> ids;
   if (!tensors.has("token_map")) return ids;
@@ -138,7 +138,7 @@ std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& con
   return ids;
 }
 
-/// What vLLM's config says of the tensors.
+/// Checks what vLLM's config says about the tensors.
 void check_config(const json_node& config, const head_tensors& tensors) {
   const bool has_biases = tensors.has_any("", ".bias");
   if (config["medusa_fc_bias"].flag_or(has_biases) != has_biases)

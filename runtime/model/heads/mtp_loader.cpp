@@ -24,7 +24,7 @@ struct mtp_dialect {
   bool norm_output;          ///< what is fed back has been through the final norm
   float norm_offset;         ///< added to norms in the file
   bool has_qk_norms = false; ///< required in the layer
-  /// The base model's embedding and LM head, if it has one of its own.
+  /// The base model's embedding and, if it has its own, its LM head.
   std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
   bool may_use_targets_norm = false; ///< a module without a final norm of its own uses the target's
 };
@@ -35,11 +35,11 @@ constexpr std::array<mtp_dialect, 3> dialects = {{
     {"mtp.", false, true, 1, true},         // Qwen3-Next, Qwen3.5
 }};
 
-/// Qwen3.5 in files of llama.cpp. Their norms hold the factors themselves. A module without a final norm uses
+/// Qwen3.5 in llama.cpp's files. Their norms hold the factors themselves. A module without a final norm uses
 /// the target's, as in llama.cpp.
 mtp_dialect gguf_dialect() { return {"", false, true, 0, true, "token_embd.weight", "output.weight", true}; }
 
-/// The dialects' names beside those of an ordinary layer, which are "layers.0.".
+/// How each dialect names the tensors besides those of an ordinary layer, whose names begin with "layers.0.".
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> renamed = {{
     {"token_layernorm.", "embedding_norm."},
     {"pre_fc_norm_embedding.", "embedding_norm."},
@@ -71,8 +71,8 @@ std::string next_module(std::string_view prefix) {
          std::to_string(std::stoul(std::string(prefix.substr(dot))) + 1) + ".";
 }
 
-/// The family of a checkpoint's module. DeepSeek-V3 and those after it store it as a layer behind the last
-/// one: "model.layers.N.", `behind`. Error: there is none, or a second one.
+/// The family of a checkpoint's module. DeepSeek-V3 and later models store the module as a layer after the
+/// last one: "model.layers.N.", which `behind` names. Fails if there is no module, or a second one.
 expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const std::string& behind) {
   const auto tensors = open_head_files(directory);
   if (!tensors) return tensors.error();
@@ -97,7 +97,7 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
                                        behind + "*\"");
 }
 
-/// Settings that are not supported, wherever the family has them.
+/// Refuses settings that are not supported in any family.
 void refuse_unsupported(const json_node& root) {
   for (const char* const part : {"", "text_config", "transformer_layer_config"}) {
     const json_node fields = *part == '\0' ? root : root[part];
@@ -110,7 +110,8 @@ void refuse_unsupported(const json_node& root) {
   }
 }
 
-/// DeepSeek's embedding and LM head. They are copies of the base model's, as a rule, which the target has.
+/// Takes DeepSeek's embedding and LM head. They are usually copies of those of the base model, which the
+/// target has.
 void take_ends(head_tensors& tensors, const eagle_config& config, const mtp_dialect& dialect,
                eagle_weights& weights) {
   const std::string embedding = "embed_tokens.weight", lm_head = "shared_head.head.weight";
@@ -128,7 +129,8 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   const std::uint32_t width = config.layer.hidden_size;
   const std::string queries = "layers.0.self_attn.q_proj.weight";
   const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
-  // A layer with an output gate is Qwen3-Next's, whose norms directories store less one under every name.
+  // A layer with an output gate is that of Qwen3-Next. Directories store its norms less one, whatever their
+  // names are.
   tensors.set_norm_offset(is_gated && !dialect.prefix.empty() ? 1 : dialect.norm_offset);
   weights.layers.resize(1);
   weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
@@ -160,7 +162,8 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
                                    std::vector<token_id>{}, options.kv_type, buffers));
 }
 
-/// The name in the form of directories, of a tensor of the module in layer `prefix`; empty: it is another's.
+/// The name that a tensor of the module in layer `prefix` has in directories. It is empty for a tensor of
+/// another layer.
 std::string name_of_gguf_tensor(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return "";
   name.remove_prefix(prefix.size());

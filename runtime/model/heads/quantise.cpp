@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t block_values = 32;
 
-/// Writes the scale in 16 bits; returns its reciprocal, 0 for a scale that is 0 there.
+/// Writes the scale in 16 bits. Returns its reciprocal, or 0 if the scale is 0 in 16 bits.
 float write_scale(float scale, std::byte* to) {
   const std::uint16_t bits = device::f16_of_float(scale);
   std::memcpy(to, &bits, sizeof(bits));

@@ -12,7 +12,8 @@ namespace paceline::model {
 /// as one view, so a file cannot make this large by naming many small experts.
 class expert_matrices {
  public:
-  /// Of one tensor: matrix e is the rows from e * `stride` + `first`, `num_rows` of them.
+  /// The rows of one tensor that form the matrices: matrix e has `num_rows` rows from e * `stride` + `first`
+  /// on.
   struct layout {
     std::uint32_t num_experts = 0;
     std::uint64_t num_rows = 0;
@@ -23,7 +24,7 @@ class expert_matrices {
   expert_matrices() = default; ///< of a layer without experts
   /// The rows that `rows` names must be in `all`.
   expert_matrices(const weight_view& all, const layout& rows) : all_(all), rows_(rows) {}
-  /// Of a tensor for each expert.
+  /// The matrices are in one tensor for each expert.
   explicit expert_matrices(std::vector<weight_view> each) : each_(std::move(each)) {}
 
   std::uint32_t size() const noexcept {

@@ -20,13 +20,13 @@ constexpr expert_role expert_roles[] = {
     {tensor_role::ffn_down_experts, tensor_role::ffn_down},
 };
 
-/// The newer form of GGUF, beside that of a tensor for each role.
+/// The newer form of GGUF: one tensor for gate and up. The older form has a tensor for each role.
 constexpr std::string_view gguf_gate_and_up = "ffn_gate_up_exps.weight";
 
-/// Of "mlp.gate_proj.weight": the part behind the block's name.
+/// The part of a name after the block's name, as in "mlp.gate_proj.weight".
 std::string_view behind_block(std::string_view name) noexcept { return name.substr(name.find('.') + 1); }
 
-/// "5.gate_proj.weight": expert 5's matrix.
+/// Parses a name such as "5.gate_proj.weight", which is a matrix of expert 5.
 std::optional<expert_part> parse_one_expert(std::string_view name, const model_config& config) noexcept {
   std::uint32_t expert = 0;
   const char* const last = name.data() + name.size();

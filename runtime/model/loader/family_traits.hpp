@@ -20,7 +20,7 @@ struct family_traits {
   bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one
 };
 
-/// Of all architectures that are supported.
+/// The traits of all supported architectures.
 std::span<const family_traits> all_families() noexcept;
 const family_traits& traits_of(architecture arch) noexcept;
 

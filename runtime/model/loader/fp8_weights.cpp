@@ -22,7 +22,7 @@ namespace {
 namespace json = boost::json;
 using device::f8_block;
 
-/// `sizes`, if they are there, as rows and columns of a block.
+/// Reads `sizes`, if present, as the rows and columns of a block.
 void read_block_size(const json_node& sizes, fp8_quantisation& out) {
   if (!sizes) return;
   sizes.require_array();
@@ -44,7 +44,7 @@ fp8_quantisation read_plain(const json_node& fields) {
   return out;
 }
 
-/// The weights of one group of layers.
+/// Reads the quantisation of the weights of one group of layers.
 fp8_quantisation read_group(const json_node& weights) {
   fp8_quantisation out;
   if (weights["type"].string_or("int") != "float" || weights["num_bits"].uint_or(8) != 8)
@@ -61,7 +61,7 @@ fp8_quantisation read_group(const json_node& weights) {
 }
 
 fp8_quantisation read_compressed_tensors(const json_node& fields) {
-  // Such rotations are partly left to whoever runs the model.
+  // Some of these rotations must be done by the program that runs the model.
   if (const json_node transforms = fields["transform_config"]; transforms && !transforms.object().empty())
     transforms.refuse("is not supported", errc::unsupported);
   std::optional<fp8_quantisation> out;

@@ -96,7 +96,7 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   return scaling;
 }
 
-/// Heads of which only the first values are rotated.
+/// Reads the number of rotated values of each head, if only the first ones are rotated.
 void read_rotary_dim(gguf_keys& keys, model_config& config) {
   const std::uint32_t rotated = keys.uint_or("rope.dimension_count", config.head_dim);
   if (rotated < 2 || rotated > config.head_dim || rotated % 2 != 0)
@@ -140,8 +140,8 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
   config.activation = gate_activation::gelu_tanh;
   config.post_norms = true;
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  // The 27B model divides by (hidden size / number of heads) and not by its head size; its files do not say
-  // so.
+  // The 27B model divides by (hidden size / number of heads) and not by its head size, but its files do not
+  // say this.
   if (config.num_layers == 62 && config.num_heads != 0)
     config.attention_scale =
         1 / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
@@ -203,15 +203,15 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
   if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
-  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
+  // Nothing may be allocated by the number of layers before the file has enough tensors for so many layers.
   if (config.num_layers > file.tensors().size())
     return keys.refuse("block_count", "is more than the file has tensors");
   config.num_heads = keys.uniform("attention.head_count", config.num_layers);
-  if (!is_lfm2(config.arch)) // where it says which layers have attention
+  if (!is_lfm2(config.arch)) // the files of LFM2 say which layers have attention
     config.num_kv_heads = keys.has("attention.head_count_kv")
                               ? keys.uniform("attention.head_count_kv", config.num_layers)
                               : config.num_heads;
-  // Files in which all layers have experts need not say it.
+  // Files in which all layers have experts may lack this key.
   if (!traits_of(config.arch).has_experts || keys.has("feed_forward_length"))
     config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));

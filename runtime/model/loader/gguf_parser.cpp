@@ -80,13 +80,13 @@ expected<device::tensor_type> tensor_type_of(std::uint32_t number, const std::st
   return error(errc::unsupported, where + " type " + std::string(name) + " is not supported");
 }
 
-/// Bytes of an integer of GGML's type `number`; 0: it is another type.
+/// The size in bytes of an integer of GGML's type `number`, or 0 if the type is not an integer.
 std::uint8_t integer_bytes_of(std::uint32_t number) noexcept {
   constexpr std::uint32_t i32 = 26, i64 = 27;
   return number == i32 ? 4 : number == i64 ? 8 : 0;
 }
 
-/// Bytes of a tensor; nullopt if they exceed 64 bits.
+/// The size of a tensor in bytes; nullopt if it does not fit into 64 bits.
 std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor) noexcept {
   const auto traits = *device::traits_of(tensor.type);
   std::optional<std::uint64_t> bytes =

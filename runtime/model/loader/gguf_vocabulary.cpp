@@ -161,8 +161,8 @@ expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   return {};
 }
 
-/// GGUF names one EOS, EOT and EOM at most, and writers leave out what others need: known spellings are
-/// added.
+/// GGUF names at most one EOS, one EOT and one EOM token, and writers often leave out tokens that a model
+/// needs. Known spellings are therefore added.
 std::vector<token_id> eos_like_ids(const vocabulary_data& vocabulary) {
   const auto& tokens = vocabulary.tokens;
   const auto has = [&](std::string_view spelling) {

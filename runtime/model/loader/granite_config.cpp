@@ -8,7 +8,7 @@
 namespace paceline::model {
 namespace {
 
-/// Files state the divisor of logits.
+/// The factor of the logits is stored as a divisor.
 constexpr bool is_divisor(double number) noexcept { return number >= 1e-6 && number <= 1e6; }
 constexpr const char* divisor_rule = "must be 1e-6 to 1e6: it divides logits";
 
@@ -25,7 +25,8 @@ void read_gguf_granite(gguf_keys& keys, model_config& config) {
   };
   config.residual_scale = factor("residual_scale");
   config.embedding_scale = factor("embedding_scale");
-  if (!keys.flag_or("rope.scaling.finetuned", true)) // so files of this family say "no rotation"
+  if (!keys.flag_or("rope.scaling.finetuned",
+                    true)) // the files of this family use this key to say "no rotation"
     keys.refuse("rope.scaling.finetuned", "must be true: layers without rotation are not supported",
                 errc::unsupported);
 }

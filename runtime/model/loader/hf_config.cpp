@@ -27,7 +27,8 @@ namespace {
 
 namespace json = boost::json;
 
-/// Sizes of the transformers class of a model type. A "text_config" has only those that differ.
+/// Sizes of the transformers class of a model type. A "text_config" contains only the values that differ from
+/// them.
 struct class_sizes {
   std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
 };
@@ -38,7 +39,7 @@ enum class window : std::uint8_t {
   all,
   used,  ///< all, if "use_sliding_window" says so
   upper, ///< likewise those from "max_window_layers" on
-  mixed, ///< all but every so manyth
+  mixed, ///< all except one layer in a fixed number
 };
 
 /// Defaults of the transformers class of a model type that differ between types.
@@ -73,7 +74,8 @@ constexpr std::array<family, 15> families = {{
 }};
 // clang-format on
 
-/// A config.json: of a language model alone, or of a model that has one as its part.
+/// The parts of a config.json. It describes a language model alone, or a model that has a language model as a
+/// part.
 struct config_members {
   json_node all;
   json_node text;         ///< those of the language model
@@ -105,8 +107,8 @@ const family* read_family(const json_node& fields) {
   return nullptr;
 }
 
-/// Classifiers and encoder-decoders have the configs of language models. A class around a language model is
-/// one "ForConditionalGeneration".
+/// Classifiers and encoder-decoders have the same configs as language models. A class that wraps a language
+/// model is called "...ForConditionalGeneration".
 void refuse_other_classes(const config_members& config) {
   if (config.is_nested && config.all["is_encoder_decoder"].flag_or(false))
     config.all["is_encoder_decoder"].refuse("must be false", errc::unsupported);
@@ -119,7 +121,7 @@ void refuse_other_classes(const config_members& config) {
     names.refuse("names no causal language model", errc::unsupported);
 }
 
-/// Features some checkpoints of a supported type have and the forward pass does not.
+/// Refuses features of some checkpoints of a supported type that the forward pass does not have.
 void refuse_unsupported(const json_node& fields, const family& type) {
   if (fields["use_bidirectional_attention"].flag_or(false))
     fields["use_bidirectional_attention"].refuse("must be false: this is an encoder", errc::unsupported);
@@ -199,12 +201,12 @@ rope_config read_hf_rope(const json_node& fields, double default_theta, std::uin
   const std::string_view key = fields["rope_parameters"] ? "rope_parameters" : "rope_scaling";
   const double theta = fields["rope_theta"].setting_or(default_theta);
   if (!is_longrope(fields[key])) return read_nested_rope(fields, key, theta, context_length);
-  rope_config rope; // the rest by read_hf_longrope
+  rope_config rope; // read_hf_longrope reads the rest
   rope.theta = fields[key]["rope_theta"].setting_or(theta);
   return rope;
 }
 
-/// Heads of which only the first values are rotated.
+/// Reads the number of rotated values of each head, if only the first ones are rotated.
 void read_rotary_dim(const json_node& fields, double usual, model_config& config) {
   const json_node own = fields["partial_rotary_factor"],
                   in_rope = fields["rope_parameters"]["partial_rotary_factor"];
@@ -243,7 +245,7 @@ void read_rope(const json_node& fields, const family& type, model_config& config
         scaling.factor * scaling.original_context_length, config.context_length, 4294967295.0));
 }
 
-/// "layer_types": which layers have a window, in words.
+/// Reads "layer_types", which says in words which layers have a window.
 void read_layer_types(const json_node& types, model_config& config) {
   types.require_array();
   if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
@@ -260,7 +262,7 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   const window rule = type.local;
   const bool only_if_used = rule == window::upper || rule == window::used;
   if (rule == window::none || (only_if_used && !fields["use_sliding_window"].flag_or(false))) return;
-  // Mistral and Qwen say "no window" by null; absent, it has the class's default.
+  // In configs of Mistral and Qwen, null means "no window". Without the field, the class's default applies.
   if (fields["sliding_window"].is_null()) return;
   config.sliding_window = fields["sliding_window"].uint_or(4096);
   if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
@@ -272,7 +274,7 @@ void read_local_layers(const json_node& fields, const family& type, model_config
     config.local_layers[i] = rule == window::mixed ? (i + 1) % period != 0 : i >= first;
 }
 
-/// Defaults of the class of a mixture's type.
+/// Defaults of the class of a model type with experts.
 struct expert_defaults {
   std::uint32_t num_experts, num_used, ffn_size;
   bool normalised;
@@ -346,7 +348,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.name = members.all["_name_or_path"].string_or("");
   read_sizes(members, *type, config);
   if (failure) return *failure;
-  // Nothing is sized by the number of layers before it has been checked.
+  // Nothing may be allocated by the number of layers before that number has been checked.
   constexpr std::uint32_t max_layers = 4096;
   if (config.num_layers > max_layers) fields["num_hidden_layers"].refuse("must be at most 4096");
   if (failure) return *failure;
@@ -354,7 +356,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   const bool is_gemma = type->arch == architecture::gemma3;
   const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
-  // Of a nested config the class around the language model decides.
+  // In a nested config, the class around the language model decides.
   config.tied_embeddings = members.all["tie_word_embeddings"].flag_or(
       fields["tie_word_embeddings"].flag_or(type->tied_by_default));
   const family_traits& traits = traits_of(type->arch);

@@ -58,7 +58,8 @@ expected<weight_map> read_index(const fs::path& path) {
   return map;
 }
 
-/// Opens the files of an index and checks that each contains exactly the tensors listed for it.
+/// Opens the files of an index, and checks that each one contains exactly the tensors that the index lists
+/// for it.
 expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
   auto map = read_index(directory / index_name);
   if (!map) return std::move(map).error();
@@ -82,7 +83,8 @@ expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
   return shards;
 }
 
-/// The only .safetensors file of a directory, as draft heads have it; else the usual name.
+/// The only .safetensors file of a directory, as in directories of draft heads. If there is not exactly one,
+/// the usual name.
 fs::path only_file(const fs::path& directory) {
   std::error_code failed;
   fs::path found;
@@ -135,14 +137,14 @@ expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, cons
   return ids;
 }
 
-/// Checkpoints with a language model as their part describe the quantisation on either level.
+/// If a checkpoint has a language model as a part, the quantisation may be described on either level.
 expected<std::optional<fp8_quantisation>> read_quantisation(const json::object& config,
                                                             const std::string& file) {
   auto found = read_fp8_quantisation(config, file);
   return found && !*found ? read_fp8_quantisation(text_members(config), file) : found;
 }
 
-/// The names of the GGUF files in a folder, separated by commas: the first few.
+/// The names of the first few GGUF files in a folder, separated by commas.
 std::string gguf_files_in(const fs::path& directory) {
   constexpr std::size_t most = 8;
   std::vector<std::string> names;
@@ -156,7 +158,7 @@ std::string gguf_files_in(const fs::path& directory) {
   return list;
 }
 
-/// What a folder without a config.json is instead; nullopt if that is unknown.
+/// Says what a folder without a config.json contains instead; nullopt if that is unknown.
 std::optional<error> something_else(const fs::path& directory) {
   std::error_code ignored;
   if (fs::exists(directory / "config.json", ignored)) return std::nullopt;
@@ -197,8 +199,8 @@ std::uint64_t hf_directory::file_bytes() const noexcept {
 
 namespace {
 
-/// Storage for views of tensors. Names are in the file objects, which move with the directory, so the views
-/// need their own copies.
+/// Owns what views of tensors refer to. Names are stored in the file objects, which move together with the
+/// directory, so the views need their own copies.
 struct view_owner {
   std::vector<safetensors_file> shards;
   std::deque<scale_grid> grids;
@@ -256,7 +258,7 @@ claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& 
   return grids;
 }
 
-/// A vector is one row; three dimensions are matrices, one after another.
+/// A vector becomes one row. A tensor with three dimensions is a series of matrices.
 expected<weight_view> view_of(const safetensors_tensor& tensor, const scale_grid* scales) {
   if (tensor.num_dims < 1 || tensor.num_dims > 3)
     return error(errc::unsupported, "tensor " + quote(tensor.name) + " must have 1 to 3 dimensions, has " +

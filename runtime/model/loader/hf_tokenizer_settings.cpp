@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_template_bytes = std::size_t{16} << 20;
 
-/// Special tokens are given by their spelling, or as an object that holds it.
+/// A special token is given by its spelling, or by an object that contains the spelling.
 std::optional<std::string> read_special_token(const json_node& fields, std::string_view key) {
   const json_node entry = fields[key];
   if (!entry) return std::nullopt;

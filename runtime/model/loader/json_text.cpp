@@ -20,8 +20,8 @@ namespace json = boost::json;
 constexpr std::size_t max_depth = 64;
 constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 
-/// Builds the document like Boost's parser, and also stores the keys of open objects to detect duplicates, of
-/// which Boost would silently keep the last.
+/// Builds the document like Boost's parser. It also stores the keys of open objects to detect duplicate keys.
+/// Boost alone would silently keep the last of them.
 class document_builder {
  public:
   static constexpr std::size_t max_object_size = json::object::max_size();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr float divisor_epsilon = 1e-6F; ///< of the weights of selected experts
 
-/// The feed-forward size that `Lfm2MLP` derives from the config's.
+/// The feed-forward size that `Lfm2MLP` computes from the config's size.
 std::uint32_t adjusted_ffn_size(const json_node& fields, std::uint32_t size) {
   if (!fields["block_auto_adjust_ff_dim"].flag_or(true)) return size;
   double adjusted = std::floor(2.0 * size / 3.0);

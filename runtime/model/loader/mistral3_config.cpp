@@ -6,7 +6,7 @@
 namespace paceline::model {
 namespace {
 
-/// What the class sets where a config has no rotary settings.
+/// Sets the class's values for a config without rotary settings.
 void set_usual_rotation(model_config& config) {
   rope_scaling& scaling = config.rope.scaling;
   scaling.kind = rope_scaling_kind::yarn;

@@ -64,7 +64,7 @@ metadata_report report_member(std::string_view key, const json::value& value) {
   return out;
 }
 
-/// Of integers of so many bytes; in files there are no others of this size.
+/// The name of the integer type with so many bytes. Files contain only one type of each size.
 std::string_view name_of_integers(std::uint8_t bytes) noexcept {
   return bytes == 8 ? "I64" : bytes == 4 ? "I32" : "BOOL";
 }
@@ -183,7 +183,7 @@ memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
   const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;
   plan.kv_bytes = saturated(checked_mul(tokens, plan.kv_bytes_per_token));
   constexpr std::uint64_t states =
-      3; // that a request needs at least: before a round, behind it, and one more
+      3; // a request needs at least three: one before a round, one after it, and one more
   const std::uint64_t of_states = saturated(checked_mul(states * plan.num_sequences, plan.state_bytes));
   plan.total_bytes = saturated(checked_add(saturated(checked_add(plan.kv_bytes, weights_bytes)), of_states));
   return plan;

@@ -110,7 +110,7 @@ std::string tensor_json(const tensor_report& tensor) {
   return out.finish();
 }
 
-/// Numbers of rows for which the expected number of experts is told.
+/// The numbers of rows for which the report states the expected number of experts.
 constexpr std::uint32_t told_rows[] = {1, 2, 3, 4, 5, 8, 16, 32};
 
 std::string expected_text(const expert_config& experts, std::uint32_t num_rows) {

@@ -51,7 +51,7 @@ expected<std::shared_ptr<const partial_file>> partial_file::open(const std::file
   if (!S_ISREG(info.st_mode)) return failure(errc::invalid_file, path, "not a regular file");
   if (info.st_size <= 0) return failure(errc::invalid_file, path, "file is empty");
   const auto size = static_cast<std::size_t>(info.st_size);
-  // Without reserving memory: a file larger than the memory is packed in parts.
+  // The mapping reserves no memory, because a file that is larger than the memory is packed in parts.
   void* address =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)

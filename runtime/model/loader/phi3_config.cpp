@@ -6,7 +6,7 @@
 namespace paceline::model {
 namespace {
 
-/// Many files state a window that no text fills.
+/// Many files state a window that is at least as long as the context, so no text exceeds it.
 void set_window(std::uint32_t window, model_config& config) {
   const bool is_used = window != 0 && window < config.context_length;
   config.sliding_window = is_used ? window : 0;

@@ -26,7 +26,7 @@ void read_layer_types(const json_node& types, model_config& config) {
   }
 }
 
-/// The modules follow the layers and are counted with them.
+/// The modules follow the layers, and the file counts them as layers.
 void take_mtp_modules(gguf_keys& keys, model_config& config) {
   config.num_mtp_modules = keys.uint_or("nextn_predict_layers", 0);
   if (config.num_mtp_modules >= config.num_layers)
@@ -44,11 +44,11 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   heads.num_values = keys.uint("ssm.time_step_rank");
   heads.key_dim = keys.uint("ssm.state_size");
   const bool is_next = config.arch == architecture::qwen3next;
-  heads.tiled = !is_next; // the converter's order
+  heads.tiled = !is_next; // the order that the converter writes
   config.packing.fuses_beta = is_next;
   if (config.arch != architecture::qwen35)
     config.experts.shared_ffn_size = keys.uint("expert_shared_feed_forward_length");
-  const std::uint32_t values = keys.uint("ssm.inner_size"); // of all heads together
+  const std::uint32_t values = keys.uint("ssm.inner_size"); // for all heads together
   if (heads.num_values == 0 || values % heads.num_values != 0)
     return keys.refuse("ssm.inner_size",
                        "must be a multiple of ssm.time_step_rank, " + std::to_string(heads.num_values));
@@ -71,7 +71,7 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
                   false};
   const bool is_next = config.arch == architecture::qwen3next;
   config.packing = {is_next, is_next};
-  // Configs of Qwen3-Next do not say whether there is a module.
+  // Configs of Qwen3-Next do not say whether the checkpoint has a module.
   config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(is_next ? 1 : 0);
   if (config.arch != architecture::qwen35)
     config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);

@@ -12,7 +12,7 @@ void skip_every(std::uint32_t interval, model_config& config) {
   for (std::uint32_t l = 0; l < config.num_layers; ++l) config.unrotated_layers[l] = (l + 1) % interval == 0;
 }
 
-/// "no_rope_layers" has a 1 for each layer with rotation, in spite of its name.
+/// "no_rope_layers" has a 1 for each layer that rotates, contrary to its name.
 void read_list(const json_node& rotated, model_config& config) {
   rotated.require_array();
   if (rotated.size() != config.num_layers) return rotated.refuse("must have one element for each layer");

@@ -87,7 +87,7 @@ constexpr role_names lfm2_roles[] = {
     {tensor_role::ffn_down_experts, "", "ffn_down_exps.weight", "feed_forward.experts.down_proj"},
 };
 
-/// GGUF files of Qwen3.5 call the norm before the feed-forward block after the one that it stands behind.
+/// GGUF files of Qwen3.5 name the norm before the feed-forward block after the block that precedes it.
 constexpr role_names qwen35_roles[] = {
     {tensor_role::ffn_norm, "", "post_attention_norm.weight", "post_attention_layernorm.weight"},
 };
@@ -175,7 +175,7 @@ bool is_between(tensor_role role, tensor_role first, tensor_role last) noexcept 
   return role >= first && role <= last;
 }
 
-/// Of roles that only layers with attention have; nullopt for the others.
+/// The shape of roles that only layers with attention have; nullopt for other roles.
 std::optional<tensor_shape> attention_shape(const model_config& config, tensor_role role) noexcept {
   switch (role) {
   case tensor_role::q:
@@ -200,7 +200,7 @@ std::optional<tensor_shape> attention_shape(const model_config& config, tensor_r
   }
 }
 
-/// Of layers with a short convolution.
+/// The shape of roles that layers with a short convolution have.
 tensor_shape conv_shape(const model_config& config, tensor_role role) noexcept {
   const std::uint64_t hidden = config.hidden_size;
   switch (role) {
@@ -217,7 +217,7 @@ tensor_shape conv_shape(const model_config& config, tensor_role role) noexcept {
   }
 }
 
-/// Of layers with a gated delta rule.
+/// The shape of roles that layers with a gated delta rule have.
 tensor_shape delta_shape(const model_config& config, tensor_role role) noexcept {
   const device::delta_heads& heads = config.delta;
   switch (role) {
@@ -241,7 +241,7 @@ tensor_shape delta_shape(const model_config& config, tensor_role role) noexcept 
   }
 }
 
-/// Of layers with a mixture of experts.
+/// The shape of roles that layers with a mixture of experts have.
 tensor_shape mixture_shape(const model_config& config, tensor_role role) noexcept {
   const expert_config& experts = config.experts;
   const std::uint64_t hidden = config.hidden_size, shared = experts.shared_ffn_size;
@@ -303,7 +303,8 @@ std::string shape_text(std::span<const std::uint64_t> sizes) {
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept {
   const role_names& names = names_of(role, config.arch);
   if (naming == tensor_naming::gguf) return names.gguf;
-  // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
+  // A model with two norms in a layer names the second norm after the op before it, and not after the op that
+  // follows.
   if (role == tensor_role::ffn_norm && !config.post_norms && !is_lfm2(config.arch))
     return "post_attention_layernorm.weight";
   return names.hugging_face;

@@ -12,7 +12,7 @@ namespace paceline::model {
 
 namespace {
 
-/// How names begin where the language model is a part, and where it is saved alone.
+/// How tensor names begin if the language model is a part of a model, and if it was saved alone.
 struct prefix_pair {
   std::string_view nested;
   std::string_view alone;
@@ -61,7 +61,7 @@ std::string name_alone(std::string_view name) {
 std::string name_like(std::string_view alone, std::string_view example) {
   const prefix_pair* const pair = prefix_of(example);
   if (pair == nullptr) return std::string(alone);
-  // The form with "language_model." in front has it in front of the head, too.
+  // If the names begin with "language_model.", so does the name of the head.
   if (pair != std::begin(prefixes)) return "language_model." + std::string(alone);
   if (!alone.starts_with(pair->alone)) return std::string(alone);
   return std::string(pair->nested).append(alone.substr(pair->alone.size()));

@@ -34,7 +34,7 @@ struct parsed_name {
   const fused_tensor* fused = nullptr;               ///< for a tensor with the rows of several roles
 };
 
-/// `name` is that of a model without other parts.
+/// Parses `name`, which is a name in a model without other parts.
 std::optional<parsed_name> parse_name(std::string_view name, tensor_naming naming,
                                       const model_config& config) {
   parsed_name parsed{};
@@ -69,7 +69,7 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   return std::nullopt;
 }
 
-/// The number of a layer behind the last one: "blk.24.attn_q.weight" in a model of 24 layers.
+/// The number of a layer after the last one: "blk.24.attn_q.weight" in a model of 24 layers.
 std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming naming) {
   const auto prefix = layer_prefix(naming);
   std::uint32_t layer = 0;
@@ -87,8 +87,8 @@ bool is_of_mtp_module(std::string_view name, tensor_naming naming, const model_c
   return layer && *layer >= config.num_layers && *layer - config.num_layers < config.num_mtp_modules;
 }
 
-/// Tensors that may be present and are ignored: those that the loader computes itself, and a stored copy of a
-/// tied head.
+/// True for tensors that may be present and are ignored: those that the loader computes itself, and a stored
+/// copy of a tied head.
 bool is_redundant(std::string_view name, tensor_naming naming, const model_config& config) noexcept {
   if (naming == tensor_naming::gguf)
     return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
@@ -122,7 +122,7 @@ std::size_t num_tensors(const model_config& config, std::uint32_t layer) noexcep
     if (fused != nullptr && fused->roles.front() != role) continue;
     if (is_layer_role(role) && shape_of(config, role, layer).rows != 0) ++count;
   }
-  return config.has_experts(layer) ? count - 1 : count; // one tensor may have gate and up of experts
+  return config.has_experts(layer) ? count - 1 : count; // one tensor may hold gate and up of all experts
 }
 
 } // namespace
@@ -160,7 +160,7 @@ class weights_builder {
                                       std::to_string(config_.num_layers) + " layers");
     if (parsed->experts) return add_experts(*parsed, tensor);
     if (parsed->fused != nullptr) return add_fused(*parsed, tensor);
-    // Hugging Face stores the taps of a convolution as one matrix of one row for each channel.
+    // Hugging Face stores the taps of a convolution as one matrix with a row for each channel.
     const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
     if (tensor.num_matrices != 1 && !is_taps)
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
@@ -208,7 +208,7 @@ class weights_builder {
     return error(code, std::string(file_) + ": tensor " + quote(tensor) + " " + rule);
   }
 
-  /// Each role gets its rows.
+  /// Gives each role its rows of the tensor.
   expected<void> add_fused(const parsed_name& parsed, const weight_view& tensor) {
     std::uint64_t rows = 0, cols = 0;
     for (const tensor_role role : parsed.fused->roles) {
@@ -237,7 +237,7 @@ class weights_builder {
     return {};
   }
 
-  /// A tensor with gate and up of each expert gives two roles their matrices.
+  /// A tensor with gate and up of each expert gives the matrices of two roles.
   expected<void> add_experts(const parsed_name& parsed, const weight_view& tensor) {
     const auto add_role = [&](tensor_role role) {
       const auto [rows, cols] = shape_of(config_, role, parsed.layer);

@@ -8,14 +8,15 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr double table_memory = 0.998;  ///< of a cell, a try
-constexpr double request_memory = 0.99; ///< of a request, a try
-/// Of the log-odds by which requests differ, whose variance is about 0.5. By some of it a request is thought,
-/// as what it said is forgotten, to be like the others.
+constexpr double table_memory = 0.998;  ///< share of a cell's counts that is kept at each try
+constexpr double request_memory = 0.99; ///< share of a request's information that is kept at each try
+/// Each request has a shift of the log-odds. The shifts of requests have a variance of about 0.5, whose
+/// inverse is prior_precision. prior_pull moves a request's shift back towards 0 as its older observations
+/// are forgotten.
 constexpr double prior_precision = 2.0, prior_pull = 0.3 * prior_precision;
-constexpr double most_shift = 6.0; ///< a factor of 400 of the odds
-/// Standard deviations of the shift by which a draft may be worse than thought and must still pay. Drafts are
-/// scored whether they are verified or not, so waiting for certainty costs little.
+constexpr double most_shift = 6.0; ///< in log-odds; this multiplies the odds by 400
+/// A draft must still pay if the shift is lower than estimated by this number of its standard deviations.
+/// Drafts are scored whether or not they are verified, so waiting for certainty costs little.
 constexpr double caution = 0.5;
 
 double shifted(double probability, double log_odds) {
@@ -23,18 +24,19 @@ double shifted(double probability, double log_odds) {
   const double p = std::clamp(probability, edge, 1.0 - edge);
   return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-log_odds));
 }
-/// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is
-/// taken.
+/// The number of tries for which a first guess counts, and the guess by signal. A drafter without signals
+/// (signal 0) is tried, but not deeply. Otherwise the signal determines the guess.
 constexpr double first_guess_weight = 2;
 constexpr double first_guess(std::uint8_t signal) { return signal == 0 ? 0.5 : 0.35 + 0.085 * signal; }
-/// Where the drafter's record is known: tries that it counts as, and by how much the log-odds are higher at
-/// each further group of depths, below tokens that were right.
+/// For a drafter with known first acceptance (`drafter_traits::first_acceptance`): the number of tries for
+/// which it counts, and by how much the log-odds rise with each further group of depths. Deeper tokens are
+/// more reliable because all tokens above them were right.
 constexpr double prior_weight = 8, odds_by_depth = 0.5;
 
 } // namespace
 
 acceptance_table::acceptance_table(const prior& first) noexcept : first_(first) {
-  for (float& share : first_) share = share > 0 ? std::min(share, 0.999F) : 0; // not a number: not known
+  for (float& share : first_) share = share > 0 ? std::min(share, 0.999F) : 0; // NaN means unknown
 }
 
 std::uint32_t acceptance_table::depth_group(std::uint32_t depth) noexcept {

@@ -2,22 +2,25 @@
 
 #include <algorithm>
 
-// Whom to ask a round ahead: drafters in workers.
+// Advises which worker's drafter to ask for the next round.
 
 namespace paceline::speculation {
 
 namespace {
 
-/// Share of the time that may go into asking for a token that is not worth it by what is known: texts and
-/// times change.
+/// The share of the time that may be spent on tokens that do not pay by the current estimates. Asking for
+/// them keeps the estimates current, because texts and times change.
 constexpr double look_share = 0.01;
-constexpr double first_look_passes = 200; ///< between looks at a drafter whose time is not known yet
-/// The times of the first ones say nothing: the drafter reads what it missed. More until a time is known.
+constexpr double first_look_passes =
+    200; ///< passes between two looks at a drafter whose time is not known yet
+/// The number of rounds of one look. The times of its first rounds are not typical, because the drafter reads
+/// the text that it missed. If no time is known yet, a look takes up to `most_look_rounds` rounds.
 constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
 
 } // namespace
 
-/// Deeper tokens are thought to be as good as those above them until they were tried.
+/// The probability that a chain reaches each level. A level that was never tried gets the estimate of the
+/// level above it.
 std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const draft_history& request,
                                                   std::uint32_t length) const {
   const auto& table = request.draws_ ? tables_of_plans_[candidate] : tables_[candidate];
@@ -39,7 +42,7 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
       !std::ranges::all_of(requests, learnt))
     return {};
   const auto num_requests = static_cast<std::uint32_t>(requests.size());
-  double best = 0; // tokens per pass over one row that in-line drafts promise
+  double best = 0; // tokens in the time of a pass over one row, as the drafts of in-line candidates promise
   for (const auto* one : requests) best += one->rate_ / cost_.ratio(num_requests);
   best *= 1 + margin;
   const std::uint32_t num_rows = num_others + num_requests;
@@ -61,7 +64,7 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
     }
   }
   if (out.lengths.empty()) return look(requests.size(), row, resting);
-  // One token more now and then: what is not drafted is not scored.
+  // Sometimes one more token is asked for, because only drafted tokens are scored.
   if (since_look_ * look_share > steps_[out.candidate].nanoseconds) {
     since_look_ = 0;
     for (auto& length : out.lengths) length += length > 0 && length < max_length ? 1 : 0;
@@ -69,8 +72,8 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
   return out;
 }
 
-/// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of
-/// late.
+/// Asks the candidate whose turn it is for one token in each of a few rounds, unless recent looks have cost
+/// too much.
 draft_controller::advice draft_controller::look(std::size_t num_requests, double row,
                                                 std::span<const std::uint32_t> resting) {
   if (resting.size() == tables_.size() - first_asked_) return {};

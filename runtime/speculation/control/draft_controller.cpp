@@ -11,25 +11,26 @@ namespace {
 
 constexpr std::size_t max_open = 8; ///< drafts of one request that are scored at the same time
 
-/// Share of the speed that plain rounds may cost: one in gain / plain_share rounds loses the gain of one
-/// round.
+/// The share of the speed that plain rounds may cost. A plain round loses the gain of one round, so there is
+/// one in gain / plain_share rounds.
 constexpr double plain_share = 0.005;
-constexpr double fewest_between_plain = 4; ///< passes
+constexpr double fewest_between_plain = 4; ///< in passes
 
-/// Calls of in-line candidates that take at most this share of a pass are made in every round. Others are
-/// made less often after so many in vain, at least once in `most_skipped` rounds.
+/// If the calls of an in-line candidate take at most this share of a pass, it is called in every round. Other
+/// candidates are called less often after `patience` calls in vain, but at least once in `most_skipped`
+/// rounds.
 constexpr double cheap_share = 0.001;
 constexpr std::uint32_t patience = 4, most_skipped = 64;
 
-/// Of so many choices, at least one is for probes alone if a candidate has nothing else: what such a drafter
-/// says is known only then.
+/// If a candidate has only probes, at least one of so many choices is for its probes alone. The predictions
+/// of such a drafter are known only after a round with its probes.
 constexpr std::uint64_t most_without_probes = 256;
 
-constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
+constexpr double rate_memory = 0.9; ///< share of a request's rate that is kept in each round
 
 bool is_drawn(const draft& proposal) { return !proposal.probs.empty(); }
 
-/// Nodes of each level of a plan, of the last ones fewer.
+/// The number of nodes of each level of a plan. The last levels may have fewer.
 std::uint32_t width_of(const draft_plan& plan) {
   return plan.levels == 0 ? 1 : std::max(1U, (plan.nodes + plan.levels - 1) / plan.levels);
 }
@@ -57,8 +58,9 @@ struct promise {
   std::uint32_t num_nodes = 0;
 };
 
-/// The best that a request can have of nodes with these probabilities (falling), each of which takes `step`
-/// to draft, in a batch of `num_requests_here` requests that all do the same.
+/// The best rate that a request can have with the first n of these nodes, over all n. `reach` holds the
+/// nodes' probabilities in falling order, and each node takes `step` to draft. All `num_requests_here`
+/// requests of the batch are assumed to do the same.
 promise best_of(std::span<const double> reach, std::uint32_t num_requests_here, const pass_cost& cost,
                 double step) {
   promise best{num_requests_here / cost.ratio(num_requests_here), 0};
@@ -71,8 +73,8 @@ promise best_of(std::span<const double> reach, std::uint32_t num_requests_here, 
   return best;
 }
 
-/// What to keep of a draft, by the choice among its nodes; of a drawn one, whose `keep` counts planned nodes,
-/// the levels that these make.
+/// Which nodes of a draft to keep. For a draft whose tokens are drawn, `keep` refers to planned nodes, and
+/// the levels that so many nodes fill are kept.
 std::vector<bool> kept_of(const draft& proposal, std::vector<bool> keep) {
   if (!is_drawn(proposal)) return keep;
   const std::uint32_t width = width_of(proposal.plan);
@@ -104,7 +106,7 @@ bool draft_controller::score_next(draft_history& history, draft_history::proposa
     history.bias_[open.candidate].count(table.probability(open.places[node]), right);
     table.count(open.places[node], right);
     if (!right) continue;
-    open.at = static_cast<std::int32_t>(node); // later siblings were not needed
+    open.at = static_cast<std::int32_t>(node); // later siblings were not tried
     return true;
   }
   return false;
@@ -126,13 +128,15 @@ void draft_controller::learn(draft_history& history, std::span<const token_id> t
   std::erase_if(history.open_, [&](auto& open) { return !score(history, open, tokens); });
 }
 
-/// The table knows how often a sibling is right if those before it were wrong: what they leave is shared.
+/// The probability of each node that it is accepted. The table has the probability that a node is right if
+/// its earlier siblings were wrong, so each sibling gets its part of what the earlier ones leave.
 std::vector<double> draft_controller::reach_of(const draft& proposal, const draft_history::proposal& known,
                                                const request_bias& bias) const {
   if (known.drawn) return reach_by_level(proposal.plan, known.candidate, bias);
   const auto& places = known.places;
   std::vector<double> reach(places.size());
-  std::vector<double> left(places.size() + 1, 1.0); // of each node, root first: what its children have left
+  std::vector<double> left(places.size() + 1,
+                           1.0); // by node, root first: the probability that its children so far have left
   for (std::size_t node = 0; node < places.size(); ++node) {
     const std::int32_t parent = proposal.tree.parents()[node];
     const double above = parent == token_tree::root ? 1.0 : reach[static_cast<std::size_t>(parent)];
@@ -144,7 +148,8 @@ std::vector<double> draft_controller::reach_of(const draft& proposal, const draf
   return reach;
 }
 
-/// Of each node of a plan, level by level: what its level promises, in equal parts.
+/// The probability of each node of a plan, level by level. The nodes of a level have equal parts of the
+/// level's probability.
 std::vector<double> draft_controller::reach_by_level(const draft_plan& plan, std::uint32_t candidate,
                                                      const request_bias& bias) const {
   const std::uint32_t width = width_of(plan);
@@ -157,7 +162,7 @@ std::vector<double> draft_controller::reach_by_level(const draft_plan& plan, std
   return reach;
 }
 
-/// Beside a pass over `num_rows` rows, in passes over one row.
+/// What the probes add to the cost of a pass over `num_rows` rows, in passes over one row.
 double draft_controller::cost_of_probes(const draft& proposal, std::uint32_t num_rows) const {
   const auto num_probes = static_cast<std::uint32_t>(proposal.probes.size());
   return cost_.ratio(num_rows + num_probes) - cost_.ratio(num_rows);
@@ -171,8 +176,8 @@ bool draft_controller::pays_for_probes(const std::vector<double>& reach, pass_lo
   return best.tokens / best.cost > nothing.tokens / nothing.cost * (1 + margin);
 }
 
-/// What a round with these probes and no draft promises together with the next one, which verifies the chain
-/// that they give. That one is thought to have as many probes.
+/// The rate of two rounds together: this round with the probes and no draft, and the next round, which
+/// verifies the chain that the probes give. The next round is assumed to have as many probes.
 double draft_controller::rate_of_probes(const draft& proposal, const draft_history& history,
                                         std::uint32_t candidate, const pass_load& load) const {
   std::uint32_t levels = 0;
@@ -196,8 +201,8 @@ void draft_controller::weigh_probes(request_choice& one, std::uint32_t candidate
   one.candidate = candidate;
 }
 
-/// Finds the candidate whose draft promises most beside the rows that are there anyway: what its nodes reach,
-/// and what its probes cost.
+/// Finds the candidate whose draft promises most in a pass with these other rows. It compares the
+/// probabilities of the nodes with the cost of their rows and probes.
 void draft_controller::weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
                              best_draft& best) {
   draft_history& history = *one.history;
@@ -235,12 +240,13 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
   }
   ++history.account_.num_rounds;
   history.account_.num_without_proposal += proposes ? 0 : 1;
-  const double gain = promised / plain; // a batch may be of another size by the next round
+  const double gain = promised / plain; // a ratio, because a batch may have another size in the next round
   history.rate_ = history.rate_ == 0 ? gain : rate_memory * history.rate_ + (1 - rate_memory) * gain;
 }
 
-/// Counts a draft of which `alone` is the best choice, beside `nothing`. Where that is no token, it is what
-/// the best part with a token promised that explains the choice: a negative margin compares it with nothing.
+/// Counts a draft whose best choice is `alone`, in comparison with `nothing`. If the best choice is no token,
+/// the account gets the best choice with at least one token, to explain the decision. The negative margin
+/// makes `choose_nodes` return such a choice.
 void draft_controller::note_proposal(draft_account::candidate& of, const node_choice& nothing,
                                      const node_choice& alone, double probes,
                                      const std::vector<double>& reach, const pass_load& load) const {
@@ -260,7 +266,7 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
     const auto& [rate, nodes, probes, only_probes] = best[l];
     if (probes > 0 && (only_probes || pays_for_probes(nodes, load, probes)))
       together.drafting += probes;
-    else if (probes > 0) // a draft may be worth its rows without them
+    else if (probes > 0) // the draft may pay without its probes
       requests[l].proposals[requests[l].candidate].probes.clear();
     reach[l] = nodes;
   }
@@ -286,8 +292,9 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
   }
 }
 
-/// Plain decoding is the measure of everything else: the less there is to gain, the more often it is
-/// measured. Not beside rows of prompts, where passes are not measured.
+/// True if this round should be plain to measure its time, with which everything else is compared. The less
+/// there is to gain, the more often this happens. It never happens in passes with rows of prompts, because
+/// these are not measured.
 bool draft_controller::wants_plain_round(const node_choice& best, const pass_load& load) const {
   if (best.num_nodes == 0 || load.num_rows != load.num_requests) return false;
   if (!cost_.known(load.num_rows)) return true;
@@ -296,7 +303,7 @@ bool draft_controller::wants_plain_round(const node_choice& best, const pass_loa
   return static_cast<double>(since_plain_) > std::max(fewest_between_plain, gain / plain_share);
 }
 
-/// What a call of candidate `candidate` for each of so many requests takes of their pass.
+/// The share of a pass that calls of candidate `candidate` take, with one call for each of `num_requests`.
 double draft_controller::share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const {
   const double pass = cost_.time(num_requests);
   return pass > 0 ? proposing_[candidate].nanoseconds * num_requests / pass : 0;
@@ -318,7 +325,7 @@ bool draft_controller::begin_call(draft_history& history, std::uint32_t candidat
   return true;
 }
 
-/// A call was in vain if its draft was not taken, or gained less than the call took.
+/// A call is in vain if its draft was not taken, or if the draft gained less than the call took.
 void draft_controller::note_calls(request_choice& one, const pass_load& load) const {
   const auto rate_of = [&](const option& o) { return (load.num_requests - 1 + o.tokens) / o.cost; };
   double next_best = load.num_requests / cost_.ratio(load.num_requests), chosen = 0;

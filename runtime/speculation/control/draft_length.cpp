@@ -10,7 +10,7 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr double memory = 0.95; ///< of the acceptance, for each draft token
+constexpr double memory = 0.95; ///< share of the acceptance that is kept at each draft token
 constexpr std::uint32_t step_up = 2, step_down = 1;
 
 } // namespace

@@ -72,8 +72,8 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
 
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept {
-  // The largest ratio of tokens to time (Dinkelbach's method): a draft is chosen if it is worth its time at
-  // the current speed. Each step can only raise the speed, and there are finitely many.
+  // Finds the largest ratio of tokens to time with Dinkelbach's method: a draft is chosen if it is worth its
+  // time at the current speed. Each step can only raise the speed, and there are finitely many choices.
   double speed_up = 1;
   for (int step = 0; step < 64 && !verify_costs.empty(); ++step) {
     double tokens = 0, time = 0;

@@ -23,7 +23,7 @@ node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_
     for (std::uint32_t node = 0; node < reach[request].size(); ++node)
       order.push_back({reach[request][node], request, node});
   }
-  // Of equal nodes the earlier one: parents precede their children.
+  // Among equal nodes the earlier one comes first, because parents precede their children.
   std::ranges::stable_sort(order, [](const candidate& a, const candidate& b) {
     return a.reach != b.reach ? a.reach > b.reach : a.node < b.node;
   });

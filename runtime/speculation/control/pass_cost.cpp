@@ -7,21 +7,27 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Cost of one more row before any was seen. Low on purpose: what looks cheap is tried, and then measured.
+/// The cost of one more row before any pass was observed. It is low on purpose: if drafts look cheap they are
+/// tried, and then the cost is measured.
 constexpr double first_slope = 0.2;
 // Variances of logarithms.
-constexpr double of_a_pass = 0.02; ///< scatter of passes of the same shape, minutes in which nothing changes
-constexpr double of_the_machine = 1e-3;   ///< by which the machine changes from pass to pass
-constexpr double of_a_shape = 5e-6;       ///< by which a shape changes from pass to pass
-constexpr double of_a_guess = 0.25;       ///< of a shape that was never seen
+constexpr double of_a_pass =
+    0.02; ///< scatter of passes of the same shape, within minutes in which nothing else changes
+constexpr double of_the_machine = 1e-3;   ///< change of the machine from pass to pass
+constexpr double of_a_shape = 5e-6;       ///< change of a shape from pass to pass
+constexpr double of_a_guess = 0.25;       ///< of the guess for a shape that was never seen
 constexpr double of_a_measurement = 1e-3; ///< of a shape measured when the model was loaded
-constexpr double since_load = 4e-3;       ///< by which it may have become another one since then
-constexpr double shape_memory = 1024;  ///< passes in which most of what passes said of a shape is forgotten
-constexpr double outlier = 2.0;        ///< standard deviations beyond which a surprise is not believed
+constexpr double since_load = 4e-3;       ///< change of such a shape since then
+constexpr double shape_memory =
+    1024; ///< passes after which most of the observations of a shape are forgotten
+constexpr double outlier =
+    2.0; ///< a measurement that deviates by more standard deviations counts as deviating by this many
 constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
-// Drawing the curve costs a microsecond, as much as a round of eight requests may spend on scheduling.
+// Drawing the curve takes a microsecond. That is as much as a round of eight requests may spend on
+// scheduling.
 constexpr double worth_drawing = 1e-3; ///< relative change of a point from which the curve is drawn again
-constexpr std::uint64_t drawn_at_least = 64; ///< passes after which it is: points grow old
+constexpr std::uint64_t drawn_at_least =
+    64; ///< passes after which it is drawn again in any case, because points age
 
 } // namespace
 
@@ -31,7 +37,8 @@ bool pass_cost::known(std::uint32_t rows) const noexcept {
   return at.at_load > 0 || (at.num_seen > 0 && num_passes_ - at.last_seen < memory);
 }
 
-/// What is known of a size now. Of one that did not run for a while that is what was measured at load.
+/// What is known of a size now. For a size that has not run for a while, this is what was measured when the
+/// model was loaded.
 pass_cost::estimate pass_cost::of(const point& at) const noexcept {
   const double age = static_cast<double>(num_passes_ - at.last_seen);
   if (at.at_load == 0) return {at.ratio, at.variance + of_a_shape * age};
@@ -59,9 +66,9 @@ void pass_cost::calibrate(std::span<const pass_time> measured) noexcept {
       points_[rows] = {.ratio = curve_[rows], .variance = since_load, .at_load = curve_[rows]};
 }
 
-/// The curve through the known points. More rows never cost less, but noise can make points fall: such
-/// neighbours are averaged, weighted by their precision (pool adjacent violators). Straight lines between the
-/// points and after the last one.
+/// Draws the curve through the known points. More rows never cost less, but noise can make the points fall.
+/// Such neighbours are averaged, weighted by their precision (pool adjacent violators). The curve has
+/// straight lines between the points and after the last one.
 void pass_cost::draw_curve() noexcept {
   struct level {
     std::uint32_t first, last; ///< rows

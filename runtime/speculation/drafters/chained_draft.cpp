@@ -20,8 +20,9 @@ bool chained_draft::add(draft_lane& lane, std::size_t vocab_size) {
   return true;
 }
 
-/// Input of a step for `of`: tokens of the context, then the chosen tokens. Once it is complete and longer
-/// drafts continue, the context's newest token again, whose cell is overwritten with the same values.
+/// The input of a step for `of`: tokens of the context, then the chosen tokens. If the lane's draft is
+/// complete and longer drafts continue, it is the context's newest token again, whose cell is overwritten
+/// with the same values.
 device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence, std::size_t step,
                                         std::size_t vocab_size) {
   const std::span<const token_id> context = of.lane->context;
@@ -33,7 +34,7 @@ device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence
   row.entry.slot = kv_slot{row.entry.position.value};
   row.entry.sequence = sequence;
   row.entry.token = token_id{-1};
-  if (at <= newest) { // like in a pass, a token that the vocabulary lacks is replaced by token 0
+  if (at <= newest) { // as in a pass, a token that is not in the vocabulary is replaced by token 0
     const token_id token = context[first + at];
     row.entry.token = static_cast<std::uint32_t>(token.value) < vocab_size ? token : token_id{0};
   }
@@ -41,7 +42,7 @@ device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence
   return row;
 }
 
-/// Sets the lane to the state after passes with the chosen tokens: all but the last have been fed.
+/// Sets the lane to the state after passes with the chosen tokens. All of them except the last have been fed.
 void chained_draft::take(const member& of, std::span<const device::chain_choice> chosen) {
   draft_lane& lane = *of.lane;
   for (const token_id token : lane.context.last(of.num_given)) lane.session->feed(token);

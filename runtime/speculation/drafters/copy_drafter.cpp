@@ -30,7 +30,7 @@ class copy_drafter final : public host_drafter<copy_session> {
   void draft_one(const draft_task& task, copy_session& session, draft& result) override {
     const auto prompt = task.tokens.first(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
     const auto output = task.tokens.subspan(prompt.size());
-    if (output.empty()) return; // not a token says where in the prompt it is
+    if (output.empty()) return; // no token shows yet which part of the prompt the output copies
     session.cursor.follow(prompt, output.first(output.size() - num_unsettled(task)));
     prediction_cursor cursor = session.cursor;
     cursor.follow(prompt, output);
@@ -41,7 +41,7 @@ class copy_drafter final : public host_drafter<copy_session> {
       if (places.empty()) return;
       cursor.find_again(prompt, places);
     }
-    if (num_unsettled(task) == 0) session.cursor = cursor; // else the next text may be another one
+    if (num_unsettled(task) == 0) session.cursor = cursor; // otherwise the next text may differ from this one
     if (cursor.place()) add_path(result.tree, prompt.subspan(*cursor.place()), chain_length(task));
   }
 };

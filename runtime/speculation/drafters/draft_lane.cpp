@@ -39,7 +39,7 @@ void keep_alternates(draft_lane& lane, std::vector<sampling::ranked_token>& rank
   ranked.front().weight = 1.0F; // the weight of an only child has no effect
 }
 
-/// The best `count` tokens of a node's row; of a chain the best one.
+/// The best `count` tokens of a node's row. In a chain this is the best one.
 void rank_row(draft_lane& lane, const tree_shape& shape, std::int32_t node, std::size_t count,
               std::span<float> scores, std::vector<sampling::ranked_token>& best) {
   const draft_task& task = *lane.task;
@@ -103,7 +103,7 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
                                            from[i], [&](std::uint32_t k) { return noise_at(i + k); }, count)
                                      : draw_without_replacement(from[i], noise_at(0), count);
     if (shape.kind == config::tree_kind::chain && task.num_alternates > 0 && !drawn.tokens.empty()) {
-      std::vector<token_id> others = from[i].tokens; // likeliest first
+      std::vector<token_id> others = from[i].tokens; // the other tokens, likeliest first
       std::erase(others, drawn.tokens.front().token);
       if (others.size() > task.num_alternates) others.resize(task.num_alternates);
       lane.alternates.push_back(std::move(others));

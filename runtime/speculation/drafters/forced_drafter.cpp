@@ -12,8 +12,8 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Signals of nodes: forced; the beginning of its text is forced; copied from behind two equal tokens, or
-/// one.
+/// Signals of nodes. A token may be forced, or the beginning of its text may be forced. Otherwise it was
+/// copied from a place after two equal tokens, or after one.
 constexpr std::uint8_t forced_signal = 7, partly_forced_signal = 6, copied_twice_signal = 5,
                        copied_signal = 4;
 constexpr std::uint32_t most_guesses = 3; ///< in a row
@@ -23,10 +23,11 @@ struct guess {
   std::uint8_t signal = 0;
 };
 
-/// The token that followed the last place where the last two tokens of `text` stood; else the last one.
+/// The token after the last place where the last two tokens of `text` stood. If there is none, the token
+/// after the last place of the last one.
 std::optional<guess> last_successor(std::span<const token_id> text) {
   constexpr std::size_t most_looks = 1024;
-  const std::size_t end = text.size() - 1; // of the last token
+  const std::size_t end = text.size() - 1; // position of the last token
   std::optional<std::size_t> found;
   for (std::size_t i = end; i-- > end - std::min(end, most_looks);) {
     if (text[i] != text[end]) continue;

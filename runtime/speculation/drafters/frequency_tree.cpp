@@ -15,7 +15,8 @@ struct branch {
   std::uint32_t depth = 0; ///< of its token
   std::int32_t parent = token_tree::root;
 
-  /// Order of the queue: likelier first, then nearer to the root, then lower tokens.
+  /// The order of the queue: the likelier branch first, then the one nearer to the root, then the lower
+  /// token.
   friend bool operator<(const branch& a, const branch& b) noexcept {
     if (a.probability != b.probability) return a.probability < b.probability;
     if (a.depth != b.depth) return a.depth > b.depth;

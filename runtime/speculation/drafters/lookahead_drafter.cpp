@@ -48,7 +48,7 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
 
  private:
   void draft_one(const draft_task& task, lookahead_session& session, draft& result) override {
-    // Guesses are tokens of the text, because these are likelier than others.
+    // Guesses are tokens of the text, because these are likelier than other tokens.
     const auto guess = [&] {
       const noise_stream noise{.seed = task.request.value,
                                .position = token_position{session.num_guesses++},
@@ -80,7 +80,8 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
       session.pool.add(task.tokens.subspan(session.num_pooled++, ngram_length_));
     if (!task.last_round || !session.last_base) return;
     const round_feedback& round = *task.last_round;
-    // A draft that was truncated because cells were missing lacks part of the window: its guesses stay.
+    // If a draft was truncated because cells were missing, part of the window is missing, so its guesses are
+    // kept.
     if (round.verified.base_length != *session.last_base || round.num_top == 0 ||
         round.verified.probes.size() != session.window.num_rows())
       return;

@@ -28,12 +28,12 @@ token_choice choice_of(const draft_task& task, const model_drafter_settings& set
   return task.weighs_probs() ? token_choice::drawn : token_choice::own_sample;
 }
 
-/// The request in the drafter's own vocabulary. Its oldest part is dropped if a lease of `room` cells cannot
-/// hold it.
+/// The request's text in the drafter's own vocabulary. If a lease of `room` cells is too small for it, its
+/// oldest part is dropped.
 std::span<const token_id> context_of(const draft_task& task, model_session& session,
                                      const vocabulary_bridge* bridge, std::uint64_t room) {
   if (bridge == nullptr) return task.tokens;
-  if (task.num_settled > 0) { // the text differs from the previous one
+  if (task.num_settled > 0) { // the text may differ from that of the previous call
     session.own_text.clear();
     session.num_translated = 0;
   }
@@ -42,14 +42,15 @@ std::span<const token_id> context_of(const draft_task& task, model_session& sess
   session.num_translated = task.tokens.size();
   auto& text = session.own_text;
   if (text.size() + task.draft_length > room) {
-    const std::uint64_t keep = room * 3 / 4; // more than necessary, so that it does not happen in every round
+    const std::uint64_t keep =
+        room * 3 / 4; // more is dropped than necessary, so that this does not happen in every round
     if (text.size() > keep) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(keep));
   }
   return text;
 }
 
-/// Number of levels that fit the model's context and the lease, `room` positions behind the newest row of
-/// which are left: drafting d tokens feeds d - 1 of them, or block rows.
+/// The number of levels that fit into the model's context and into the lease, of which `room` positions after
+/// the newest row are free. To draft d tokens, d - 1 tokens are fed, or the head's block rows.
 std::uint64_t levels_within(std::uint64_t room, const model::head_traits& head) {
   if (head.num_block_rows == 0) return room + 1;
   if (!head.block_is_causal) return room < head.num_block_rows ? 0 : head.max_levels;
@@ -62,17 +63,17 @@ std::uint64_t levels_within(std::uint64_t room, const model::head_traits& head) 
 struct model_drafter::pass {
   struct lane_rows {
     std::size_t lane;
-    std::size_t first; ///< first of its logits rows
+    std::size_t first; ///< number of its first row of logits
   };
 
   std::vector<device::batch_entry> rows;
   std::vector<kv_slot> paths;
   std::vector<std::uint32_t> logit_rows;
   std::vector<lane_rows> deciding;
-  /// Of a head, for each row: the cell whose hidden state it reads, in the target's pool for rows of the
-  /// text, in its own for rows of the draft. A pass has rows of one kind.
+  /// For a head: the cell whose hidden state each row reads. For rows of the text it is a cell of the
+  /// target's pool; for rows of the draft it is a cell of the own pool. All rows of a pass are of one kind.
   std::vector<std::uint32_t> feature_cells;
-  std::vector<std::uint32_t> levels; ///< of a head, for each row: how far behind the text
+  std::vector<std::uint32_t> levels; ///< for a head: how far each row is behind the text
   const model::feature_cells* features_of_target = nullptr;
 
   void clear() {
@@ -133,8 +134,9 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   return block + std::max(draft_length, num_expanded * (draft_length - std::min(draft_length, 1U)));
 }
 
-/// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's states
-/// of all tokens but the newest, at least one, and reads the text without its first token or its newest one.
+/// The request's text as the network reads it. It is empty if the network cannot draft for the request now. A
+/// head needs the target's states of all tokens but the newest, and at least one state. It reads the text
+/// either without its first token or without its newest one.
 std::span<const token_id> model_drafter::text_of(const draft_task& task, model_session& session,
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
@@ -144,8 +146,8 @@ std::span<const token_id> model_drafter::text_of(const draft_task& task, model_s
   return network_.traits().reads_context ? task.tokens.subspan(1) : task.tokens.last(1);
 }
 
-/// A token that the own vocabulary lacks (the target's may be larger) is fed as token 0: drafts are worse,
-/// but positions are right.
+/// A token that the drafter's vocabulary lacks is fed as token 0, because the target's vocabulary may be
+/// larger. Drafts become worse, but positions are right.
 token_id model_drafter::known(token_id token) const {
   return static_cast<std::uint32_t>(token.value) < network_.num_tokens() ? token : token_id{0};
 }
@@ -199,8 +201,8 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
   }
 }
 
-/// Feeds the head's block rows behind the newest row, and asks for the rows of logits that give the draft's
-/// levels; without block rows, for that of the newest row.
+/// Feeds the head's block rows after the newest row, and asks for the rows of logits that give the draft's
+/// levels. Without block rows, this is the row of the newest token.
 void model_drafter::feed_block(draft_lane& lane, std::size_t lane_index, pass& next) const {
   const model::head_traits head = network_.traits();
   if (head.first_level_row == 0) next.ask_for_logits(lane_index);
@@ -222,7 +224,7 @@ void model_drafter::feed_block(draft_lane& lane, std::size_t lane_index, pass& n
   }
 }
 
-/// Feeds a draft token below the branch `parent`; its row of logits is wanted.
+/// Feeds a draft token below the branch `parent`, and asks for its row of logits.
 void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                                 pass& next) const {
   const kv_slot slot = lane.session->next_slot();
@@ -241,13 +243,13 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
   }
   if (network_.head) {
     next.levels.push_back(row.position.value + 1 - static_cast<std::uint32_t>(num_cached));
-    next.feature_cells.push_back(lane.cell_at(num_cached + parent)); // -1: the newest token's
+    next.feature_cells.push_back(lane.cell_at(num_cached + parent)); // -1 gives the cell of the newest token
   }
   next.rows.push_back(row);
   next.ask_for_logits(lane_index);
 }
 
-/// Makes the sessions' cells agree with the contexts, as far as they match.
+/// Drops the sessions' cells from the first one that does not match the contexts.
 void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes) const {
   for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
@@ -265,7 +267,7 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
   if (settings_.reads_target_cells) take_target_cells(ops, *kv, lanes);
 }
 
-/// Makes the drafts that the device can make in one launch; the others are made by passes.
+/// Makes the drafts that the device can make in one launch. Passes make the other drafts.
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
   const std::uint32_t vocab_size = network_.model->info().vocab_size;
@@ -278,8 +280,8 @@ void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
   if (chains.size() > 0 && chains.size() <= device::max_chain_rows) chains.run(ops, *network_.model, kv);
 }
 
-/// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
-/// requests.
+/// Feeds the tokens that the sessions lack. Sessions that lack the fewest come first, so that a long prompt
+/// does not stop running requests.
 void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lanes, pass& next) const {
   std::vector<std::size_t> missing(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i)
@@ -303,7 +305,7 @@ void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lan
   }
 }
 
-/// Of a cascade: feeds what its inner drafter says comes next, behind the newest token.
+/// For a cascade: feeds the draft of the inner drafter after the newest token.
 void model_drafter::feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index,
                                  pass& next) const {
   lane.guesses.clear();
@@ -315,7 +317,7 @@ void model_drafter::feed_guesses(device::ops& ops, draft_lane& lane, std::size_t
     feed_branch(lane, lane_index, guess, static_cast<std::int32_t>(lane.session->num_branches()) - 1, next);
 }
 
-/// Feeds the candidates whose children are wanted next, as far as there are cells for them.
+/// Feeds the candidates whose children are wanted next, as long as there are cells for them.
 void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const {
   lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, lane.depth());
   const std::size_t room = lane.max_branches - std::min(lane.max_branches, lane.session->num_branches());

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-// Rows of logits become candidates, and how many of these a draft may have.
+// Turns rows of logits into candidates, and limits how many of these a draft may have.
 
 namespace paceline::speculation {
 
@@ -29,7 +29,8 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
   return translated_;
 }
 
-/// Rule `entropy`: the entropy of the first row limits the levels, before a token is drawn from it.
+/// Rule `entropy`: the entropy of the first row limits the number of levels, before a token is drawn from
+/// that row.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
   if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
@@ -37,7 +38,8 @@ void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores
       std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }
 
-/// Of a head whose block gives a part of every level: keeps that part, and adds it to the rows of a draft.
+/// For a head whose block gives a part of the logits of every level: stores that part, and adds it to the
+/// rows of a draft.
 void model_drafter::complete_rows(draft_lane& lane, std::size_t first_row) {
   if (lane.candidates.empty()) {
     const auto levels = own_row(first_row).data();
@@ -56,8 +58,9 @@ bool model_drafter::is_sure(std::size_t logit_row) const {
   return confidences_.empty() || confidences_[logit_row] >= settings_.confidence_threshold;
 }
 
-/// The rows of the lane's `wanted`, which loses those behind which the head is not sure enough. What it says
-/// depends on the tokens before, and not on the one to be drafted: so the law of drawn tokens is kept.
+/// The rows of the lane's `wanted`. Nodes after which the head is not confident enough are removed from
+/// `wanted`. The confidence depends on the previous tokens and not on the token to be drafted, so the
+/// distribution of drawn tokens does not change.
 std::vector<std::size_t> model_drafter::sure_rows(draft_lane& lane, std::size_t first_row) const {
   std::vector<std::size_t> rows;
   std::vector<expansion> wanted;
@@ -70,8 +73,8 @@ std::vector<std::size_t> model_drafter::sure_rows(draft_lane& lane, std::size_t 
   return rows;
 }
 
-/// Evaluates a lane's rows. Guesses may follow the newest token; as long as they equal the model's choice,
-/// the row after them is used, too.
+/// Evaluates a lane's rows. Guesses may follow the newest token. While they equal the model's choices, the
+/// row after each of them is used, too.
 void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const std::vector<std::size_t> sure = sure_rows(lane, first_row);
   const auto rows = [&](std::size_t index) { return scores_of(sure[index]); };
@@ -96,8 +99,8 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   lane.guesses.clear();
 }
 
-/// Evaluates the rows of a head that drafts all levels at once, one for each level, which one row of the text
-/// or several block rows gave: nodes of a level differ in their parents only.
+/// Evaluates the rows of a head that drafts all levels at once, with one row for each level. They come from
+/// one row of the text or from several block rows. Nodes of a level differ only in their parents.
 void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) {
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
@@ -109,10 +112,10 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
     const bool is_read_again = lane.needs_each_row();
     add_candidates(lane, settings_.shape, [&](std::size_t) {
       if (!is_read_again) return row;
-      scores.assign(row.begin(), row.end()); // ranking changes them
+      scores.assign(row.begin(), row.end()); // a copy, because ranking changes the scores
       return std::span(scores);
     });
-    if (lane.depth() == level) break; // no finite score
+    if (lane.depth() == level) break; // the row has no finite score
   }
 }
 

@@ -42,7 +42,7 @@ std::vector<device::kv_copy> model_session::settle(std::span<const token_id> con
   const std::size_t end = std::min(cached_.size(), context.size());
   num_agreed_ = std::min(num_agreed_, end);
   while (num_agreed_ < end && cached_[num_agreed_] == context[num_agreed_]) ++num_agreed_;
-  if (num_agreed_ < cached_.size()) { // the branches grew from tokens that were not committed
+  if (num_agreed_ < cached_.size()) { // the branches continue tokens that were not committed
     cached_.resize(num_agreed_);
     branches_.clear();
     return moves;

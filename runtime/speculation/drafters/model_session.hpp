@@ -94,8 +94,8 @@ class model_session final : public drafter_session {
   std::vector<token_id> own_text;
   /// Number of leading target tokens translated so far, including those whose translation was dropped.
   std::size_t num_translated = 0;
-  /// Of a cascade: the session of the inner drafter. Clones share it, because it learns from committed tokens
-  /// only.
+  /// For a cascade: the session of the inner drafter. Clones share it, because it learns from committed
+  /// tokens only.
   std::shared_ptr<drafter_session> inner = {};
   guess_length num_guesses = {};              ///< of a cascade
   std::optional<entropy_length> lengths = {}; ///< for rule `entropy`

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t max_followers = 8; ///< counted for each context
 constexpr std::size_t max_catch_up = 2048;
-/// Limit for stored contexts; a full store only counts followers of known contexts.
+/// The maximum number of stored contexts. A full store only counts the followers of contexts that it already
+/// has.
 constexpr std::size_t max_contexts = std::size_t{1} << 20U;
 
 /// Counts the tokens that follow contexts of min_length to max_length tokens.
@@ -82,7 +83,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
 
  private:
   void draft_one(const draft_task& task, nasd_session& session, draft& result) override {
-    // A text's n-gram weighs as much as the target's best token: as many times as it has ranks.
+    // An n-gram of the text counts as often as the target's best token, whose weight is the number of ranks.
     const std::size_t end = std::min(task.settled().size(), session.num_taught + max_catch_up);
     for (; session.num_taught < end; ++session.num_taught)
       session.store.teach(tail(task.tokens.first(session.num_taught)), task.tokens[session.num_taught],

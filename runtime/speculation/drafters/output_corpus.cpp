@@ -8,7 +8,7 @@ namespace paceline::speculation {
 namespace {
 
 constexpr token_id separator{-1};
-/// Limit for what waits for `collect`, in case a drafter is not used any more.
+/// The maximum number of tokens that wait for `collect`. It matters if a drafter is no longer used.
 constexpr std::size_t max_inbox_tokens = 1U << 20U;
 
 } // namespace
@@ -17,7 +17,7 @@ tenant_corpus::tenant_corpus(std::size_t max_tokens, const ngram_index& empty)
     : half_capacity_(max_tokens / 2), empty_(empty), halves_{half{{}, empty}, half{{}, empty}} {}
 
 void tenant_corpus::add(std::span<const token_id> output) {
-  if (half_capacity_ < 3 || output.size() < 2) return; // nothing could follow anything
+  if (half_capacity_ < 3 || output.size() < 2) return; // too short for a continuation
   output = output.last(std::min(output.size(), half_capacity_ - 1));
   if (halves_[0].text.size() + output.size() + 1 > half_capacity_) {
     halves_[1] = std::move(halves_[0]);

@@ -16,10 +16,10 @@ constexpr std::size_t max_catch_up = 4096;
 constexpr std::size_t max_places = 64;
 /// Longest match that is compared to find the position; a single token is no evidence.
 constexpr std::uint32_t longest_run = 32;
-/// Limit while little has agreed (at the start, or at a position just found again).
+/// The draft length while little has agreed: at the start, or at a position that was just found again.
 constexpr std::size_t first_levels = 4;
 constexpr std::size_t levels_per_agreed = 4;
-/// Signals while nothing has agreed: at the start, and for the attempt after a divergence.
+/// Signals while nothing has agreed: at the start, and for the attempt after the output has diverged.
 constexpr std::uint8_t signal_at_start = 4, signal_of_a_try = 1;
 
 struct prediction_session final : drafter_session {
@@ -49,7 +49,7 @@ class prediction_drafter final : public host_drafter<prediction_session> {
       session.index.find(prediction, output, max_places, longest_run, places);
       cursor.find_again(prediction, places);
     }
-    if (num_unsettled(task) == 0) session.cursor = cursor; // else the next text may be another one
+    if (num_unsettled(task) == 0) session.cursor = cursor; // otherwise the next text may differ from this one
     if (!cursor.place()) return;
     const auto rest = prediction.subspan(*cursor.place());
     const std::size_t trusted = std::max(first_levels, levels_per_agreed * cursor.num_agreed());
@@ -78,7 +78,7 @@ void prediction_cursor::follow(std::span<const token_id> prediction, std::span<c
     }
     const bool was_sure = place_ && !guessed_;
     num_agreed_ = 0;
-    if (was_sure) { // one token may have been replaced: worth one attempt
+    if (was_sure) { // the output may differ in one token, so one attempt is made
       lost_at_ = *place_;
       place_ = std::min(*place_ + 1, prediction.size());
       guessed_ = true;
@@ -91,8 +91,8 @@ void prediction_cursor::follow(std::span<const token_id> prediction, std::span<c
 
 void prediction_cursor::find_again(std::span<const token_id> prediction, std::span<const occurrence> found) {
   if (found.empty()) return;
-  // Edits move forward: of equally good positions the nearest after the divergence, otherwise the nearest
-  // before it.
+  // Edits move forward. Among equally good positions the nearest one after the divergence is taken, otherwise
+  // the nearest one before it.
   const auto distance = [&](const occurrence& at) {
     return at.next >= lost_at_ ? at.next - lost_at_ : prediction.size() + (lost_at_ - at.next);
   };

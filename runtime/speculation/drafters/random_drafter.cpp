@@ -26,8 +26,8 @@ class random_drafter final : public host_drafter<drafter_session> {
     }
   }
 
-  /// `count` different tokens (all, if there are fewer), with equal probabilities, chosen before any is
-  /// drawn.
+  /// `count` different tokens, or all tokens if there are fewer, with equal probabilities. They are chosen
+  /// before any token is drawn.
   draft_distribution random_tokens(const draft_task& task, std::uint32_t depth, std::size_t count) const {
     const noise_stream noise{.seed = seed_ + task.request.value,
                              .position =

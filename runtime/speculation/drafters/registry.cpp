@@ -21,7 +21,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Levels that the trained part of a drafter has; 0: it has no such part.
+/// The number of levels that the trained part of a drafter has, or 0 if it has no such part.
 std::uint32_t levels_of(const drafter_parts& parts) {
   if (parts.own_head) return parts.own_head->traits().max_levels;
   return parts.own_inputs ? parts.own_inputs->num_rows : 0;

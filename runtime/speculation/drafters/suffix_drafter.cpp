@@ -16,25 +16,26 @@ namespace {
 /// `drafter_traits::first_acceptance`, by the probability of the path, in sevenths.
 constexpr std::array<float, 8> first_acceptance{0.06F, 0.11F, 0.2F, 0.33F, 0.49F, 0.72F, 0.97F, 0.98F};
 
-/// Tokens indexed a call, of the request's text and of the corpus each (about half a millisecond).
+/// Maximum number of tokens indexed in one call, for the request's text and for the corpus each. This takes
+/// about half a millisecond.
 constexpr std::size_t max_catch_up = 4096;
 /// Earlier occurrences examined in each text.
 constexpr std::size_t max_occurrences = 64;
-/// A short match predicts little about later tokens: number of levels proposed for each matching token (the
-/// maximum speculation factor of the paper).
+/// A short match predicts little about later tokens. So the number of levels is limited to this number for
+/// each matching token (the maximum speculation factor of the paper).
 constexpr std::uint32_t levels_per_token = 2;
 
 struct suffix_session final : drafter_session {
   suffix_session(const ngram_index& empty, std::shared_ptr<output_corpus> all)
       : index(empty), corpus(std::move(all)) {}
 
-  /// Adds the request's output to the corpus of its tenant.
+  /// Adds the output of the request to the corpus of its tenant.
   void end(const ended_request& request) noexcept override {
     try {
       const auto output =
           request.tokens.subspan(std::min<std::size_t>(request.prompt_length, request.tokens.size()));
       corpus->remember(std::string(request.tenant), {output.begin(), output.end()});
-    } catch (const std::bad_alloc&) { // without memory, it is not remembered
+    } catch (const std::bad_alloc&) { // without memory, the output is not added
     }
   }
 
@@ -46,7 +47,8 @@ struct suffix_session final : drafter_session {
 struct source {
   std::span<const token_id> text;
   std::vector<occurrence> places;
-  bool growing = false; ///< the request's own text: a continuation that reaches its end repeats periodically
+  bool growing = false; ///< true for the request's own text: a continuation that reaches its end is repeated
+                        ///< periodically
 };
 
 class suffix_drafter final : public host_drafter<suffix_session> {
@@ -101,7 +103,8 @@ class suffix_drafter final : public host_drafter<suffix_session> {
     result.signals = std::move(best.signals);
   }
 
-  /// Of the trees for each minimal length of the match, the one with the highest expected number of tokens.
+  /// For each minimal length of the match there is a tree. Returns the one with the highest expected number
+  /// of tokens.
   scored_tree best_tree(std::span<const source> sources, const tree_bounds& bounds) const {
     scored_tree best;
     std::uint32_t at_least = longest_ + 1;

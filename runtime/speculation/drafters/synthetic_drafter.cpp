@@ -23,7 +23,8 @@ class synthetic_drafter final : public host_drafter<drafter_session> {
       const std::uint32_t depth = result.tree.size();
       if (output_length + depth >= task.prediction.size()) return;
       token_id token = task.prediction[output_length + depth];
-      // A function of the position, so that a position drafted twice is right or wrong both times.
+      // The noise depends on the position, so a position that is drafted twice is right both times or wrong
+      // both times.
       const noise_stream noise{.seed = seed_ + task.request.value,
                                .position =
                                    token_position{static_cast<std::uint32_t>(task.tokens.size()) + depth},

@@ -11,7 +11,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// All that it knows of a request is what its last round reported.
+/// The drafter stores nothing for a request. The report of the last round has everything that it needs.
 struct no_session final : drafter_session {};
 
 class trained_rows_drafter final : public host_drafter<no_session> {
@@ -48,8 +48,8 @@ class trained_rows_drafter final : public host_drafter<no_session> {
   }
 
  private:
-  /// The target's likeliest tokens for each level behind the newest token, best first, as far as they are
-  /// known: from the rows behind the node that was accepted last.
+  /// The target's likeliest tokens for each level after the newest token, best first. They come from the rows
+  /// after the node that was accepted last, as far as there are any.
   std::vector<std::span<const token_id>> known_levels(const draft_task& task) const {
     std::vector<std::span<const token_id>> levels;
     if (task.last_round == nullptr || task.last_round->num_top == 0) return levels;
@@ -69,7 +69,7 @@ class trained_rows_drafter final : public host_drafter<no_session> {
     return levels;
   }
 
-  /// The tree of this many known levels. Returns how many rows each node is to have behind it.
+  /// Adds the tree for this number of known levels. Returns how many rows are to follow each node.
   std::vector<std::uint32_t> add_tree(const draft_task& task, draft& result) const {
     const auto levels = known_levels(task);
     std::vector<std::uint32_t> rows;
@@ -91,7 +91,7 @@ class trained_rows_drafter final : public host_drafter<no_session> {
     return rows;
   }
 
-  /// Rows behind `parent`, as far as there are cells and positions.
+  /// Adds rows after `parent`, as long as there are cells and positions.
   void add_rows(const draft_task& task, std::int32_t parent, std::uint32_t count, draft& result) const {
     const auto depth_above =
         parent == token_tree::root ? 0 : result.tree.depths()[static_cast<std::size_t>(parent)] + 1;
@@ -110,7 +110,7 @@ class trained_rows_drafter final : public host_drafter<no_session> {
   }
 
   std::uint32_t max_tree_nodes_;
-  bool is_in_every_pass_; ///< else only in passes without a draft
+  bool is_in_every_pass_; ///< false: they are only in passes without a draft
   std::shared_ptr<const model::lookahead_inputs> inputs_;
   token_id first_input_;
   trained_trees trees_;

@@ -11,7 +11,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// The nodes of a template that have at most s levels, for each s.
+/// For each s, the nodes of a template that have at most s levels.
 trained_trees trees_of(const tree_template& paths, std::uint32_t num_rows) {
   trained_trees trees(num_rows);
   for (std::uint32_t state = 1; state <= num_rows; ++state)

@@ -55,7 +55,7 @@ void vocabulary_bridge::find_shared() {
   }
   own_of_target_.assign(target_vocab_size_, none);
   const auto target_size = std::min<std::size_t>(target_->size(), target_vocab_size_);
-  std::vector<bool> taken(own_size); // of two target tokens with the same bytes, the lower one has them
+  std::vector<bool> taken(own_size); // if several target tokens have the same bytes, the lowest one is used
   const auto share = [&](token_id own, token_id target) {
     own_of_target_[static_cast<std::size_t>(target.value)] = own.value;
     if (taken[static_cast<std::size_t>(own.value)]) return;
@@ -69,7 +69,7 @@ void vocabulary_bridge::find_shared() {
     const auto& own = control ? own_controls : own_texts;
     if (const auto same = own.find(target_->piece(token)); same != own.end()) share(same->second, token);
   }
-  // Both end a generation: the same meaning with different bytes.
+  // Both tokens end a generation, so they have the same meaning although their bytes differ.
   if (own_->eos() && target_->eos() && static_cast<std::size_t>(own_->eos()->value) < own_size &&
       static_cast<std::size_t>(target_->eos()->value) < target_size &&
       own_token(*target_->eos()).value == none)
@@ -77,7 +77,7 @@ void vocabulary_bridge::find_shared() {
   std::sort(shared_.begin(), shared_.end(), [](const pair& a, const pair& b) { return a.own < b.own; });
 }
 
-/// Whether the drafter reads it as text: a control token in both vocabularies stays a token.
+/// True if the drafter reads the token as text. A control token of both vocabularies remains a token.
 bool vocabulary_bridge::has_text(token_id target) const {
   if (target == target_->bos()) return false;
   if (is_control(*target_, target)) return own_token(target).value == none;
@@ -92,7 +92,7 @@ std::string vocabulary_bridge::text_of(std::span<const token_id> target) const {
 }
 
 /// Appends the target's tokens to `own`, which already covers the first `num_bytes_known` bytes of their
-/// text: the text between control tokens is tokenised piece by piece.
+/// text. The text between control tokens is tokenised piece by piece.
 void vocabulary_bridge::append(std::vector<token_id>& own, std::span<const token_id> target,
                                std::size_t num_bytes_known) const {
   std::string text;
@@ -175,7 +175,8 @@ std::vector<token_id> vocabulary_bridge::target_tokens(std::span<const token_id>
 std::vector<token_id> vocabulary_bridge::tokens_behind(std::span<const token_id> committed,
                                                        std::string_view text) const {
   if (text.empty()) return {};
-  // The longest end of the committed tokens whose tokenisation does not change with the draft appended.
+  // Uses the longest end of the committed tokens whose tokenisation does not change when the draft is
+  // appended.
   for (std::size_t count = std::min(look_behind, committed.size());; --count) {
     const std::span<const token_id> before = committed.last(count);
     auto tokens = target_->encode(text_of(before).append(text), plain);

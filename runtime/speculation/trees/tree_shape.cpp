@@ -37,7 +37,7 @@ tree_template within(const tree_template& paths, const tree_bounds& bounds) {
   return fitting;
 }
 
-/// How many children the template has below the path `ranks`.
+/// The number of children that the template has below the path `ranks`.
 std::uint32_t num_children(const tree_shape& shape, const tree_bounds& bounds,
                            const std::vector<std::uint32_t>& ranks) {
   std::uint32_t count = 0;
@@ -72,7 +72,7 @@ std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree
   fail_check("tree kind", __FILE__, __LINE__, "unknown kind");
 }
 
-/// What the logarithm of a probability counts at a depth.
+/// The weight of the logarithm of a probability at a depth.
 double weight_of_level(const tree_shape& shape, std::uint32_t depth) {
   if (shape.kind != tree_kind::dart) return 1;
   const double level = depth;
@@ -150,7 +150,8 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
     std::uint32_t count = 1;
     if (shape.kind == tree_kind::fixed) count = num_children(shape, bounds, ranks_to(candidates, node));
     if (shape.kind == tree_kind::dynamic) count = std::min(shape.num_children(), bounds.nodes);
-    if (shape.kind == tree_kind::dart) count = shape.num_children(); // their shares are among all of them
+    if (shape.kind == tree_kind::dart)
+      count = shape.num_children(); // their shares of probability are relative to all of them
     if (shape.kind == tree_kind::optimal) count = bounds.nodes;
     if (shape.kind == tree_kind::independent && depth == 0)
       count = std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k);

@@ -5,11 +5,11 @@ namespace paceline::speculation {
 
 namespace {
 
-/// A position of a chain, below its first draft tokens.
+/// A position of a chain, after its first draft tokens.
 struct place {
-  double joint = 1.0; ///< of those tokens
+  double joint = 1.0; ///< joint probability of those tokens
   remaining_target rest;
-  draft_side from; ///< of the next token
+  draft_side from; ///< distribution of the next draft token
 
   /// Probability mass of max(0, joint * target_probs - draft_probs).
   double mass() const { return joint > 0 ? joint * rest.mass_beyond(from, 1.0 / joint) : 0.0; }
@@ -17,8 +17,8 @@ struct place {
 
 /// A chain and the target's rows along it.
 struct block {
-  std::vector<place> places; ///< above each draft token
-  double joint = 1.0;        ///< of all of them
+  std::vector<place> places; ///< the place before each draft token
+  double joint = 1.0;        ///< joint probability of all draft tokens
   bool hopeless = false;     ///< the chain was truncated at a row without finite logits
 };
 
@@ -43,13 +43,13 @@ block read_block(const draft& proposal, const verification_context& context, con
 
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice) {
-  // For draft tokens of probability 1, each prefix has the product of its tokens' probabilities: block
-  // verification gains nothing.
+  // If all draft tokens have probability 1, block verification gains nothing, because the probability of each
+  // prefix is the product of its tokens' probabilities.
   if (!proposal.tree.is_chain() || proposal.probs.empty())
     return verify_rejection(proposal, context, rows, dice);
   block chain = read_block(proposal, context, rows);
   const std::size_t length = chain.places.size();
-  // The longest prefix whose decision is to keep it counts, so shorter ones need no decision.
+  // The longest prefix that is kept counts, so shorter prefixes need no decision.
   std::size_t kept = length;
   for (; kept > 0; --kept) {
     const double keep = kept == length

@@ -13,9 +13,9 @@ namespace paceline::speculation {
 namespace {
 
 struct row_bound {
-  double least = 0; ///< the lowest score with which a token is kept
-  std::optional<double>
-      log_total; ///< logarithm of the row's total weight, where equal depths go by likelihood
+  double least = 0;                ///< the lowest score with which a token is kept
+  std::optional<double> log_total; ///< logarithm of the row's total weight, for rules that choose among equal
+                                   ///< depths by likelihood
 };
 
 /// Prepares a row and returns its bound; none if the row has no finite logits.
@@ -25,11 +25,12 @@ using row_threshold =
 /// A node that is kept with all its ancestors.
 struct kept_node {
   std::int32_t node;
-  double log_likelihood; ///< of the path to it, as far as it counts
+  double log_likelihood; ///< log-likelihood of the path to the node, for rules that use it
 };
 
-/// Decides about every draft token independently; the deepest path of kept tokens counts, and of equally deep
-/// ones the likeliest, or else the first. The next token is the request's own sample from the last row.
+/// Decides about every draft token independently. The result is the deepest path of kept tokens; among
+/// equally deep paths it is the likeliest, or else the first. The next token is the request's own sample from
+/// the last row.
 verdict verify_by_threshold(const draft& proposal, const verification_context& context,
                             const target_row& rows, const row_threshold& threshold) {
   const token_tree& tree = proposal.tree;

@@ -21,7 +21,7 @@ std::vector<std::int32_t> below(const token_tree& tree, const std::vector<std::i
 verdict verify_coupled(const draft& proposal, const verification_context& context, const target_row& rows) {
   verdict result;
   std::vector<token_id> path;
-  std::vector<std::int32_t> places{token_tree::root}; // equal paths: several where siblings have equal tokens
+  std::vector<std::int32_t> places{token_tree::root}; // paths are equal if siblings have equal tokens
   for (;;) {
     const sampling::choice chosen = context.sampling->choose(rows(places.front()), context.row_below(path));
     result.next = chosen.token;
@@ -61,7 +61,7 @@ verdict verify(const speculation_params& how, const draft& proposal, const verif
   if (follows_samples(how, *context.sampling)) return verify_coupled(proposal, context, rows);
   request_dice dice(*context.sampling);
   switch (how.rule) {
-  case verification_rule::coupled: // follows samples
+  case verification_rule::coupled: // this rule follows samples
     break;
   case verification_rule::rejection:
     return verify_rejection(proposal, context, rows, dice);

@@ -19,7 +19,7 @@ void read_into(const json_node& node, decoder_rules& out) {
   } else if (type == "ByteFallback") {
     out.byte_fallback = true;
   } else if (type == "Fuse") {
-    // Pieces are put together without anything between them in any case.
+    // The decoder always joins pieces without anything between them.
   } else if (type == "Replace" && node["pattern"]["String"]) {
     std::string from = node["pattern"]["String"].string();
     if (from.empty()) return node["pattern"]["String"].refuse("must not be empty");

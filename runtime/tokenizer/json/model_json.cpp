@@ -11,7 +11,7 @@ namespace {
 
 using merge_list_of_file = std::vector<std::pair<std::string, std::string>>;
 
-/// Older files have no type.
+/// The type of the model. Older files have no "type".
 std::string type_of(const json_node& model) {
   const std::string type = model.type();
   return type.empty() && model["merges"].is_array() ? "BPE" : type;
@@ -20,7 +20,8 @@ std::string type_of(const json_node& model) {
 void read_bpe_vocabulary(const json_node& model, model_vocabulary& out) {
   const json_node vocab = model["vocab"];
   const auto& entries = vocab.object();
-  // Ids are nearly dense; a file cannot request more memory than that.
+  // Ids are nearly dense, so an id far above the number of entries is an error. A file cannot make the
+  // program allocate more than this.
   const auto limit =
       static_cast<std::uint32_t>(std::min<std::size_t>(entries.size() * 2 + 65536, max_json_tokens));
   out.spellings.reserve(entries.size());
@@ -34,7 +35,8 @@ void read_bpe_vocabulary(const json_node& model, model_vocabulary& out) {
   }
   if (!model["unk_token"]) return;
   const std::string unknown = model["unk_token"].string();
-  // If it is no token it is not needed: byte-level files have a placeholder name there.
+  // If the unknown token is not in the vocabulary, it is not needed: byte-level files have a placeholder name
+  // there.
   const auto found = std::find(out.spellings.begin(), out.spellings.end(), unknown);
   if (found != out.spellings.end())
     out.unknown = token_id{static_cast<token_id::rep>(found - out.spellings.begin())};

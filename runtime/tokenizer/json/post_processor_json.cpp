@@ -33,7 +33,7 @@ void read_into(const json_node& node, std::uint32_t num_tokens, surroundings& ou
     parts.require_array();
     for (std::size_t i = 0; i < parts.size(); ++i) read_into(parts[i], num_tokens, out);
   } else if (type == "ByteLevel") {
-    // Moves offsets only.
+    // This processor changes offsets only.
   } else if (type == "TemplateProcessing") {
     read_template(node, num_tokens, out);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {

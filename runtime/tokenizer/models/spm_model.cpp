@@ -12,7 +12,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// A number that is lower the higher the score is.
+/// A number that decreases as the score increases.
 std::uint32_t priority_of(float score) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0F); // -0 and 0 are the same score
   const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
@@ -46,7 +46,8 @@ void spm_model::encode(std::string_view text, merge_list& work, std::vector<toke
 }
 
 std::size_t spm_model::end_of_stretch(std::string_view text, std::size_t begin) const {
-  constexpr std::size_t fewest_bytes = 64; // a stretch costs a call, which shorter ones are not worth
+  constexpr std::size_t fewest_bytes =
+      64; // a stretch costs a call, and shorter stretches would not gain that much
   std::size_t previous = begin;
   std::size_t at = begin + utf8_length(text[begin]);
   while (at < text.size()) {
@@ -70,7 +71,7 @@ void spm_model::encode_stretch(std::string_view text, merge_list& work, std::vec
   const auto append = [&](std::size_t begin, std::size_t end) {
     for (std::size_t at = begin; at < end;) {
       const std::size_t length = utf8_length(text[at]);
-      work.append(0, at, length); // what a node is follows from its spelling alone
+      work.append(0, at, length); // the spelling alone determines what a node is
       at += length;
     }
   };

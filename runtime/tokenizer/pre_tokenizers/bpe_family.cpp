@@ -10,11 +10,11 @@ namespace {
 
 using patterns = std::span<const std::string_view>;
 
-// The patterns as the models' own tokenizer files have them. Pieces that occur in several:
+// The patterns as in the models' own tokenizer files. These parts occur in several of them.
 #define WORDS R"([^\r\n\p{L}\p{N}]?\p{L}+)"
 #define SYMBOLS_AND_NEWLINES R"( ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
-// In any case: the long s is a small letter of S, too.
+// Contractions in upper and lower case. The long s is also a small letter of S.
 #define CONTRACTIONS R"('(?:[sSſ]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
 // Words in which a capital after a small letter begins a new word.
 #define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"

@@ -119,7 +119,7 @@ class translator {
     if (rest().starts_with('s')) refuse("the option (?s) is not Oniguruma's");
   }
 
-  /// "{n}", "{n,}", "{,m}" and "{n,m}" are intervals, anything else is text.
+  /// Translates a brace. "{n}", "{n,}", "{,m}" and "{n,m}" are intervals; any other brace is text.
   void translate_brace() {
     std::size_t end = 1;
     const auto digits = [&] {

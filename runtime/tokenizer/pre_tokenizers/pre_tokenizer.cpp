@@ -7,7 +7,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// Rewrites every piece: `write(piece, index, out)` appends what it becomes.
+/// Rewrites every piece: `write(piece, index, out)` appends the new form of the piece.
 template <class Write>
 void rewrite(text_pieces& pieces, Write&& write) {
   std::string text;

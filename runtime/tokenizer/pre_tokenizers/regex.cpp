@@ -14,10 +14,10 @@ namespace paceline::tokenizer {
 
 namespace {
 
-constexpr std::uint32_t max_steps = 50'000'000; ///< of one search: limits it to seconds
+constexpr std::uint32_t max_steps = 50'000'000; ///< maximum for one search, which takes seconds at most
 constexpr std::uint32_t max_heap_kib =
     256 * 1024; ///< of the interpreter, used when the stack of compiled code is exhausted
-constexpr std::size_t first_stack_bytes = 32 * 1024; ///< of compiled code
+constexpr std::size_t first_stack_bytes = 32 * 1024; ///< first stack of compiled code
 constexpr std::size_t max_stack_bytes = 8 * 1024 * 1024;
 
 error unsupported(std::string_view pattern, std::string_view why) {

@@ -13,7 +13,7 @@ struct code_point_range {
   char32_t first, last;
 };
 
-// Ascending; up to Unicode 15. Unassigned code points in between are included.
+// Ranges in ascending order, up to Unicode 15. They include unassigned code points in between.
 constexpr code_point_range younger[] = {
     {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xafa, 0xaff},
     {0xb55, 0xb55},     {0xc04, 0xc04},     {0xc3c, 0xc3c},     {0xcf3, 0xd00},     {0xd3b, 0xd3c},

@@ -13,7 +13,7 @@ const tokenizer::tokenizer& vocabulary() {
   return made;
 }
 
-/// A round whose draft `drafted` was accepted up to `num_accepted`.
+/// A round of whose draft `drafted` the first `num_accepted` tokens were accepted.
 token_event round_of(std::string_view committed, std::size_t num_drafted, std::size_t num_accepted,
                      bool bonus) {
   token_event event;

@@ -1,4 +1,5 @@
-// The rules of graphs on the emulation: those of real graphs, with violations that bugs would cause.
+// The rules of graphs on the emulation. They are those of real graphs, and include violations that bugs would
+// cause.
 #include "gpu/emulation/emulated_runtime.hpp"
 #include "gpu/owners.hpp"
 

@@ -38,7 +38,7 @@ class kernels_in_graphs : public kv_pool_test {
     test::paged_sequences paged;
     std::vector<device::batch_entry> rows;
   };
-  /// The op for the `time`th time: always the same launches, with memory of its own.
+  /// The op for the `time`th time. It always has the same launches, and its own memory.
   using preparation = std::function<prepared(std::uint32_t time)>;
 
   void expect_the_same_bits(const preparation& prepare) {
@@ -59,7 +59,8 @@ class kernels_in_graphs : public kv_pool_test {
     }
   }
 
-  /// Number of graphs that a program is launched as; the expected number where none is counted.
+  /// The number of graphs as which a program is launched. If graphs are not counted, returns the expected
+  /// number.
   std::uint32_t num_graphs_of(const std::function<void(device::ops&)>& program) {
     const auto before = num_graph_launches();
     expected_graphs_ = before ? 1 : 0;

@@ -21,7 +21,7 @@ using testing_support::stored_tensor;
 
 inline constexpr float mixture_epsilon = 1e-6F; ///< of the norms of its rows
 
-/// What is done with the rows, beside the mixture.
+/// What is done with the rows in addition to the mixture.
 struct how {
   std::vector<float> norm = {};        ///< weights; none: no norm
   std::vector<float> router_bias = {}; ///< or none

@@ -92,10 +92,11 @@ struct activations {
   }
 };
 
-/// Roundings an output may have seen, each of no more than all its terms together, in units of 2^-24. The
-/// tensor core loses up to 2^-23 of the largest of 17 terms for each of them, at every 16 columns; what one
-/// group's steps, or for floating-point weights one split's, have in common is a sum. Others: two or one
-/// fused products a group, 32 for a sum of activations, one a split, three at the end.
+/// The number of roundings that an output may have seen, in units of 2^-24. Each is at most as large as all
+/// its terms together. At every 16 columns the tensor core loses up to 2^-23 of the largest of 17 terms for
+/// each of them. A sum is what the steps of one group have in common, or for floating-point weights the steps
+/// of one split. Further roundings: two or one fused products for each group, 32 for a sum of activations,
+/// one for each split, and three at the end.
 double num_roundings(const device::tensor_view& weights) {
   const streamed_layout layout = streamed_layout_of(weights.type);
   const auto num_cols = static_cast<std::uint32_t>(weights.num_cols);
@@ -104,14 +105,15 @@ double num_roundings(const device::tensor_view& weights) {
   const double at_the_end = splits.num_splits + 3.0;
   const double cols_of_split = std::min(num_cols, splits.tiles_of_split * tile_cols);
   if (layout.group_cols == 0) return of_step * std::ceil(cols_of_split / 16) + at_the_end;
-  // Of 256 columns: 16 steps, or one of the minima, whose sums have seen 32 roundings and, in two float16, 4.
+  // For 256 columns: 16 steps, or one step of the minima. The sums of the minima have seen 32 roundings, and
+  // 4 more in two float16.
   if (layout.scales_codes()) return of_step * 17 + 36 + 2 * cols_of_split / 256 + at_the_end;
   const double num_groups = cols_of_split / layout.group_cols;
   return of_step * layout.group_cols / 16 + (layout.has_mins ? 2 * num_groups + 32 : num_groups) + at_the_end;
 }
 
-/// Exact sums of the terms of sixteen_bit.hpp. A result may be `relative` of the magnitudes of its terms off,
-/// and `of_largest` of the products of the row's largest weight with all activations.
+/// Exact sums of the terms of sixteen_bit.hpp. A result may differ by `relative` of the magnitudes of its
+/// terms, plus `of_largest` of the products of the row's largest weight with all activations.
 std::vector<reference_output> exact_sums(const device::tensor_view& weights, std::span<const float> x,
                                          std::uint32_t num_rows, arithmetic how, double relative,
                                          double of_largest) {
@@ -151,9 +153,10 @@ std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& w
                     lost);
 }
 
-/// A weight that is not of 16 bits is rounded to float32 and then to the 11 bits of float16, or to a multiple
-/// of 2^-24 where the row's largest is 2^14 or more. In sums of any order each of the padded terms meets no
-/// more roundings than there are terms, and the tensor core's lose up to twice as much; three are at the end.
+/// A weight that does not have 16 bits is rounded to float32. Then it is rounded to the 11 bits of float16,
+/// or to a multiple of 2^-24 if the row's largest is 2^14 or more. In a sum of any order, each of the padded
+/// terms meets at most as many roundings as there are terms. Those of the tensor core lose up to twice as
+/// much. Three more are at the end.
 std::vector<reference_output> fast_reference(const device::tensor_view& weights, std::span<const float> x,
                                              std::uint32_t num_rows) {
   const bool is_rounded = device::traits_of(weights.type)->block_values != 1;

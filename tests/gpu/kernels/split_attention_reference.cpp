@@ -130,9 +130,9 @@ struct exact_score {
   double error;
 };
 
-/// A chain of head_dim roundings, each of no more than the sum of the terms' magnitudes, and up to two
-/// scales. A cap adds the rounding of its inverse, of the product and of tanh, whose slope is at most 1, and
-/// one more.
+/// The error is a chain of head_dim roundings, each of at most the sum of the terms' magnitudes, and up to
+/// two scales. A cap adds the rounding of its inverse, of the product and of tanh, whose slope is at most 1,
+/// and one more.
 exact_score score_of(const device::attention_args& args, const float* query, const seen_cell& cell) {
   double dot = 0, terms = 0;
   for (std::size_t d = 0; d < cell.key.size(); ++d) {
@@ -151,9 +151,10 @@ exact_score score_of(const device::attention_args& args, const float* query, con
   return out;
 }
 
-/// out = N / L, where N and L are sums over positions of weights exp(s - max s), of values in N. A weight's
-/// relative error is that of its score, of the two differences that lead from it to the largest one, which
-/// together are the whole distance, and of two exponentials; a term's, besides, that of the chains it is in.
+/// out = N / L, where N and L are sums over positions of weights exp(s - max s), in N times values. The
+/// relative error of a weight has three parts: that of its score, that of the two differences that lead from
+/// it to the largest score (together the whole distance), and that of two exponentials. A term also has the
+/// errors of the chains that contain it.
 void add_exact(const device::attention_args& args, const float* query, std::span<const seen_cell> cells,
                attended_head& out) {
   std::vector<exact_score> scores;

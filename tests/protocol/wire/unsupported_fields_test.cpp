@@ -59,7 +59,7 @@ std::string member(const char* name, const char* value) {
   return std::string(",\"").append(name).append("\":").append(value).append("}");
 }
 
-/// Every value that passes leaves no name among the ignored fields; every other is a 400 with the name.
+/// A value that passes leaves no name among the ignored fields. Any other value is a 400 with the name.
 template <class Parse>
 void expect(const field_case& item, Parse parse) {
   for (const auto* value : item.pass) {

@@ -10,7 +10,7 @@ const std::string usage_text =
     R"("usage":{"prompt_tokens":5,"completion_tokens":12,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},)"
     R"("completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":8,"rejected_prediction_tokens":4}})";
 
-/// Token 0 is two bytes of a character of three, the others are letters.
+/// Token 0 is two bytes of a three-byte character. The other tokens are letters.
 std::string spell(token_id token) {
   return token.value == 0   ? "\xe2\x82"
          : token.value == 1 ? "\xc3\xa9"

@@ -14,7 +14,7 @@ TEST(ids, kinds_do_not_convert_into_each_other) {
   EXPECT_FALSE((std::is_constructible_v<kv_slot, token_position>));
 }
 
-/// Each of these numbers has a zero that means something.
+/// In each of these numbers, zero has a meaning.
 TEST(ids, numbers_of_models_drafters_and_pools_are_not_exchanged) {
   EXPECT_FALSE((std::is_convertible_v<std::uint32_t, drafter_index>));
   EXPECT_FALSE((std::is_convertible_v<drafter_index, std::uint32_t>));

@@ -12,7 +12,7 @@ namespace {
 
 using naming = json_node::naming;
 
-/// What the first error says after `read` has read `text`; empty if there is none.
+/// The message of the first error after `read` has read `text`. It is empty if there is none.
 template <class Read>
 std::string failure_of(const char* text, Read read, naming names = naming::path) {
   const boost::json::value document = boost::json::parse(text);

@@ -75,8 +75,9 @@ TEST(philox, the_bound_of_a_cohort_holds_for_every_word_and_is_close) {
 }
 
 TEST(philox, gumbel_noise_of_tokens_is_standard_and_independent) {
-  // Kolmogorov-Smirnov of the noise of several tokens over positions, and of the largest of pairs inside and
-  // across cohorts: for independent variates the larger of two is a Gumbel variate shifted by log 2.
+  // Kolmogorov-Smirnov test of the noise of several tokens over positions, and of the larger noise of pairs
+  // inside cohorts and across them. For independent variates, the larger of two is a Gumbel variate shifted
+  // by log 2.
   constexpr std::uint32_t count = 40000;
   const auto distance = [&](const std::function<double(token_position)>& variate, double shift) {
     std::vector<double> levels;

@@ -22,19 +22,19 @@ bool kernel_has_turns() {
   return major > 6 || (major == 6 && minor >= 12);
 }
 
-/// Leaves a thread of root without the right to change niceness, as that of any other user is.
+/// Takes away a root thread's right to change niceness, so that it is like a thread of another user.
 void drop_rights_of_this_thread() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};
-  (void)syscall(SYS_capset, &header, none); // of the calling thread alone
+  (void)syscall(SYS_capset, &header, none); // for the calling thread only
 }
 
-/// What a thread of its own gets, starting at niceness 5.
+/// Returns what a new thread gets, which starts at niceness 5.
 template <class Ask>
 int niceness_after(Ask ask) {
   int niceness = 0;
   std::thread([&] {
-    setpriority(PRIO_PROCESS, 0, 5); // of the thread
+    setpriority(PRIO_PROCESS, 0, 5); // for the calling thread
     ask();
     niceness = getpriority(PRIO_PROCESS, 0);
   }).join();

@@ -24,7 +24,7 @@ namespace {
 
 using testing_support::same_bits;
 
-/// Rows, each after its parent (-1: the first of its text), and what they give by the equations.
+/// Rows, each after its parent (-1: the first row of its text), and their results according to the equations.
 struct texts {
   device::delta_heads heads;
   std::vector<std::int32_t> parents;
@@ -102,7 +102,7 @@ std::vector<std::size_t> one_by_one(std::size_t num_rows) {
   return ends;
 }
 
-/// Which rows leave their states in the slot of their number.
+/// Which rows leave their states in the slot with their number.
 enum class left { all, needed_later };
 
 struct results {
@@ -110,8 +110,8 @@ struct results {
   std::vector<float> states; ///< [row][state_values]
 };
 
-/// Runs rows in passes that end before the given ones. Slots are `gap` values apart: a multiple of 16 as in a
-/// pool, where they are written past the caches, or not.
+/// Runs rows in passes that end before the given ones. Slots are `gap` values apart. `gap` may be a multiple
+/// of 16, as in a pool, where slots are written past the caches.
 results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& ends, left states = left::all,
             std::size_t gap = 16) {
   const std::size_t slot = of.heads.state_values() + gap, width = of.heads.values_size();
@@ -153,7 +153,8 @@ results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& e
   for (std::size_t r = 0; r < of.parents.size(); ++r) {
     const auto row = x.begin() + static_cast<std::ptrdiff_t>(r * of.stride + of.out_at());
     found.out.insert(found.out.end(), row, row + static_cast<std::ptrdiff_t>(width));
-    for (std::size_t i = width + of.out_at(); i < of.stride; ++i) // the gap between two rows is nobody's
+    for (std::size_t i = width + of.out_at(); i < of.stride;
+         ++i) // the gap between two rows belongs to nothing
       EXPECT_EQ(x[r * of.stride + i], of.rows[r * of.stride + i]);
     const auto state = slots.begin() + static_cast<std::ptrdiff_t>(r * slot);
     found.states.insert(found.states.end(), state, state + static_cast<std::ptrdiff_t>(slot - gap));

@@ -1,4 +1,4 @@
-// What a weight is packed to, and the embedding rows that are read out of it.
+// The packed form of a weight, and the embedding rows that are read from it.
 #include "runtime/cpu/packed_matrix.hpp"
 
 #include "runtime/base/check.hpp"

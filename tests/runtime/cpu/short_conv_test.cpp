@@ -20,7 +20,8 @@ namespace {
 
 using testing_support::same_bits;
 
-/// Rows, each after its parent (-1: the first of its text), and what they give by the definition.
+/// Rows, each after its parent (-1: the first row of its text), and their results according to the
+/// definition.
 struct texts {
   std::uint32_t width = 0, num_taps = 0;
   std::vector<std::int32_t> parents;
@@ -107,7 +108,7 @@ class short_conv : public testing::TestWithParam<std::uint32_t> {
                    x.begin() + static_cast<std::ptrdiff_t>(r * 3 * width + width));
       begin = end;
     }
-    for (std::size_t r = 0; r < of.parents.size(); ++r) // the gap between two slots is nobody's
+    for (std::size_t r = 0; r < of.parents.size(); ++r) // the gap between two slots belongs to nothing
       for (std::size_t i = (taps - 1) * width; i < stride; ++i)
         EXPECT_TRUE(std::isnan(states[r * stride + i])) << "slot " << r;
     return out;

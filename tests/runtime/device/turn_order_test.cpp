@@ -51,7 +51,7 @@ class shared_device {
     turns_.enter(s.tenant, now());
   }
 
-  /// Returns a client's reaction to the end of a program: more programs.
+  /// Returns a client's reaction to the end of a program, which submits more programs.
   std::function<void(std::size_t stream)> on_end = [](std::size_t) {};
   std::function<void()> on_loop = [] {};
 

@@ -29,7 +29,7 @@ bool allows(constraint_cursor& cursor, const std::vector<token_id>& output, toke
 TEST(after_thoughts, constrain_what_follows_the_closing_token) {
   const auto constraint = behind(true);
   const auto cursor = constraint->begin();
-  // Place 0 of the answer takes no multiple of 3.
+  // Place 0 of the answer allows no multiple of 3.
   EXPECT_TRUE(allows(*cursor, {}, token_id{3})) << "thoughts are free";
   EXPECT_FALSE(allows(*cursor, {}, end)) << "but do not end the output";
   EXPECT_TRUE(allows(*cursor, ids({3, 6}), close));

@@ -21,7 +21,7 @@ bool allows(constraint_cursor& cursor, const std::vector<token_id>& output, int 
   return allowed;
 }
 
-/// Outputs of the cycle, and [30 31 32] in front of one.
+/// Outputs of the cycle, either directly or after [30 31 32].
 TEST(alternatives, allow_what_any_of_them_allows) {
   const auto cycle = test::make_cycle_constraint(vocab_size);
   const auto framed = any_frame({{ids({30, 31, 32}), cycle}}, vocab_size);

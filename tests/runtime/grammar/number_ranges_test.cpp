@@ -10,7 +10,7 @@
 namespace paceline::grammar {
 namespace {
 
-/// The EBNF of ranges as a regular expression: quotes and spaces go, a point is a point.
+/// Converts the EBNF of ranges to a regular expression: removes quotes and spaces, and escapes the point.
 std::regex as_regex(const std::string& ebnf) {
   std::string out;
   for (const char c : ebnf) {

@@ -93,7 +93,7 @@ TEST(regex, refuses_what_it_cannot_keep) {
   }
 }
 
-/// A set of `count` letters that are no neighbours.
+/// A set of `count` letters that are not adjacent.
 std::string many_ranges(std::uint32_t count) {
   std::string out = "[";
   std::array<char, 8> escape{};

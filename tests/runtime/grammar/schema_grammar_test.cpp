@@ -32,7 +32,7 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
        errc::unsupported, "#/$defs/b/$ref"},
       {R"({"$ref": "other.json"})", errc::unsupported, "#/$ref"},
       {R"({"$ref": "#/$defs/x"})", errc::invalid_argument, "#/$ref"},
-      // What a value is that stands for itself, nobody has checked.
+      // A value of "const" is not a schema, so it was not checked as one.
       {R"({"$ref": "#/const", "const": {"type": "string"}})", errc::invalid_argument, "#/$ref"},
       {R"({"$ref": "#/enum/0/a", "enum": [{"a": {}}]})", errc::invalid_argument, "#/$ref"},
       {R"({"items": {"$ref": "#/default"}, "default": {}})", errc::invalid_argument, "#/items/$ref"},
@@ -92,7 +92,7 @@ TEST(schema, hostile_ones_end_in_an_error) {
   std::string names = R"({"type": "object", "properties": {)";
   for (int i = 0; i < 3000; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\": {}";
   names += "}}";
-  // Each resource is entered with all dynamic anchors of those before it.
+  // Each resource is entered with the dynamic anchors of all previous ones.
   std::string scopes = R"({"$ref": "r0", "$defs": {)";
   for (int i = 0; i < 800; ++i) {
     const auto number = std::to_string(i);
@@ -111,7 +111,7 @@ TEST(schema, hostile_ones_end_in_an_error) {
     EXPECT_TRUE(schema_to_ebnf(text)) << text;
 }
 
-/// Arrays within each other, `count` of them, by references.
+/// Arrays nested `count` times, by references.
 std::string nested(std::size_t count) {
   std::string text = R"({"$ref": "#/$defs/1", "$defs": {)";
   for (std::size_t i = 1; i <= count; ++i)
@@ -150,7 +150,7 @@ TEST(schema, rewritten_parts_are_made_once) {
 }
 
 TEST(schema, a_copied_resource_keeps_its_identifiers) {
-  // The list is copied for the scope of the numbers. Within it stands a resource of the same relative name.
+  // The list is copied for the scope of the numbers. It contains a resource with the same relative name.
   const auto ebnf = schema_to_ebnf(R"({"$id": "http://x/", "$ref": "numbers", "$defs": {
     "n": {"$id": "numbers", "$dynamicAnchor": "any", "$ref": "list/"},
     "l": {"$id": "list/", "type": "object", "required": ["v"], "properties": {"v": {"$ref": "#/$defs/v"}},
@@ -169,13 +169,13 @@ TEST(schema, whole_numbers_are_compared_exactly) {
   EXPECT_NE(ebnf->find("18446744073709551614"), std::string::npos);
   EXPECT_EQ(ebnf->find("9007199254740992"), std::string::npos);
   EXPECT_EQ(ebnf->find("18446744073709551615"), std::string::npos);
-  // One number, however it is spelled.
+  // Both are the same number with different spellings.
   EXPECT_TRUE(schema_to_ebnf(R"({"const": 1e19, "enum": [10000000000000000000]})"));
   EXPECT_TRUE(schema_to_ebnf(R"({"const": -9223372036854775808, "enum": [-9.223372036854775808e18]})"));
   EXPECT_FALSE(schema_to_ebnf(R"({"const": 10000000000000000001, "enum": [1e19]})"));
 }
 
-/// Steps of the work for a schema, which may be refused.
+/// The number of steps for a schema, which may be refused.
 std::size_t steps_for(const std::string& schema) {
   schema_cost cost;
   static_cast<void>(schema_to_ebnf(schema, &cost));

@@ -52,7 +52,7 @@ TEST_F(schema_values, references_follow_identifiers_and_anchors) {
         "$defs": {"a": {"$id": "http://x/list", "$defs": {"one": {"const": "o"}}}}})",
        {"[\"o\"]", "[]"},
        {"[1]"}},
-      // A name that the scope outside has, too, is the outer one's.
+      // A name that the outer scope also has refers to the outer one.
       {R"({"$id": "http://x/strings", "$ref": "list", "$defs": {"s": {"$dynamicAnchor": "item", "type": "string"},
         "l": {"$id": "list", "type": "array", "items": {"$dynamicRef": "#item"},
           "$defs": {"any": {"$dynamicAnchor": "item"}}}}})",

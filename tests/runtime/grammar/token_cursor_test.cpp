@@ -84,7 +84,7 @@ TEST_F(cursors, move_in_both_directions_and_agree_with_a_fresh_one) {
     std::vector<token_id> output;
     for (int step = 0; step < 120; ++step) {
       std::vector<token_id> path;
-      // Forwards by allowed tokens, backwards, and sometimes to what is not allowed.
+      // Moves forwards by allowed tokens, backwards, and sometimes to a token that is not allowed.
       const auto next = allowed_tokens(*cursor, output);
       if (random() % 4 == 0)
         output.resize(random() % (output.size() + 1));
@@ -110,7 +110,8 @@ TEST_F(cursors, allow_exactly_the_tokens_that_are_accepted) {
     for (int step = 0; step < 60; ++step) {
       const auto mask = copy(cursor->allowed(output, {}));
       ASSERT_EQ(mask.size(), (vocab_size + 31) / 32);
-      if (!output.empty() && output.back() == end) { // there only the end is chosen, and nothing is drafted
+      if (!output.empty() &&
+          output.back() == end) { // after the end only the end is chosen, and nothing is drafted
         ASSERT_EQ(allowed_tokens(*cursor, output), std::vector<token_id>{end});
         ASSERT_EQ(cursor->num_allowed(output, {}, {&end, 1}), 0U);
         output.clear();
@@ -189,7 +190,7 @@ TEST_F(cursors, allow_one_division_of_a_text_that_must_follow) {
   EXPECT_EQ(cursor->num_allowed(begin, {}, forced), forced.size());
   const token_id letter{'n'};
   EXPECT_EQ(cursor->num_allowed(begin, {}, {&letter, 1}), 0U) << "the vocabulary has a longer token";
-  // Whether the cursor comes from before, from behind or from another branch, the division is the same.
+  // The division is the same, whether the cursor comes from before, from behind or from another branch.
   const auto far = tokens_of("{\"name\": true");
   EXPECT_FALSE(allowed_tokens(*cursor, far).empty());
   EXPECT_EQ(allowed_tokens(*cursor, begin), std::vector<token_id>{forced.front()});

@@ -14,7 +14,7 @@ constexpr std::uint32_t vocab_size = 40;
 
 std::vector<token_id> ids(std::initializer_list<int> values) { return {values.begin(), values.end()}; }
 
-/// [30 31] or [30 32 33] in front of an answer.
+/// [30 31] or [30 32 33] before an answer.
 std::shared_ptr<const token_constraint> two_frames() {
   const auto answer = test::make_cycle_constraint(vocab_size);
   return any_frame({{ids({30, 31}), answer}, {ids({30, 32, 33}), answer}}, vocab_size);
@@ -72,7 +72,7 @@ TEST(token_frames, force_what_all_leads_have) {
   EXPECT_EQ(forced, ids({21, 28})) << "as the answer says";
 }
 
-/// As for a model that thinks in a message of its own: [1 thoughts 2 30 31] or [30 31], then the answer.
+/// The frame of a model that thinks in a separate message: [1 thoughts 2 30 31] or [30 31], then the answer.
 TEST(token_frames, stand_behind_thoughts) {
   const auto answer = test::make_cycle_constraint(vocab_size);
   const auto behind = after_thoughts(any_frame({{ids({30, 31}), answer}}, vocab_size),

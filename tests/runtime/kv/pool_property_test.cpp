@@ -65,7 +65,7 @@ class random_run {
   struct pass {
     std::uint64_t sequence;
     std::vector<token_id> tokens; ///< computed at slots length, length + 1, ...
-    /// Of a pool with states: where those of the last known token and of each draft are left.
+    /// For a pool with states: where the states of the last known token and of each draft are left.
     std::vector<state_slot> states = {};
   };
   struct live_request {
@@ -89,7 +89,7 @@ class random_run {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   shadow_device& device_of(const live_request& r) { return devices_[r.key.pool.value]; }
   std::uint32_t block_size(const live_request& r) const { return manager_->config(r.key.pool).block_size; }
-  /// In the budget of its space; pools register in order.
+  /// The account in the budget of its space. Pools register in order.
   std::size_t account_of(pool_id pool) const {
     std::size_t account = 0;
     for (std::uint32_t i = 0; i < pool.value; ++i)
@@ -106,7 +106,7 @@ class random_run {
   std::uint32_t num_free_states(const live_request& r) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(r.states, [&](auto s) { return s != r.state; }));
   }
-  /// Programs of cells and of states are the same ones.
+  /// Programs of cells and of states are the same programs.
   std::uint64_t submit(const live_request& r, std::vector<device::kv_copy> copies,
                        std::vector<shadow_device::write> writes,
                        std::vector<shadow_device::write> states = {}) {
@@ -287,8 +287,8 @@ class random_run {
     if (num_kept < r.blocks.size()) r.blocks.resize(num_kept);
   }
 
-  /// A further request with a live request's first tokens, like the choices of one prompt, so that cached
-  /// blocks are in two or more tables.
+  /// A request with the first tokens of a live request, like the choices of one prompt. So cached blocks are
+  /// in two or more tables.
   void share(const live_request& other) {
     live_request r;
     r.key = {other.key.pool, request_id{++last_request_}, {}};

@@ -1,4 +1,4 @@
-// State slots: who owns them, which snapshots a prefix is found by, and what is evicted for whom.
+// State slots: who owns them, by which snapshots a prefix is found, and which of them are evicted for whom.
 #include "runtime/kv/pool_manager.hpp"
 
 #include <gtest/gtest.h>
@@ -92,13 +92,13 @@ TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
   const auto kept = first->states.slots[1];
   ASSERT_TRUE(manager_.commit(first->lease.key, {}, 14, std::vector{state_snapshot{8, kept}}));
   EXPECT_EQ(states().num_snapshots(), 1U);
-  // Three blocks are in the index, the state is known behind the second.
+  // Three blocks are in the index. The state after the second one is known.
   const auto second = acquire(2, tokens, 2, 2);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->lease.length, 8U);
   EXPECT_EQ(second->states.initial, kept);
   EXPECT_TRUE(second->copies.empty()) << "behind part of a block no state is known";
-  // A text that parts within the second block shares nothing.
+  // A text that differs within the second block shares nothing.
   auto other = text(14);
   other[6] = token_id{99};
   const auto third = acquire(3, other, 2, 2);
@@ -132,7 +132,7 @@ TEST_F(state_slots_of_a_pool, idle_snapshots_are_evicted_the_least_recently_used
     ASSERT_TRUE(manager_.release(lease->lease.key, {}));
   }
   EXPECT_EQ(states().num_idle(), 3U);
-  // A use of the first makes the second the oldest.
+  // The first one is used, so the second one is the oldest.
   const auto user = acquire(10, text(6, 1), 1, 1);
   ASSERT_TRUE(user);
   EXPECT_EQ(user->states.initial, kept[0]);

@@ -1,5 +1,5 @@
-// Hidden states beside the cells of a pool: the same bits as taps, whatever the passes, and moved with the
-// cells.
+// Hidden states that are stored with the cells of a pool. They have the bits of taps, whatever the passes
+// are, and move with the cells.
 #include "runtime/model/feature_cells.hpp"
 
 #include "runtime/model/loader/gguf_model.hpp"
@@ -48,7 +48,7 @@ class features_test : public ::testing::TestWithParam<architecture> {
     return made;
   }
 
-  /// What the pool keeps of `slot`.
+  /// What the pool stores for `slot`.
   std::vector<float> kept(std::uint32_t slot) const {
     const device::kv_copy at = paged_.copy_of(0, slot, slot);
     const model::feature_cells& features = *kv_->features();

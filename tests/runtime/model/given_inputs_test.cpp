@@ -1,4 +1,4 @@
-// Rows whose input is given: with the vectors that tokens have, they have the bits of these tokens' rows.
+// Rows whose input is given. With the vectors of tokens, they have the bits of these tokens' rows.
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/model/transformer.hpp"
@@ -28,7 +28,7 @@ class given_inputs_test : public testing::TestWithParam<architecture> {
     paged_.add_sequence(40);
   }
 
-  /// What the pass adds its first layer to, for these tokens.
+  /// The inputs of the first layer for these tokens.
   std::vector<float> inputs_of(const std::vector<token_id>& tokens) {
     const auto& model = target_->get();
     const std::uint32_t width = model.info().hidden_size;
@@ -70,7 +70,7 @@ class given_inputs_test : public testing::TestWithParam<architecture> {
 TEST_P(given_inputs_test, have_the_bits_of_tokens_with_the_same_vectors) {
   const std::vector<token_id> tokens{token_id{40}, token_id{2}, token_id{271}};
   const auto inputs = inputs_of(tokens);
-  // A token with a group behind it and two nodes, one of which has a group, too.
+  // A token that is followed by a group and two nodes. One of the nodes is also followed by a group.
   auto rows = paged_.tree_rows(0, 9, {-1, -1, -1, 2, 3, 0, 5});
   const std::vector<std::size_t> inputs_of_rows{3, 3, 0, 1, 2, 0, 1}; // 3: a token
   for (std::size_t r = 0; r < rows.size(); ++r) {

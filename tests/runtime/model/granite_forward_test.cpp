@@ -1,4 +1,4 @@
-// The factor of logits, which is applied to the final norm's weights, is not in the states that heads read.
+// The factor of logits is applied to the weights of the final norm. It is not in the states that heads read.
 #include "tests/runtime/model/transformer_runs.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ struct made {
   std::vector<float> logits, normed;
 };
 
-/// Of a text, with logits divided by `divisor`.
+/// The results for a text, with logits divided by `divisor`.
 made run(float divisor) {
   auto builder = make_tiny_gguf({.arch = model::architecture::granite, .type = device::tensor_type::q8_0});
   builder.set_float32("granite.logit_scale", divisor);

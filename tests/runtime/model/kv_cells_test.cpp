@@ -48,7 +48,7 @@ std::vector<const std::byte*> places_of(const kv_cells& cells, block_id block) {
   return all;
 }
 
-/// Rows may be rotated by earlier positions than the one they see last, but not by one before the first.
+/// The rotary position of a row may be lower than its last visible position, but not lower than the first.
 TEST(check_batch, refuses_a_rotary_position_before_the_first) {
   const auto device = one_core();
   const kv_cells cells({1, 1, 16, kv_type::f16}, 2, block_size, device->buffers());

@@ -73,7 +73,7 @@ class runner {
     return logits;
   }
 
-  /// The state of one slot's row goes to another slot of the sequence, as its cell does.
+  /// Copies the state of one slot's row to another slot of the sequence, as for its cell.
   void move_state(std::uint32_t sequence, std::uint32_t from, std::uint32_t to) {
     moved_[{sequence, to}] = place_of(sequence, from);
   }

@@ -48,7 +48,7 @@ round_plan plan_of(const admitted_request& request, round_id round, group_id gro
   return {round, group, {std::move(item)}};
 }
 
-/// A request of group 0 that has been drafted for, and has ended. Its group has no further round.
+/// A request of group 0 that got drafts and has ended. Its group has no further round.
 class ended_request : public testing::Test {
  protected:
   ended_request() {
@@ -113,7 +113,7 @@ class counted_copies final : public model::kv_storage {
   std::size_t num_copies = 0;
 };
 
-/// Two requests with leases that begin with a copy. `copied` holds, for each draft made, the copies made
+/// Two requests with leases that begin with a copy. `copied` holds, for each draft, the copies that were made
 /// before it.
 class new_lease : public testing::Test {
  protected:
@@ -176,7 +176,7 @@ TEST_F(new_lease, is_entered_by_the_next_round_if_this_one_fails_to) {
   EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2})) << "the other request's too";
 }
 
-/// A device may begin copies together with the pass behind them.
+/// A device may begin copies together with the pass after them.
 TEST_F(new_lease, is_entered_again_if_the_program_fails_behind_the_copies) {
   fail_next_draft = true;
   EXPECT_TRUE(run().failure.has_value());
@@ -206,7 +206,7 @@ TEST_F(new_lease, is_entered_by_the_second_round_if_the_first_never_runs) {
   EXPECT_EQ(copied, (std::vector<std::size_t>{2, 2}));
 }
 
-/// Two requests, with a drafting model of their own: a short one, and one whose prompt takes three programs.
+/// Two requests with a drafting model: a short one, and one whose prompt takes three programs.
 TEST(draft_runner_test, its_time_is_not_representative_until_a_long_prompt_is_read) {
   test::virtual_clock time;
   const auto own = std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 2048});
@@ -244,7 +244,8 @@ TEST(draft_runner_test, its_time_is_not_representative_until_a_long_prompt_is_re
   EXPECT_EQ(catching_up, (std::vector<bool>{true, true, true, false, false}));
 }
 
-/// A beam search whose two hypotheses part at their first token, and go on for longer than a program reads.
+/// A beam search whose two hypotheses differ from their first token on, and are longer than what a program
+/// reads.
 class far_hypotheses : public testing::Test {
  protected:
   static constexpr std::uint32_t num_steps = speculation::model_drafter::max_catch_up + 90;
@@ -270,7 +271,7 @@ class far_hypotheses : public testing::Test {
     while (beams().output_of(0).size() < num_steps) step();
   }
   beam_search& beams() { return *plan.items[0].request.progress->beams(); }
-  /// Behind the prompt come token 5 and token 6, each of which goes on by itself only.
+  /// The prompt is followed by token 5 and by token 6. Each of these continues only with itself.
   void step() {
     beams().plan_rows(110 * 16);
     beams().advance(plan.items[0].request.progress->context_of_beams(), [&](std::uint32_t node) {

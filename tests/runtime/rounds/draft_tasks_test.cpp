@@ -9,7 +9,7 @@ namespace paceline::rounds {
 using namespace scheduling;
 namespace {
 
-/// What a drafter may read of the target's pool: cells in the blocks that the plan names, once the target has
+/// What a drafter may read of the target's pool: cells in the blocks of the plan, after the target has
 /// computed them there.
 TEST(final_cells, are_those_of_the_admission_that_the_log_speaks_of) {
   generation_request request;

@@ -1,5 +1,5 @@
-// A drafting model's cells of the hypotheses of a beam search: every draft is that of its text alone, and no
-// text is read twice. The hash model notices any cell that is not of the text.
+// A drafting model's cells for the hypotheses of a beam search. Every draft depends on its text alone, and no
+// text is read twice. The hash model notices any cell that does not belong to the text.
 #include "runtime/rounds/hypothesis_cells.hpp"
 
 #include "runtime/speculation/drafters/model_drafter.hpp"
@@ -42,7 +42,7 @@ class hypothesis_cells_test : public testing::Test {
     for (std::uint32_t b = 0; b < num_blocks; ++b) lease.emplace_back(500 + num_blocks - b);
   }
 
-  /// Drafts of a round below the hypotheses with these outputs.
+  /// The drafts of a round, for the hypotheses with these outputs.
   std::vector<text> draft(const std::vector<text>& outputs) {
     cells.begin_round(outputs, {.lease = lease,
                                 .block_size = block_size,
@@ -84,7 +84,7 @@ class hypothesis_cells_test : public testing::Test {
     return task;
   }
 
-  /// The draft after prompt and `output`, from the tokens alone.
+  /// The draft after the prompt and `output`, computed from the tokens alone.
   text right(const text& output) const {
     const model::hash_model oracle({.vocab_size = vocab});
     auto all = joined(prompt, output);
@@ -174,7 +174,7 @@ TEST_F(hypothesis_cells_test, what_takes_several_rounds_to_read_is_read_for_one_
   EXPECT_EQ(num_rows(), 90U + 2 * 4 + 2 * (draft_length - 1));
 }
 
-/// Texts that part early and are longer than what a call reads.
+/// Texts that differ early and are longer than what a call reads.
 TEST_F(hypothesis_cells_test, each_is_read_to_its_end_over_several_rounds) {
   begin(30, 1000);
   std::vector<text> outputs;
@@ -198,7 +198,7 @@ TEST_F(hypothesis_cells_test, each_is_read_to_its_end_over_several_rounds) {
 }
 
 TEST_F(hypothesis_cells_test, texts_that_begin_alike_share_blocks) {
-  begin(40, (40 + 40) / block_size + 4); // and a block each for what is their own
+  begin(40, (40 + 40) / block_size + 4); // and a block for the part of each that is not shared
   std::vector<text> outputs;
   for (const std::int32_t last : {1, 2, 3, 4}) outputs.push_back(joined(numbers(3, 40), {token_id{last}}));
   EXPECT_EQ(draft(outputs), right(outputs));

@@ -1,4 +1,4 @@
-// What passes take, measured before the first request.
+// The times of passes, measured before the first request.
 #include "runtime/rounds/pass_timing.hpp"
 
 #include "runtime/device/ops.hpp"

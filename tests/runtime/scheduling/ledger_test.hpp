@@ -56,7 +56,7 @@ class memory_ledger_test : public testing::Test {
               memory_ledger::answer::granted);
     ledger.tell(request, use_at(length));
   }
-  /// Its request in the target's pool, 0 for none; the answer is `granted` blocks, or none.
+  /// Its question to the target's pool, 0 for none. The answer is `granted` blocks, or a refusal.
   std::uint32_t ask(request_id request, std::uint32_t granted = 0) {
     ledger.want(request, look_ahead::plain, commands);
     const auto asked = said<reserve_command>();

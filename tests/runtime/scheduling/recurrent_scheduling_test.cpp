@@ -1,4 +1,4 @@
-// Slots of recurrent states: what a request asks for, how long its drafts may be, and what it gives back.
+// Slots of recurrent states: how many a request asks for, how long its drafts may be, and what it returns.
 #include "tests/runtime/scheduling/played_scheduler.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using namespace test_support;
 
-/// The target has a recurrent state, of which each request gets slots with its blocks.
+/// The target has a recurrent state. Each request gets slots for it together with its blocks.
 scheduler_options recurrent_options() {
   auto options = small_options();
   options.drafters.push_back({"ngram", 6, {}, false});
@@ -42,7 +42,7 @@ TEST(recurrent_scheduling, a_request_asks_for_no_more_states_than_leave_the_othe
     options.num_states = num_states;
     scheduler_state state(options);
     for (std::uint32_t there = 1; there <= 4; ++there) {
-      // A text of full length. Those that may come need two states at least.
+      // A text of full length. Each request that may still come needs at least two states.
       const auto asked = last<acquire_command>(
           state.submit(make_request(request_id{there}, 8, 56), drafter_index{2}, 100, start));
       ASSERT_TRUE(asked) << there;

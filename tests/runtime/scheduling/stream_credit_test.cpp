@@ -130,7 +130,7 @@ class scored_prompt : public testing::Test {
   played_scheduler play{options()};
 };
 
-/// It is preempted while its round is lost: its client has seen no score and grants no more.
+/// The request is preempted while its round is lost. Its client has seen no score and grants no more credit.
 TEST(stream_credit, scores_of_a_round_that_never_ran_are_not_spent) {
   auto options = small_options();
   options.max_running = 2;

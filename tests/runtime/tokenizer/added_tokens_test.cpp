@@ -103,7 +103,8 @@ TEST(added_tokens, splitting_by_length_equals_splitting_token_by_token) {
     }
     std::string text;
     for (auto n = random() % 20; n > 0; --n) text.push_back(static_cast<char>('a' + random() % 3));
-    // The definition, on text in which matches are replaced by digits: longest first, equal ones by id.
+    // The definition, applied to a text in which matches are replaced by digits: longer tokens first, equally
+    // long ones by id.
     auto by_length = list;
     std::sort(by_length.begin(), by_length.end(), [](const auto& a, const auto& b) {
       return a.spelling.size() != b.spelling.size() ? a.spelling.size() > b.spelling.size() : a.id < b.id;

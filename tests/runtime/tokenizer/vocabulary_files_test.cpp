@@ -68,7 +68,8 @@ std::string composed(const std::string& text) {
   return changed ? *changed : text;
 }
 
-/// The ids of Qwen's files are those of the bare pattern: its normalizer was left out.
+/// True if the normalizer changes the text. The ids of Qwen's files are those of the pattern without the
+/// normalizer.
 bool is_rewritten(const vocabulary_data& vocabulary, const std::string& text) {
   return vocabulary.kind == vocabulary_kind::bpe && find_bpe_family(vocabulary.pre)->composes &&
          composed(text) != text;
@@ -111,7 +112,7 @@ TEST(vocabulary_files, every_text_gives_the_ids_its_own_tokenizer_gives) {
 
 using strings = std::vector<std::string>;
 
-/// What ends a generation in the file called `name`; nothing if there is no such file.
+/// The tokens that end a generation in the file called `name`. The result is empty if there is no such file.
 strings ends_of(const std::string& name) {
   const auto path = directory() / ("ggml-vocab-" + name + ".gguf");
   if (!std::filesystem::exists(path)) return {};

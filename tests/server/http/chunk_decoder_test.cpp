@@ -173,7 +173,7 @@ TEST(chunk_decoder, bounds_the_body_and_what_it_drops) {
   EXPECT_EQ(status("0\r\nX: 0123456\r\nY: 01234567"), 400);
 }
 
-/// The rules once more, over the whole text: what is accepted, and with which bytes.
+/// A second implementation of the rules, over the whole text: what is accepted, and with which bytes.
 class reference_decoder {
  public:
   reference_decoder(std::string text, const chunk_limits& limits) : text_(std::move(text)), limits_(limits) {}

@@ -41,7 +41,7 @@ struct framing_case {
 
 const std::string line = "GET / HTTP/1.1\r\n";
 
-/// How long the body is.
+/// The length of the body.
 std::vector<framing_case> length_cases() {
   return {
       {"chunked", post("Transfer-Encoding: chunked\r\n"), 0},
@@ -194,7 +194,7 @@ TEST(request_head, leaves_the_body_and_the_next_request_alone) {
   EXPECT_EQ(std::get<head_complete>(parse(first + "helloGET / HTTP/1.1\r\n")).num_bytes, first.size());
 }
 
-/// Beast's own bound of a body is one MiB, and its own end of a chunked one is unsound.
+/// Beast's own limit for a body is one MiB, and its detection of the end of a chunked body is not reliable.
 TEST(request_head, shows_the_parser_no_body) {
   const auto large = post("Content-Length: 99999999999\r\n");
   EXPECT_EQ(std::get<head_complete>(parse(large)).head.content_length, 99999999999U);

@@ -86,7 +86,7 @@ TEST(edge_metrics, state_slots_are_shown_of_models_that_have_them) {
         << sample;
 }
 
-/// What metrics_test.py cannot bring about in a healthy daemon.
+/// Failures that metrics_test.py cannot cause in a healthy daemon.
 TEST(edge_metrics, prints_what_failed) {
   scripted_edge edge;
   auto snapshot = edge.engine.snapshot();

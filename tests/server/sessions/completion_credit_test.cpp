@@ -1,4 +1,4 @@
-// How far the engine may run ahead of a client, and what waits for one that does not read.
+// How far the engine may run ahead of a client, and what waits for a client that does not read.
 #include "conversation.hpp"
 
 #include <gtest/gtest.h>

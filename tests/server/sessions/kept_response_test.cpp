@@ -1,4 +1,4 @@
-// What outlives a WebSocket: responses that may be resumed, conversations that may be continued.
+// What outlives a WebSocket: responses that may be resumed, and conversations that may be continued.
 #include "scripted_socket.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Thoughts and calls of functions, from the engine's text to the replies of both families.
+// Thoughts and calls of functions, from the engine's text to the replies of both API families.
 #include "server/sessions/completion_session.hpp"
 #include "server/sessions/response_exchange.hpp"
 

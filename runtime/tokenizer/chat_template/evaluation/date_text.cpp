@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t max_format_bytes = 4096;
 
-/// Handled by Python itself: microseconds, and an empty zone for times without one.
+/// Replaces the directives that Python itself handles: microseconds, and an empty zone for times without a
+/// zone.
 std::string with_own_directives(std::string_view format, const wall_time& time) {
   std::string out;
   for (std::size_t at = 0; at < format.size(); ++at) {
@@ -46,7 +47,8 @@ void refuse_widths(std::string_view format) {
 std::string date_text(std::string_view format, const wall_time& time) {
   if (format.size() > max_format_bytes) fail_limit("a date format above 4096 bytes is not offered");
   refuse_widths(format);
-  // The blank distinguishes an empty result, as of "%p" in some locales, from a buffer that is too small.
+  // The added blank makes the result non-empty. So an empty result, such as that of "%p" in some locales,
+  // differs from a buffer that is too small.
   const std::string full = with_own_directives(format, time) + " ";
   if (full.find('\0') != std::string::npos) fail("embedded null character");
   std::string out(64 * full.size() + 256, '\0');

@@ -81,7 +81,7 @@ value lipsum(runtime&, const call_arguments&) {
 struct global_entry {
   std::string_view name;
   native_function call = nullptr;
-  bool of_chat = false; ///< transformers adds it to jinja2's
+  bool of_chat = false; ///< true: transformers adds it to the globals of jinja2
 };
 
 constexpr global_entry entries[] = {

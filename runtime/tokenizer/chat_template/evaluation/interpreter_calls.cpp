@@ -186,8 +186,8 @@ value interpreter::call(const value& callee, const call_arguments& arguments) {
   }
 }
 
-/// Matches arguments like jinja2's macros: by position, then by name, then `caller`; the remaining ones only
-/// if the body uses `kwargs` and `varargs`.
+/// Matches arguments in the order of jinja2's macros: by position, then by name, then `caller`. Remaining
+/// arguments are accepted only if the body uses `kwargs` and `varargs`.
 value interpreter::call_macro(const value& callee, const call_arguments& arguments) {
   const auto& macro = callee.as<macro_object>();
   const macro_body& body = *macro.body;

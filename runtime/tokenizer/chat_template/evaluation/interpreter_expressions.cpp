@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-/// The interpreter's expressions. Each sets `line_` again after evaluating its parts, which may have called a
-/// macro elsewhere.
+/// The interpreter's expressions. Each one sets `line_` again after it has evaluated its parts, because these
+/// may have called a macro elsewhere.
 namespace paceline::tokenizer::jinja {
 
 value interpreter::eval(const expression& e) {

@@ -179,7 +179,7 @@ class json_writer {
     default:
       break;
     }
-    if (c > 0xffff) { // a pair of surrogates
+    if (c > 0xffff) { // written as a pair of surrogates
       write_unit(static_cast<char32_t>(0xd800 + ((c - 0x10000) >> 10)));
       write_unit(static_cast<char32_t>(0xdc00 + ((c - 0x10000) & 0x3ff)));
     } else {

@@ -211,7 +211,7 @@ expression_ptr expression_parser::parse_product() {
 }
 
 expression_ptr expression_parser::parse_power() {
-  // From left to right too, unlike Python's.
+  // Powers are evaluated from left to right, unlike in Python.
   return parse_binary(&expression_parser::parse_factor, power_symbol);
 }
 
@@ -268,7 +268,7 @@ expression_ptr expression_parser::parse_string() {
   constant c;
   c.is_text = true;
   const int line = current().line;
-  while (current().kind == token_kind::string) c.text += next().text; // neighbours are one string
+  while (current().kind == token_kind::string) c.text += next().text; // adjacent strings are one string
   return make(line, std::move(c));
 }
 

@@ -77,7 +77,7 @@ expression_ptr expression_parser::parse_subscript(expression_ptr object) {
               item_expression{std::move(object), make(line, sequence_expression{true, std::move(keys)})});
 }
 
-/// One key; or, taking `object`, a whole slice, which must stand alone between the brackets.
+/// Parses one key, or a whole slice, which takes `object` and must be alone between the brackets.
 expression_ptr expression_parser::parse_subscribed(expression_ptr& object, int line) {
   slice_expression slice;
   const auto at_end = [&] { return current().is_op("]") || current().is_op(",") || current().is_op(":"); };

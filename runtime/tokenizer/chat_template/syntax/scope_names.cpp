@@ -46,7 +46,7 @@ void scope_names::merge_branches(std::initializer_list<const scope_names*> branc
     for (const auto& [name, record] : branch->loads_) loads_[name] = record;
     stores_.insert(branch->stores_.begin(), branch->stores_.end());
   }
-  // Assigned on some paths only: on the others the name keeps its previous meaning.
+  // These names are assigned on some paths only. On the other paths a name keeps its previous meaning.
   for (const std::string& name : newly_stored) {
     const auto outer = parent_ == nullptr ? std::nullopt : parent_->find(name);
     loads_[name] = outer ? load_record{load_action::alias, *outer} : load_record{load_action::resolve, {}};

@@ -20,7 +20,7 @@ const std::map<request_kinds, std::string> smallest_requests = {
 
 namespace {
 
-/// /tokenize reads the fields of conversations where it has no text.
+/// /tokenize reads the fields of conversations if it has no text.
 std::string beginning(const field_spec& row, request_kinds kind) {
   const bool is_of_conversation = (row.where & in::chat) != 0 || row.name == "messages";
   return smallest_requests.at(kind == in::tokenize && is_of_conversation ? in::chat : kind);
@@ -73,7 +73,7 @@ const std::map<std::string_view, std::string> message_places = {
     {"output_config.format", R"("output_config":{"format":{"type":"json_schema","schema":{},%}})"},
 };
 
-/// Where fields of blocks of the user stand.
+/// The places of fields of the user's blocks.
 const std::map<std::string, std::string> user_block_places = {
     {"messages[].content[].tool_use_id",
      R"("messages":[{"role":"user","content":[{"type":"tool_result",%}]}])"},
@@ -81,7 +81,7 @@ const std::map<std::string, std::string> user_block_places = {
      R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t",%}]}])"},
 };
 
-/// What a field needs beside it, in the same object.
+/// What a field needs in the same object.
 const std::map<std::string, std::string> companions = {
     {"beam_width", R"("use_beam_search":true)"},
     {"response_format.type", R"("json_schema":{"schema":{}})"},
@@ -110,7 +110,7 @@ const std::map<std::string, std::string> companions = {
     {"messages[].content[].input", R"("type":"tool_use")"},
 };
 
-/// Good values of fields whose row does not imply them.
+/// Good values of fields for which the row does not imply them.
 const std::map<std::string, std::vector<std::string>> examples = {
     {"prompt", {"\"x\"", "[\"x\",\"y\"]", "[1,2]", "[[1],[2,3]]"}},
     {"seed", {"-1", "0", "18446744073709551615"}},
@@ -137,7 +137,7 @@ const std::map<std::string, std::vector<std::string>> examples = {
 const std::map<std::string, std::vector<std::string>> message_examples = {
     {"tool_choice", {"null", R"({"type":"none"})"}},
     {"metadata", {"null", R"({"user_id":"ann"})"}},
-    {"messages[].content[].type", // that of a result is the user's
+    {"messages[].content[].type", // in a block of a result it is the user's
      {"\"text\"", "\"tool_use\"", "\"thinking\"", "\"redacted_thinking\""}},
 };
 

@@ -15,7 +15,7 @@ output_plan harmony_plan() {
   return plan;
 }
 
-/// Outputs behind a prompt that ends with <|start|>assistant, without the token that ends the generation.
+/// Outputs after a prompt that ends with <|start|>assistant, without the token that ends the generation.
 struct spelled_output {
   const char* text;
   const char* expected;

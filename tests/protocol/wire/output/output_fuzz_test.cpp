@@ -21,7 +21,7 @@ const call_syntax syntaxes[] = {call_syntax::hermes, call_syntax::qwen3_coder, c
                                 call_syntax::llama3, call_syntax::mistral,     call_syntax::lfm2,
                                 call_syntax::gemma4, call_syntax::harmony};
 
-/// Outputs to test: few in a build's tests, as many as PACELINE_FUZZ_RUNS says otherwise.
+/// The number of outputs to test. It is small in a build's tests; PACELINE_FUZZ_RUNS sets another number.
 int num_runs() {
   const char* wanted = std::getenv("PACELINE_FUZZ_RUNS");
   return wanted != nullptr ? std::atoi(wanted) : 300;
@@ -39,7 +39,7 @@ output_plan plan_of(call_syntax calls) {
   return plan;
 }
 
-/// Makes outputs of a model with words that are all different, so that a lost one is seen.
+/// Makes a model's outputs from words that are all different, so that a lost word is noticed.
 class writer {
  public:
   writer(call_syntax syntax, std::uint32_t seed) : syntax_(syntax), random_(seed) {}
@@ -339,7 +339,7 @@ TEST(output_fuzz, damaged_outputs_are_the_same_in_all_parts_and_lose_no_text) {
     }
 }
 
-/// Arguments that are not passed on as they arrive are JSON whatever the model wrote.
+/// Arguments that are not passed on while they arrive are JSON, whatever the model wrote.
 TEST(output_fuzz, arguments_between_tags_and_literals_are_json) {
   for (const auto syntax :
        {call_syntax::qwen3_coder, call_syntax::glm, call_syntax::lfm2, call_syntax::gemma4})

@@ -8,8 +8,8 @@
 
 namespace paceline::wire::test {
 
-/// All items of a text that arrives in `parts`, neighbours of the same kind joined. `is_cut`: the model has
-/// not ended it.
+/// All items of a text that arrives in `parts`. Neighbours of the same kind are joined. `is_cut` means that
+/// the model has not ended the text.
 inline output_items read(const output_plan& plan, const std::vector<std::string>& parts,
                          bool is_cut = false) {
   int num_ids = 0;

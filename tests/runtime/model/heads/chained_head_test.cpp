@@ -1,4 +1,4 @@
-// Hydra and MLP speculators: for which rows a pass computes what.
+// Hydra and MLP speculators: which rows a pass computes.
 #include "runtime/model/kv_cells.hpp"
 #include "tests/support/head_test.hpp"
 

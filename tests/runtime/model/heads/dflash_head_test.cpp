@@ -1,5 +1,5 @@
-// Passes of DFlash and DSpark heads: what a block gives does not depend on its company, and what a level adds
-// depends on the tokens before it. tests/e2e/head_parity.py compares the numbers with a reference.
+// Passes of DFlash and DSpark heads. The results of a block do not depend on other rows, and what a level
+// adds depends on the tokens before it. tests/e2e/head_parity.py compares the numbers with a reference.
 #include "runtime/model/heads/dflash_head.hpp"
 
 #include "runtime/model/heads/head_loader.hpp"
@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint32_t hidden = 32, vocab = 288, cells_of_block = 4, num_blocks = 24;
 constexpr std::uint32_t num_slots = 4, num_levels = 3; // of a block; the first slot gives no token
 
-/// Kinds: "dflash", or the kind of a DSpark head's Markov head.
+/// The kind is "dflash", or the kind of the Markov head of a DSpark head.
 class dflash_head_test : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -58,7 +58,7 @@ class dflash_head_test : public ::testing::TestWithParam<std::string> {
     return at.from_block.value * cells_of_block + at.from_offset;
   }
 
-  /// Rows of a pass that is being put together.
+  /// Rows of a pass while it is assembled.
   struct pass {
     std::vector<device::batch_entry> rows;
     std::vector<std::uint32_t> cells, levels, logit_rows;
@@ -72,7 +72,7 @@ class dflash_head_test : public ::testing::TestWithParam<std::string> {
       to.rows.push_back(row);
     }
   }
-  /// The block behind the first `length` rows of a text.
+  /// Adds the block after the first `length` rows of a text.
   void add_block(pass& to, std::uint32_t sequence, std::uint32_t length) const {
     std::uint32_t number = 0;
     for (device::batch_entry row : paged_.block_rows(sequence, length, length + num_slots)) {
@@ -96,7 +96,7 @@ class dflash_head_test : public ::testing::TestWithParam<std::string> {
     });
     return made;
   }
-  /// The last row of a chain of draft tokens behind a block at `length`, in the slots behind the block.
+  /// The last row of a chain of draft tokens after a block at `length`, in the slots after the block.
   outcome run_chain(std::uint32_t sequence, std::uint32_t length, const std::vector<token_id>& tokens) {
     outcome last;
     std::vector<kv_slot> path;
@@ -154,7 +154,7 @@ TEST_P(dflash_head_test, a_block_does_not_depend_on_the_rows_of_its_pass) {
     add_text(text, 0, begin, end);
     run(text);
   }
-  pass mixed; // behind three chunks of its text, beside another request
+  pass mixed; // after three chunks of its text, together with another request
   add_text(mixed, 1, 0, 9);
   add_block(mixed, 1, 9);
   const std::size_t before = mixed.logit_rows.size();

@@ -78,7 +78,7 @@ class dflash_loader_test : public ::testing::Test {
     return head;
   }
 
-  /// The config with numbers of the types that they have when they were read from a file.
+  /// The config, with numbers of the types that they have after they were read from a file.
   static boost::json::object as_read(const tiny_head& head) {
     return boost::json::parse(boost::json::serialize(head.config)).as_object();
   }

@@ -1,5 +1,5 @@
 // EAGLE heads from their published layouts: what is read, what is refused and how, and passes whose rows do
-// not depend on their company. tests/e2e/head_parity.py compares the numbers with a reference.
+// not depend on other rows. tests/e2e/head_parity.py compares the numbers with a reference.
 #include "runtime/model/heads/head_loader.hpp"
 
 #include "runtime/model/heads/head_kind.hpp"

@@ -62,8 +62,8 @@ class gguf_block_head_test : public head_test {
   static tiny_head dflash() { return tiny_head::dflash(hidden, vocab); }
   static tiny_head dspark() { return tiny_head::dspark(hidden, vocab, "vanilla"); }
 
-  /// The file of a head of `tiny_head`, which reads behind the layers 1 and 5; matrices of `type`, which is
-  /// F32 or Q8_0.
+  /// The file of a head of `tiny_head`, which reads the states after layers 1 and 5. Matrices have `type`,
+  /// which is F32 or Q8_0.
   static gguf_builder file_of(const tiny_head& head, tensor_type type = tensor_type::f32) {
     gguf_builder file;
     file.set_string("general.architecture", "dflash")
@@ -109,7 +109,8 @@ class gguf_block_head_test : public head_test {
     return *config;
   }
 
-  /// Logits and confidences of a block's levels behind a text, and of what a draft token adds to the second.
+  /// Logits and confidences of a block's levels after a text, and of what a draft token adds to the second
+  /// level.
   std::vector<float> all_outputs(const model::draft_head& head) {
     constexpr std::uint32_t block_size = 4, num_blocks = 6, length = 10;
     const model::head_traits traits = head.traits();

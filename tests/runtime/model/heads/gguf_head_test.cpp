@@ -27,7 +27,7 @@ std::vector<std::byte> bytes_of(const auto& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The rows of queries or keys as in GGUF files of Llama: the halves of a head alternate.
+/// The rows of queries or keys as in GGUF files of Llama, where the halves of a head alternate.
 std::vector<float> interleaved(const tiny_head::tensor& from, std::uint32_t heads) {
   const std::size_t cols = from.shape[1], half = head_dim / 2;
   std::vector<float> rows(from.values.size());

@@ -60,7 +60,7 @@ class gguf_module_test : public ::testing::Test {
     return head ? "was accepted" : head.error().message();
   }
 
-  /// Logits of the first row, whose features of the target are made up.
+  /// Logits of the first row. Its features of the target are made up.
   std::vector<float> logits_of(const gguf_builder& file) {
     const auto head = load(file);
     if (!head) throw std::runtime_error(head.error().message());

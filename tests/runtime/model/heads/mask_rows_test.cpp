@@ -1,5 +1,5 @@
 // Heads with mask rows, P-EAGLE and DART: what is read, what is refused and how, and passes whose rows do not
-// depend on their company. tests/e2e/head_parity.py compares the numbers with a reference.
+// depend on other rows. tests/e2e/head_parity.py compares the numbers with a reference.
 #include "runtime/model/heads/head_loader.hpp"
 
 #include "runtime/model/heads/head_kind.hpp"
@@ -154,7 +154,7 @@ TEST_F(mask_rows_test, refuses_dart_without_its_length_or_vector) {
   EXPECT_THAT(problem(dart(), "eagle3"), HasSubstr("is a head of DART, the kind is not dart"));
 }
 
-/// Passes over rows of a text with made-up features, and mask rows behind it.
+/// Passes over rows of a text with made-up features, and over mask rows after it.
 class mask_pass_test : public mask_rows_test, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                                          architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
-/// Counts and sizes may be true and nevertheless absurd: here experts take less room in the file than a view
-/// of each would take in memory.
+/// Counts and sizes may be correct but absurd. Here experts take less space in the file than a view of each
+/// would take in memory.
 TEST(hostile_gguf, many_small_experts_need_no_memory_of_their_own) {
   for (const bool fused : {false, true}) {
     const auto bytes = test::make_tiny_gguf({.arch = architecture::qwen3moe,

@@ -1,4 +1,4 @@
-// Which in-line candidates are called in a round, and what is told of their drafts.
+// Which in-line candidates are called in a round, and what is reported about their drafts.
 #include "runtime/speculation/control/draft_controller.hpp"
 
 #include "tests/runtime/speculation/control/cost_curves.hpp"
@@ -16,7 +16,7 @@ constexpr double pass_ns = 1e6; ///< over one row
 double cheap_rows(std::uint32_t rows) { return 1 + 0.05 * (rows - 1); }
 double expensive_rows(std::uint32_t rows) { return 1 + 0.43 * (rows - 1); }
 
-/// The text counts up; a draft continues it, or says -1.
+/// The text counts up. A draft continues it, or has token -1.
 std::vector<token_id> text(std::size_t length) {
   std::vector<token_id> tokens;
   for (std::size_t i = 0; i < length; ++i) tokens.emplace_back(static_cast<std::int32_t>(i));
@@ -41,8 +41,9 @@ draft_controller calibrated(double (*cost)(std::uint32_t)) {
   return controller;
 }
 
-/// In how many of a hundred rounds of `num_requests` a candidate is called whose drafts are `right` or always
-/// wrong, and whose calls take `share` of a pass over one row for each request.
+/// In how many of a hundred rounds a candidate is called. A round has `num_requests` requests. The
+/// candidate's drafts are `right` or always wrong, and a call takes `share` of a pass over one row for each
+/// request.
 std::uint32_t num_calls(double share, bool right, double (*cost)(std::uint32_t),
                         std::uint32_t num_requests = 1) {
   auto controller = calibrated(cost);
@@ -116,8 +117,7 @@ TEST(draft_calls, are_told_with_what_they_promised) {
   EXPECT_NEAR(one[0].options[0].cost, controller.cost().ratio(1 + one[0].options[0].num_nodes), 1e-9);
 }
 
-/// What the report has of `num_rounds` rounds of one request, whose only candidate proposes in every other
-/// one.
+/// The report after `num_rounds` rounds of one request, whose only candidate proposes in every other round.
 draft_account account_of(double (*cost)(std::uint32_t), bool right, std::uint32_t num_rounds) {
   auto controller = calibrated(cost);
   const auto tokens = text(1000);
@@ -160,7 +160,7 @@ TEST(draft_calls, that_were_not_worth_their_rows_are_reported_with_what_a_token_
   EXPECT_GT(of.time / 50, 1.4) << "a row costs 0.43 of a pass";
 }
 
-/// Plain rounds are paid for by what drafting gains: half a percent of it.
+/// Plain rounds may cost a share of the gain of drafting: half a percent.
 TEST(draft_calls, are_left_unused_now_and_then_to_measure_plain_decoding) {
   auto controller = calibrated(cheap_rows);
   const auto tokens = text(9000);

@@ -106,8 +106,8 @@ outcome serve(draft_controller& controller, std::uint32_t num_requests, std::uin
   }
 }
 
-/// One more row costs about as much as its token is worth: there is almost nothing to gain, but much to lose
-/// by treating noise as cheap sizes. One engine of ten may lose more than two percent.
+/// One more row costs about as much as its token is worth. There is almost nothing to gain, but much to lose
+/// if noise is taken for cheap sizes. One engine of ten may lose more than two percent.
 TEST(draft_controller_batch, is_not_slower_than_plain_decoding_where_times_are_noisy) {
   for (const double slope : {0.25, 0.37, 0.6, 1.0}) {
     const auto curve = [&](std::uint32_t rows) { return 1 + slope * (rows - 1); };

@@ -24,8 +24,8 @@ constexpr double pass_ns = 5e6; ///< over one row
 
 using curve = std::function<double(std::uint32_t rows)>;
 
-/// A drafter as `auto` sees it: how often it says something, how good that is by its signal, what a call
-/// takes.
+/// A drafter as `auto` sees it: how often it proposes something, how good that is by its signal, and the time
+/// of a call.
 struct candidate {
   double says_something = 1;
   std::vector<double> acceptance; ///< by signal
@@ -60,7 +60,7 @@ struct reply {
   }
 };
 
-/// Requests differ: one's drafts are better than another's by a factor of the odds.
+/// Requests differ: the odds of one request's drafts are a factor better than those of another's.
 reply write(std::uint64_t seed, std::span<const candidate> candidates) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform;
@@ -125,7 +125,8 @@ struct scenario {
   std::vector<candidate> candidates;
 };
 
-/// Like n-grams and suffixes over code that is copied, over prose, and over text that never repeats.
+/// Scenarios like n-grams and suffixes over code that is copied, over prose, and over text that never
+/// repeats.
 std::vector<scenario> scenarios() {
   const candidate hopeless{1.0, {0.02}, 0.004};
   return {

@@ -250,7 +250,7 @@ TEST(draft_controller, counts_what_earlier_siblings_leave) {
   EXPECT_LT(with_second, 15U) << "0.16 tokens for 0.3 passes";
 }
 
-/// The choice does not depend on drawn tokens: of two drafts with one plan the same levels are kept.
+/// The choice does not depend on drawn tokens: of two drafts with the same plan, the same levels are kept.
 TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
   const auto drawn = [](std::uint32_t num_levels) {
     draft made{.base_length = 0};
@@ -298,7 +298,7 @@ TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
   EXPECT_LE(lanes[0].chosen.tree.size(), 3U) << "two, and now and then one more to see";
 }
 
-/// Beside a chunk of a prompt, the cost of a draft token is that of one more row.
+/// In a pass with a chunk of a prompt, a draft token costs one more row.
 TEST(draft_controller, drafts_beside_rows_of_prompts) {
   const auto chosen = [](double slope, double acceptance) {
     draft_controller controller(1);
@@ -331,7 +331,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   draft_controller controller(1);
   for (int i = 0; i < 20; ++i)
     for (const std::uint32_t rows : {1U, 2U}) controller.observe(rows, 1e6 * bandwidth_bound(rows));
-  // Surest tokens have always been wrong; nothing is known of others.
+  // The tokens with the highest signal have always been wrong. Nothing is known of others.
   for (int i = 0; i < 200; ++i) {
     draft_history history;
     std::vector<draft_controller::request_choice> lanes(1);

@@ -30,7 +30,8 @@ draft right_draft(std::size_t position, std::uint32_t num_probes) {
   return made;
 }
 
-/// Chooses among drafts that have always been right, with so many probes each, if a row costs `slope` passes.
+/// The choice among drafts that have always been right, with these numbers of probes, if a row costs `slope`
+/// passes.
 draft_controller::request_choice chosen(double slope, const std::vector<std::uint32_t>& num_probes) {
   draft_controller controller(static_cast<std::uint32_t>(num_probes.size()));
   std::mt19937_64 noise(1);

@@ -1,4 +1,4 @@
-// Drafters whose levels come from rows behind the newest one.
+// Drafters whose levels come from rows after the newest one.
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
@@ -25,7 +25,7 @@ struct block_case {
   std::uint32_t first_level_row;
 
   std::uint32_t max_levels() const { return num_rows + 1 - first_level_row; }
-  /// Rows behind the newest one, for a draft of so many levels.
+  /// The number of rows after the newest one, for a draft of this number of levels.
   std::uint32_t rows_for(std::uint32_t levels) const {
     return is_causal ? first_level_row + levels - 1 : num_rows;
   }
@@ -130,7 +130,8 @@ class block_rows_test : public testing::TestWithParam<block_case> {
     return {context.begin() + static_cast<std::ptrdiff_t>(one.tokens.size()), context.end()};
   }
 
-  /// The cells of the text in the drafter's pool hold what the target's features of all rows give.
+  /// The cells of the text in the drafter's pool have the values that follow from the target's features of
+  /// all rows.
   void expect_text_computed(const request& one) const {
     const model::feature_cells& cells = *own->features();
     const auto states = head->states_of(one.tokens);

@@ -35,7 +35,7 @@ std::unique_ptr<drafter> make(const std::string& kind, std::shared_ptr<const mod
 
 std::size_t num_passes_of(const counted_model& model) { return model.rows_of_passes.size(); }
 
-/// Guesses, right or wrong, never change what the model drafts.
+/// Guesses never change what the model drafts, whether they are right or wrong.
 TEST(cascade_drafter, drafts_token_for_token_what_its_model_drafts) {
   for (const char* inner : inner_kinds)
     for (const std::uint32_t memory : {0U, 1U, 2U}) // 1: a text that repeats itself, as guesses assume
@@ -140,7 +140,7 @@ TEST(guess_length, looks_keep_their_distance_where_they_miss) {
   EXPECT_EQ(num_looks, 8U);
 }
 
-/// The end of a draft, or an inner drafter that knows no more, cuts guesses short.
+/// The end of a draft shortens guesses, and so does an inner drafter that has no more tokens.
 TEST(guess_length, does_not_shrink_where_few_guesses_were_made_and_all_were_right) {
   guess_length length;
   length.on_verified(4, 4);
@@ -152,7 +152,8 @@ TEST(guess_length, does_not_shrink_where_few_guesses_were_made_and_all_were_righ
   EXPECT_EQ(length.next(), 2U);
 }
 
-/// Passes of `model` until `one` has 100 tokens more, all drafts and a token behind each committed.
+/// The number of passes of `model` until `one` has 100 more tokens. All drafts are committed, with one token
+/// after each.
 std::size_t passes_for_100_tokens(drafted_request& one, const counted_model& model,
                                   const model::hash_model& oracle) {
   model.rows_of_passes.clear();
@@ -185,7 +186,7 @@ TEST(cascade_drafter, every_inner_kind_that_finds_the_text_saves_passes) {
   }
 }
 
-/// Draft tokens that were guessed behind are not learnt: they may not be committed.
+/// The inner drafter does not learn draft tokens before its guesses, because these may not be committed.
 TEST(cascade_drafter, its_inner_drafter_learns_committed_tokens_only) {
   const model::hash_model_config config{.vocab_size = vocab, .memory = 1};
   for (const char* inner : inner_kinds) {
@@ -199,7 +200,7 @@ TEST(cascade_drafter, its_inner_drafter_learns_committed_tokens_only) {
     left.draft_length = right.draft_length = 6;
     std::mt19937_64 random(3);
     for (int round = 0; round < 20; ++round) {
-      // Asked for text that does not come, as in advance of a verdict.
+      // It is asked about text that is not committed later, as in advance of a verdict.
       left.propose_in_advance(std::vector{token_id{8}, token_id{9}, token_id{round}});
       right.propose_in_advance(std::vector{token_id{7}, token_id{7}, token_id{29 - round}});
       right_model->rows_of_passes.clear();

@@ -60,7 +60,7 @@ class drafted_request {
     return propose_on(ops);
   }
   draft propose_on(device::ops& ops) { return propose_for(ops, tokens, session_.get()); }
-  /// A draft behind `more`, which a verdict may or may not commit.
+  /// A draft after `more`, which a verdict may or may not commit.
   draft propose_in_advance(std::span<const token_id> more) {
     auto text = tokens;
     text.insert(text.end(), more.begin(), more.end());

@@ -13,8 +13,8 @@ using namespace test;
 
 constexpr std::int32_t first_name = 100, space = 20, line_break = 21, space_and_break = 22;
 
-/// Outputs of records: a name that is forced (100, 103, 106, ...), a separator of which the shortest,
-/// `space`, is part of the others, and a value below `num_values`.
+/// Outputs that consist of records: a forced name (100, 103, 106, ...), a separator, and a value below
+/// `num_values`. The shortest separator, `space`, is a part of the others.
 class records final : public constraint_cursor {
  public:
   std::int32_t num_values = 10;

@@ -1,4 +1,4 @@
-// Drafters with a trained head that reads the newest state only.
+// Drafters with a trained head that reads only the newest state.
 #include "runtime/model/kv_cells.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
@@ -28,7 +28,7 @@ class head_drafter_test : public test::head_test {
     return drafter_registry::with_built_in().make(parts).value();
   }
 
-  /// Drafts behind a prompt with a lease of so many blocks, then behind two more tokens.
+  /// Drafts after a prompt with a lease of this number of blocks, then after two more tokens.
   std::vector<draft> drafts(drafter& by, std::uint32_t num_leased) {
     test_support::drafted_request request(by, {.seed = 3}, prompt_length, vocab);
     request.blocks.resize(num_leased);
@@ -78,7 +78,7 @@ TEST_F(head_drafter_test, needs_no_cells_for_the_text) {
 }
 
 TEST_F(head_drafter_test, a_text_of_one_token_has_no_row_to_draft_from) {
-  // So it is if the first round of a prompt of one token was lost.
+  // This is the case if the first round of a prompt of one token was lost.
   for (const auto& [kind, files] : {std::pair{"medusa", test::tiny_head::medusa(hidden, vocab)},
                                     {"hydra", test::tiny_head::hydra(hidden, vocab)}}) {
     const auto drafter = make(kind, files, config::tree_kind::chain);

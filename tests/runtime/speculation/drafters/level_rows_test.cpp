@@ -1,5 +1,5 @@
 // Heads whose block gives a part of every level, to which rows of the draft add (DSpark), and drafts that end
-// where a head is not sure.
+// when a head is not confident.
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::uint32_t vocab = 20, num_slots = 5, cells_of_block = 4;
 
-/// Behind a text, slot j says token j, and a bit of token j + 10; a row of token t adds to token t + 1 what
-/// makes it the likeliest one if t is odd. How sure it is falls with the level, and is told by the row.
+/// After a text, slot j predicts token j, and with a little less weight token j + 10. A row of token t adds
+/// to token t + 1 enough to make it the likeliest one if t is odd. The confidence falls with the level, and
+/// the row gives it.
 class made_up_head final : public model::draft_head {
  public:
   explicit made_up_head(bool is_parallel) : is_parallel_(is_parallel), pool_({.vocab_size = vocab}) {
@@ -134,7 +135,7 @@ TEST_F(level_rows_test, nodes_of_a_tree_get_what_their_own_path_adds) {
   const std::vector<std::string> paths{"0", "1", "0.0", "1.0", "1.0.0"};
   make(false, 0, {.kind = config::tree_kind::fixed, .paths = *parse_template(paths)});
   const draft made = propose(3);
-  // 1 and 11 are drafted first; 11 makes 12 the next one, where 1 makes it 2, and 12 adds nothing.
+  // 1 and 11 are drafted first. After 11 the next token is 12; after 1 it is 2. 12 adds nothing.
   EXPECT_EQ(ids(made), (ids_of{1, 11, 2, 12, 3}));
   EXPECT_EQ(head->passes.size(), 3U);
 }

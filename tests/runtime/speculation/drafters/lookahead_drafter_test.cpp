@@ -179,7 +179,7 @@ TEST(lookahead_drafter, holds_a_window_of_15_by_5_beside_15_guesses) {
   EXPECT_TRUE(validate_draft(draft, 1000, 4, 64));
 }
 
-/// A request whose seed is another one's number would see its own noise choose what is tried.
+/// If a request's seed were the number used here, its own noise would choose the guesses.
 TEST(lookahead_drafter, guesses_by_other_noise_than_a_request_samples_with) {
   auto options = lookahead_options();
   options.lookahead_window = 15;

@@ -1,4 +1,4 @@
-// A drafter made of the target's first layers: it takes over what the target has computed.
+// A drafter made of the target's first layers, which copies what the target has computed.
 #include "runtime/speculation/drafters/target_prefix.hpp"
 
 #include "runtime/model/kv_cells.hpp"
@@ -156,7 +156,7 @@ TEST(target_prefix, a_failed_pass_leaves_nothing_to_build_on) {
   EXPECT_EQ(take(counted->rows_of_passes), (std::vector<std::size_t>{1, 1, 1, 1, 1}));
 }
 
-/// As prompts that are computed, they do not stop requests that run.
+/// Long copies do not stop running requests, like prompts that are computed.
 TEST(target_prefix, very_long_prompts_are_copied_in_several_calls) {
   const model::hash_model_config config{.vocab_size = vocab, .context_length = 1 << 20};
   const model::hash_model target(config);

@@ -1,4 +1,4 @@
-// Kinds "pass" and "ppd": which rows ride in a pass, and what becomes of the target's answers.
+// Kinds "pass" and "ppd": which rows a pass contains, and how the target's answers are used.
 #include "runtime/speculation/drafters/trained_trees.hpp"
 #include "tests/support/draft_tasks.hpp"
 
@@ -38,7 +38,7 @@ std::string problem(const drafter_parts& parts) {
   return drafter ? "was accepted" : drafter.error().message();
 }
 
-/// Probes by the node that they stand behind, as numbers of inputs, each chain in its order.
+/// The probes after each node, as numbers of inputs, each chain in its order.
 std::map<std::int32_t, ids> groups_of(const draft& carrier) {
   std::map<std::int32_t, ids> groups;
   std::map<std::int32_t, std::int32_t> node_of; // by row
@@ -52,7 +52,7 @@ std::map<std::int32_t, ids> groups_of(const draft& carrier) {
   return groups;
 }
 
-/// The target's answers: behind a row its best tokens are 10 times its number, and those after it.
+/// The target's answers. The best tokens after a row are 10 times its number and the following ones.
 round_feedback answered(draft verified, std::uint32_t base, std::vector<std::int32_t> accepted,
                         std::uint32_t num_top) {
   round_feedback round{.verified = std::move(verified), .accepted_path = std::move(accepted)};

@@ -125,7 +125,7 @@ TEST_F(corpus_file, what_a_request_learns_stays_with_it) {
   EXPECT_EQ(drafted_request(**bigram).chain({7}, 1), ids{});
 }
 
-/// Nothing follows 2. The choice of "auto" looks at the plan of a drawn draft alone.
+/// Nothing follows 2. The choice of "auto" uses only the plan of a drawn draft.
 TEST_F(corpus_file, where_a_drawn_chain_ends_does_not_show_in_its_plan) {
   const auto bigram = make("bigram", write("c.ids", "0 1 0 2")).value();
   std::set<std::uint32_t> lengths;

@@ -56,8 +56,8 @@ struct law_case {
 
 void PrintTo(const law_case& one, std::ostream* out) { *out << one.name; }
 
-/// Every second row is free, so a draft that seems short does not pay, and one that seems long does. Rows are
-/// cheap and expensive in turn, so that there is a choice.
+/// Every second row is free. So a draft that seems short does not pay, and one that seems long does. Rows are
+/// alternately cheap and expensive, so that there is a choice.
 double cost_of(std::uint32_t rows, std::uint64_t round) {
   return 1 + (round / 2000 % 2 == 0 ? 0.2 : 0.9) * (rows / 2);
 }

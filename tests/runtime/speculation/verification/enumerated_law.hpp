@@ -45,7 +45,7 @@ class random_model {
   float sharpness_;
 };
 
-/// Behind every output one token of the three is not allowed.
+/// True if `token` is allowed. After every output, one token of the three is not allowed.
 inline bool is_allowed(const path& output, token_id token) {
   std::size_t sum = output.size();
   for (const token_id before : output) sum += static_cast<std::size_t>(before.value);
@@ -119,7 +119,7 @@ class world {
     return probs;
   }
 
-  /// For the first draft token.
+  /// The draft probabilities of the first draft token.
   std::vector<double> draft_probs() const {
     draft first;
     first.probs.push_back(distribution(first, token_tree::root));

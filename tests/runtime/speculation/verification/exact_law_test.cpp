@@ -1,4 +1,4 @@
-// Laws of the rules, exact: verification_law_test.cpp tests with samples.
+// Laws of the rules, computed exactly. verification_law_test.cpp tests them with samples.
 #include "tests/runtime/speculation/verification/enumerated_law.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(exact_law, block_verification_gives_the_targets_on_chains_and_trees) {
       }
 }
 
-/// Draft tokens that are not allowed were drawn all the same: only a rule that sees them gives the law.
+/// Draft tokens that are not allowed are drawn nevertheless. The law is right only if the rule sees them.
 TEST(exact_law, a_constraint_keeps_the_laws_of_drawn_drafts) {
   for (const auto& shape : {chain_of_3, two_then_two, late_sibling})
     for (const siblings kind : {siblings::replaced, siblings::distinct, siblings::certain})
