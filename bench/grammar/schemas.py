@@ -81,22 +81,27 @@ def run_suite(model):
                 texts += texts_of_it
         lines.append({"kind": "json_schema", "source": json.dumps(group["schema"]), "texts": texts})
         spans.append(of)
-    table, reasons = defaultdict(Counter), Counter()
+    table, others = defaultdict(Counter), []
     for (file, group), of, answer in zip(groups, spans, ask(model, lines)):
         row = table[file]
         row["groups"] += 1
         if "error" in answer:
             nothing_is_valid = not any(valid for _, valid in of)
-            row["nothing" if nothing_is_valid and "no value obeys it" in answer["error"]["message"] else "refused"] += 1
+            message = answer["error"]["message"]
+            outcome = "nothing" if nothing_is_valid and "no value obeys it" in message else "refused"
+            row[outcome] += 1
+            others.append((file, group["description"], "nothing is valid, refused" if outcome == "nothing" else f"refused: {message}"))
             continue
         accepted = [(any(answer["accepted"][i] for i in span), valid) for span, valid in of]
         if any(a and not v for a, v in accepted):
             row["too much"] += 1
+            others.append((file, group["description"], "allows too much"))
         elif all(a == v for a, v in accepted):
             row["supported"] += 1
         else:
             row["too little"] += 1
-    return table
+            others.append((file, group["description"], "allows too little"))
+    return table, others
 
 
 def made_schema(rng, depth=0):
@@ -200,7 +205,7 @@ def main():
     arguments.add_argument("model")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
-    table = run_suite(options.model)
+    table, others = run_suite(options.model)
     columns = ["groups", "supported", "nothing", "too little", "refused", "too much"]
     total = Counter()
     lines = ["| file | groups | supported | nothing is valid, refused | allows too little | refused | allows too much |", "| --- |" + " ---: |" * 6]
@@ -208,6 +213,8 @@ def main():
         total.update(row)
         lines.append(f"| {file} | " + " | ".join(str(row[c]) for c in columns) + " |")
     lines.append("| all | " + " | ".join(str(total[c]) for c in columns) + " |")
+    lines += ["", "Every group that is not supported:", "", "| file | group | |", "| --- | --- | --- |"]
+    lines += [f"| {file} | {group} | {why} |".replace("\n", " ") for file, group, why in others]
     for name, make in (("Own schemas", made_schema), ("Combinations of keywords", made_combination)):
         own, worst = run_own(options.model, make)
         lines += ["", f"{name}: {dict(own)}; the slowest compilation took {worst:.3f} s."]

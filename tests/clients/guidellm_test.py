@@ -25,3 +25,6 @@ def test_a_run(served, tmp_path, path):
     report = json.loads((tmp_path / "out.json").read_text())
     requests = report["benchmarks"][0]["requests"]
     assert len(requests["successful"]) == 6 and not requests["errored"], done.stdout
+    if path != "/v1/responses":  # its reader of responses drops the member `metrics`
+        figures = [one["response_metrics"]["speculative_decoding"] for one in requests["successful"]]
+        assert all(one["mean_acceptance_length"] >= 1 for one in figures), figures

@@ -6,6 +6,9 @@ import pytest
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 
+from conftest import MODEL
+from daemon import Daemon
+
 CITIES = {"France": "Paris", "Germany": "Berlin", "Japan": "Tokyo", "Spain": "Madrid"}
 TASKS = {
     "choices": """output_type: multiple_choice
@@ -27,6 +30,17 @@ filter_list: [{name: strip, filter: [{function: regex, regex_pattern: "(\\\\w+)"
 metric_list: [{metric: exact_match}]
 """,
 }
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The model that is evaluated is the second one: /tokenize without a model in its path would be the first one's."""
+    if not MODEL.exists():
+        pytest.skip(f"{MODEL} is not there")
+    models = f"  - {{name: first, kind: hash, context_length: 512}}\n  - {{name: small, path: {MODEL}, context_length: 4096}}\n"
+    running = Daemon(tmp_path_factory.mktemp("clients"), models=models, **{"engine.threads": 2})
+    yield running
+    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")

@@ -40,8 +40,8 @@ def test_an_answer_whole_and_streamed(run):
     assert whole.raw_responses[0].usage.output_tokens > 0
 
 
-def test_a_function_is_called_and_the_loop_goes_on(run):
-    asked = []
+def weather_tool(asked):
+    """A function of the client that notes the cities in `asked`."""
 
     @agents.function_tool
     def get_weather(city: str) -> str:
@@ -49,11 +49,22 @@ def test_a_function_is_called_and_the_loop_goes_on(run):
         asked.append(city)
         return "sunny, 20 degrees"
 
-    result = run(ABOUT_WEATHER, tools=[get_weather], settings={"tool_choice": "required"})
+    return get_weather
+
+
+def test_a_function_is_called_and_the_loop_goes_on(run):
+    asked = []
+    result = run(ABOUT_WEATHER, tools=[weather_tool(asked)], settings={"tool_choice": "required"})
     assert asked, result.new_items
     kinds = [item.type for item in result.new_items]
     assert kinds[:2] == ["tool_call_item", "tool_call_output_item"] and kinds[-1] == "message_output_item"
     assert result.final_output
+
+
+def test_a_call_comes_before_an_output_of_a_type(run):
+    asked = []
+    result = run(ABOUT_WEATHER, tools=[weather_tool(asked)], output_type=Person, settings={"tool_choice": "required"})
+    assert asked and isinstance(result.final_output, Person)
 
 
 def test_an_output_type_is_parsed(run):
