@@ -85,8 +85,11 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
     scaling.original_context_length = keys.uint_or("rope.scaling.original_context_length", context_length);
     scaling.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", scaling.beta_fast);
     scaling.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", scaling.beta_slow);
-    scaling.magnitude = yarn_magnitude(scaling.factor) * keys.number_or("rope.scaling.attn_factor", 1) *
-                        keys.number_or("rope.scaling.yarn_attn_factor", 1);
+    // llama.cpp's converter writes Hugging Face's attention_factor, which replaces YaRN's own; 1 is what its
+    // other writers write for "none".
+    const double own = keys.number_or("rope.scaling.yarn_attn_factor", 1);
+    scaling.magnitude =
+        (own == 1 ? yarn_magnitude(scaling.factor) : own) * keys.number_or("rope.scaling.attn_factor", 1);
     if (const double share = keys.number_or("rope.scaling.yarn_ext_factor", 1); share != 1 && share != -1)
       keys.refuse("rope.scaling.yarn_ext_factor", "must be 1", errc::unsupported);
   } else {

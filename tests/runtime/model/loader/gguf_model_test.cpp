@@ -130,6 +130,12 @@ TEST(gguf_model, rope_scaling_is_read) {
   EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::yarn);
   EXPECT_EQ(config->rope.scaling.original_context_length, 32U);
   EXPECT_DOUBLE_EQ(config->rope.scaling.magnitude, yarn_magnitude(4));
+  builder.set_float32("qwen2.rope.scaling.yarn_attn_factor", 1.5F);
+  EXPECT_EQ(open(builder)->rope.scaling.magnitude, 1.5) << "in place of its own";
+  builder.set_float32("qwen2.rope.scaling.yarn_attn_factor", 1);
+  EXPECT_DOUBLE_EQ(open(builder)->rope.scaling.magnitude, yarn_magnitude(4)) << "files say so for 'none'";
+  builder.set_float32("qwen2.rope.scaling.attn_factor", 2);
+  EXPECT_DOUBLE_EQ(open(builder)->rope.scaling.magnitude, 2 * yarn_magnitude(4));
   config = open(tiny().set_float32("llama.rope.scaling.factor", 2));
   EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::linear);
   config = open(tiny().set_float32("llama.rope.scale_linear", 3));
