@@ -150,7 +150,8 @@ void cuda_ops::qkv(const device::qkv_args& args) {
     if (!matrix.is_streamed() || matrix.num_cols() != args.num_cols) return ops::qkv(args);
     *to = matrix.streamed();
   }
-  if (is_large(args.num_rows())) return ops::qkv(args);
+  // The warp of a head in the fused kernel knows no other head's sum of squares.
+  if (is_large(args.num_rows()) || args.norms_rows) return ops::qkv(args);
   PACELINE_CHECK(args.cells.head_dim <= device::max_head_dim,
                  "qkv: head_dim " + std::to_string(args.cells.head_dim));
   expect_rows(args.num_rows());

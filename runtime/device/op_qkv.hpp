@@ -15,14 +15,15 @@ namespace paceline::device {
 struct qkv_weights {
   const matrix* weights = nullptr; ///< [heads * head_dim][num_cols]
   const float* bias = nullptr;     ///< [heads * head_dim] or none
-  const float* norm = nullptr;     ///< [head_dim] or none; values have none: QK norm
+  /// QK norm: [head_dim], with qkv_args::norms_rows [heads * head_dim], or none; values have none.
+  const float* norm = nullptr;
 };
 
 /// Prepares the inputs of attention: the layer's norm; queries, keys and values of the rows; QK norm;
 /// rotation; and writes keys and values into their cells. Equal to the bit to `rms_norm`, one `matmul` with
-/// three outputs, `rms_norm` of the heads of queries and of keys, `rope` of both and `kv_write`, which is
-/// also the default implementation. A fused implementation need not write keys and values anywhere except
-/// into their cells.
+/// three outputs, `rms_norm` of the queries and of the keys, by heads or by rows, `rope` of both and
+/// `kv_write`, which is also the default implementation. A fused implementation need not write keys and
+/// values anywhere except into their cells.
 struct qkv_args {
   const row_batch* batch = nullptr;
   const float* x = nullptr; ///< [num_rows][num_cols], rows `x_stride` values apart
@@ -33,6 +34,7 @@ struct qkv_args {
   qkv_weights q, k, v;
   std::uint32_t num_heads = 0;        ///< of queries
   float head_epsilon = 0;             ///< of QK norm
+  bool norms_rows = false;            ///< QK norm is over all heads of a row together
   const float* table = nullptr;       ///< from rope_table
   const float* query_table = nullptr; ///< likewise, for queries; null: the same
   std::uint32_t num_pairs = 0;        ///< rotated pairs in a head; 0: no rotation, and the table may be null

@@ -59,11 +59,14 @@ void ops::qkv(const qkv_args& args) {
                            matmul_output{args.k.weights, k, stride, args.k.bias, false},
                            matmul_output{args.v.weights, v, stride, args.v.bias, false}};
   matmul({x.at, x.stride, num_rows, args.num_cols, args.two_planes, outputs});
-  if (args.q.norm != nullptr)
-    rms_norm({q, stride, q, stride, args.q.norm, num_rows, args.num_heads, head_dim, args.head_epsilon});
-  if (args.k.norm != nullptr)
-    rms_norm(
-        {k, stride, k, stride, args.k.norm, num_rows, args.cells.num_heads, head_dim, args.head_epsilon});
+  const auto norm_heads = [&](float* heads, const float* weight, std::uint32_t num_heads) {
+    if (weight == nullptr) return;
+    const std::uint32_t num_parts = args.norms_rows ? 1 : num_heads;
+    const std::uint32_t width = num_heads / num_parts * head_dim;
+    rms_norm({heads, stride, heads, stride, weight, num_rows, num_parts, width, args.head_epsilon});
+  };
+  norm_heads(q, args.q.norm, args.num_heads);
+  norm_heads(k, args.k.norm, args.cells.num_heads);
   const auto rotate = [&](float* heads, const float* table, std::uint32_t num_heads) {
     rope({heads, stride, table, num_rows, num_heads, head_dim, args.num_pairs, args.layout});
   };

@@ -92,6 +92,7 @@ void decoder_layers::project(const layer_weights& weights, const attention_input
   qkv.v = {weights.v.get(), weights.v_bias};
   qkv.num_heads = config_.num_heads;
   qkv.head_epsilon = config_.norm_epsilon;
+  qkv.norms_rows = config_.qk_norm_of_rows;
   qkv.table = view.rope_table;
   qkv.query_table = view.query_rope_table;
   qkv.num_pairs = view.rope_table != nullptr ? config_.num_rotated() / 2 : 0;

@@ -61,7 +61,7 @@ struct layer_weights {
   delta_weights delta; ///< likewise, of a layer with a gated delta rule
   /// [q_size][hidden]: the attention's output is multiplied by sigmoid(gate * normed input); null: it is not.
   std::unique_ptr<const device::matrix> attention_gate;
-  const float* attention_norm = nullptr;
+  const float* attention_norm = nullptr; ///< null: attention reads the residual stream as it is
   const float* q_bias = nullptr;
   const float* k_bias = nullptr;
   const float* v_bias = nullptr;
@@ -69,7 +69,7 @@ struct layer_weights {
   const float* k_norm = nullptr;
   const float* attention_output_bias = nullptr;
   const float* post_attention_norm = nullptr;
-  const float* ffn_norm = nullptr;
+  const float* ffn_norm = nullptr; ///< null: likewise of the feed-forward block
   const float* post_ffn_norm = nullptr;
   /// Products of the rows after this norm use two planes: see norm_outliers.hpp.
   bool precise_attention_inputs = false;
@@ -143,7 +143,8 @@ class decoder_layers {
   /// 1 / sqrt(key_dim), so that a norm by the mean of squares is one by length.
   void apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
                         const float* key_norm);
-  /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts.
+  /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts and a dense one have
+  /// no norm.
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.
   void norm(const float* x, float* y, const float* weight, std::uint32_t num_rows);

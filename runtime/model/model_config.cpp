@@ -139,6 +139,17 @@ expected<void> validate_growth(const model_config& config) {
   return {};
 }
 
+/// Other blocks than attention and a dense one have a norm before them only.
+expected<void> validate_norms(const model_config& config) {
+  if (config.qk_norm_of_rows && !config.qk_norm) return broken("qk_norm_of_rows", "needs qk_norm");
+  if (config.pre_norms) return {};
+  if (!config.post_norms) return broken("pre_norms", "must be true where there are no post_norms");
+  if (config.num_layers_of(layer_kind::attention) != config.num_layers || config.attention_gate ||
+      config.experts.routing.num_experts != 0)
+    return broken("pre_norms", "must be true except for layers of attention and a dense block");
+  return {};
+}
+
 expected<void> validate_experts(const model_config& config) {
   const expert_config& experts = config.experts;
   const device::expert_routing& routing = experts.routing;
@@ -188,6 +199,8 @@ std::string_view to_string(architecture arch) noexcept {
     return "granite";
   case architecture::mistral3:
     return "mistral3";
+  case architecture::olmo2:
+    return "olmo2";
   case architecture::phi3:
     return "phi3";
   case architecture::smollm3:
@@ -276,6 +289,7 @@ expected<void> validate(const model_config& config) {
     return broken("logits_scale", "must be above 0 and at most 1e6");
   if (auto ok = validate_experts(config); !ok) return ok;
   if (auto ok = validate_growth(config); !ok) return ok;
+  if (auto ok = validate_norms(config); !ok) return ok;
   if (auto ok = validate_rope(config.rope, config.num_rotated(), "rope"); !ok) return ok;
   return validate_rope(config.local_rope, config.num_rotated(), "local rope");
 }

@@ -27,6 +27,7 @@ enum class architecture : std::uint8_t {
   qwen3next, ///< Qwen3-Next: like qwen35moe, in another packing
   granite,   ///< Granite 3 (dense): four factors
   mistral3,  ///< Ministral 3, Mistral Small 3: queries grow with their position
+  olmo2,     ///< OLMo 2 and 3: norms behind blocks only, QK norm over all heads, windows
   phi3,      ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
   smollm3,   ///< SmolLM3: some layers without rotation
   gemma3,    ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
@@ -158,8 +159,10 @@ struct model_config {
   /// Modules behind the last layer that predict further tokens (MTP). They are drafters of kind `mtp`; the
   /// model does without them.
   std::uint32_t num_mtp_modules = 0;
-  bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
-  bool post_norms = false; ///< additional norms after attention and after the feed-forward block (gemma3)
+  bool qk_norm = false;         ///< RMS norm over each head of Q and K, before the rotation
+  bool qk_norm_of_rows = false; ///< that norm is over all heads of a row together (olmo2)
+  bool pre_norms = true;        ///< norms before attention and before the feed-forward block; all but olmo2
+  bool post_norms = false;      ///< norms after attention and after the feed-forward block (gemma3, olmo2)
   expert_config experts;
 
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }

@@ -177,11 +177,18 @@ bool singles_out_values(const weight_view& norm) {
   return model::singles_out_values(weights);
 }
 
+/// A block without a norm before it reads the residual stream, in which the norms behind earlier blocks
+/// emphasise values.
 void choose_planes(const weights_source& source, transformer_weights& weights) {
+  bool stream_singles_out = false;
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
-    weights.layers[l].precise_attention_inputs =
-        singles_out_values(source.at(tensor_role::attention_norm, l));
-    weights.layers[l].precise_ffn_inputs = singles_out_values(source.at(tensor_role::ffn_norm, l));
+    const auto input_singles_out = [&](tensor_role norm) {
+      return source.at(norm, l).empty() ? stream_singles_out : singles_out_values(source.at(norm, l));
+    };
+    weights.layers[l].precise_attention_inputs = input_singles_out(tensor_role::attention_norm);
+    stream_singles_out |= singles_out_values(source.at(tensor_role::post_attention_norm, l));
+    weights.layers[l].precise_ffn_inputs = input_singles_out(tensor_role::ffn_norm);
+    stream_singles_out |= singles_out_values(source.at(tensor_role::post_ffn_norm, l));
   }
 }
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import dense, made_targets, targets  # noqa: E402
+from training.reference import dense, made_targets, olmo, targets  # noqa: E402
 
 BOUND = 1e-4
 NUM_TOKENS = 240
@@ -58,6 +58,13 @@ CASES = {
     "ministral3": ("ministral3", {}),
     "ministral3-magnitude": ("ministral3", {"rope_parameters": dense.YARN | {"mscale": 0.8, "mscale_all_dim": 1.5, "original_max_position_embeddings": 50, "truncate": False}, "tie_word_embeddings": True}),
     "ministral3-with-vision": ("ministral3", {}),
+    "olmo2": ("olmo2", {"global_rope": olmo.PLAIN}),
+    "olmo2-yarn-with-biases": ("olmo2", {"attention_bias": True, "tie_word_embeddings": True}),
+    "olmo3": ("olmo3", {}),
+    "olmo3-every-fourth": ("olmo3", {"layer_types": None, "num_key_value_heads": 1, "attention_bias": True, "tie_word_embeddings": True}),
+    "olmo3-own-base-of-windows": ("olmo3", {"local_rope": olmo.PLAIN | {"rope_theta": 700.0}, "num_key_value_heads": 4, "sliding_window": 7}),
+    "olmo3-older-spelling": ("olmo3", {"local_rope": None, "global_rope": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0, "original_max_position_embeddings": 40}}),
+    "olmo3-full-attention": ("olmo3", {"layer_types": ("full_attention",) * 8, "global_rope": olmo.YARN | {"attention_factor": 0.8}}),
     "phi3": ("phi3", {}),
     "phi3-without-window": ("phi3", {"sliding_window": None, "tie_word_embeddings": True}),
     "phi3-in-its-original-context": ("phi3", {"max_position_embeddings": 512, "original_max_position_embeddings": 512}),

@@ -324,6 +324,7 @@ const auto small_models = testing::Values(std::tuple(architecture::llama, tensor
                                           std::tuple(architecture::qwen3, tensor_type::bf16, kv_type::bf16),
                                           std::tuple(architecture::granite, tensor_type::q4_0, kv_type::f16),
                                           std::tuple(architecture::mistral3, tensor_type::q4_0, kv_type::f16),
+                                          std::tuple(architecture::olmo2, tensor_type::q4_0, kv_type::f16),
                                           std::tuple(architecture::gemma3, tensor_type::q4_1, kv_type::f32));
 
 INSTANTIATE_TEST_SUITE_P(small_models, draft_chains, small_models, name_of);

@@ -32,10 +32,9 @@ class decoder {
     if (config_.arch == architecture::granite)
       for (double& x : h) x *= config_.embedding_scale;
     for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
-      const vector x = norm(h, weights_.at(tensor_role::attention_norm, l));
+      const vector x = input(h, tensor_role::attention_norm, l);
       add(h, branch(mixed(l, x), tensor_role::post_attention_norm, l));
-      add(h, branch(feed_forward(l, norm(h, weights_.at(tensor_role::ffn_norm, l))),
-                    tensor_role::post_ffn_norm, l));
+      add(h, branch(feed_forward(l, input(h, tensor_role::ffn_norm, l)), tensor_role::post_ffn_norm, l));
     }
     ++position_;
     vector logits = product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
@@ -74,9 +73,16 @@ class decoder {
     return y;
   }
 
-  /// The output of a block that is added to the residual; gemma3 normalises it first, granite scales it.
+  /// What a block reads: the normalised residual, but of olmo2 the residual itself.
+  vector input(const vector& h, tensor_role pre_norm, std::uint32_t l) const {
+    return config_.arch == architecture::olmo2 ? h : norm(h, weights_.at(pre_norm, l));
+  }
+
+  /// The output of a block that is added to the residual; gemma3 and olmo2 normalise it first, granite scales
+  /// it.
   vector branch(vector x, tensor_role post_norm, std::uint32_t l) const {
-    if (config_.arch == architecture::gemma3) return norm(x, weights_.at(post_norm, l));
+    if (config_.arch == architecture::gemma3 || config_.arch == architecture::olmo2)
+      return norm(x, weights_.at(post_norm, l));
     for (double& value : x) value *= config_.residual_scale;
     return x;
   }
@@ -84,7 +90,8 @@ class decoder {
   bool has_head_norms() const {
     return config_.arch != architecture::llama && config_.arch != architecture::qwen2 &&
            config_.arch != architecture::smollm3 && config_.arch != architecture::granite &&
-           config_.arch != architecture::mistral3 && config_.arch != architecture::phi3;
+           config_.arch != architecture::mistral3 && config_.arch != architecture::phi3 &&
+           config_.arch != architecture::olmo2;
   }
 
   bool is_rotated(std::uint32_t l) const { return config_.arch != architecture::smollm3 || l % 4 != 3; }
@@ -120,6 +127,14 @@ class decoder {
     }
   }
 
+  /// Local layers of olmo2 are rotated without the scaling of the others.
+  model::rope_config rope_of(std::uint32_t l) const {
+    if (!config_.is_local(l)) return config_.rope;
+    if (config_.arch == architecture::olmo2)
+      return {.theta = config_.rope.theta, .scaling = {}, .frequency_divisors = {}};
+    return config_.local_rope;
+  }
+
   /// From queries and gates, which alternate by head, returns the queries (`part` 0) or the gates (1).
   vector rows_of_heads(const vector& both, std::size_t part) const {
     vector out;
@@ -132,12 +147,13 @@ class decoder {
                             tensor_role head_norm, bool turned) const {
     vector all = product(weights_.at(role, l), x, &weights_.at(bias, l));
     if (role == tensor_role::q && config_.attention_gate) all = rows_of_heads(all, 0);
+    if (turned && config_.arch == architecture::olmo2) all = norm(all, weights_.at(head_norm, l));
     std::vector<vector> out;
     for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
       vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
                   all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
       if (turned && has_head_norms()) head = norm(head, weights_.at(head_norm, l));
-      if (turned && is_rotated(l)) rotate(head, config_.is_local(l) ? config_.local_rope : config_.rope);
+      if (turned && is_rotated(l)) rotate(head, rope_of(l));
       out.push_back(std::move(head));
     }
     return out;

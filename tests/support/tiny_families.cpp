@@ -92,6 +92,31 @@ std::string phi3_members(const tiny_model& options) {
   return out.str();
 }
 
+/// The magnitude is not the one that follows from the factor.
+void set_olmo2_keys(gguf_builder& file, const tiny_model& options) {
+  file.set_uint32("olmo2.attention.sliding_window", options.sliding_window);
+  file.set_uint32("olmo2.attention.sliding_window_pattern", options.sliding_pattern);
+  file.set_string("olmo2.rope.scaling.type", "yarn");
+  file.set_float32("olmo2.rope.scaling.factor", 8);
+  file.set_uint32("olmo2.rope.scaling.original_context_length", 12);
+  file.set_float32("olmo2.rope.scaling.yarn_attn_factor", 1.5F);
+  file.set_float32("olmo2.rope.scaling.yarn_beta_fast", 2);
+  file.set_float32("olmo2.rope.scaling.yarn_beta_slow", 0.5F);
+}
+
+/// As OLMo 3.
+std::string olmo2_members(const tiny_model& options) {
+  std::ostringstream out;
+  out << R"(,"rope_scaling":{"rope_type":"yarn","factor":8,"original_max_position_embeddings":12,)"
+      << R"("attention_factor":1.5,"beta_fast":2,"beta_slow":0.5},"sliding_window":)"
+      << options.sliding_window << R"(,"layer_types":)";
+  for (std::uint32_t layer = 0; layer < options.num_layers; ++layer)
+    out << (layer == 0 ? '[' : ',')
+        << ((layer + 1) % options.sliding_pattern != 0 ? R"("sliding_attention")" : R"("full_attention")");
+  out << ']';
+  return out.str();
+}
+
 } // namespace
 
 bool is_permuted(architecture arch) {
@@ -102,12 +127,14 @@ bool is_permuted(architecture arch) {
 void set_family_keys(gguf_builder& file, const tiny_model& options) {
   if (options.arch == architecture::granite) set_granite_keys(file);
   if (options.arch == architecture::mistral3) set_mistral3_keys(file);
+  if (options.arch == architecture::olmo2) set_olmo2_keys(file, options);
   if (options.arch == architecture::phi3) set_phi3_keys(file, options);
 }
 
 std::string family_members(const tiny_model& options) {
   if (options.arch == architecture::granite) return granite_members;
   if (options.arch == architecture::mistral3) return mistral3_members;
+  if (options.arch == architecture::olmo2) return olmo2_members(options);
   if (options.arch == architecture::phi3) return phi3_members(options);
   return {};
 }
@@ -118,6 +145,8 @@ std::string family_model_type(architecture arch) {
     return "qwen3_moe";
   case architecture::mistral3:
     return "ministral3";
+  case architecture::olmo2:
+    return "olmo3";
   case architecture::gemma3:
     return "gemma3_text";
   default:

@@ -242,6 +242,10 @@ void add_attention(tensor_writer& tensors, const tiny_model& options, const std:
     tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
+  if (options.arch == architecture::olmo2) {
+    tensors.norm(prefix + "attn_q_norm.weight", q_size);
+    tensors.norm(prefix + "attn_k_norm.weight", kv_size);
+  }
 }
 
 void add_delta_rule(tensor_writer& tensors, const tiny_model& options, const std::string& prefix) {
@@ -286,9 +290,9 @@ void add_mtp_module(tensor_writer& tensors, const tiny_model& options) {
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const std::uint64_t hidden = options.hidden_size;
-  const bool is_gemma = options.arch == architecture::gemma3;
+  const bool is_gemma = options.arch == architecture::gemma3, is_olmo = options.arch == architecture::olmo2;
   const bool outliers = is_gemma && layer % 2 == 1;
-  tensors.norm(prefix + "attn_norm.weight", hidden, outliers);
+  if (!is_olmo) tensors.norm(prefix + "attn_norm.weight", hidden, outliers);
   if (has_convolution(options, layer)) {
     tensors.matrix(prefix + "shortconv.in_proj.weight", 3 * hidden, hidden);
     tensors.taps(prefix + "shortconv.conv.weight", hidden, options.num_conv_taps);
@@ -298,15 +302,16 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
   } else {
     add_attention(tensors, options, prefix);
   }
-  if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
-  tensors.norm(prefix + (has_rules(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
-               outliers);
+  if (is_gemma || is_olmo) tensors.norm(prefix + "post_attention_norm.weight", hidden);
+  if (!is_olmo)
+    tensors.norm(prefix + (has_rules(options) ? "post_attention_norm.weight" : "ffn_norm.weight"), hidden,
+                 outliers);
   if (has_experts(options, layer)) {
     add_experts(tensors, options, prefix);
   } else {
     add_feed_forward(tensors, options, prefix);
   }
-  if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
+  if (is_gemma || is_olmo) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
 }
 
 } // namespace

@@ -35,9 +35,14 @@ constexpr family_traits families[] = {
      .norms_less_one = true},
     {.arch = architecture::granite, .interleaved_in_gguf = true},
     {.arch = architecture::mistral3, .interleaved_in_gguf = true},
+    {.arch = architecture::olmo2, .qk_norm = true, .scales_global_rope = true, .window_period = 4},
     {.arch = architecture::phi3, .fused_projections = true},
     {.arch = architecture::smollm3, .interleaved_in_gguf = true},
-    {.arch = architecture::gemma3, .qk_norm = true, .norms_less_one = true},
+    {.arch = architecture::gemma3,
+     .qk_norm = true,
+     .norms_less_one = true,
+     .scales_global_rope = true,
+     .window_period = 6},
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "runtime/model/model_config.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -18,6 +19,8 @@ struct family_traits {
   bool has_experts = false;         ///< some layers have a mixture of experts
   bool has_mtp_module = false;      ///< files may have a module for multi-token prediction
   bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one
+  bool scales_global_rope = false;  ///< layers with a window rotate without the scaling of the others
+  std::uint32_t window_period = 0;  ///< in files without a list, every so manyth layer has no window
 };
 
 /// The traits of all supported architectures.

@@ -4,8 +4,10 @@
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
@@ -85,8 +87,11 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
     scaling.original_context_length = keys.uint_or("rope.scaling.original_context_length", context_length);
     scaling.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", scaling.beta_fast);
     scaling.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", scaling.beta_slow);
-    scaling.magnitude = yarn_magnitude(scaling.factor) * keys.number_or("rope.scaling.attn_factor", 1) *
-                        keys.number_or("rope.scaling.yarn_attn_factor", 1);
+    // llama.cpp's converter writes Hugging Face's attention_factor, which replaces YaRN's own; 1 is what its
+    // other writers write for "none".
+    const double own = keys.number_or("rope.scaling.yarn_attn_factor", 1);
+    scaling.magnitude =
+        (own == 1 ? yarn_magnitude(scaling.factor) : own) * keys.number_or("rope.scaling.attn_factor", 1);
     if (const double share = keys.number_or("rope.scaling.yarn_ext_factor", 1); share != 1 && share != -1)
       keys.refuse("rope.scaling.yarn_ext_factor", "must be 1", errc::unsupported);
   } else {
@@ -121,21 +126,6 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   return divisors;
 }
 
-/// Gemma 3: every sixth layer sees all positions, the others have a window.
-void read_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
-  constexpr std::string_view pattern = "attention.sliding_window_pattern";
-  config.sliding_window = keys.uint("attention.sliding_window");
-  const auto* entry = metadata.find(keys.key(pattern));
-  if (entry && entry->is_array) {
-    if (auto flags = keys.layer_flags(pattern, config.num_layers); !flags.empty())
-      config.local_layers = std::move(flags);
-    return;
-  }
-  const auto period = keys.uint_or(pattern, 6);
-  if (period == 0) return keys.refuse(pattern, "must be at least 1");
-  for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (i + 1) % period != 0;
-}
-
 void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
   config.activation = gate_activation::gelu_tanh;
   config.post_norms = true;
@@ -146,7 +136,7 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
     config.attention_scale =
         1 / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
   config.local_rope.theta = keys.number_or("rope.freq_base_swa", 10000);
-  read_local_layers(keys, metadata, config);
+  read_gguf_local_layers(keys, metadata, config);
 }
 
 /// Layers have experts if the file has a router for them, which must be one for as many as the key says.
@@ -257,6 +247,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (is_gemma) read_gemma3(keys, metadata, config);
   if (*arch == architecture::granite) read_gguf_granite(keys, config);
   if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
+  if (*arch == architecture::olmo2) read_gguf_olmo2(keys, metadata, config);
   if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) read_experts(file, keys, config);
@@ -267,7 +258,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   auto divisors = read_frequency_divisors(file, divisors_name, config.num_rotated());
   if (!divisors) return std::move(divisors).error();
   config.rope.frequency_divisors = std::move(divisors).value();
-  if (!is_gemma) config.local_rope = config.rope;
+  if (!traits.scales_global_rope) config.local_rope = config.rope;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
   return config;
 }

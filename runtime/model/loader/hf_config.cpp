@@ -5,8 +5,10 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
+#include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
@@ -55,7 +57,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 15> families = {{
+constexpr std::array<family, 17> families = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
@@ -68,6 +70,8 @@ constexpr std::array<family, 15> families = {{
     {"qwen3_next", architecture::qwen3next, 2, 256, 1e4, false, window::none, {151936, 32768, 2048, 48, 16, 5632}},
     {"granite", architecture::granite, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
     {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, {131072, 262144, 4096, 34, 32, 14336}},
+    {"olmo2", architecture::olmo2, 0, 0, 1e4, false, window::none, {50304, 2048, 4096, 32, 32, 11008}},
+    {"olmo3", architecture::olmo2, 0, 0, 5e5, false, window::mixed, {50304, 2048, 4096, 32, 32, 11008}},
     {"phi3", architecture::phi3, 0, 0, 1e4, false, window::none, {32064, 4096, 3072, 32, 32, 8192}},
     {"smollm3", architecture::smollm3, 4, 0, 2e6, true, window::none, {128256, 32768, 2048, 36, 16, 11008}},
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
@@ -221,8 +225,8 @@ void read_rotary_dim(const json_node& fields, double usual, model_config& config
 
 void read_rope(const json_node& fields, const family& type, model_config& config) {
   const double theta = fields["rope_theta"].setting_or(type.default_theta);
-  const double local_theta = fields["rope_local_base_freq"].setting_or(1e4);
   const bool is_gemma = type.arch == architecture::gemma3;
+  const double local_theta = is_gemma ? fields["rope_local_base_freq"].setting_or(1e4) : theta;
   const json_node parameters = fields["rope_parameters"];
   if (parameters) parameters.require_object();
   if (parameters["full_attention"] || parameters["full_attention"].is_null()) {
@@ -230,12 +234,10 @@ void read_rope(const json_node& fields, const family& type, model_config& config
     config.local_rope = read_nested_rope(parameters, "sliding_attention", local_theta, config.context_length);
   } else {
     config.rope = read_hf_rope(fields, type.default_theta, config.context_length);
-    // Gemma's local layers have their own base and no scaling; those of other families rotate like the other
-    // layers.
     config.local_rope = config.rope;
-    if (is_gemma) {
+    if (traits_of(type.arch).scales_global_rope) {
       config.local_rope = {};
-      config.local_rope.theta = local_theta;
+      config.local_rope.theta = is_gemma ? local_theta : config.rope.theta;
     }
   }
   // YaRN files state the original training context; the model's context is that times the factor.
@@ -243,18 +245,6 @@ void read_rope(const json_node& fields, const family& type, model_config& config
   if (scaling.kind == rope_scaling_kind::yarn && scaling.factor >= 1 && scaling.factor <= 1e6)
     config.context_length = static_cast<std::uint32_t>(std::clamp<double>(
         scaling.factor * scaling.original_context_length, config.context_length, 4294967295.0));
-}
-
-/// Reads "layer_types", which says in words which layers have a window.
-void read_layer_types(const json_node& types, model_config& config) {
-  types.require_array();
-  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
-  for (std::uint32_t i = 0; i < config.num_layers; ++i) {
-    const std::string name = types[i].is_string() ? types[i].string() : "";
-    if (name != "sliding_attention" && name != "full_attention")
-      return types.refuse("must hold 'sliding_attention' and 'full_attention' only", errc::unsupported);
-    config.local_layers[i] = name == "sliding_attention";
-  }
 }
 
 void read_local_layers(const json_node& fields, const family& type, model_config& config) {
@@ -266,12 +256,10 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   if (fields["sliding_window"].is_null()) return;
   config.sliding_window = fields["sliding_window"].uint_or(4096);
   if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
-  if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
-  const auto period = fields["sliding_window_pattern"].uint_or(fields["_sliding_window_pattern"].uint_or(6));
-  if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
+  if (const json_node types = fields["layer_types"]) return read_hf_layer_types(types, config);
+  if (rule == window::mixed) return read_hf_window_period(fields, config);
   const auto first = rule == window::upper ? fields["max_window_layers"].uint_or(28) : 0;
-  for (std::uint32_t i = 0; i < config.num_layers; ++i)
-    config.local_layers[i] = rule == window::mixed ? (i + 1) % period != 0 : i >= first;
+  for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = i >= first;
 }
 
 /// Defaults of the class of a model type with experts.
@@ -375,6 +363,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   read_hf_longrope(fields, config);
   if (config.arch == architecture::granite) read_hf_granite(fields, config);
   if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);
+  if (config.arch == architecture::olmo2) read_hf_olmo2(fields, config);
   if (config.arch == architecture::phi3) read_hf_phi3(fields, config);
   if (config.arch == architecture::smollm3) read_hf_smollm3(fields, config);
   if (is_gemma) {

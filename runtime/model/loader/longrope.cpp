@@ -1,6 +1,7 @@
 #include "runtime/model/loader/longrope.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -53,7 +54,7 @@ void read_hf_longrope(const json_node& fields, model_config& config) {
   config.rope.frequency_divisors = read_divisors(settings[is_long ? "long_factor" : "short_factor"], config);
   const double factor = settings["factor"].setting_or(static_cast<double>(config.context_length) / original);
   config.rope.scaling.magnitude = settings["attention_factor"].setting_or(usual_magnitude(factor, original));
-  config.local_rope = config.rope;
+  if (!traits_of(config.arch).scales_global_rope) config.local_rope = config.rope;
 }
 
 std::string_view read_gguf_divisors_name(const gguf_file& file, gguf_keys& keys, model_config& config) {

@@ -189,8 +189,11 @@ std::optional<tensor_shape> attention_shape(const model_config& config, tensor_r
   case tensor_role::v_bias:
     return config.qkv_bias ? tensor_shape{1, config.kv_size()} : no_tensor;
   case tensor_role::q_norm:
+    if (!config.qk_norm) return no_tensor;
+    return tensor_shape{1, config.qk_norm_of_rows ? config.q_size() : config.head_dim};
   case tensor_role::k_norm:
-    return config.qk_norm ? tensor_shape{1, config.head_dim} : no_tensor;
+    if (!config.qk_norm) return no_tensor;
+    return tensor_shape{1, config.qk_norm_of_rows ? config.kv_size() : config.head_dim};
   case tensor_role::attention_output:
     return tensor_shape{config.hidden_size, config.q_size()};
   case tensor_role::attention_output_bias:
@@ -281,6 +284,9 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
     return {config.vocab_size, hidden};
   case tensor_role::output:
     return config.tied_embeddings ? no_tensor : tensor_shape{config.vocab_size, hidden};
+  case tensor_role::attention_norm:
+  case tensor_role::ffn_norm:
+    return config.pre_norms ? tensor_shape{1, hidden} : no_tensor;
   case tensor_role::post_attention_norm:
   case tensor_role::post_ffn_norm:
     return config.post_norms ? tensor_shape{1, hidden} : no_tensor;
@@ -289,7 +295,7 @@ tensor_shape shape_of(const model_config& config, tensor_role role, std::uint32_
     return config.has_experts(layer) ? no_tensor : tensor_shape{config.ffn_size, hidden};
   case tensor_role::ffn_down:
     return config.has_experts(layer) ? no_tensor : tensor_shape{hidden, config.ffn_size};
-  default: // norms
+  default: // the final norm
     return {1, hidden};
   }
 }

@@ -18,7 +18,7 @@ enum class tensor_role : std::uint8_t {
   output_norm,     ///< [hidden_size]
   output,          ///< [vocab_size][hidden_size]; with a tied head, the embedding itself
   // One for each layer:
-  attention_norm,        ///< [hidden_size]
+  attention_norm,        ///< [hidden_size], with config.pre_norms
   q,                     ///< [q_size][hidden_size], rows as config.layout says; with config.attention_gate
                          ///< [2 * q_size][hidden_size]: of each head its rows, then those of its gate
   k,                     ///< [kv_size][hidden_size], likewise
@@ -26,12 +26,12 @@ enum class tensor_role : std::uint8_t {
   q_bias,                ///< [q_size], with config.qkv_bias
   k_bias,                ///< [kv_size], likewise
   v_bias,                ///< [kv_size], likewise
-  q_norm,                ///< [head_dim], with config.qk_norm
-  k_norm,                ///< [head_dim], likewise
+  q_norm,                ///< [head_dim], with config.qk_norm; with config.qk_norm_of_rows [q_size]
+  k_norm,                ///< [head_dim], likewise; with config.qk_norm_of_rows [kv_size]
   attention_output,      ///< [hidden_size][q_size]
   attention_output_bias, ///< [hidden_size], with config.attention_output_bias
   post_attention_norm,   ///< [hidden_size], with config.post_norms
-  ffn_norm,              ///< [hidden_size]
+  ffn_norm,              ///< [hidden_size], with config.pre_norms
   ffn_gate,              ///< [ffn_size][hidden_size]
   ffn_up,                ///< [ffn_size][hidden_size]
   ffn_down,              ///< [hidden_size][ffn_size]

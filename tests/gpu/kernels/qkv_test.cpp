@@ -27,13 +27,14 @@ struct shape {
   device::rope_layout layout = device::rope_layout::half_split;
   std::uint32_t num_unrotated = 0; ///< values per head
   bool has_norm = true, has_bias = false, has_head_norm = false, has_query_table = false;
+  bool norms_rows = false; ///< the norm of heads is one of rows
 };
 
 std::ostream& operator<<(std::ostream& out, const shape& s) {
   return out << s.num_heads << '/' << s.num_kv_heads << " heads of " << s.head_dim << ", " << s.num_cols
              << " columns, " << s.num_rows << " rows, " << device::traits_of(s.type)->name << " and "
              << device::traits_of(s.type_of_values)->name << ", cells " << traits_of(s.cells).name
-             << ", bias " << s.has_bias << ", norms " << s.has_norm << s.has_head_norm;
+             << ", bias " << s.has_bias << ", norms " << s.has_norm << s.has_head_norm << s.norms_rows;
 }
 
 class qkv : public kv_pool_test {
@@ -66,8 +67,9 @@ class qkv : public kv_pool_test {
     out.v = matrix(s.type_of_values, s.num_kv_heads);
     device::qkv_args& args = out.args;
     const auto weights = [&](const device::matrix& from, bool is_value) {
+      const std::size_t width = s.norms_rows ? from.num_rows() : s.head_dim;
       return device::qkv_weights{&from, s.has_bias ? upload(values(from.num_rows())) : nullptr,
-                                 s.has_head_norm && !is_value ? upload(values(s.head_dim)) : nullptr};
+                                 s.has_head_norm && !is_value ? upload(values(width)) : nullptr};
     };
     args.q = weights(*out.q, false), args.k = weights(*out.k, false), args.v = weights(*out.v, true);
     args.x_stride = s.num_cols + 3;
@@ -75,6 +77,7 @@ class qkv : public kv_pool_test {
     args.num_cols = s.num_cols;
     if (s.has_norm) args.norm.weight = upload(values(s.num_cols));
     args.norm.epsilon = 1e-5F, args.head_epsilon = 1e-6F;
+    args.norms_rows = s.norms_rows;
     args.num_heads = s.num_heads;
     args.num_pairs = (s.head_dim - s.num_unrotated) / 2;
     if (args.num_pairs != 0) args.table = upload(values(std::size_t{s.num_rows} * 2 * args.num_pairs));
@@ -130,7 +133,11 @@ class qkv : public kv_pool_test {
       const bool normed = a.norm.weight != nullptr;
       ops.matmul({normed ? a.norm.normed : a.x, normed ? a.num_cols : a.x_stride, num_rows, a.num_cols, false,
                   outputs});
-      if (a.q.norm != nullptr) {
+      if (a.q.norm != nullptr && a.norms_rows) {
+        const auto width = [&](std::uint32_t num_heads) { return num_heads * head_dim; };
+        ops.rms_norm({q, stride, q, stride, a.q.norm, num_rows, 1, width(a.num_heads), a.head_epsilon});
+        ops.rms_norm({k, stride, k, stride, a.k.norm, num_rows, 1, width(num_kv), a.head_epsilon});
+      } else if (a.q.norm != nullptr) {
         ops.rms_norm({q, stride, q, stride, a.q.norm, num_rows, a.num_heads, head_dim, a.head_epsilon});
         ops.rms_norm({k, stride, k, stride, a.k.norm, num_rows, num_kv, head_dim, a.head_epsilon});
       }
@@ -185,6 +192,16 @@ TEST_F(qkv, equals_them_for_heads_of_every_size_and_either_rotation) {
                     .layout = layout,
                     .num_unrotated = head_dim == 96 ? 32U : 0U,
                     .has_head_norm = true});
+}
+
+TEST_F(qkv, equals_them_with_a_norm_over_all_heads) {
+  for (const bool has_norm : {false, true})
+    for (const std::uint32_t num_rows : {1U, 70U})
+      expect_equal({.num_rows = num_rows,
+                    .has_norm = has_norm,
+                    .has_bias = true,
+                    .has_head_norm = true,
+                    .norms_rows = true});
 }
 
 TEST_F(qkv, equals_them_without_rotation) {

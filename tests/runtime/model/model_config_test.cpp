@@ -101,6 +101,11 @@ TEST(model_config, every_field_has_a_range) {
        [](auto& c) {
          c.growth = {0.1, 8}, c.unrotated_layers = {true, false};
        }},
+      {"pre_norms", [](auto& c) { c.pre_norms = false; }},
+      {"pre_norms", [](auto& c) { c.pre_norms = false, c.post_norms = c.attention_gate = true; }},
+      {"pre_norms",
+       [=](auto& c) { c.pre_norms = false, c.post_norms = true, c.experts = experts(8, 2, 32); }},
+      {"qk_norm_of_rows", [](auto& c) { c.qk_norm_of_rows = true; }},
       {"rope theta", [](auto& c) { c.rope.theta = 1; }},
       {"local rope theta", [=](auto& c) { c.local_rope.theta = nan; }},
       {"rope scaling factor", [](auto& c) { c.rope.scaling.factor = 0.5; }},

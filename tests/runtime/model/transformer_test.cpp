@@ -269,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
                                      architecture::qwen3moe, architecture::lfm2, architecture::lfm2moe,
                                      architecture::qwen35, architecture::qwen35moe, architecture::qwen3next,
-                                     architecture::granite, architecture::mistral3, architecture::phi3,
-                                     architecture::smollm3, architecture::gemma3),
+                                     architecture::granite, architecture::mistral3, architecture::olmo2,
+                                     architecture::phi3, architecture::smollm3, architecture::gemma3),
                      testing::Values(kv_type::f16, kv_type::bf16, kv_type::q8)),
     [](const auto& test) {
       return std::string(model::to_string(std::get<0>(test.param))) + '_' +

@@ -141,8 +141,8 @@ INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
                                          architecture::qwen3moe, architecture::lfm2, architecture::lfm2moe,
                                          architecture::qwen35, architecture::qwen35moe,
                                          architecture::qwen3next, architecture::granite,
-                                         architecture::mistral3, architecture::phi3, architecture::smollm3,
-                                         architecture::gemma3),
+                                         architecture::mistral3, architecture::olmo2, architecture::phi3,
+                                         architecture::smollm3, architecture::gemma3),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 /// Counts and sizes may be correct but absurd. Here experts take less space in the file than a view of each

@@ -28,7 +28,7 @@ const architecture all_architectures[] = {
     architecture::llama,     architecture::qwen2,   architecture::qwen3,    architecture::qwen3moe,
     architecture::lfm2,      architecture::lfm2moe, architecture::qwen35,   architecture::qwen35moe,
     architecture::qwen3next, architecture::granite, architecture::mistral3, architecture::phi3,
-    architecture::smollm3,   architecture::gemma3};
+    architecture::smollm3,   architecture::olmo2,   architecture::gemma3};
 
 /// Families whose layers have no norm on the heads of Q and K.
 constexpr bool leaves_heads(architecture arch) {
@@ -52,7 +52,8 @@ TEST(gguf_model, every_architecture_opens) {
     EXPECT_EQ(config->qkv_bias, arch == architecture::qwen2);
     EXPECT_EQ(config->qk_norm, !leaves_heads(arch));
     EXPECT_EQ(config->num_expert_layers(), traits_of(arch).has_experts ? 1U : 0U);
-    EXPECT_EQ(config->post_norms, arch == architecture::gemma3);
+    EXPECT_EQ(config->post_norms, arch == architecture::gemma3 || arch == architecture::olmo2);
+    EXPECT_EQ(config->pre_norms, arch != architecture::olmo2);
     EXPECT_FLOAT_EQ(config->attention_scale, arch == architecture::granite ? 0.25F : 1 / std::sqrt(8.0F));
   }
 }
@@ -130,6 +131,12 @@ TEST(gguf_model, rope_scaling_is_read) {
   EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::yarn);
   EXPECT_EQ(config->rope.scaling.original_context_length, 32U);
   EXPECT_DOUBLE_EQ(config->rope.scaling.magnitude, yarn_magnitude(4));
+  builder.set_float32("qwen2.rope.scaling.yarn_attn_factor", 1.5F);
+  EXPECT_EQ(open(builder)->rope.scaling.magnitude, 1.5) << "in place of its own";
+  builder.set_float32("qwen2.rope.scaling.yarn_attn_factor", 1);
+  EXPECT_DOUBLE_EQ(open(builder)->rope.scaling.magnitude, yarn_magnitude(4)) << "files say so for 'none'";
+  builder.set_float32("qwen2.rope.scaling.attn_factor", 2);
+  EXPECT_DOUBLE_EQ(open(builder)->rope.scaling.magnitude, 2 * yarn_magnitude(4));
   config = open(tiny().set_float32("llama.rope.scaling.factor", 2));
   EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::linear);
   config = open(tiny().set_float32("llama.rope.scale_linear", 3));

@@ -41,9 +41,10 @@ std::vector<float> row_of(const weight_view& view, std::size_t row) {
 }
 
 TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
-  for (const auto arch : {architecture::llama, architecture::qwen2, architecture::qwen3,
-                          architecture::qwen3moe, architecture::granite, architecture::mistral3,
-                          architecture::phi3, architecture::smollm3, architecture::gemma3}) {
+  for (const auto arch :
+       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::qwen3moe,
+        architecture::granite, architecture::mistral3, architecture::olmo2, architecture::phi3,
+        architecture::smollm3, architecture::gemma3}) {
     const test::tiny_model options{.arch = arch, .tied_embeddings = false};
     test::write_tiny_hf(options, directory_);
     const auto directory = hf_directory::open(directory_);
@@ -84,6 +85,8 @@ TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
     EXPECT_EQ(config.local_rope.frequency_divisors, gguf_config->local_rope.frequency_divisors);
     EXPECT_EQ(config.num_rotated(), gguf_config->num_rotated());
     EXPECT_EQ(config.rope.scaling.kind, gguf_config->rope.scaling.kind);
+    EXPECT_EQ(config.local_rope.scaling.kind, gguf_config->local_rope.scaling.kind);
+    EXPECT_EQ(config.sliding_window, gguf_config->sliding_window);
     EXPECT_EQ(config.unrotated_layers, gguf_config->unrotated_layers);
   }
 }

@@ -1,4 +1,5 @@
-// A mixture of experts in the whole engine. Every reply is that of plain decoding alone, whatever drafts,
+// Families whose layers differ from llama's, in the whole engine: a mixture of experts, and layers with windows
+// and without norms before their blocks. Every reply is that of plain decoding alone, whatever drafts,
 // whatever other requests run, and wherever its cells come from.
 #include "tests/engine/served_model.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -8,13 +9,12 @@
 namespace paceline {
 namespace {
 
-class mixture_model : public testing::served_model {
+class model_families : public testing::served_model,
+                       public ::testing::WithParamInterface<model::architecture> {
  protected:
-  mixture_model() {
-    test::make_tiny_gguf({.arch = model::architecture::qwen3moe,
-                          .type = device::tensor_type::q8_0,
-                          .num_layers = 4,
-                          .context_length = 96})
+  model_families() {
+    test::make_tiny_gguf(
+        {.arch = GetParam(), .type = device::tensor_type::q8_0, .num_layers = 4, .context_length = 96})
         .write(path_);
   }
 
@@ -35,7 +35,7 @@ class mixture_model : public testing::served_model {
   }
 };
 
-TEST_F(mixture_model, replies_are_those_of_plain_decoding_alone) {
+TEST_P(model_families, replies_are_those_of_plain_decoding_alone) {
   auto alone = options();
   alone.prefix_cache = false;
   const auto expected = replies(alone, "none", false);
@@ -51,7 +51,7 @@ TEST_F(mixture_model, replies_are_those_of_plain_decoding_alone) {
   }
 }
 
-TEST_F(mixture_model, replies_on_a_gpu_are_those_of_plain_decoding_there) {
+TEST_P(model_families, replies_on_a_gpu_are_those_of_plain_decoding_there) {
   num_requests_ = 2; // an emulated GPU takes its time
   auto alone = options();
   alone.prefix_cache = false;
@@ -70,7 +70,7 @@ TEST_F(mixture_model, replies_on_a_gpu_are_those_of_plain_decoding_there) {
   }
 }
 
-TEST_F(mixture_model, replies_stay_the_same_when_requests_are_preempted) {
+TEST_P(model_families, replies_stay_the_same_when_requests_are_preempted) {
   auto alone = options();
   alone.prefix_cache = false;
   const auto expected = replies(alone, "none", false);
@@ -81,6 +81,10 @@ TEST_F(mixture_model, replies_stay_the_same_when_requests_are_preempted) {
     EXPECT_GT(figures_.num_preemptions, 0U) << drafter;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(models, model_families,
+                         ::testing::Values(model::architecture::qwen3moe, model::architecture::olmo2),
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 } // namespace
 } // namespace paceline

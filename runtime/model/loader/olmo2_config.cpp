@@ -1,0 +1,32 @@
+#include "runtime/model/loader/olmo2_config.hpp"
+
+#include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/local_layers.hpp"
+
+namespace paceline::model {
+namespace {
+
+void set_norms(model_config& config) {
+  config.pre_norms = false;
+  config.post_norms = true;
+  config.qk_norm_of_rows = true;
+}
+
+} // namespace
+
+void read_gguf_olmo2(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
+  set_norms(config);
+  config.local_rope.theta = keys.number_or("rope.freq_base_swa", config.rope.theta);
+  if (keys.uint_or("attention.sliding_window", 0) != 0) read_gguf_local_layers(keys, metadata, config);
+}
+
+void read_hf_olmo2(const json_node& fields, model_config& config) {
+  set_norms(config);
+  config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-5));
+  // Without a window it would be unknown whether its layers rotate like the others.
+  if (fields["model_type"].string_or("") == "olmo3" && fields["sliding_window"].is_null())
+    fields["sliding_window"].refuse("must be a number");
+}
+
+} // namespace paceline::model
