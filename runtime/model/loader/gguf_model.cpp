@@ -158,15 +158,14 @@ std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
 }
 
-void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
+/// `most_layers`: nothing is sized by the number of layers before it is known to be at most that.
+void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layers, model_config& config) {
   config.vocab_size = read_vocab_size(file, keys);
   config.context_length = keys.uint("context_length");
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
   if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
-  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
-  if (config.num_layers > file.tensors().size())
-    return keys.refuse("block_count", "is more than the file has tensors");
+  if (config.num_layers > most_layers) return keys.refuse("block_count", "is more than the file has tensors");
   config.num_heads = keys.uniform("attention.head_count", config.num_layers);
   if (!is_lfm2(config.arch)) // where it says which layers have attention
     config.num_kv_heads = keys.has("attention.head_count_kv")
@@ -197,7 +196,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (!name) return std::move(name).error();
   config.name = name->value_or("");
 
-  read_sizes(file, keys, config);
+  read_sizes(file, keys, file.tensors().size(), config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
 
@@ -236,11 +235,11 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   return config;
 }
 
-expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
-                                              double rope_theta) {
-  gguf_keys keys(file.metadata(), prefix);
-  model_config config;
-  read_sizes(file, keys, config);
+namespace {
+
+/// What is behind the sizes in the configs of heads.
+expected<model_config> finish_layer_config(const gguf_file& file, gguf_keys& keys, model_config config,
+                                           double rope_theta) {
   refuse_unsupported(keys, config);
   read_rotary_dim(keys, config);
   if (keys.failure()) return *keys.failure();
@@ -257,6 +256,31 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   config.local_rope = config.rope;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
   return config;
+}
+
+} // namespace
+
+expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
+                                              double rope_theta) {
+  gguf_keys keys(file.metadata(), prefix);
+  model_config config;
+  read_sizes(file, keys, file.tensors().size(), config);
+  return finish_layer_config(file, keys, std::move(config), rope_theta);
+}
+
+expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
+                                               double rope_theta) {
+  constexpr std::uint32_t most_layers = 4096; // of the model, whose tensors need not be there
+  gguf_keys keys(file.metadata(), to_string(arch));
+  model_config config;
+  config.arch = arch;
+  read_sizes(file, keys, most_layers, config);
+  config.num_layers = 1;
+  if (has_experts) {
+    read_gguf_mixture(keys, config);
+    config.experts.layers.assign(1, true);
+  }
+  return finish_layer_config(file, keys, std::move(config), rope_theta);
 }
 
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {

@@ -179,6 +179,11 @@ rope_config read_rope_object(const json_node& fields, double theta, std::uint32_
 
 } // namespace
 
+std::optional<architecture> hf_architecture(std::string_view model_type) noexcept {
+  const auto* const found = std::ranges::find(families, model_type, &family::model_type);
+  return found == families.end() ? std::nullopt : std::optional(found->arch);
+}
+
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
                                   std::uint32_t context_length) {
   settings.require_object();
