@@ -167,6 +167,15 @@ void decoder_layers::apply_delta_rule(const layer_weights& weights, const delta_
   add_to_hidden(out, stride, *delta.out, nullptr, weights.post_attention_norm);
 }
 
+feed_forward_sizes feed_forward_row_sizes(const model_config& config) noexcept {
+  const expert_config& experts = config.experts;
+  const bool mixes = config.num_expert_layers() != 0, shares = mixes && experts.shared_ffn_size != 0;
+  return {config.num_dense_layers() != 0 ? 2 * std::size_t{config.ffn_size} : 0,
+          mixes ? device::expert_values_per_row(experts.routing, experts.ffn_size, config.hidden_size) : 0,
+          shares ? 2 * std::size_t{experts.shared_ffn_size} : 0,
+          shares ? std::size_t{config.hidden_size} + 1 : 0};
+}
+
 void decoder_layers::feed_forward(const layer_weights& weights) {
   if (weights.experts) return mix_experts(weights);
   const std::size_t stride = 2 * std::size_t{config_.ffn_size};

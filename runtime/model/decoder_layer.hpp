@@ -101,6 +101,12 @@ struct layer_memory {
 /// Values of a row of `layer_memory::delta`.
 std::size_t delta_row_size(const model_config& config) noexcept;
 
+/// Values of a row of the arrays of `layer_memory` that feed-forward blocks use; 0: no layer uses the array.
+struct feed_forward_sizes {
+  std::size_t gate_up, experts, shared, shared_out;
+};
+feed_forward_sizes feed_forward_row_sizes(const model_config& config) noexcept;
+
 /// The state of a layer with a gated delta rule.
 struct delta_layer_states {
   device::conv_states conv; ///< inputs of its convolution

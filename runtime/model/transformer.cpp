@@ -3,7 +3,6 @@
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_expert_mixture.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
@@ -76,14 +75,9 @@ class transformer::pass {
  private:
   void take_memory() {
     const bool local = !model_.local_frequencies_.empty();
-    const expert_config& experts = config_.experts;
-    const std::size_t mixture =
-        config_.num_expert_layers() == 0
-            ? 0
-            : device::expert_values_per_row(experts.routing, experts.ffn_size, hidden_size_);
     const bool convolves = config_.num_layers_of(layer_kind::short_conv) != 0;
-    const bool shares = experts.shared_ffn_size != 0 && config_.num_expert_layers() != 0;
     const bool has_rules = config_.num_layers_of(layer_kind::gated_delta) != 0;
+    const feed_forward_sizes feed_forward = feed_forward_row_sizes(config_);
     const std::array<row_array, 14> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
@@ -92,10 +86,10 @@ class transformer::pass {
         {&memory_.conv, convolves ? 3 * std::size_t{hidden_size_} : 0},
         {&memory_.delta, has_rules ? delta_row_size(config_) : 0},
         {&memory_.gates, config_.attention_gate ? q_size_ : 0},
-        {&memory_.gate_up, config_.num_dense_layers() == 0 ? 0 : 2 * std::size_t{config_.ffn_size}},
-        {&memory_.experts, mixture},
-        {&memory_.shared, shares ? 2 * std::size_t{experts.shared_ffn_size} : 0},
-        {&memory_.shared_out, shares ? std::size_t{hidden_size_} + 1 : 0},
+        {&memory_.gate_up, feed_forward.gate_up},
+        {&memory_.experts, feed_forward.experts},
+        {&memory_.shared, feed_forward.shared},
+        {&memory_.shared_out, feed_forward.shared_out},
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
         {&query_rope_table_, config_.growth.period != 0 ? config_.head_dim : 0},

@@ -267,18 +267,6 @@ class parallel_packing {
     return {};
   }
 
-  /// Packs one matrix after another, so that at most one is unpacked at a time.
-  expected<matrix_set_ptr> pack_set(const expert_matrices& from) {
-    std::vector<matrix_ptr> matrices;
-    matrices.reserve(from.size());
-    for (std::uint32_t e = 0; e < from.size(); ++e) {
-      auto packed = pack(from[e]);
-      if (!packed) return std::move(packed).error();
-      matrices.push_back(std::move(*packed));
-    }
-    return memory_.make_set(from[0].name, std::move(matrices));
-  }
-
   /// Packs the tensors of a job.
   expected<void> do_job(const packing_job& job) {
     if (!job.parts.empty()) return pack_parts(*job.from, job.parts);
@@ -288,7 +276,7 @@ class parallel_packing {
       *job.to = std::move(*packed);
       return {};
     }
-    auto packed = pack_set(*job.experts);
+    auto packed = pack_set(*job.experts, memory_, [this](const weight_view& one) { return pack(one); });
     if (!packed) return std::move(packed).error();
     *job.set = std::move(*packed);
     return {};

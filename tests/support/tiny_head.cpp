@@ -55,6 +55,26 @@ void tiny_head::rename(const std::string& from, const std::string& to) {
   tensors.insert(std::move(node));
 }
 
+void tiny_head::stack(const std::string& prefix, const std::vector<std::string>& names,
+                      const std::string& to) {
+  tensor made{{0, 0, 0}, {}};
+  for (std::uint64_t number = 0;; ++number) {
+    const auto of = [&](const std::string& name) {
+      return prefix + std::to_string(number) + "." + name + ".weight";
+    };
+    if (!tensors.contains(of(names.front()))) break;
+    std::uint64_t rows = 0;
+    for (const std::string& name : names) {
+      const tensor one = std::move(tensors.extract(of(name)).mapped());
+      made.values.insert(made.values.end(), one.values.begin(), one.values.end());
+      rows += one.shape[0];
+      made.shape[2] = one.shape[1];
+    }
+    made.shape[0] = number + 1, made.shape[1] = rows;
+  }
+  tensors[to] = std::move(made);
+}
+
 void tiny_head::add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs,
                           std::uint64_t ffn) {
   add(prefix + "self_attn.q_proj.weight", {num_heads * head_dim, inputs});
@@ -151,6 +171,31 @@ tiny_head tiny_head::mtp_next(std::uint32_t hidden, std::uint32_t vocab) {
   made.add("mtp.layers.0.self_attn.q_proj.weight", {2 * num_heads * head_dim, hidden});
   for (const char* const norm : {"q_norm", "k_norm"})
     made.add(std::string("mtp.layers.0.self_attn.") + norm + ".weight", {head_dim});
+  return made;
+}
+
+tiny_head tiny_head::mtp_experts(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_experts) {
+  constexpr std::uint64_t inner = 32, shared = 64;
+  tiny_head made = mtp_next(hidden, vocab);
+  made.config.erase("intermediate_size");
+  made.config["model_type"] = "qwen3_5_moe_text";
+  made.config["num_experts"] = num_experts;
+  made.config["num_experts_per_tok"] = 3;
+  made.config["moe_intermediate_size"] = inner;
+  made.config["shared_expert_intermediate_size"] = shared;
+  const std::string mlp = "mtp.layers.0.mlp.";
+  for (const char* const part : {"gate_proj", "up_proj", "down_proj"})
+    made.tensors.erase(mlp + part + ".weight");
+  const auto add_block = [&](const std::string& prefix, std::uint64_t size) {
+    made.add(prefix + "gate_proj.weight", {size, hidden});
+    made.add(prefix + "up_proj.weight", {size, hidden});
+    made.add(prefix + "down_proj.weight", {hidden, size});
+  };
+  for (std::uint32_t e = 0; e < num_experts; ++e)
+    add_block(mlp + "experts." + std::to_string(e) + ".", inner);
+  add_block(mlp + "shared_expert.", shared);
+  made.add(mlp + "gate.weight", {num_experts, hidden});
+  made.add(mlp + "shared_expert_gate.weight", {1, hidden});
   return made;
 }
 

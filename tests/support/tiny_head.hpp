@@ -33,6 +33,8 @@ struct tiny_head {
 
   /// A module of multi-token prediction as Qwen3-Next's: "mtp.", output gate, QK norms.
   static tiny_head mtp_next(std::uint32_t hidden, std::uint32_t vocab);
+  /// The same with a mixture of experts, of which a row uses 3, in a tensor each, as Qwen3.5's.
+  static tiny_head mtp_experts(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_experts = 8);
   /// A module as in MiMo, module 0: "model.mtp_layers.0.".
   static tiny_head mtp_mimo(std::uint32_t hidden, std::uint32_t vocab);
   /// Medusa heads with biases in FasterDecoding's layout, or two heads in vLLM's layout. There is no config.
@@ -49,6 +51,9 @@ struct tiny_head {
   /// Gives tensor `name` the values of `of`.
   void copy(const std::string& name, const std::string& of) { tensors[name] = tensors.at(of); }
   void rename(const std::string& from, const std::string& to);
+  /// Puts tensors "PREFIX0.NAME.weight", "PREFIX1.NAME.weight" and so on, `names` of each number one after
+  /// another, into tensor `to`, which has a dimension more.
+  void stack(const std::string& prefix, const std::vector<std::string>& names, const std::string& to);
   void write(const std::filesystem::path& directory) const;
 
   boost::json::object config;

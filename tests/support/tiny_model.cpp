@@ -284,7 +284,10 @@ void add_mtp_module(tensor_writer& tensors, const tiny_model& options) {
        {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm", "attn_norm", "post_attention_norm"})
     tensors.norm(prefix + name + ".weight", hidden);
   add_attention(tensors, options, prefix);
-  add_feed_forward(tensors, options, prefix);
+  if (is_mixture(options))
+    add_experts(tensors, options, prefix);
+  else
+    add_feed_forward(tensors, options, prefix);
 }
 
 void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {

@@ -23,14 +23,15 @@ struct tiny_model {
   std::uint32_t head_dim = 8;
   std::uint32_t ffn_size = 64;
   std::uint32_t context_length = 64;
-  std::uint32_t vocab_size = 288;     ///< at least 272, as the vocabulary needs; further entries are unused
-  std::uint32_t sliding_window = 4;   ///< gemma3, olmo2, phi3
-  std::uint32_t sliding_pattern = 2;  ///< gemma3, olmo2: distance of the layers that see all positions
-  std::uint32_t num_conv_taps = 3;    ///< lfm2, lfm2moe, qwen35
-  std::uint32_t num_key_heads = 2;    ///< qwen35: of delta rules
-  std::uint32_t num_value_heads = 4;  ///< qwen35
-  std::uint32_t delta_head_dim = 8;   ///< qwen35: of keys and of values
-  bool mtp_module = false;            ///< qwen35: a module for multi-token prediction behind the last layer
+  std::uint32_t vocab_size = 288;    ///< at least 272, as the vocabulary needs; further entries are unused
+  std::uint32_t sliding_window = 4;  ///< gemma3, olmo2, phi3
+  std::uint32_t sliding_pattern = 2; ///< gemma3, olmo2: distance of the layers that see all positions
+  std::uint32_t num_conv_taps = 3;   ///< lfm2, lfm2moe, qwen35
+  std::uint32_t num_key_heads = 2;   ///< qwen35: of delta rules
+  std::uint32_t num_value_heads = 4; ///< qwen35
+  std::uint32_t delta_head_dim = 8;  ///< qwen35: of keys and of values
+  /// qwen35 and its mixtures: a module for multi-token prediction behind the last layer.
+  bool mtp_module = false;
   std::uint32_t num_experts = 8;      ///< qwen3moe, lfm2moe
   std::uint32_t num_used_experts = 3; ///< qwen3moe
   std::uint32_t expert_ffn_size = 32; ///< qwen3moe

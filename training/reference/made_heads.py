@@ -26,6 +26,8 @@ _PPD_TREES = ((((0,), 3), ((3,), 2), ((1,), 0)),
               (((0,), 3), ((1,), 1), ((0, 0), 2), ((2,), 1), ((0, 1), 1), ((1, 0), 0)),
               (((0,), 2), ((0, 0), 3), ((1,), 2), ((0, 0, 0), 3), ((0, 1), 1), ((1, 0), 2), ((2,), 0), ((0, 0, 1), 1)))
 _GATED = {"qk_norm": True, "output_gate": True, "rotated_share": 0.25}
+_EXPERTS = {"num_experts": 8} | _GATED
+_OTHER_EXPERTS = {"num_experts": 12, "used_experts": 3, "expert_size": 40, "shared_size": 24} | _GATED
 _OWN = {"own_embedding": True, "own_lm_head": True}
 _VANILLA = {"markov_kind": "vanilla", "markov_rank": 16}
 KINDS = {
@@ -84,6 +86,12 @@ KINDS = {
     "mtp-next": Kind("mtp", {"layout": "next"} | _GATED),
     "mtp-qwen35": Kind("mtp", {"layout": "qwen35"} | _GATED),
     "mtp-gguf": Kind("mtp", {"layout": "gguf"} | _GATED, "gguf"),
+    "mtp-experts": Kind("mtp", {"layout": "qwen35"} | _EXPERTS),
+    "mtp-experts-packed": Kind("mtp", {"layout": "qwen35", "packs_experts": True} | _EXPERTS),
+    "mtp-next-experts": Kind("mtp", {"layout": "next", "normalises_experts": False} | _OTHER_EXPERTS),
+    "mtp-speculators-next-experts": Kind("mtp", {"layout": "speculators-next", "packs_experts": True} | _OTHER_EXPERTS),
+    "mtp-gguf-experts": Kind("mtp", {"layout": "gguf"} | _OTHER_EXPERTS, "gguf"),
+    "mtp-gguf-experts-packed": Kind("mtp", {"layout": "gguf", "packs_experts": True, "normalises_experts": False} | _EXPERTS, "gguf"),
     "mtp-deepseek": Kind("mtp", {"layout": "deepseek"}),
     "pass": Kind("pass"),
     "pass-six": Kind("pass", {"num_rows": 6}),

@@ -23,6 +23,11 @@ class LayerShape:
     output_bias: bool = False     # of o_proj
     qk_norm: bool = False         # layers of Qwen3: query and key are normalised by head
     output_gate: bool = False     # layers of Qwen3-Next: q_proj has for each head the rows of the query, then of a gate
+    num_experts: int = 0          # in place of the feed-forward block, as are the next; 0: none
+    used_experts: int = 2         # of a row
+    expert_size: int = 48
+    shared_size: int = 56         # of the expert that every row uses
+    normalises_experts: bool = True  # the weights of the used experts are divided by their sum
 
 
 def sizes_of(target_shape):
@@ -86,6 +91,29 @@ class Mlp(nn.Module):
         return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
+class Mixture(nn.Module):
+    """Experts, of which each row uses those with the largest probabilities, weighted by these, and one that all rows use, by a
+    factor of its own."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape, width = shape, shape.hidden_size
+        self.gate = nn.Linear(width, shape.num_experts, bias=False)
+        self.experts = nn.ModuleList([Mlp(width, shape.expert_size) for _ in range(shape.num_experts)])
+        self.shared_expert = Mlp(width, shape.shared_size)
+        self.shared_expert_gate = nn.Linear(width, 1, bias=False)
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(self.shape.used_experts, dim=-1)
+        if self.shape.normalises_experts:
+            weights = weights / weights.sum(-1, keepdim=True)
+        out = self.shared_expert(x) * self.shared_expert_gate(x).sigmoid()
+        for number, expert in enumerate(self.experts):
+            rows, slots = (chosen == number).nonzero(as_tuple=True)
+            out = out.index_add(0, rows, weights[rows, slots, None] * expert(x[rows]))
+        return out
+
+
 class PlainLayer(nn.Module):
     """A decoder layer. EAGLE-1's first one has no input norm."""
 
@@ -95,7 +123,7 @@ class PlainLayer(nn.Module):
         self.input_layernorm = Norm(width, shape.rms_norm_eps) if has_input_norm else nn.Identity()
         self.self_attn = Attention(shape, width)
         self.post_attention_layernorm = Norm(width, shape.rms_norm_eps)
-        self.mlp = Mlp(width, shape.intermediate_size)
+        self.mlp = Mixture(shape) if shape.num_experts else Mlp(width, shape.intermediate_size)
 
     def forward(self, hidden, positions, visible, past):
         attended, past = self.self_attn(self.input_layernorm(hidden), positions, visible, past)

@@ -11,7 +11,7 @@ import dataclasses
 import torch
 from torch import nn
 
-from training.reference import layouts
+from training.reference import expert_files, layouts
 from training.reference.modules import LayerShape, Norm, PlainLayer, sizes_of
 from training.reference.row_drafting import Conventions, RowDrafting, Rows
 
@@ -23,6 +23,7 @@ class MtpShape(LayerShape):
     vocab_size: int           # of the target
     hidden_first: bool        # order of the halves
     norm_output: bool         # what is fed back has passed the final norm
+    packs_experts: bool = False  # files have gate and up of all experts in one tensor
 
     @property
     def num_drafted(self):
@@ -107,7 +108,7 @@ def stored_name(layout, num_target_layers):
 
 def config_of(shape, target):
     layout, of = LAYOUTS[shape.layout], target.shape
-    model_type = {"mimo": "mimo", "qwen35": "qwen3_5_text", "next": "qwen3_next", "speculators-next": "qwen3_next", "deepseek": "deepseek_v3",
+    model_type = {"mimo": "mimo", "qwen35": "qwen3_5_moe_text" if shape.num_experts else "qwen3_5_text", "next": "qwen3_next", "speculators-next": "qwen3_next", "deepseek": "deepseek_v3",
                   "speculators": "qwen3" if shape.qk_norm else "qwen2"}[shape.layout]
     fields = {"model_type": model_type, "hidden_size": shape.hidden_size, "intermediate_size": shape.intermediate_size,
               "num_hidden_layers": of.num_hidden_layers, "num_attention_heads": shape.num_heads,
@@ -116,22 +117,38 @@ def config_of(shape, target):
               "attention_bias": shape.qkv_bias, "max_position_embeddings": 2048, "torch_dtype": "float32"}
     if shape.rotated_share != 1:
         fields["partial_rotary_factor"] = shape.rotated_share
+    if shape.num_experts:
+        fields |= {"num_experts": shape.num_experts, "num_experts_per_tok": shape.used_experts,
+                   "moe_intermediate_size": shape.expert_size, "shared_expert_intermediate_size": shape.shared_size}
+        if model_type == "qwen3_next":
+            fields["norm_topk_prob"] = shape.normalises_experts
+        else:  # the class has neither
+            del fields["intermediate_size"]
     if shape.layout == "qwen35":
         fields["rope_parameters"] = {"rope_type": "default", "rope_theta": fields.pop("rope_theta"),
                                      "partial_rotary_factor": fields.pop("partial_rotary_factor")}
-        return {"model_type": "qwen3_5", "text_config": fields | {"mtp_num_hidden_layers": 1}}
+        return {"model_type": model_type.removesuffix("_text"), "text_config": fields | {"mtp_num_hidden_layers": 1}}
     if layout.is_nested:
         return {"speculators_model_type": "mtp", "architectures": ["MTPDraftModel"], "num_nextn_predict_layers": 1,
                 "transformer_layer_config": fields}
     return fields | {"mtp_num_hidden_layers" if shape.layout == "next" else "num_nextn_predict_layers": 1}
 
 
+def experts_prefix(layout, num_target_layers):
+    return layout.prefix.format(num_target_layers) + layout.layer + "mlp.experts."
+
+
+def stored_tensors(head, layout, num_target_layers):
+    name_of = stored_name(layout, num_target_layers)
+    tensors = {name_of(name): value - layout.norm_offset if name.endswith("norm.weight") else value
+               for name, value in head.state_dict().items()}
+    return expert_files.packed(tensors, experts_prefix(layout, num_target_layers)) if head.shape.packs_experts else tensors
+
+
 def save(head, directory, target):
     """Modules of a model are in its checkpoint, those of speculators in a directory of their own."""
     layout = LAYOUTS[head.shape.layout]
-    name_of = stored_name(layout, target.shape.num_hidden_layers)
-    tensors = {name_of(name): value - layout.norm_offset if name.endswith("norm.weight") else value
-               for name, value in head.state_dict().items()}
+    tensors = stored_tensors(head, layout, target.shape.num_hidden_layers)
     if not layout.is_nested:
         tensors |= target.weights
     if head.shape.layout == "deepseek":
@@ -142,10 +159,9 @@ def save(head, directory, target):
 
 
 def add_to_target(head, directory, target):
-    """Puts the module into the target's own files, as published checkpoints of Qwen3.5 have it."""
-    name_of = stored_name(LAYOUTS["qwen35"], target.shape.num_hidden_layers)
+    """Puts the module into the target's own files, as published checkpoints of Qwen3.5 and Qwen3-Next have it."""
     fields, tensors = layouts.read(directory)
-    tensors |= {name_of(name): value - 1 if name.endswith("norm.weight") else value for name, value in head.state_dict().items()}
+    tensors |= stored_tensors(head, LAYOUTS["qwen35"], target.shape.num_hidden_layers)
     layouts.write(directory, fields | {"mtp_num_hidden_layers": 1}, tensors)
 
 
@@ -155,13 +171,22 @@ def layer_fields(fields):
 
 def layout_in(fields, tensors):
     layer = layer_fields(fields)
-    if layer["model_type"] == "qwen3_5_text":
+    if layer["model_type"].startswith("qwen3_5"):
         return "qwen35"
     if layer["model_type"] == "qwen3_next":
         return "next" if layer is fields else "speculators-next"
     if "mtp_layers.0.input_proj.weight" in tensors:
         return "speculators"
     return "mimo" if "model.mtp_layers.0.input_proj.weight" in tensors else "deepseek"
+
+
+def mixture_in(fields):
+    """Fields of a shape."""
+    if "num_experts" not in fields:
+        return {}
+    return {"num_experts": fields["num_experts"], "used_experts": fields["num_experts_per_tok"],
+            "expert_size": fields["moe_intermediate_size"], "shared_size": fields["shared_expert_intermediate_size"],
+            "normalises_experts": fields.get("norm_topk_prob", True)}
 
 
 def load(directory, target):
@@ -173,6 +198,10 @@ def load(directory, target):
     prefix = layout.prefix.format(target.shape.num_hidden_layers)
     copies = {prefix + "embed_tokens.weight", prefix + "shared_head.head.weight"}
     tensors = {key: value for key, value in tensors.items() if key.startswith(prefix) and key not in copies}
+    experts = experts_prefix(layout, target.shape.num_hidden_layers)
+    packs = experts + "gate_up_proj" in tensors
+    if packs:
+        tensors = expert_files.unpacked(tensors, experts)
     attention = prefix + layout.layer + "self_attn."
     queries = layer["num_attention_heads"] * layer["head_dim"]
     shape = MtpShape(
@@ -180,6 +209,7 @@ def load(directory, target):
         hidden_first=layout.hidden_first, norm_output=layout.norm_output,
         rotated_share=layer.get("partial_rotary_factor", 1.0), qkv_bias=attention + "q_proj.bias" in tensors,
         qk_norm=attention + "q_norm.weight" in tensors,
-        output_gate=len(tensors[attention + "q_proj.weight"]) == 2 * queries, **sizes_of(target.shape))
+        output_gate=len(tensors[attention + "q_proj.weight"]) == 2 * queries, packs_experts=packs,
+        **sizes_of(target.shape), **mixture_in(layer))
     tensors = {key: value + layout.norm_offset if "norm" in key else value for key, value in tensors.items()}
     return layouts.fill(MtpHead(shape), tensors, stored_name(layout, target.shape.num_hidden_layers)).borrow(target)

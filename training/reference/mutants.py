@@ -202,6 +202,34 @@ def with_all_rotated(head):
     return other
 
 
+def with_mixture_mistake(head, **changes):
+    """The same experts, used otherwise."""
+    if not head.shape.num_experts:
+        return None
+    other = copy.deepcopy(head)
+    other.layer.mlp.shape = dataclasses.replace(head.shape, **changes)
+    return other
+
+
+def with_experts(head, change):
+    """`change` is given the mixture, to spoil it."""
+    if not head.shape.num_experts:
+        return None
+    other = copy.deepcopy(head)
+    change(other.layer.mlp)
+    return other
+
+
+def shift_experts(mixture):
+    experts = list(mixture.experts)
+    mixture.experts = nn.ModuleList(experts[1:] + experts[:1])
+
+
+def swap_gate_and_up(mixture):
+    for expert in mixture.experts:
+        expert.gate_proj, expert.up_proj = expert.up_proj, expert.gate_proj
+
+
 def without_prefix(head):
     if head.prefix is None:
         return None
@@ -267,6 +295,12 @@ MUTANTS = {
     "norm_offset": (MtpHead, with_norm_offset),
     "gate": (MtpHead, with_gate_first),
     "rotation": (MtpHead, with_all_rotated),
+    "expert_weights": (MtpHead, lambda head: with_mixture_mistake(head, normalises_experts=not head.shape.normalises_experts)),
+    "expert_count": (MtpHead, lambda head: with_mixture_mistake(head, used_experts=head.shape.used_experts - 1)),
+    "expert_order": (MtpHead, lambda head: with_experts(head, shift_experts)),
+    "expert_halves": (MtpHead, lambda head: with_experts(head, swap_gate_and_up)),
+    "shared_expert": (MtpHead, lambda head: with_experts(head, lambda mixture: mixture.shared_expert.down_proj.weight.zero_())),
+    "shared_scale": (MtpHead, lambda head: with_experts(head, lambda mixture: mixture.shared_expert_gate.weight.zero_())),
     "head_index": (PATH_HEADS, with_head_index_shifted),
     "state_row": (PATH_HEADS, lambda head: with_conventions(head, state_offset=-1)),
     "token_map": (MedusaHead, with_offsets_in_token_map),

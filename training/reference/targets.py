@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from training.reference import expert_files
 from training.reference.layers import attend, causal, rms_norm, rotate
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
@@ -119,10 +120,7 @@ class StoredTarget:
         shape, weights = self.shape, dict(self.weights)
         for layer in filter(shape.has_experts, range(shape.num_hidden_layers)):
             name = f"model.layers.{layer}.{self.block}experts."
-            gate, up, down = (torch.stack([weights.pop(f"{name}{expert}.{part}.weight") for expert in range(shape.num_experts)])
-                              for part in self.parts)
-            weights[name + "gate_up_proj"] = torch.cat([gate, up], dim=1)
-            weights[name + "down_proj"] = down
+            weights = expert_files.packed(weights, name, self.parts)
         return weights
 
     def stored(self):

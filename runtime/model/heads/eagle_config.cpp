@@ -129,8 +129,14 @@ void check_target(const json_node& root, const json_node& layer, const eagle_con
 
 } // namespace
 
+bool is_of_module_experts(std::string_view name) noexcept {
+  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (!begins("mtp.") && !begins("mtp_layers.") && !begins("model.mtp_layers.")) return false;
+  return name.ends_with(".mlp.gate.weight") || name.find(".mlp.experts.") != std::string_view::npos;
+}
+
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,
-                                         eagle_version version, mask_rows masks, std::uint32_t num_layers,
+                                         eagle_version version, const eagle_tensors& tensors,
                                          const std::optional<head_target>& target,
                                          const head_overrides& overrides) {
   std::optional<error> failure;
@@ -142,15 +148,16 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   eagle_config config;
   config.version = version;
   const bool is_peagle = root["speculators_model_type"].string_or("") == "peagle";
-  config.masks = is_peagle ? mask_rows::feature : masks;
+  config.masks = is_peagle ? mask_rows::feature : tensors.masks;
   if (is_peagle && version != eagle_version::eagle3)
     root["speculators_model_type"].refuse("is 'peagle': such a head is of kind eagle3");
   config.name = version != eagle_version::eagle3             ? "eagle"
                 : config.masks == mask_rows::attention_input ? "dart"
                                                              : "eagle3";
   refuse_unsupported(root);
+  config.layer.num_layers = tensors.num_layers;
+  if (tensors.has_experts) read_layer_experts(layer, config.layer);
   read_sizes(root, layer, config);
-  config.layer.num_layers = num_layers;
   read_windows(layer, config.layer);
   read_layer_rope(layer, overrides.rope_theta, config.layer);
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::model {
@@ -48,14 +49,23 @@ struct eagle_config {
   bool norms_twice = false; ///< DART: the final norm is applied to its own output before the LM head
 };
 
+/// What the tensors of an EAGLE head show of it.
+struct eagle_tensors {
+  std::uint32_t num_layers = 1; ///< with tensors: some published configs state another number
+  mask_rows masks = mask_rows::none;
+  bool has_experts = false; ///< the feed-forward block of its layers is a mixture of experts
+};
+
+/// True if a tensor, named as in a directory's files, is of experts in a module for multi-token prediction.
+bool is_of_module_experts(std::string_view name) noexcept;
+
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
-/// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". `num_layers` is
-/// the number of layers with tensors: some published configs state another number. `masks`: the kind of mask
-/// rows that the tensors show; a config that names P-EAGLE also has `feature`. Errors name file, field and,
+/// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". A config that
+/// names P-EAGLE has mask rows of kind `feature` whatever the tensors show. Errors name file, field and,
 /// where the target disagrees, both values. Without a target nothing is compared, and taps that follow from
 /// the target's number of layers are left out.
 expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
-                                         eagle_version version, mask_rows masks, std::uint32_t num_layers,
+                                         eagle_version version, const eagle_tensors& tensors,
                                          const std::optional<head_target>& target,
                                          const head_overrides& overrides);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,15 +41,24 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
 }
 
 /// The architecture of a model's file, if its module is supported.
-expected<std::string> architecture_with_module(const gguf_metadata& metadata) {
+expected<architecture> architecture_with_module(const gguf_metadata& metadata) {
   const auto name = metadata.require_string("general.architecture");
   if (!name) return name.error();
   for (const family_traits& family : all_families())
-    if (family.has_mtp_module && *name == to_string(family.arch)) return std::string(*name);
+    if (family.has_mtp_module && *name == to_string(family.arch)) return family.arch;
   return metadata.key_error("general.architecture",
                             "is " + quote(*name) + "; modules for multi-token prediction are supported of " +
                                 names_of_families(&family_traits::has_mtp_module),
                             errc::unsupported);
+}
+
+/// Whether layer `layer` of the file has tensors of a mixture of experts.
+bool has_experts(const gguf_file& file, std::uint32_t layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".ffn_";
+  return std::ranges::any_of(file.tensors(), [&](const gguf_tensor& one) {
+    const std::string_view name = one.name;
+    return name.starts_with(prefix) && (name.ends_with("_exps.weight") || name.ends_with("_inp.weight"));
+  });
 }
 
 } // namespace
@@ -57,9 +67,10 @@ expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
   const gguf_metadata& metadata = file.metadata();
   const auto arch = architecture_with_module(metadata);
   if (!arch) return arch.error();
-  const auto layers = metadata.require_uint(*arch + ".block_count", 1, 4096);
+  const std::string name(to_string(*arch));
+  const auto layers = metadata.require_uint(name + ".block_count", 1, 4096);
   if (!layers) return layers.error();
-  const std::string key = *arch + ".nextn_predict_layers";
+  const std::string key = name + ".nextn_predict_layers";
   const auto modules = metadata.require_uint(key, 0, *layers);
   if (!modules) return modules.error();
   if (*modules != 1)
@@ -72,25 +83,26 @@ expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optiona
                                        const head_overrides& overrides) {
   const auto arch = architecture_with_module(file.metadata());
   if (!arch) return arch.error();
-  auto layer = read_gguf_layer_config(file, *arch, overrides.rope_theta);
+  const auto number = gguf_mtp_layer(file);
+  if (!number) return number.error();
+  auto layer = read_gguf_module_config(file, *arch, has_experts(file, *number), overrides.rope_theta);
   if (!layer) return std::move(layer).error();
+  const std::string name(to_string(*arch));
   eagle_config config;
   config.version = eagle_version::eagle;
   config.name = "mtp";
   config.layer = *std::move(layer);
-  config.layer.num_layers = 1;
-  config.layer.local_layers.assign(1, false);
   config.vocab_size = config.layer.vocab_size;
   config.target_hidden_size = config.layer.hidden_size;
   config.norm_output = true;
   config.hidden_first = overrides.hidden_first.value_or(false);
   if (config.layer.head_dim > device::max_head_dim)
-    return file.metadata().key_error(*arch + ".attention.key_length",
+    return file.metadata().key_error(name + ".attention.key_length",
                                      "is above " + std::to_string(device::max_head_dim), errc::unsupported);
   if (!target) return config;
   config.taps = {layer_index{target->num_layers}};
   if (config.target_hidden_size != target->hidden_size)
-    return file.metadata().key_error(*arch + ".embedding_length",
+    return file.metadata().key_error(name + ".embedding_length",
                                      "is " + std::to_string(config.target_hidden_size) +
                                          ", the target's hidden size is " +
                                          std::to_string(target->hidden_size));

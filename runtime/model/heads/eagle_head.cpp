@@ -48,13 +48,17 @@ class eagle_head::pass {
  private:
   void take_memory() {
     const std::size_t pair = 2 * std::size_t{width_};
-    const std::array<row_array, 9> arrays{{
+    const feed_forward_sizes feed_forward = feed_forward_row_sizes(config_.layer);
+    const std::array<row_array, 12> arrays{{
         {&memory_.hidden, width_},
         {&memory_.normed, pair},
         {&memory_.qkv, config_.layer.q_size() + 2 * std::size_t{config_.layer.kv_size()}},
         {&memory_.attended, config_.layer.q_size()},
         {&memory_.gates, is_gated() ? config_.layer.q_size() : 0},
-        {&memory_.gate_up, 2 * std::size_t{config_.layer.ffn_size}},
+        {&memory_.gate_up, feed_forward.gate_up},
+        {&memory_.experts, feed_forward.experts},
+        {&memory_.shared, feed_forward.shared},
+        {&memory_.shared_out, feed_forward.shared_out},
         {&rope_table_, config_.layer.head_dim},
         {&pair_, pair},
         {&tapped_, features_.of_target != nullptr ? num_tapped() : 0},
@@ -191,10 +195,14 @@ eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weigh
   info_.context_length = layer.context_length;
   info_.num_layers = layer.num_layers;
   info_.hidden_size = layer.hidden_size;
-  std::uint64_t bytes = weights_->vectors->size_bytes() + (weights_->fc ? weights_->fc->size_bytes() : 0);
-  for (const layer_weights& one : weights_->layers) bytes += one.matrix_bytes();
-  info_.bytes_per_token = bytes + lm_head().size_bytes() + embedding().size_bytes() / num_embedded();
-  info_.weights_bytes = bytes;
+  const std::uint64_t around =
+      weights_->vectors->size_bytes() + (weights_->fc ? weights_->fc->size_bytes() : 0);
+  info_.weights_bytes = around;
+  info_.bytes_per_token = around + lm_head().size_bytes() + embedding().size_bytes() / num_embedded();
+  for (const layer_weights& one : weights_->layers) {
+    info_.weights_bytes += one.matrix_bytes();
+    info_.bytes_per_token += one.bytes_per_row(layer.experts.routing.num_used);
+  }
   for (const auto* own : {&weights_->embedding, &weights_->lm_head})
     if (*own) info_.weights_bytes += (*own)->size_bytes();
   info_.kv_bytes_per_token = shape_of(layer, kv_type).bytes_per_token();

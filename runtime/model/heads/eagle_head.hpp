@@ -41,7 +41,7 @@ struct eagle_weights {
 ///
 ///     MTP       as EAGLE with g = fc([norm(e) ; norm(f)]), or the other order, a norm before the first
 ///               layer's attention, and logits = lm_head(norm(o)); fed back: norm(o), or o (DeepSeek-V3,
-///               arXiv:2412.19437, section 2.2)
+///               arXiv:2412.19437, section 2.2); the layer's mlp may be a mixture of experts
 ///
 ///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = what is fed back
 ///               u = [norm(e) ; norm(g)]         input of the first layer's attention

@@ -171,7 +171,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   const mask_rows masks = is_dart                       ? mask_rows::attention_input
                           : tensors->has("mask_hidden") ? mask_rows::feature
                                                         : mask_rows::none;
-  auto config = read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(),
+  auto config = read_eagle_config(*object, config_path.string(), version, {tensors->num_layers(), masks},
                                   facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, false);

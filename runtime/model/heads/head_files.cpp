@@ -28,7 +28,7 @@ void head_tensor::release(std::span<const std::byte> part) const noexcept {
 namespace {
 
 /// Names of a layer's tensors, without the part "blk.N.": first in GGUF files, then in directories.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> layer_parts = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> layer_parts = {{
     {"attn_norm", "input_layernorm"},
     {"attn_norm_2", "hidden_norm"},
     {"attn_q", "self_attn.q_proj"},
@@ -41,6 +41,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> layer_pa
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 }};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> end_parts = {{

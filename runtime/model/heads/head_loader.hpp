@@ -49,8 +49,8 @@ expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem
                                                            device::buffer_memory& buffers);
 
 /// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
-/// and Qwen3.5, speculators, and DeepSeek's names over a dense layer; Qwen3.5 also as a GGUF file of
-/// llama.cpp. The other tensors of the checkpoint are not read.
+/// and Qwen3.5, dense or with experts, speculators, and DeepSeek's names over a dense layer; Qwen's also as a
+/// GGUF file of llama.cpp. The other tensors of the checkpoint are not read.
 expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& path,
                                                           std::shared_ptr<const transformer> target,
                                                           const head_load_options& options,

@@ -64,13 +64,21 @@ std::uint32_t num_layers_of(const model_report& report) {
   return std::max(numbered, 1U);
 }
 
+void add_experts(fact_list facts, const expert_config& experts) {
+  facts.number("experts", experts.routing.num_experts);
+  facts.number("used_experts", experts.routing.num_used);
+  facts.number("expert_feed_forward_size", experts.ffn_size);
+  if (experts.shared_ffn_size != 0) facts.number("shared_feed_forward_size", experts.shared_ffn_size);
+}
+
 /// Adds the facts that all heads with decoder layers have. `vocab_size` is the size of the target's
 /// vocabulary that the head assumes.
 void add_layers(fact_list facts, const model_config& layer, std::uint32_t vocab_size,
                 std::span<const layer_index> taps) {
   facts.number("layers", layer.num_layers);
   facts.number("hidden_size", layer.hidden_size);
-  facts.number("feed_forward_size", layer.ffn_size);
+  if (layer.num_dense_layers() != 0) facts.number("feed_forward_size", layer.ffn_size);
+  if (layer.num_expert_layers() != 0) add_experts(facts, layer.experts);
   facts.number("heads", layer.num_heads);
   facts.number("kv_heads", layer.num_kv_heads);
   facts.number("head_dim", layer.head_dim);
@@ -112,9 +120,15 @@ expected<void> add_config(model_report& report, const std::filesystem::path& pat
   const mask_rows masks = is_dart                       ? mask_rows::attention_input
                           : find(report, "mask_hidden") ? mask_rows::feature
                                                         : mask_rows::none;
-  const auto config = read_eagle_config(
-      *object, (path / "config.json").string(), is_eagle3 ? eagle_version::eagle3 : eagle_version::eagle,
-      masks, report.head.kind == "mtp" ? 1 : num_layers_of(report), std::nullopt, {});
+  const bool is_module = report.head.kind == "mtp";
+  const eagle_tensors tensors{
+      .num_layers = is_module ? 1 : num_layers_of(report),
+      .masks = masks,
+      .has_experts =
+          is_module && std::ranges::any_of(report.tensors, is_of_module_experts, &tensor_report::name)};
+  const auto config =
+      read_eagle_config(*object, (path / "config.json").string(),
+                        is_eagle3 ? eagle_version::eagle3 : eagle_version::eagle, tensors, std::nullopt, {});
   if (!config) return config.error();
   add_eagle(fact_list(report.head), *config);
   return {};

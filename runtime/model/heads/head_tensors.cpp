@@ -134,8 +134,12 @@ std::uint32_t head_tensors::num_layers() const {
   }
 }
 
+error head_tensors::broken(const std::string& tensor, const std::string& rule) const {
+  return error(errc::invalid_file, path_ + ": tensor " + quote(tensor) + " " + rule);
+}
+
 void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
-  if (!failure_) failure_ = error(errc::invalid_file, path_ + ": tensor " + quote(tensor) + " " + rule);
+  if (!failure_) failure_ = broken(tensor, rule);
 }
 
 std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
@@ -165,34 +169,38 @@ std::optional<head_tensor> head_tensors::take_weights(const std::string& name, b
                                                       std::uint64_t rows, std::uint64_t cols,
                                                       bool may_be_quantised) {
   auto taken = take(name, required, rows, cols);
-  if (!taken) return taken;
-  const bool is_plain = device::is_floating(taken->type) && taken->type != tensor_type::f8_e4m3;
-  const bool is_quantised = !device::is_floating(taken->type);
-  if (taken->integer_bytes == 0 && (is_plain || (is_quantised && may_be_quantised))) return taken;
-  refuse(taken->name, "must be F32, F16 or BF16");
-  return std::nullopt;
+  if (taken && !has_weights(*taken, may_be_quantised)) return std::nullopt;
+  return taken;
+}
+
+bool head_tensors::has_weights(const head_tensor& tensor, bool may_be_quantised) {
+  const bool is_plain = device::is_floating(tensor.type) && tensor.type != tensor_type::f8_e4m3;
+  const bool is_quantised = !device::is_floating(tensor.type);
+  if (tensor.integer_bytes == 0 && (is_plain || (is_quantised && may_be_quantised))) return true;
+  refuse(tensor.name, "must be F32, F16 or BF16");
+  return false;
+}
+
+expected<std::unique_ptr<const device::matrix>> head_tensors::packed(const std::string& name,
+                                                                     device::tensor_view view) {
+  std::vector<std::byte> quantised;
+  if (format_ && device::is_floating(view.type) &&
+      view.num_cols % device::traits_of(*format_)->block_values == 0) {
+    std::vector<float> values(view.num_rows * view.num_cols);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(view.type, view.bytes, i);
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+      return broken(name, "has values that are not finite, so it cannot be quantised");
+    quantised = quantise(values, *format_);
+    view = {*format_, view.num_rows, view.num_cols, quantised};
+  }
+  return weights_->pack(name, view);
 }
 
 /// Packs `bytes`, which are values of the tensor's type, in the requested format.
 std::unique_ptr<const device::matrix> head_tensors::pack(const head_tensor& tensor, std::uint64_t rows,
                                                          std::uint64_t cols,
                                                          std::span<const std::byte> bytes) {
-  device::tensor_view view{tensor.type, rows, cols, bytes};
-  std::vector<std::byte> quantised;
-  if (format_ && device::is_floating(tensor.type) && cols % device::traits_of(*format_)->block_values == 0) {
-    std::vector<float> values(rows * cols);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(tensor.type, bytes, i);
-    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-      refuse(tensor.name, "has values that are not finite, so it cannot be quantised");
-      return nullptr;
-    }
-    quantised = quantise(values, *format_);
-    view = {*format_, rows, cols, quantised};
-  }
-  auto packed = weights_->pack(tensor.name, view);
-  if (packed) return *std::move(packed);
-  failure_ = std::move(packed).error();
-  return nullptr;
+  return keep(packed(tensor.name, {tensor.type, rows, cols, bytes}));
 }
 
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
@@ -278,11 +286,22 @@ std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::u
   return values;
 }
 
+void head_tensors::feed_forward(const std::string& prefix, const model_config& config, layer_weights& to) {
+  const std::uint64_t hidden = config.hidden_size, inner = config.ffn_size;
+  if (has(prefix + "gate_up_proj.weight")) {
+    stacked(prefix + "gate_up_proj.weight", hidden, {{inner, to.ffn_gate}, {inner, to.ffn_up}});
+  } else {
+    to.ffn_gate = matrix(prefix + "gate_proj.weight", inner, hidden);
+    to.ffn_up = matrix(prefix + "up_proj.weight", inner, hidden);
+  }
+  to.ffn_down = matrix(prefix + "down_proj.weight", hidden, inner);
+}
+
 void head_tensors::layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
                          layer_weights& to, bool may_be_gated) {
-  const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
+  const std::string attention = prefix + "self_attn.";
   const std::uint32_t hidden = config.hidden_size;
-  const std::uint64_t queries = config.q_size(), keys = config.kv_size(), inner = config.ffn_size;
+  const std::uint64_t queries = config.q_size(), keys = config.kv_size();
   const bool is_gated = may_be_gated && num_rows(attention + "q_proj.weight") == 2 * queries;
   if (has(attention + "qkv_proj.weight")) {
     stacked(attention + "qkv_proj.weight", input_size, {{queries, to.q}, {keys, to.k}, {keys, to.v}});
@@ -295,13 +314,7 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
     to.v = matrix(attention + "v_proj.weight", keys, input_size);
   }
   to.attention_output = matrix(attention + "o_proj.weight", hidden, queries);
-  if (has(mlp + "gate_up_proj.weight")) {
-    stacked(mlp + "gate_up_proj.weight", hidden, {{inner, to.ffn_gate}, {inner, to.ffn_up}});
-  } else {
-    to.ffn_gate = matrix(mlp + "gate_proj.weight", inner, hidden);
-    to.ffn_up = matrix(mlp + "up_proj.weight", inner, hidden);
-  }
-  to.ffn_down = matrix(mlp + "down_proj.weight", hidden, inner);
+  if (config.num_expert_layers() == 0) feed_forward(prefix + "mlp.", config, to);
   const bool has_biases =
       has(attention + "q_proj.bias") || has(attention + "k_proj.bias") || has(attention + "v_proj.bias");
   vector(attention + "q_proj.bias", config.q_size(), to.q_bias, has_biases);

@@ -6,6 +6,8 @@
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/decoder_layer.hpp"
 #include "runtime/model/heads/head_files.hpp"
+#include "runtime/model/loader/expert_tensors.hpp"
+#include "runtime/model/loader/tensor_role.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
@@ -105,9 +107,14 @@ class head_tensors {
   /// queries, keys and values: all or none), QK norms (both or none) and the norm before attention
   /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `may_be_gated`: if the
   /// query projection has twice the rows, it includes an output gate (`gated_queries`), and there are QK
-  /// norms.
+  /// norms. A config of layers with experts leaves out the feed-forward block, which `mixture` takes.
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
              layer_weights& to, bool may_be_gated = false);
+  /// The mixture of experts of a layer like the config's layer 0. Router and shared expert have the names of
+  /// directories, "PREFIXmlp.gate.weight" and so on; the experts' names are those of `naming`, behind
+  /// `prefix`. The router and the factor of the shared expert stay as stored.
+  void mixture(const std::string& prefix, tensor_naming naming, const model_config& config,
+               layer_weights& to);
 
   /// Error: the first one so far, or else a tensor that was not taken.
   expected<void> check_all_taken();
@@ -125,11 +132,36 @@ class head_tensors {
     const float** to;
   };
 
+  /// Packs a matrix in the format that was asked for. `name`: of its tensor.
+  expected<std::unique_ptr<const device::matrix>> packed(const std::string& name, device::tensor_view view);
   std::unique_ptr<const device::matrix> pack(const head_tensor& tensor, std::uint64_t rows,
                                              std::uint64_t cols, std::span<const std::byte> bytes);
+  /// A matrix of a floating-point type, which stays as stored.
+  std::unique_ptr<const device::matrix> floating_matrix(const std::string& name, std::uint64_t rows,
+                                                        std::uint64_t cols);
+  void feed_forward(const std::string& prefix, const model_config& config, layer_weights& to);
+  /// A tensor with matrices of experts.
+  struct expert_tensor {
+    expert_part part;
+    head_tensor tensor;
+  };
+  std::vector<expert_tensor> take_experts(const std::string& prefix, tensor_naming naming,
+                                          const model_config& config);
+  std::unique_ptr<const device::matrix_set> pack_experts(const expert_matrices& matrices,
+                                                         std::span<const expert_tensor> tensors);
+  /// False, and refused, unless the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type.
+  bool has_weights(const head_tensor& tensor, bool may_be_quantised);
+  error broken(const std::string& tensor, const std::string& rule) const;
+  /// The value; if there is none, the error is kept.
+  template <class T>
+  T keep(expected<T> value) {
+    if (value) return *std::move(value);
+    if (!failure_) failure_ = std::move(value).error();
+    return {};
+  }
   std::optional<head_tensor> take(const std::string& name, bool required, std::uint64_t rows,
                                   std::uint64_t cols);
-  /// The same for weights: the type must be F32, F16 or BF16, or with `may_be_quantised` a quantised type.
+  /// The same for weights (`has_weights`).
   std::optional<head_tensor> take_weights(const std::string& name, bool required, std::uint64_t rows,
                                           std::uint64_t cols, bool may_be_quantised);
 

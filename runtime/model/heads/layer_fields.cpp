@@ -1,10 +1,16 @@
 #include "runtime/model/heads/layer_fields.hpp"
 
+#include "runtime/base/joined.hpp"
+#include "runtime/model/loader/expert_config.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace paceline::model {
 
@@ -62,11 +68,33 @@ static bool has_delta_rules(const std::string& type) {
   return type.starts_with("qwen3_5") || type == "qwen3_next";
 }
 
+/// "qwen35moe and qwen3next"
+static std::string families_of_modules_with_experts() {
+  std::vector<std::string_view> names;
+  for (const family_traits& family : all_families())
+    if (family.has_mtp_module && family.has_experts) names.push_back(to_string(family.arch));
+  return listed(names);
+}
+
+void read_layer_experts(const json_node& layer, model_config& sizes) {
+  const std::string type = layer["model_type"].string_or("");
+  const auto arch = hf_architecture(type);
+  if (!arch || !traits_of(*arch).has_mtp_module || !traits_of(*arch).has_experts)
+    return layer["model_type"].refuse("is " + quote(type) + "; modules with experts are supported of " +
+                                          families_of_modules_with_experts(),
+                                      errc::unsupported);
+  sizes.arch = *arch;
+  read_hf_mixture(layer, sizes);
+  sizes.experts.layers.assign(sizes.num_layers, true);
+  if (sizes.experts.routing.num_experts == 0) layer["num_experts"].refuse("is 0, and the file has experts");
+}
+
 void read_layer_sizes(const json_node& layer, model_config& sizes) {
   if (layer["hidden_act"].string_or("silu") != "silu")
     layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
   sizes.hidden_size = layer["hidden_size"].uint();
-  sizes.ffn_size = layer["intermediate_size"].uint();
+  const bool has_dense = sizes.num_expert_layers() == 0;
+  sizes.ffn_size = has_dense ? layer["intermediate_size"].uint() : layer["intermediate_size"].uint_or(0);
   sizes.num_heads = layer["num_attention_heads"].uint();
   const std::string type = layer["model_type"].string_or("");
   sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(type == "qwen3_5_text"  ? 4

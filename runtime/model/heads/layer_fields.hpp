@@ -40,8 +40,12 @@ std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
 expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
                                  const std::optional<head_target>& target);
 
-/// Sets hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale from
-/// `layer`, the Llama or Qwen3 config of a head's decoder layers.
+/// Sets the mixture of experts in all layers of `sizes`, whose num_layers must be set, from `layer`, the
+/// config of a model with a module whose feed-forward block is one.
+void read_layer_experts(const json_node& layer, model_config& sizes);
+
+/// Sets hidden_size, ffn_size (which layers with experts need not have), heads, norm_epsilon, context_length
+/// (2048 if absent) and attention_scale from `layer`, the Llama or Qwen3 config of a head's decoder layers.
 void read_layer_sizes(const json_node& layer, model_config& sizes);
 
 /// Reads the head's rotary settings; `sizes` must already have head_dim and context_length. `theta`: replaces

@@ -26,7 +26,7 @@ struct mtp_dialect {
   bool has_qk_norms = false; ///< required in the layer
   /// The base model's embedding and, if it has its own, its LM head.
   std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
-  bool may_use_targets_norm = false; ///< a module without a final norm of its own uses the target's
+  bool is_gguf = false; ///< a module without a final norm of its own uses the target's
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
@@ -131,12 +131,12 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
   // A layer with an output gate is that of Qwen3-Next. Directories store its norms less one, whatever their
   // names are.
-  tensors.set_norm_offset(is_gated && !dialect.prefix.empty() ? 1 : dialect.norm_offset);
+  tensors.set_norm_offset(is_gated && !dialect.is_gguf ? 1 : dialect.norm_offset);
   weights.layers.resize(1);
   weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
   tensors.vector("embedding_norm.weight", width, weights.embedding_norm);
   tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm);
-  if (dialect.may_use_targets_norm && !tensors.has("norm.weight"))
+  if (dialect.is_gguf && !tensors.has("norm.weight"))
     weights.output_norm = target.weights().output_norm;
   else
     tensors.vector("norm.weight", width, weights.output_norm);
@@ -144,6 +144,9 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
     if ((dialect.has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
       tensors.refuse("layers.0." + name + ".weight", "is missing");
   tensors.layer("layers.0.", config.layer, width, weights.layers[0], true);
+  const tensor_naming naming = dialect.is_gguf ? tensor_naming::gguf : tensor_naming::hugging_face;
+  if (config.layer.num_expert_layers() != 0)
+    tensors.mixture("layers.0.", naming, config.layer, weights.layers[0]);
   take_ends(tensors, config, dialect, weights);
 }
 
@@ -172,7 +175,8 @@ std::string name_of_gguf_tensor(std::string_view name, std::string_view prefix) 
   if (name.starts_with(module)) return renamed_tensor(name.substr(module.size()));
   if (name.starts_with(ffn_norm))
     return "layers.0.post_attention_layernorm." + std::string(name.substr(ffn_norm.size()));
-  return name_in_directories("blk.0." + std::string(name));
+  const std::string own = name_in_directories("blk.0." + std::string(name));
+  return own.starts_with("blk.") ? "layers.0." + std::string(name) : own; // of experts: see `take_module`
 }
 
 expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesystem::path& path,
@@ -216,8 +220,10 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   std::optional<error> failure;
   refuse_unsupported(json_node(*object, config_path.string(), failure, json_node::naming::key));
   if (failure) return *failure;
-  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
-                                  facts_of(*target), options.overrides);
+  const bool has_experts =
+      tensors->has("layers.0.mlp.gate.weight") || tensors->has_any("layers.0.mlp.experts.", "");
+  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle,
+                                  {.has_experts = has_experts}, facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   config->name = "mtp";
   config->hidden_first = options.overrides.hidden_first.value_or(dialect->hidden_first);

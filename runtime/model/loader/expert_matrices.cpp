@@ -3,6 +3,7 @@
 #include "runtime/base/check.hpp"
 
 #include <string>
+#include <utility>
 
 namespace paceline::model {
 
@@ -16,6 +17,18 @@ weight_view expert_matrices::operator[](std::uint32_t expert) const {
                                                 rows_.num_rows * row_bytes);
   view.num_matrices = 1;
   return view;
+}
+
+expected<std::unique_ptr<const device::matrix_set>>
+pack_set(const expert_matrices& from, device::weight_memory& memory, const pack_matrix& pack) {
+  std::vector<std::unique_ptr<const device::matrix>> matrices;
+  matrices.reserve(from.size());
+  for (std::uint32_t e = 0; e < from.size(); ++e) {
+    auto packed = pack(from[e]);
+    if (!packed) return std::move(packed).error();
+    matrices.push_back(*std::move(packed));
+  }
+  return memory.make_set(from[0].name, std::move(matrices));
 }
 
 } // namespace paceline::model

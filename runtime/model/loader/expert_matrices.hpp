@@ -1,8 +1,12 @@
 #pragma once
 
+#include "runtime/base/expected.hpp"
+#include "runtime/device/matrix.hpp"
 #include "runtime/model/loader/weight_view.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -39,5 +43,13 @@ class expert_matrices {
   layout rows_; ///< in `all_`
   std::vector<weight_view> each_;
 };
+
+/// Packs one matrix.
+using pack_matrix = std::function<expected<std::unique_ptr<const device::matrix>>(const weight_view&)>;
+
+/// Packs the matrices one after another, so that no more than one is unpacked at a time, into a set of
+/// `memory`.
+expected<std::unique_ptr<const device::matrix_set>>
+pack_set(const expert_matrices& from, device::weight_memory& memory, const pack_matrix& pack);
 
 } // namespace paceline::model

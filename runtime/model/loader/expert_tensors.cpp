@@ -1,8 +1,12 @@
 #include "runtime/model/loader/expert_tensors.hpp"
 
+#include "runtime/base/check.hpp"
+#include "runtime/model/loader/quote.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <string>
 
 namespace paceline::model {
 
@@ -40,6 +44,11 @@ std::optional<expert_part> parse_one_expert(std::string_view name, const model_c
   return std::nullopt;
 }
 
+error failure(std::string_view file, std::string_view tensor, const std::string& rule,
+              errc code = errc::invalid_file) {
+  return error(code, std::string(file) + ": tensor " + quote(tensor) + " " + rule);
+}
+
 } // namespace
 
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming,
@@ -58,49 +67,71 @@ std::optional<expert_part> parse_expert_part(std::string_view name, tensor_namin
   return parse_one_expert(name.substr(prefix.size()), config);
 }
 
-std::optional<std::string> expert_tensors::add(const expert_part& part, tensor_role role,
-                                               const weight_view& tensor, std::uint32_t num_experts,
-                                               std::uint64_t role_rows, std::uint64_t role_cols) {
+expert_tensors::collected& expert_tensors::of(tensor_role role) {
+  PACELINE_CHECK(is_expert_role(role), std::string(to_string(role)));
+  return roles_[static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts)];
+}
+
+expected<void> expert_tensors::add(const expert_part& part, const weight_view& tensor,
+                                   const model_config& config, std::uint32_t layer, std::string_view file) {
+  const auto [role_rows, cols] = shape_of(config, part.role, layer);
+  const std::uint32_t num_experts = config.experts.routing.num_experts;
   const std::uint64_t count = part.expert ? 1 : num_experts;
   const std::uint64_t rows = part.gate_and_up ? 2 * role_rows : role_rows;
   if (part.expert && *part.expert >= num_experts)
-    return "belongs to expert " + std::to_string(*part.expert) + " of a layer with " +
-           std::to_string(num_experts) + " experts";
+    return failure(file, tensor.name,
+                   "belongs to expert " + std::to_string(*part.expert) + " of a layer with " +
+                       std::to_string(num_experts) + " experts");
   if (tensor.num_matrices != count || tensor.tensor.num_rows != count * rows ||
-      tensor.tensor.num_cols != role_cols)
-    return "must have the shape " + shape_text(std::array{count, rows, role_cols}) + ", has " +
-           shape_text(std::array{tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
-                                 tensor.tensor.num_cols});
+      tensor.tensor.num_cols != cols)
+    return failure(
+        file, tensor.name,
+        "must have the shape " + shape_text(std::array{count, rows, cols}) + ", has " +
+            shape_text(std::array{tensor.num_matrices, tensor.tensor.num_rows / tensor.num_matrices,
+                                  tensor.tensor.num_cols}));
   if (tensor.scales != nullptr && count * rows != role_rows)
-    return "holds several matrices in F8_E4M3, which is not supported";
+    return failure(file, tensor.name, "holds several matrices in F8_E4M3, which is not supported");
   if (part.expert) {
-    each_.emplace_back(*part.expert, tensor);
-    return std::nullopt;
+    of(part.role).each.emplace_back(*part.expert, tensor);
+    return {};
   }
-  if (!all_.empty()) twice_ = tensor.name;
-  const std::uint64_t first = role == tensor_role::ffn_up_experts && part.gate_and_up ? role_rows : 0;
-  all_ = expert_matrices(tensor, {num_experts, role_rows, rows, first});
-  all_name_ = tensor.name;
-  return std::nullopt;
+  const auto add_role = [&](tensor_role role, std::uint64_t first) {
+    collected& to = of(role);
+    if (!to.all.empty()) to.twice = tensor.name;
+    to.all = expert_matrices(tensor, {num_experts, role_rows, rows, first});
+    to.all_name = tensor.name;
+  };
+  add_role(part.role, 0);
+  if (part.gate_and_up) add_role(tensor_role::ffn_up_experts, role_rows);
+  return {};
 }
 
-expert_matrices expert_tensors::take(std::uint32_t num_experts, expert_problem& problem) {
-  problem.none = all_.empty() && each_.empty();
-  problem.twice = !twice_.empty() || each_.empty() ? twice_ : all_name_;
-  if (!problem.twice.empty() || problem.none) return {};
-  if (each_.empty()) return std::move(all_);
-  std::stable_sort(each_.begin(), each_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+expected<expert_matrices> expert_tensors::take(tensor_role role, std::uint32_t num_experts,
+                                               std::string_view name, std::string_view file) {
+  collected from = std::exchange(of(role), {});
+  const auto twice = [&](std::string_view tensor) {
+    return failure(file, tensor, "occurs twice, or another one has its matrices");
+  };
+  if (!from.twice.empty()) return twice(from.twice);
+  if (from.all.empty() && from.each.empty()) return failure(file, name, "is missing");
+  if (!from.all.empty() && !from.each.empty()) return twice(from.all_name);
+  if (from.each.empty()) return std::move(from.all);
+  std::ranges::stable_sort(from.each, {}, [](const auto& one) { return one.first; });
   std::vector<weight_view> matrices;
-  matrices.reserve(each_.size());
-  for (const auto& [expert, view] : each_) {
-    if (expert < matrices.size()) problem.twice = view.name;
+  matrices.reserve(from.each.size());
+  for (const auto& [expert, view] : from.each) {
+    if (expert < matrices.size()) return twice(view.name);
     if (expert != matrices.size()) break;
     matrices.push_back(view);
   }
-  if (problem.twice.empty() && matrices.size() < num_experts)
-    problem.missing = static_cast<std::uint32_t>(matrices.size());
-  each_ = {};
+  if (matrices.size() < num_experts)
+    return failure(file, name,
+                   "has no " + std::string(to_string(role)) + " of expert " +
+                       std::to_string(matrices.size()));
+  for (const weight_view& view : matrices)
+    if (view.tensor.type != matrices[0].tensor.type ||
+        (view.scales == nullptr) != (matrices[0].scales == nullptr))
+      return failure(file, view.name, "must have the type of the other experts", errc::unsupported);
   return expert_matrices(std::move(matrices));
 }
 

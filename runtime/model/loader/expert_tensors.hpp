@@ -1,7 +1,9 @@
 #pragma once
 
+#include "runtime/base/expected.hpp"
 #include "runtime/model/loader/expert_matrices.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,29 +27,31 @@ struct expert_part {
 std::optional<expert_part> parse_expert_part(std::string_view name, tensor_naming naming,
                                              const model_config& config) noexcept;
 
-/// What is wrong with the matrices of a role.
-struct expert_problem {
-  std::string_view twice;               ///< name of a tensor whose matrix another tensor has given already
-  std::optional<std::uint32_t> missing; ///< the first expert without a matrix
-  bool none = false;                    ///< no expert has one
-};
-
-/// Collects the matrices of one role of a layer's experts from tensors in any order.
+/// Collects the matrices of a layer's experts from tensors in any order. Errors name `file`, the tensor and
+/// the rule that it breaks.
 class expert_tensors {
  public:
-  /// Adds the matrices in `tensor`; `role_rows` and `role_cols` are those of one expert's matrix of `role`,
-  /// which is gate or up if the tensor has both. The error is the rule that the tensor breaks.
-  std::optional<std::string> add(const expert_part& part, tensor_role role, const weight_view& tensor,
-                                 std::uint32_t num_experts, std::uint64_t role_rows, std::uint64_t role_cols);
+  /// Adds the matrices in `tensor`, whose shapes are those of layer `layer`.
+  expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
+                     std::uint32_t layer, std::string_view file);
 
-  /// The matrices, one for each expert, unless there is a problem.
-  expert_matrices take(std::uint32_t num_experts, expert_problem& problem);
+  /// The matrices of a role, one for each expert, all of one type. `name`: what errors call the tensor if
+  /// there is none.
+  expected<expert_matrices> take(tensor_role role, std::uint32_t num_experts, std::string_view name,
+                                 std::string_view file);
 
  private:
-  expert_matrices all_;                                     ///< of a tensor with those of all experts
-  std::string_view all_name_;                               ///< of that tensor
-  std::string_view twice_;                                  ///< name of a second such tensor
-  std::vector<std::pair<std::uint32_t, weight_view>> each_; ///< of tensors for one expert
+  /// Those of a role.
+  struct collected {
+    expert_matrices all;                                     ///< of a tensor with those of all experts
+    std::string_view all_name;                               ///< of that tensor
+    std::string_view twice;                                  ///< name of a second such tensor
+    std::vector<std::pair<std::uint32_t, weight_view>> each; ///< of tensors for one expert
+  };
+
+  collected& of(tensor_role role);
+
+  std::array<collected, num_expert_roles> roles_;
 };
 
 } // namespace paceline::model

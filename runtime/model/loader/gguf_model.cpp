@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/granite_config.hpp"
@@ -139,46 +140,6 @@ void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& c
   read_gguf_local_layers(keys, metadata, config);
 }
 
-/// Layers have experts if the file has a router for them, which must be one for as many as the key says.
-void find_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config) {
-  config.experts.layers.assign(config.num_layers, false);
-  for (std::uint32_t l = 0; l < config.num_layers; ++l) {
-    const auto* const router = file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight");
-    config.experts.layers[l] = router != nullptr;
-    if (router != nullptr && router->shape[1] != config.experts.routing.num_experts)
-      keys.refuse("expert_count", "is " + std::to_string(config.experts.routing.num_experts) +
-                                      ", and tensor " + quote(router->name) + " is for " +
-                                      std::to_string(router->shape[1]) + " experts");
-  }
-}
-
-void read_experts(const gguf_file& file, gguf_keys& keys, model_config& config) {
-  device::expert_routing& routing = config.experts.routing;
-  routing.num_experts = keys.uint("expert_count");
-  routing.num_used = keys.uint("expert_used_count");
-  if (routing.num_experts == 0) keys.refuse("expert_count", "must be at least 1");
-  find_expert_layers(file, keys, config);
-  if (routing.num_used == 0 || routing.num_used > routing.num_experts)
-    keys.refuse("expert_used_count", "must be 1 to " + std::to_string(routing.num_experts) + ", is " +
-                                         std::to_string(routing.num_used));
-  config.experts.ffn_size = keys.uint_or("expert_feed_forward_length", config.ffn_size);
-  routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
-  routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
-  if (routing.scale == 0) routing.scale = 1; // converters write 0 for "none"
-  const bool sigmoid = routing.gating == device::expert_gating::sigmoid;
-  const std::uint32_t gating = sigmoid ? 2 : 1;
-  if (keys.uint_or("expert_gating_func", gating) != gating)
-    keys.refuse("expert_gating_func",
-                "must be " + std::to_string(gating) + ": the router of this architecture is a " +
-                    (sigmoid ? "sigmoid" : "softmax"),
-                errc::unsupported);
-  if (keys.uint_or("expert_group_count", 0) > 1)
-    keys.refuse("expert_group_count", "must be at most 1: groups of experts are not of this architecture",
-                errc::unsupported);
-  if (keys.uint_or("expert_shared_count", 0) != 0 && config.experts.shared_ffn_size == 0)
-    keys.refuse("expert_shared_count", "must be 0: shared experts are not supported", errc::unsupported);
-}
-
 std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   const auto* tokens = file.metadata().find("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array) return static_cast<std::uint32_t>(std::min(tokens->count, max_uint32));
@@ -187,15 +148,14 @@ std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
 }
 
-void read_sizes(const gguf_file& file, gguf_keys& keys, model_config& config) {
+/// `most_layers`: nothing is sized by the number of layers before it is known to be at most that.
+void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layers, model_config& config) {
   config.vocab_size = read_vocab_size(file, keys);
   config.context_length = keys.uint("context_length");
   config.hidden_size = keys.uint("embedding_length");
   config.num_layers = keys.uint("block_count");
   if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
-  // Nothing may be allocated by the number of layers before the file has enough tensors for so many layers.
-  if (config.num_layers > file.tensors().size())
-    return keys.refuse("block_count", "is more than the file has tensors");
+  if (config.num_layers > most_layers) return keys.refuse("block_count", "is more than the file has tensors");
   config.num_heads = keys.uniform("attention.head_count", config.num_layers);
   if (!is_lfm2(config.arch)) // the files of LFM2 say which layers have attention
     config.num_kv_heads = keys.has("attention.head_count_kv")
@@ -226,7 +186,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (!name) return std::move(name).error();
   config.name = name->value_or("");
 
-  read_sizes(file, keys, config);
+  read_sizes(file, keys, file.tensors().size(), config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
 
@@ -250,7 +210,10 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (*arch == architecture::olmo2) read_gguf_olmo2(keys, metadata, config);
   if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
-  if (traits.has_experts) read_experts(file, keys, config);
+  if (traits.has_experts) {
+    read_gguf_mixture(keys, config);
+    find_gguf_expert_layers(file, keys, config);
+  }
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
   const std::string_view divisors_name = read_gguf_divisors_name(file, keys, config);
   if (keys.failure()) return *keys.failure();
@@ -263,11 +226,11 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   return config;
 }
 
-expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
-                                              double rope_theta) {
-  gguf_keys keys(file.metadata(), prefix);
-  model_config config;
-  read_sizes(file, keys, config);
+namespace {
+
+/// What is behind the sizes in the configs of heads.
+expected<model_config> finish_layer_config(const gguf_file& file, gguf_keys& keys, model_config config,
+                                           double rope_theta) {
   refuse_unsupported(keys, config);
   read_rotary_dim(keys, config);
   if (keys.failure()) return *keys.failure();
@@ -284,6 +247,31 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   config.local_rope = config.rope;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
   return config;
+}
+
+} // namespace
+
+expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
+                                              double rope_theta) {
+  gguf_keys keys(file.metadata(), prefix);
+  model_config config;
+  read_sizes(file, keys, file.tensors().size(), config);
+  return finish_layer_config(file, keys, std::move(config), rope_theta);
+}
+
+expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
+                                               double rope_theta) {
+  constexpr std::uint32_t most_layers = 4096; // of the model, whose tensors need not be there
+  gguf_keys keys(file.metadata(), to_string(arch));
+  model_config config;
+  config.arch = arch;
+  read_sizes(file, keys, most_layers, config);
+  config.num_layers = 1;
+  if (has_experts) {
+    read_gguf_mixture(keys, config);
+    config.experts.layers.assign(1, true);
+  }
+  return finish_layer_config(file, keys, std::move(config), rope_theta);
 }
 
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {

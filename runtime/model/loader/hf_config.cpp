@@ -2,6 +2,7 @@
 
 #include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
@@ -184,6 +185,11 @@ rope_config read_rope_object(const json_node& fields, double theta, std::uint32_
 
 } // namespace
 
+std::optional<architecture> hf_architecture(std::string_view model_type) noexcept {
+  const auto* const found = std::ranges::find(families, model_type, &family::model_type);
+  return found == families.end() ? std::nullopt : std::optional(found->arch);
+}
+
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
                                   std::uint32_t context_length) {
   settings.require_object();
@@ -262,42 +268,6 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = i >= first;
 }
 
-/// Defaults of the class of a model type with experts.
-struct expert_defaults {
-  std::uint32_t num_experts, num_used, ffn_size;
-  bool normalised;
-};
-
-expert_defaults class_of_experts(architecture arch) noexcept {
-  if (arch == architecture::qwen35moe) return {256, 8, 512, true};
-  if (arch == architecture::qwen3next) return {512, 10, 512, true};
-  return {128, 8, 768, false};
-}
-
-/// Layers have experts unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
-void read_experts(const json_node& fields, const expert_defaults& usual, model_config& config) {
-  device::expert_routing& routing = config.experts.routing;
-  routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(usual.num_experts));
-  routing.num_used = fields["num_experts_per_tok"].uint_or(usual.num_used);
-  // The class of Qwen3.5's mixtures has no such option.
-  routing.normalised =
-      config.arch == architecture::qwen35moe || fields["norm_topk_prob"].flag_or(usual.normalised);
-  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(usual.ffn_size);
-  const auto step = fields["decoder_sparse_step"].uint_or(1);
-  if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
-  config.experts.layers.assign(config.num_layers, false);
-  for (std::uint32_t l = 0; l < config.num_layers; ++l)
-    config.experts.layers[l] = routing.num_experts != 0 && (l + 1) % step == 0;
-  const json_node dense = fields["mlp_only_layers"];
-  if (!dense) return;
-  dense.require_array();
-  for (std::size_t i = 0; i < dense.size(); ++i) {
-    const std::uint32_t layer = dense[i].uint();
-    if (layer >= config.num_layers) return dense.refuse("must hold numbers of layers");
-    config.experts.layers[layer] = false;
-  }
-}
-
 void read_sizes(const config_members& members, const family& type, model_config& config) {
   const json_node& fields = members.text;
   const auto size = [&](std::string_view key, std::uint32_t nested) {
@@ -356,7 +326,10 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
     read_hf_lfm2(fields, config);
   else if (traits.has_delta_rules)
     read_hf_qwen35(fields, config);
-  if (!is_lfm2(type->arch) && traits.has_experts) read_experts(fields, class_of_experts(type->arch), config);
+  if (!is_lfm2(type->arch) && traits.has_experts) {
+    read_hf_mixture(fields, config);
+    read_hf_expert_layers(fields, config);
+  }
   read_local_layers(fields, *type, config);
   read_rope(fields, *type, config);
   read_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);

@@ -6,7 +6,9 @@
 
 #include <boost/json/object.hpp>
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace paceline::model {
 
@@ -17,6 +19,9 @@ namespace paceline::model {
 /// language model's, are refused with an error that names them. Quantisation is read elsewhere
 /// (runtime/model/loader/fp8_weights.hpp).
 expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
+
+/// The architecture of a "model_type"; nullopt: it is not supported.
+std::optional<architecture> hf_architecture(std::string_view model_type) noexcept;
 
 /// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.

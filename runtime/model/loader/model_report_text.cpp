@@ -1,4 +1,3 @@
-#include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/model_report.hpp"
 #include "runtime/model/loader/report_text.hpp"
 
@@ -199,9 +198,7 @@ std::string to_text(const model_report& report) {
   if (!report.problem.empty()) out += "cannot run: " + report.problem + "\n";
   if (report.skipped.num_tensors != 0) out += to_text(report.skipped) + "\n";
   if (report.config && report.num_module_tensors != 0)
-    out += std::string("has a module for multi-token prediction") +
-           (traits_of(report.config->arch).has_mtp_module ? ": a drafter of kind mtp without a path uses it\n"
-                                                          : ", which is not supported as a drafter\n");
+    out += "has a module for multi-token prediction: a drafter of kind mtp without a path uses it\n";
   if (!report.head.kind.empty()) out += "\n" + head_text(report.head);
   std::size_t key_width = 0;
   for (const auto& entry : report.metadata) key_width = std::max(key_width, entry.key.size());

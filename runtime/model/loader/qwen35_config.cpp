@@ -46,8 +46,6 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   const bool is_next = config.arch == architecture::qwen3next;
   heads.tiled = !is_next; // the order that the converter writes
   config.packing.fuses_beta = is_next;
-  if (config.arch != architecture::qwen35)
-    config.experts.shared_ffn_size = keys.uint("expert_shared_feed_forward_length");
   const std::uint32_t values = keys.uint("ssm.inner_size"); // for all heads together
   if (heads.num_values == 0 || values % heads.num_values != 0)
     return keys.refuse("ssm.inner_size",
@@ -73,8 +71,6 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
   config.packing = {is_next, is_next};
   // Configs of Qwen3-Next do not say whether the checkpoint has a module.
   config.num_mtp_modules = fields["mtp_num_hidden_layers"].uint_or(is_next ? 1 : 0);
-  if (config.arch != architecture::qwen35)
-    config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);
   if (fields["attention_bias"].flag_or(false))
     fields["attention_bias"].refuse("must be false: gates of attention have no biases", errc::unsupported);
   if (const std::string gate = fields["output_gate_type"].string_or("silu");

@@ -158,7 +158,10 @@ class weights_builder {
     if (is_layer_role(parsed->role) && parsed->layer >= config_.num_layers)
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
-    if (parsed->experts) return add_experts(*parsed, tensor);
+    if (parsed->experts) {
+      source_.total_bytes_ += tensor.stored_bytes();
+      return experts_[parsed->layer].add(*parsed->experts, tensor, config_, parsed->layer, file_);
+    }
     if (parsed->fused != nullptr) return add_fused(*parsed, tensor);
     // Hugging Face stores the taps of a convolution as one matrix with a row for each channel.
     const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
@@ -191,8 +194,9 @@ class weights_builder {
                                                                : name,
                                            nested_example_);
         if (is_expert_role(role)) {
-          if (auto complete = finish_experts(role, layer, full); !complete)
-            return std::move(complete).error();
+          auto all = experts_[layer].take(role, config_.experts.routing.num_experts, full, file_);
+          if (!all) return std::move(all).error();
+          source_.experts_[layer][expert_index(role)] = *std::move(all);
         } else if (slot(role, layer).empty()) {
           return failure(full, "is missing");
         }
@@ -237,38 +241,6 @@ class weights_builder {
     return {};
   }
 
-  /// A tensor with gate and up of each expert gives the matrices of two roles.
-  expected<void> add_experts(const parsed_name& parsed, const weight_view& tensor) {
-    const auto add_role = [&](tensor_role role) {
-      const auto [rows, cols] = shape_of(config_, role, parsed.layer);
-      return experts_[parsed.layer][expert_index(role)].add(*parsed.experts, role, tensor,
-                                                            config_.experts.routing.num_experts, rows, cols);
-    };
-    auto broken = add_role(parsed.role);
-    if (!broken && parsed.experts->gate_and_up) broken = add_role(tensor_role::ffn_up_experts);
-    if (broken) return failure(tensor.name, *broken);
-    source_.total_bytes_ += tensor.stored_bytes();
-    return {};
-  }
-
-  expected<void> finish_experts(tensor_role role, std::uint32_t layer, const std::string& name) {
-    expert_problem problem;
-    auto all = experts_[layer][expert_index(role)].take(config_.experts.routing.num_experts, problem);
-    if (!problem.twice.empty())
-      return failure(problem.twice, "occurs twice, or another one has its matrices");
-    if (problem.none) return failure(name, "is missing");
-    if (problem.missing)
-      return failure(name, "has no " + std::string(to_string(role)) + " of expert " +
-                               std::to_string(*problem.missing));
-    const weight_view first = all[0];
-    for (std::uint32_t e = 1; e < all.size(); ++e)
-      if (const weight_view view = all[e];
-          view.tensor.type != first.tensor.type || (view.scales == nullptr) != (first.scales == nullptr))
-        return failure(view.name, "must have the type of the other experts", errc::unsupported);
-    source_.experts_[layer][expert_index(role)] = std::move(all);
-    return {};
-  }
-
   weight_view& slot(tensor_role role, std::uint32_t layer) {
     auto& table = is_layer_role(role) ? source_.layers_[layer] : source_.model_;
     return table[static_cast<std::size_t>(role)];
@@ -307,8 +279,7 @@ class weights_builder {
   std::string_view file_;
   std::string_view nested_example_; ///< a name of the file that tells how the language model is nested in it
   weights_source source_;
-  std::vector<std::array<expert_tensors, num_expert_roles>>
-      experts_; ///< [layer][role], while tensors are added
+  std::vector<expert_tensors> experts_; ///< [layer], while tensors are added
 };
 
 expected<weights_source> weights_source::make(const model_config& config,
