@@ -152,6 +152,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
       "Of rule `entropy`: weight of earlier rounds' entropy.");
   g.add(
+  g.add(
+      "entropy_min_length", integers(1, 63), [](d & o) -> auto& { return o.entropy_min_length; },
+      "Of rule `entropy`: tokens proposed if the drafter is as unsure as it can be; at most `draft_length`, which is "
+      "proposed if it is certain.");
       "max_tree_nodes", integers(0, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Of drafters that propose trees: largest number of tokens verified in a round, over all branches. A tree "
       "always has room for one branch of the draft length; if KV memory is short, it has no more. 0 = 8 of dynamic "

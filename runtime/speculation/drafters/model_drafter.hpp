@@ -20,6 +20,7 @@ struct model_drafter_settings {
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
   float confidence_threshold = 0; ///< for heads with confidences; 0: confidences are not used
+  std::uint32_t entropy_min_length = 1;                 ///< for rule `entropy`
   bool greedy = false;            ///< draft the likeliest tokens under any rule and temperature
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
   std::shared_ptr<drafter> inner = {}; ///< of a cascade: the inner drafter (inner_guesses.hpp)

@@ -21,8 +21,13 @@ using own_model = std::shared_ptr<const model::language_model>;
 expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   const config::drafter_options& options = parts.options;
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
+  if (options.entropy_min_length < 1 || options.entropy_min_length > std::max(options.draft_length, 1U))
+    return bad_option(options, "entropy_min_length = " + std::to_string(options.entropy_min_length) +
+                                   ", must be 1 to draft_length (" + std::to_string(options.draft_length) +
+                                   ")");
                                   .entropy_smoothing = options.entropy_smoothing,
                                   .confidence_threshold = options.confidence_threshold,
+                                  .entropy_min_length = options.entropy_min_length,
                                   .greedy = options.token_choice == config::draft_sampling::greedy};
   settings.shape = {.kind = options.tree, .top_k = std::clamp(options.tree_top_k, 1U, 16U)};
   if (options.tree == tree_kind::fixed) {

@@ -32,7 +32,7 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
 /// Rule `entropy`: the entropy of the first row limits the levels, before a token is drawn from it.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
-  if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
+  if (!lengths) lengths.emplace(settings_.entropy_min_length, settings_.entropy_smoothing);
   lane.bounds.depth =
       std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }

@@ -120,3 +120,11 @@ TEST(normalised_entropy, is_one_of_equals_and_nothing_of_the_certain) {
 
 } // namespace
 } // namespace paceline::speculation
+TEST(entropy_length, falls_from_the_most_to_the_least) {
+  entropy_length length(3, 0);
+  EXPECT_EQ(length.next(0, 9), 9U);
+  EXPECT_EQ(length.next(0.5, 9), 6U);
+  EXPECT_EQ(length.next(1, 9), 3U);
+  EXPECT_EQ(length.next(1, 2), 2U) << "the bound of the round comes first";
+}
+
