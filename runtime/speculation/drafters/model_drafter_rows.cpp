@@ -118,12 +118,8 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
 
 std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcept {
   if (settings_.shape.kind == config::tree_kind::chain) return draft_length;
-  std::size_t most = std::min(settings_.max_tree_nodes, token_tree::max_nodes);
-  if (settings_.shape.kind == config::tree_kind::fixed)
-    most = std::min<std::size_t>(most, settings_.shape.paths.size());
-  if (settings_.shape.kind == config::tree_kind::independent)
-    most = std::min<std::size_t>(most, std::size_t{settings_.shape.top_k} * draft_length);
-  return std::max(draft_length, static_cast<std::uint32_t>(most));
+  const tree_bounds bounds{draft_length, std::min(settings_.max_tree_nodes, token_tree::max_nodes)};
+  return std::max(draft_length, speculation::most_nodes(settings_.shape, bounds));
 }
 
 } // namespace paceline::speculation
