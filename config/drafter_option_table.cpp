@@ -11,7 +11,8 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "tree", {"chain", "static", "dynamic", "optimal", "independent", "dart", "by_kind"},
       [](d & o) -> auto& { return o.tree; },
       "Of drafters with a model or a head, except `cascade`: shape of a draft. `by_kind`: `dynamic` of `eagle2` and "
-      "`eagle3`, `static` of `medusa` and `hydra`, `dart` of `dart`, else `chain`. `static` is always the same "
+      "`eagle3`, `static` of `medusa` and `hydra`, `dart` of `dart`, else `chain`; "
+      "of `model`, `self`, `eagle` and `mtp` for beam searches a tree as wide as the search. `static` is always the same "
       "tree; `dynamic` grows where the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
       "probabilities; `independent` has `tree_top_k` chains that are drawn independently; `dart` gives the best "
       "20 nodes of a level 25 children each, and deeper levels count less, as published.");
@@ -152,10 +153,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
       "Of rule `entropy`: weight of earlier rounds' entropy.");
   g.add(
-  g.add(
       "entropy_min_length", integers(1, 63), [](d & o) -> auto& { return o.entropy_min_length; },
       "Of rule `entropy`: tokens proposed if the drafter is as unsure as it can be; at most `draft_length`, which is "
       "proposed if it is certain.");
+  g.add(
       "max_tree_nodes", integers(0, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Of drafters that propose trees: largest number of tokens verified in a round, over all branches. A tree "
       "always has room for one branch of the draft length; if KV memory is short, it has no more. 0 = 8 of dynamic "

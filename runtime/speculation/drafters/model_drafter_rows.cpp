@@ -77,7 +77,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const auto rows = [&](std::size_t index) { return scores_of(sure[index]); };
   if (lane.task->lengths == length_rule::entropy && lane.candidates.empty())
     mind_entropy(lane, own_row(first_row));
-  add_candidates(lane, settings_.shape, rows);
+  add_candidates(lane, lane.shape, rows);
   std::size_t right = 0;
   const auto open = [&] { return !lane.candidates.empty() && lane.candidates.size() < lane.bounds.depth; };
   for (; right < lane.guesses.size() && open(); ++right) {
@@ -85,7 +85,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
     if (lane.candidates[newest].token != lane.guesses[right]) break;
     lane.branches.back() = newest;
     lane.wanted = {{newest, 1}};
-    add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
+    add_candidates(lane, lane.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
     if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a row without finite logits
   }
   if (!lane.guesses.empty()) { // as many draft tokens are fed as have a successor
@@ -102,12 +102,12 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
     if (!is_sure(first_row * num_levels_ + level)) break;
-    lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
+    lane.wanted = next_expansions(lane.shape, lane.candidates, lane.bounds, level);
     const std::span<float> row = scores_of(first_row * num_levels_ + level);
     if (level == 0 && lane.task->lengths == length_rule::entropy)
       mind_entropy(lane, own_row(first_row * num_levels_));
     const bool is_read_again = lane.needs_each_row();
-    add_candidates(lane, settings_.shape, [&](std::size_t) {
+    add_candidates(lane, lane.shape, [&](std::size_t) {
       if (!is_read_again) return row;
       scores.assign(row.begin(), row.end()); // ranking changes them
       return std::span(scores);
