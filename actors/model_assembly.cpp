@@ -24,6 +24,7 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   slot.block_positions = seat.drafter->traits().block_positions;
   slot.caches_text = seat.drafter->traits().caches_text;
   slot.max_text = seat.drafter->traits().max_text;
+  slot.widens_for_beams = seat.drafter->traits().widens_for_beams;
   slot.drafts_in_advance = seat.drafter->traits().drafts_in_advance();
   return slot;
 }

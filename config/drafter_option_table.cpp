@@ -12,7 +12,8 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       [](d & o) -> auto& { return o.tree; },
       "Shape of a draft. Only for drafters with a model or a head, except `cascade`. `by_kind` means "
       "`dynamic` for `eagle2` and `eagle3`, `static` for `medusa` and `hydra`, `dart` for `dart`, and "
-      "`chain` for the others. `static` is always the same tree. `dynamic` grows where the drafter is "
+      "`chain` for the others; in beam searches, `model`, `self`, `eagle` and `mtp` have a tree as wide as "
+      "the search instead of a chain. `static` is always the same tree. `dynamic` grows where the drafter is "
       "confident. `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's probabilities. "
       "`independent` has `tree_top_k` chains that are drawn independently. `dart` gives each of the best 20 "
       "nodes of a level 25 children, and deeper levels count less, as published.");
@@ -166,6 +167,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
       "Weight of the entropy of earlier rounds. Only for rule `entropy`.");
+  g.add(
+      "entropy_min_length", integers(1, 63), [](d & o) -> auto& { return o.entropy_min_length; },
+      "Tokens proposed if the drafter is as unsure as it can be. At most `draft_length`, which is the number "
+      "if the drafter is certain. Only for rule `entropy`.");
   g.add(
       "max_tree_nodes", integers(0, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Largest number of tokens verified in a round, over all branches. A tree always has room for one "

@@ -49,6 +49,12 @@ bool drafts_all_levels(const std::string& kind) {
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 
+bool widens_for_beams(const drafter_options& options) {
+  constexpr std::string_view kinds[] = {"model", "self", "eagle", "mtp"};
+  return options.tree == tree_kind::by_kind && std::ranges::find(kinds, options.kind) != std::end(kinds) &&
+         options.vocabulary != draft_vocabulary::retokenise; // whose text is a chain
+}
+
 drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_levels) {
   if (options.draft_length == 0)
     options.draft_length = drafts_all_levels(options.kind) ? std::min(num_levels, most_levels) : usual_length;
@@ -58,7 +64,7 @@ drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_le
   if (options.tree == tree_kind::by_kind && options.kind == "dart") options.tree = tree_kind::dart;
   if (options.tree == tree_kind::dart && options.max_tree_nodes == 0)
     options.max_tree_nodes = published_dart_nodes;
-  if (options.tree == tree_kind::by_kind)
+  if (options.tree == tree_kind::by_kind && !widens_for_beams(options))
     options.tree = grows_trees                             ? tree_kind::dynamic
                    : has_template || options.kind == "ppd" ? tree_kind::fixed
                                                            : tree_kind::chain;

@@ -22,6 +22,12 @@ bool drafts_with_inputs(const std::string& kind);
 /// draft as many levels as the head has.
 bool drafts_all_levels(const std::string& kind);
 
+/// True for drafters whose shape is that of the kind, a chain, and which make a level after the other. Below
+/// the hypotheses of a beam search such a drafter drafts trees, because a step may continue with several
+/// children of a token; a wider level costs it rows and no further pass. `with_kind_defaults` leaves their
+/// `tree` as it is (`by_kind`).
+bool widens_for_beams(const drafter_options& options);
+
 /// Sets the options that are unset to the defaults of the kind. Trees: dynamic, of 8 nodes (at least the
 /// draft length), for eagle2 and eagle3; the published general tree of Medusa (mc_sim_7b_63) for medusa and
 /// hydra; tree `dart`, of 60 nodes, for dart; the trees beside the adapter, else one by `tree_top_k`, for

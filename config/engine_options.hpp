@@ -49,7 +49,8 @@ struct drafter_options {
   std::string path;
   std::uint32_t draft_length = 0; ///< tokens per round if the request names no number; 0: by kind
   paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
-  float entropy_smoothing = 0.5F; ///< rule entropy: weight of earlier rounds, below 1
+  float entropy_smoothing = 0.5F;       ///< rule entropy: weight of earlier rounds, below 1
+  std::uint32_t entropy_min_length = 1; ///< rule entropy: smallest length; at most `draft_length`
   std::uint32_t max_tree_nodes =
       0; ///< in a draft tree, over all branches; at least the draft length; 0: by kind
   tree_kind tree = tree_kind::by_kind; ///< for drafters with a model or a head

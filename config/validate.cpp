@@ -112,6 +112,10 @@ class validator {
       fail(path + "skip_layers", "layers says already which ones run");
     if (d.kind != "cascade" && d.inner != drafter_options{}.inner)
       fail(path + "inner", "only drafters of kind cascade are drafted for");
+    // Some heads tell their number of levels when they are loaded; the factory checks those.
+    const std::uint32_t most = with_kind_defaults(d).draft_length;
+    if (most != 0 && d.entropy_min_length > most)
+      fail(path + "entropy_min_length", "must not exceed draft_length (" + std::to_string(most) + ")");
     if (d.kind == "nasd" && d.ngram_min < 2)
       fail(path + "ngram_min", "must be at least 2 for kind nasd: a token, and the one that follows it");
     if (d.ngram_min > d.ngram_max)

@@ -17,7 +17,8 @@ namespace {
 
 std::string shape_text(const lone_head& head) {
   const std::string levels = std::to_string(head.levels());
-  if (head.drafts().options.tree == config::tree_kind::chain) return "chain of " + levels;
+  const auto tree = head.drafts().options.tree;
+  if (tree == config::tree_kind::chain || tree == config::tree_kind::by_kind) return "chain of " + levels;
   return "tree of " + std::to_string(head.nodes()) + " nodes, " + levels + " levels";
 }
 

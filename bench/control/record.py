@@ -30,12 +30,13 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--workload", action="append", required=True, help="JSON lines with `messages`; may be given several times")
     parser.add_argument("--prompts", type=int, default=20, help="of each workload")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many first prompts of each workload")
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
     jobs = []
     for path in map(pathlib.Path, arguments.workload):
-        for line in path.read_text().splitlines()[:arguments.prompts]:
+        for line in path.read_text().splitlines()[arguments.skip:arguments.skip + arguments.prompts]:
             jobs += [(path.stem, json.loads(line)["messages"], temperature) for temperature in (0, 1)]
     config = {"version": 1, "server": {"port": 0}, "models": [{"path": str(pathlib.Path(arguments.model).resolve())}]}
     with tempfile.TemporaryDirectory() as folder, open(arguments.out, "w") as out:

@@ -9,8 +9,9 @@ chosen on the prompts of odd number for those of even number, and the other way 
 
     python3 bench/e2e/auto_choice.py --model qwen.gguf --workload code_edit.jsonl --cold auto.json --out cold.json
 
-With --cold every request is the first one of a daemon of its own; asked are plain decoding, `auto`, and the best fixed setting of the same workload and
-temperature in the file named, chosen there on the prompts of the other parity.
+With --cold every request is the first one of a daemon of its own; asked are plain decoding twice, `auto`, and the best fixed setting of the same workload and
+temperature in the file named, chosen there on the prompts of the other parity. --skip leaves out the first prompts of each workload, for example those
+on which something was chosen.
 """
 import argparse
 import http.client
@@ -72,7 +73,7 @@ class Cold:
     def arms(self, workload, temperature, number):
         run = next(r for r in self.known if (r["workload"], r["temperature"], r["model"]) == (workload, temperature, model_of(self.arguments)))
         best = best_for(run["seconds"], number)
-        return ["plain", "auto"] + [best] * (best != "plain")
+        return ["plain", "plain again", "auto"] + [best] * (best != "plain")
 
     def ask(self, *request):
         warm = Warm(self.arguments, self.folder)
@@ -94,7 +95,10 @@ def config_of(arguments):
 
 
 def measure(arguments, served, workload, temperature, tokens):
-    lines = [json.loads(line) for line in workload.read_text().splitlines()[:arguments.prompts]]
+    there = workload.read_text().splitlines()
+    lines = [json.loads(line) for line in there[arguments.skip:arguments.skip + arguments.prompts]]
+    if not lines:
+        raise SystemExit(f"{workload.stem} has {len(there)} prompts, none of them after the first {arguments.skip}")
     rows = []
     for number, line in enumerate(lines):
         names = served.arms(workload.stem, temperature, number)
@@ -116,18 +120,17 @@ def best_for(rows, number):
 
 
 def ratios(run):
-    """For each prompt: the best fixed setting over auto, plain over auto, and plain over the second plain run. A cold row has plain and one fixed setting."""
+    """For each prompt: the best fixed setting over auto, plain over auto, and plain over the second plain run. A cold row has plain and at most one
+    fixed setting; earlier files of cold rows have no second plain run."""
     rows = run["seconds"]
     out = {"best": [], "plain": [], "noise": []}
     for number, row in enumerate(rows):
-        if "plain again" not in row:
-            best = next((arm for arm in row if arm not in ("plain", "auto")), "plain")
-            out["best"].append(row[best] / row["auto"])
-            out["plain"].append(row["plain"] / row["auto"])
-            continue
-        out["best"].append(row[best_for(rows, number)] / row["auto"])
+        is_warm = all(arm in row for arm in FIXED)
+        best = best_for(rows, number) if is_warm else next((arm for arm in FIXED if arm != "plain" and arm in row), "plain")
+        out["best"].append(row[best] / row["auto"])
         out["plain"].append(row["plain"] / row["auto"])
-        out["noise"].append(row["plain"] / row["plain again"])
+        if "plain again" in row:
+            out["noise"].append(row["plain"] / row["plain again"])
     return out
 
 
@@ -155,6 +158,7 @@ def main():
     parser.add_argument("--model", help="GGUF file")
     parser.add_argument("--workload", action="append", type=pathlib.Path, default=[], help="JSON lines with `messages`")
     parser.add_argument("--prompts", type=int, default=12, help="of each workload")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many first prompts of each workload")
     parser.add_argument("--tokens", type=int, nargs="+", default=[48])
     parser.add_argument("--temperatures", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--out", type=pathlib.Path)

@@ -2,6 +2,7 @@
 
 #include "runtime/rounds/draft_tasks.hpp"
 #include "runtime/scheduling/committed_log.hpp"
+#include "runtime/speculation/trees/tree_shape.hpp"
 
 #include <algorithm>
 
@@ -70,6 +71,7 @@ struct drafted_hypotheses {
     if (made.target_cells.kv != nullptr)
       made.target_cells.scattered = item.request.log->beams()->slots_of(static_cast<std::uint32_t>(i));
     made.last_round = nullptr;
+    made.beam_width = item.request.terms->request().beams.width;
     made.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());
     return made;
   }
@@ -114,10 +116,14 @@ std::vector<speculation::draft> draft_in_own_cells(device::ops& ops, const plan_
   const drafted_hypotheses all(item, target_block_size, target_kv);
   if (all.limit.length == 0) return {};
   const auto prompt_length = item.request.terms->prompt_length();
+  const auto width = item.request.terms->request().beams.width;
+  const auto num_draft_cells = drafter.traits().widens_for_beams
+                                   ? speculation::most_expanded(speculation::widened(width), all.limit.length)
+                                   : drafter.own_positions(all.limit.length);
   cells.begin_round(all.outputs, {.lease = text_blocks(item),
                                   .block_size = kv.block_size(),
                                   .num_prompt_cells = prompt_length - drafter.traits().text_begin.value(),
-                                  .num_draft_cells = drafter.own_positions(all.limit.length),
+                                  .num_draft_cells = num_draft_cells,
                                   .num_read_twice = all.limit.length + 1});
   std::vector<speculation::draft> drafts(all.texts.size());
   for (;;) {

@@ -1,6 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
 #include "runtime/speculation/trees/token_tree.hpp"
+#include "runtime/speculation/trees/tree_shape.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,7 +42,10 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
 /// Number of draft tokens of all hypotheses together.
 std::uint32_t scheduler_state::num_beam_nodes(const record& r, look_ahead kind) const {
   if (kind == look_ahead::plain) return 0;
-  const std::uint64_t each = kind == look_ahead::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  std::uint64_t each = kind == look_ahead::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  if (kind == look_ahead::tree && r.beam_width > 1 && slot_of(r.drafter).widens_for_beams)
+    each = speculation::most_nodes(speculation::widened(r.beam_width),
+                                   {r.draft_length, speculation::token_tree::max_nodes});
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(each * r.beam_width, speculation::token_tree::max_nodes));
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
+#include "runtime/speculation/trees/tree_shape.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -235,6 +236,8 @@ bool scheduler_state::has_outgrown_drafter(const record& r) const {
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
   const auto& slot = slot_of(*r.worker);
+  if (r.beam_width > 1 && slot.widens_for_beams)
+    return speculation::most_expanded(speculation::widened(r.beam_width), draft_length);
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 

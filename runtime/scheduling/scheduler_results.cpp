@@ -117,7 +117,10 @@ void scheduler_state::watch_rounds(decisions& out, time_point now) {
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
   r.advice = item.advice;
-  if (item.num_levels > 0) r.lengths.on_verified(item.num_levels, item.num_accepted);
+  if (item.num_levels > 0) { // beside its draft a round has one row; of beam searches the size is not used
+    const double size = (item.num_rows - 1.0) / num_nodes(r, item.num_levels);
+    r.lengths.on_verified(item.num_levels, item.num_accepted, size);
+  }
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
   r.num_cells = item.num_cells;

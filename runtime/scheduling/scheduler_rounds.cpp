@@ -131,7 +131,9 @@ std::uint32_t scheduler_state::next_draft_length(record& r) {
   if (r.draft_length == 0 || rests(r.drafter)) return 0;
   const auto together = std::min(num_in_group(r.group), options_.max_running);
   const double step = pass_costs_.time(1);
-  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0, together);
+  const auto rows = [&](std::uint32_t levels) { return num_nodes(r, levels); };
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0, together,
+                        r.beam_width == 0 ? speculation::rows_of_levels(rows) : nullptr);
 }
 
 /// The largest draft that `r` may have in a round planned now. It must fit into the leases that the request

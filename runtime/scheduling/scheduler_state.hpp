@@ -47,6 +47,7 @@ struct drafter_slot {
   bool caches_text = true;
   /// Longest text that it drafts for, in cells of its pool; 0: any.
   std::uint32_t max_text = 0;
+  bool widens_for_beams = false; ///< `speculation::drafter_traits::widens_for_beams`
   bool drafts_in_advance = true; ///< it can draft before a verdict
 };
 

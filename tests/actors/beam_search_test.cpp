@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 namespace paceline {
 namespace {
 
@@ -117,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                       beam_case{"half_right"}, beam_case{"ngram"}, beam_case{"ngram_tree"},
                       beam_case{"suffix"}, beam_case{"lookahead"}, beam_case{"ppd"}, beam_case{"feature"},
                       beam_case{"twins"}, beam_case{"nasd"}, beam_case{"always_right", true, true},
-                      beam_case{"half_right", true}, beam_case{"model", true},
+                      beam_case{"half_right", true}, beam_case{"model", true}, beam_case{"model_chain", true},
                       beam_case{"model_dynamic", true, true}, beam_case{"model_other", true},
                       beam_case{"cascade", true}, beam_case{"model_foreign_other_dynamic", true},
                       beam_case{"head", true}, beam_case{"head_dynamic", true, true},
@@ -203,6 +205,30 @@ TEST(beam_search, drafts_that_are_right_save_rounds) {
     EXPECT_GE(plain, 24U);
     EXPECT_LT(2 * run_alone(request, "always_right", 4).num_rounds, plain) << "width " << width;
     EXPECT_LE(run_alone(request, "always_wrong", 4).num_rounds, plain + 1) << "width " << width;
+  }
+}
+
+/// A model's draft is a tree as wide as the search, unless its shape is configured: a chain holds one of the
+/// children with which a step continues.
+TEST(beam_search, trees_of_a_model_save_more_rounds_than_chains) {
+  for (std::uint32_t width = 2; width <= 4; ++width) {
+    std::uint64_t rounds[3] = {};
+    std::uint32_t accepted[3] = {};
+    for (std::uint32_t n = 0; n < 12; n += 2) {
+      const auto request = search_number(n, width, 24);
+      const char* const drafters[] = {"none", "model_chain", "model"};
+      for (std::size_t i = 0; i < 3; ++i) {
+        const auto found = run_alone(request, drafters[i]);
+        rounds[i] += found.num_rounds;
+        accepted[i] += i > 0 ? found.client.speculation->num_accepted_tokens : 0;
+      }
+    }
+    std::printf(
+        "width %u: %llu rounds without drafts, %llu (%u draft tokens accepted) with chains, %llu (%u) with trees\n",
+        width, static_cast<unsigned long long>(rounds[0]), static_cast<unsigned long long>(rounds[1]),
+        accepted[1], static_cast<unsigned long long>(rounds[2]), accepted[2]);
+    EXPECT_LT(10 * rounds[2], 8 * rounds[1]) << "width " << width;
+    EXPECT_GT(accepted[2] * rounds[1], accepted[1] * rounds[2]) << "of a round";
   }
 }
 

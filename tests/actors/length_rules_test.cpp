@@ -49,5 +49,13 @@ TEST(length_rules, drafts_are_shorter_in_a_batch_by_rule_optimal) {
   EXPECT_LT(drafted_a_round("often_right", length_rule::optimal, 8, 6, cost), 2);
 }
 
+/// A level of three nodes takes longer than the token that it gives.
+TEST(length_rules, every_node_of_a_tree_takes_time_by_rule_optimal) {
+  const auto cost = [](std::uint64_t rows) -> std::chrono::nanoseconds {
+    return std::chrono::microseconds(600 + 400 * rows);
+  };
+  EXPECT_LT(drafted_a_round("tree", length_rule::optimal, 1, 4, cost), 4) << "one level now and then";
+}
+
 } // namespace
 } // namespace paceline

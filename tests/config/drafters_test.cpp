@@ -50,6 +50,20 @@ TEST(with_kind_defaults, gives_each_kind_the_tree_that_it_is_known_for) {
   EXPECT_TRUE(drafts_with_head("ppd") && drafts_with_inputs("ppd") && !drafts_with_inputs("medusa"));
 }
 
+TEST(widens_for_beams, drafters_that_make_levels_in_turn_if_no_shape_is_configured) {
+  for (const char* const kind : {"model", "self", "eagle", "mtp"}) {
+    auto options = with_kind_defaults(named("d", kind));
+    EXPECT_TRUE(widens_for_beams(options)) << kind;
+    options.tree = tree_kind::chain;
+    EXPECT_FALSE(widens_for_beams(with_kind_defaults(options))) << kind;
+  }
+  for (const char* const kind : {"cascade", "eagle3", "dflash", "medusa", "ngram", "pass"})
+    EXPECT_FALSE(widens_for_beams(with_kind_defaults(named("d", kind)))) << kind;
+  auto other = named("d", "model");
+  other.vocabulary = draft_vocabulary::retokenise;
+  EXPECT_EQ(with_kind_defaults(other).tree, tree_kind::chain);
+}
+
 TEST(with_kind_defaults, drafts_all_levels_of_a_head_that_gives_them_and_else_five) {
   const auto length_of = [](const char* kind, std::uint32_t num_levels, std::uint32_t named_length = 0) {
     auto options = named("d", kind);

@@ -1,5 +1,5 @@
 // Rules `rejection` and `block` end to end, on chains and trees: with a drafter that is wrong about half the
-// time, committed tokens follow the distribution of the request's own pipeline.
+// time, and with `auto`, committed tokens follow the distribution of the request's own pipeline.
 // tests/runtime/speculation/verification tests the rules alone, and their algebra to 1e-12.
 #include "runtime/device/ops.hpp"
 #include "runtime/rounds/admit.hpp"
@@ -7,6 +7,7 @@
 #include "runtime/rounds/round_runner.hpp"
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
+#include "runtime/speculation/drafters/draft_lane.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/support/reference_pipeline.hpp"
 #include "tests/support/simulation.hpp"
@@ -17,6 +18,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 
 namespace paceline::test {
 namespace {
@@ -146,7 +148,8 @@ struct sample {
   }
 };
 
-void expect_law(const sample& got, const law_case& one) {
+/// Returns the share of draft tokens that were kept.
+double expect_law(const sample& got, const law_case& one) {
   const auto fit = compare(got.counts, exact_law(one));
   const double acceptance = static_cast<double>(got.num_accepted) / static_cast<double>(got.num_drafted);
   std::printf("%s: %llu tokens, %.1f %% of draft tokens accepted, chi-square %.1f (limit %.1f), variation "
@@ -155,6 +158,11 @@ void expect_law(const sample& got, const law_case& one) {
               100 * acceptance, fit.chi_square, fit.chi_square_limit, fit.total_variation,
               fit.variation_limit);
   EXPECT_TRUE(fit.accepted()) << "chi-square " << fit.chi_square << ", variation " << fit.total_variation;
+  return acceptance;
+}
+
+void expect_law_and_rejections(const sample& got, const law_case& one) {
+  const double acceptance = expect_law(got, one);
   const bool chain = one.tree == config::tree_kind::chain; // at most one of several siblings is kept
   EXPECT_GT(acceptance, chain ? 0.3 : 0.15) << "the drafter is to be wrong about half the time";
   EXPECT_LT(acceptance, 0.65);
@@ -220,7 +228,7 @@ TEST_P(rejection_law, holds_over_rounds) {
   constexpr std::uint32_t together = 64;
   for (std::uint64_t seed = 0; seed < num_requests + together; seed += together)
     ASSERT_NO_FATAL_FAILURE(run_rounds(GetParam(), seed, together, got));
-  expect_law(got, GetParam());
+  expect_law_and_rejections(got, GetParam());
 }
 
 TEST_P(rejection_law, holds_through_the_actors) {
@@ -245,8 +253,124 @@ TEST_P(rejection_law, holds_through_the_actors) {
       got.num_accepted += sim.client(i).speculation->num_accepted_tokens;
     }
   }
-  expect_law(got, GetParam());
+  expect_law_and_rejections(got, GetParam());
 }
+
+/// Draws each token from the same distribution, at the first level `num_children` siblings. A branch ends
+/// after token 0, so the size of a draft depends on the drawn tokens.
+class trap_drafter final : public speculation::drafter {
+ public:
+  trap_drafter(const char* name, std::vector<float> probs, std::uint32_t num_children)
+      : num_children_(num_children) {
+    traits_.name = name;
+    for (std::int32_t token = 0; token < static_cast<std::int32_t>(vocab_size); ++token)
+      from_.tokens.emplace_back(token);
+    from_.probs = std::move(probs);
+  }
+  const speculation::drafter_traits& traits() const noexcept override { return traits_; }
+  std::unique_ptr<speculation::drafter_session> open(request_id) override {
+    return std::make_unique<speculation::drafter_session>();
+  }
+  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return length * num_children_; }
+  void propose(device::ops&, model::kv_storage*, std::span<speculation::draft_task> tasks) override {
+    for (auto& task : tasks) {
+      task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size()),
+                     .plan = {task.draft_length, task.draft_length * num_children_}};
+      if (task.max_nodes >= task.result.plan.nodes) draft_one(task, task.result);
+    }
+  }
+
+ private:
+  void draft_one(const speculation::draft_task& task, speculation::draft& made) const {
+    std::vector<std::int32_t> level{speculation::token_tree::root};
+    for (std::uint32_t depth = 0; depth < task.draft_length; ++depth) {
+      const auto noise = task.sampling->noise(noise_purpose::draft, token_position{made.base_length + depth},
+                                              speculation::draft_place(depth, 0));
+      std::vector<std::int32_t> next;
+      for (const auto parent : level) {
+        if (depth > 0 && made.tree.tokens()[static_cast<std::size_t>(parent)] == token_id{0}) continue;
+        auto drawn = speculation::draw_without_replacement(from_, noise, depth == 0 ? num_children_ : 1);
+        for (std::size_t i = 0; i < drawn.tokens.size(); ++i) {
+          next.push_back(made.tree.add(drawn.tokens[i].token, parent));
+          made.probs.push_back(std::move(drawn.distributions[i]));
+        }
+      }
+      level = std::move(next);
+    }
+  }
+
+  speculation::drafter_traits traits_;
+  speculation::draft_distribution from_;
+  std::uint32_t num_children_;
+};
+
+/// Numbers of rounds of requests with `auto`.
+struct choices_of_auto {
+  std::uint64_t num_rounds = 0;
+  std::map<std::string, std::uint64_t> num_chosen; ///< by drafter
+
+  void add(const draft_account& account) {
+    num_rounds += account.num_rounds;
+    for (const auto& one : account.candidates) num_chosen[one.drafter] += one.num_chosen;
+  }
+};
+
+/// Many requests with drafter `auto`, by the real actors, with in-line drafters: requests are too short for
+/// workers, which `auto` asks once it knows their times. Every second row of a pass is free, so a draft that
+/// seems short does not pay, and one that seems long does.
+void run_with_auto(const law_case& one, std::uint64_t seed, std::uint32_t together, sample& got,
+                   choices_of_auto& choices) {
+  simulation_options options;
+  options.seed = seed;
+  options.target = target_config();
+  options.auto_draft_length = draft_length;
+  options.max_running = seed % 2 == 0 ? 1 : 4;
+  const double of_two_rows = std::array{0.3, 0.45, 0.55}[seed / 2 % 3];
+  options.target_cost = [of_two_rows](std::uint64_t rows) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * (1 + of_two_rows * (rows / 2))));
+  };
+  const std::uint32_t num_children = one.tree == config::tree_kind::chain ? 1 : 2;
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back(
+      {std::make_unique<trap_drafter>("trap", std::vector{0.4F, 0.35F, 0.25F}, num_children), draft_length});
+  drafters.push_back(
+      {std::make_unique<trap_drafter>("other", std::vector{0.5F, 0.3F, 0.2F}, num_children), draft_length});
+  simulation sim(options, std::move(drafters));
+  for (std::uint32_t i = 0; i < together; ++i)
+    sim.submit(request_of(one, seed * together + i), drafter_index{3});
+  ASSERT_TRUE(sim.run()) << "seed " << seed;
+  for (std::uint32_t i = 0; i < together; ++i) {
+    const auto& client = sim.client(i);
+    ASSERT_NO_FATAL_FAILURE(got.add(client.tokens)) << "seed " << seed << ", request " << i;
+    got.num_drafted += client.speculation->num_draft_tokens;
+    got.num_accepted += client.speculation->num_accepted_tokens;
+    choices.add(*client.speculation->weighed);
+  }
+}
+
+class law_of_auto : public ::testing::TestWithParam<law_case> {};
+
+TEST_P(law_of_auto, holds_through_the_actors) {
+  sample got;
+  choices_of_auto choices;
+  constexpr std::uint32_t together = 100;
+  for (std::uint64_t seed = 0; seed * together < num_requests; ++seed)
+    ASSERT_NO_FATAL_FAILURE(run_with_auto(GetParam(), seed, together, got, choices));
+  expect_law(got, GetParam());
+  std::uint64_t num_drafted = 0;
+  for (const auto& [drafter, number] : choices.num_chosen) {
+    EXPECT_GT(number, choices.num_rounds / 100) << drafter;
+    num_drafted += number;
+  }
+  EXPECT_EQ(choices.num_chosen.size(), 2U);
+  EXPECT_LT(num_drafted, choices.num_rounds * 95 / 100) << "some rounds are plain";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    opposed, law_of_auto,
+    ::testing::Values(law_case{"auto_rejection", {}}, law_case{"auto_block", {}, verification_rule::block},
+                      law_case{"auto_trees", {}, verification_rule::rejection, config::tree_kind::dynamic}),
+    [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(opposed, rejection_law, ::testing::ValuesIn(law_cases()),
                          [](const auto& tested) { return tested.param.name; });

@@ -1,4 +1,4 @@
-"""Bugs of other inference servers, as changes to this one that its tests have to notice.
+"""Bugs of other inference servers, and of earlier versions of this one, as changes to this one that its tests have to notice.
 
 A mutant is a few replacements of text that occurs exactly once in its file, and the tests that are to fail with it:
 (test program, GoogleTest filter). `seen_in` says where the bug was found.
@@ -10,6 +10,7 @@ KV = ("kv_test", "*")
 RULES = ("speculation_test", "*one_step*:*several_steps*/soft_*:*several_steps*/*penalised:*several_steps*/*opposed:verification*:rejection*:block*")
 DRAFTS = ("speculation_test", "draft*:*draft_lane*:*drawn*:*draw*:-draft_controller*")
 LAWS = ("rejection_law_test", "*")
+LAWS_OF_AUTO = (("speculation_test", "*auto_law*is_the_targets*"), ("rejection_law_test", "*law_of_auto*"))
 SAMPLING = ("sampling_test", "*")
 ACTORS = ("actors_test", "exactness*:scheduling*:simulation*:overlap*:*exactness_grid*")
 RANDOM = ("engine_test", "random_requests*")
@@ -122,6 +123,19 @@ MUTANTS = [
            (("runtime/cpu/matmul.cpp", "  kernels_.quantise(x, num_blocks, first, stride);\n",
              "  kernels_.quantise(x, num_blocks, first, stride);\n"
              "  if (group.num_rows > 4) first->q[0] = static_cast<std::int8_t>(first->q[0] ^ 1);\n"),), (MATMUL,)),
+    # Drafter `auto` under rules that compare probabilities: a choice that looks at the tokens that were drawn.
+    Mutant("auto_chooses_among_drawn_drafts_by_their_nodes", "an earlier version of this one (docs/decisions/0575)",
+           (("runtime/speculation/control/draft_controller.cpp", "{ return !proposal.probs.empty(); }",
+             "{ return proposal.probs.size() > draft::max_rows; }"),), LAWS_OF_AUTO),
+    Mutant("auto_takes_the_length_of_a_drawn_draft_for_its_plan", "an earlier version of this one (docs/decisions/0575)",
+           (("runtime/speculation/control/draft_controller.cpp", "return reach_by_level(proposal.plan, known.candidate, bias);",
+             "return reach_by_level({proposal.tree.depths().back() + 1, proposal.tree.size()}, known.candidate, bias);"),),
+           LAWS_OF_AUTO),
+    Mutant("a_round_gives_auto_drawn_drafts_without_their_plan", "an earlier version of this one (docs/decisions/0575)",
+           (("runtime/rounds/round_drafts.cpp", "if (proposal.plan.levels == 0) proposal.plan = {limit.length, limit.nodes};",
+             "if (!proposal.tree.empty())\n"
+             "        proposal.plan = {std::min(limit.length, proposal.tree.depths().back() + 1), proposal.tree.size()};"),),
+           (LAWS_OF_AUTO[1],)),
     # Choices of a GPU.
     Mutant("ties_at_the_cut_go_to_another_token", "flashinfer #3774, vLLM #50979",
            (("gpu/kernels/top_scores.cuh", "(a.score == b.score && a.index < b.index)",

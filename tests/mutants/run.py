@@ -20,7 +20,7 @@ from mutants import MUTANTS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEST_SECONDS = 600
 # Bugs show in fewer requests, seeds and samples than the tests usually draw.
-FEWER = {"PACELINE_RANDOM_REQUESTS": "2000", "PACELINE_SIMULATION_SEEDS": "40", "PACELINE_LAW_SAMPLES": "250000"}
+FEWER = {"PACELINE_RANDOM_REQUESTS": "2000", "PACELINE_SIMULATION_SEEDS": "40", "PACELINE_LAW_SAMPLES": "500000"}
 
 
 def copy_tree(to: pathlib.Path) -> None:

@@ -73,6 +73,7 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
     return parts;
   }
   target.num_layers = 4;
+  if (has("chain")) parts.options.tree = config::tree_kind::chain;
   if (has("self")) {
     parts.target = std::make_shared<model::hash_model>(target);
     parts.options.layers = 3;

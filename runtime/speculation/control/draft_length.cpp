@@ -10,12 +10,14 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr double memory = 0.95; ///< share of the acceptance that is kept at each draft token
+constexpr double memory = 0.95;     ///< share of the acceptance that is kept at each draft token
+constexpr double size_memory = 0.8; ///< share of the size of drafts that is kept at each draft
 constexpr std::uint32_t step_up = 2, step_down = 1;
 
 } // namespace
 
-void draft_length::on_verified(std::uint32_t num_levels, std::uint32_t num_accepted) noexcept {
+void draft_length::on_verified(std::uint32_t num_levels, std::uint32_t num_accepted, double size) noexcept {
+  size_ = size_memory * size_ + (1 - size_memory) * size;
   if (rule_ == length_rule::heuristic)
     now_ = num_accepted == num_levels ? std::min(now_ + step_up, most_)
                                       : std::max(now_ - std::min(now_, step_down), 1U);
@@ -27,13 +29,17 @@ void draft_length::on_verified(std::uint32_t num_levels, std::uint32_t num_accep
   }
 }
 
-std::uint32_t draft_length::next(const pass_cost& cost, double draft_cost,
-                                 std::uint32_t num_requests) noexcept {
+std::uint32_t draft_length::next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests,
+                                 const rows_of_levels& rows) noexcept {
   if (rule_ != length_rule::optimal) return now_;
   const std::uint32_t together = std::max(num_requests, 1U);
   const double plain = cost.ratio(together);
   std::vector<double> costs(most_ + 1);
-  for (std::uint32_t k = 0; k <= most_; ++k) costs[k] = cost.ratio(together * (k + 1)) / plain;
+  for (std::uint32_t k = 0; k <= most_; ++k) {
+    const double largest = k > 0 && rows ? rows(k) : k;
+    const auto drafted = std::max(k, static_cast<std::uint32_t>(std::lround(size_ * largest)));
+    costs[k] = cost.ratio(together * (1 + drafted)) / plain;
+  }
   now_ = optimal_length(acceptance(), draft_cost / plain, costs);
   if (now_ > 0) return now_;
   if (++num_plain_ < rounds_a_look) return 0;

@@ -4,11 +4,15 @@
 #include "runtime/speculation/control/pass_cost.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace paceline::speculation {
 
-/// The number of tokens in the next draft of one request, from the outcome of earlier ones: rules `fixed`,
+/// The largest number of rows that a draft of this many levels adds to the pass: its nodes, and its probes.
+using rows_of_levels = std::function<std::uint32_t(std::uint32_t levels)>;
+
+/// The number of levels in the next draft of one request, from the outcome of earlier ones: rules `fixed`,
 /// `heuristic` and `optimal`. (For `entropy` see entropy_length. Drafter `auto` uses draft_controller
 /// instead.) Every rule uses earlier rounds only, so no rule changes the distribution of the output.
 class draft_length {
@@ -18,14 +22,18 @@ class draft_length {
 
   length_rule rule() const noexcept { return rule_; }
 
-  /// A round verified a draft of `num_levels` >= 1 levels and kept a path of `num_accepted` tokens.
-  void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted) noexcept;
+  /// A round verified a draft of `num_levels` >= 1 levels and kept a path of `num_accepted` tokens. `size`:
+  /// its rows relative to the largest draft of as many levels.
+  void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted, double size = 1.0) noexcept;
 
   /// `draft_cost`: time of one level of drafts, for all requests that draft together, over that of a pass
   /// over one row. `num_requests`: number of requests in the pass, assumed to draft equally many tokens.
-  /// Returns 0 if drafting does not pay. Even then one round in `rounds_a_look` drafts a token, so that an
-  /// improvement is noticed.
-  std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests) noexcept;
+  /// `rows`: of this request's drafter; empty: it drafts chains. Drafters that look tokens up rarely fill
+  /// their largest tree, so the number is scaled by the size that the request's drafts had. Returns 0 if
+  /// drafting does not pay. Even then one round in `rounds_a_look` drafts a token, so that an improvement is
+  /// noticed.
+  std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests,
+                     const rows_of_levels& rows = {}) noexcept;
 
   /// Recent probability that a token is kept if the previous one was (rule `optimal`).
   double acceptance() const noexcept { return kept_ / tried_; }
@@ -39,6 +47,7 @@ class draft_length {
   std::uint32_t num_plain_ = 0;
   double kept_ = 3.0; ///< decayed counts; the initial guess is worth a few tokens
   double tried_ = 4.0;
+  double size_ = 1.0; ///< moving average of the sizes of drafts
 };
 
 /// Rule `entropy` (EGAG): the more uncertain a drafter is of the next token, the fewer tokens it drafts. The

@@ -27,10 +27,11 @@ struct draft_lane {
   draft_task* task = nullptr;
   model_session* session = nullptr;
   std::span<const token_id> context; ///< the request's text in the drafter's own vocabulary
-  tree_bounds bounds;                ///< depth 0: no draft
-  std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
-  std::uint32_t num_block_rows = 0;  ///< rows after the newest row of the text (`model::head_traits`)
-  std::uint32_t block_size = 0;      ///< of the drafter's pool
+  tree_shape shape;
+  tree_bounds bounds;               ///< depth 0: no draft
+  std::size_t max_branches = 0;     ///< cells for draft tokens in the drafter's lease
+  std::uint32_t num_block_rows = 0; ///< rows after the newest row of the text (`model::head_traits`)
+  std::uint32_t block_size = 0;     ///< of the drafter's pool
   token_choice choice = token_choice::own_sample;
   bool is_drafted = false;     ///< only `finish_draft` is left to do
   bool has_equal_rows = false; ///< all nodes of a level have the same logits, as in a parallel head

@@ -53,6 +53,9 @@ struct drafter_traits {
   /// Its model consists of the target's first layers, so it copies cells that the target has computed
   /// (`draft_task::target_cells`).
   bool reads_target_cells = false;
+  /// Below the hypotheses of a beam search it drafts trees of shape `widened`, though it drafts chains for
+  /// texts. `max_nodes` and `own_positions` are those of chains.
+  bool widens_for_beams = false;
   /// Cell i of its own pool depends only on the request's tokens 0 to `text_begin` + i, so requests with a
   /// common prefix can share cells. nullopt: they cannot share cells.
   std::optional<std::uint32_t> text_begin = {};
@@ -105,6 +108,8 @@ struct draft_task {
   /// search, or of a cascade's model, for which an inner drafter drafts), and the next task of the same
   /// session may have other tokens there.
   std::uint32_t num_settled = 0;
+  /// Of a hypothesis of a beam search: the search's width; else 0.
+  std::uint32_t beam_width = 0;
   /// Number of last tokens that are not committed yet, in a draft made before the verdict that would commit
   /// them.
   std::uint32_t num_foreseen = 0;

@@ -100,7 +100,8 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
              .default_draft_length = options.draft_length,
              .max_context = network_.either().info().context_length,
              .caches_text = network_.traits().reads_context,
-             .reads_target_cells = settings_.reads_target_cells};
+             .reads_target_cells = settings_.reads_target_cells,
+             .widens_for_beams = settings_.widens_for_beams};
   if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
   if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge) {
     traits_.text_begin = network_.head ? 1 : 0;
@@ -120,18 +121,15 @@ std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
 }
 
 std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noexcept {
-  const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
-  if (own_text) return longer_text(draft_length);
+  if (settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise)
+    return longer_text(draft_length);
   const model::head_traits head = network_.traits();
   draft_length = std::min(draft_length, head.max_levels);
   const std::uint32_t block = head.block_rows_for(draft_length);
   if (head.num_block_rows > 0 && head.is_parallel) return block;
   if (settings_.shape.kind != tree_kind::dynamic && settings_.shape.kind != tree_kind::dart)
     return block + max_nodes(draft_length);
-  // In each level except the last, the best nodes are fed, whether or not they are among the nodes proposed
-  // in the end.
-  const std::uint32_t num_expanded = settings_.shape.num_expanded();
-  return block + std::max(draft_length, num_expanded * (draft_length - std::min(draft_length, 1U)));
+  return block + most_expanded(settings_.shape, draft_length);
 }
 
 /// The request's text as the network reads it. It is empty if the network cannot draft for the request now. A
@@ -161,6 +159,8 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* k
   lane.session = session;
   lane.block_size = kv != nullptr ? kv->block_size() : 1;
   lane.choice = choice_of(task, settings_);
+  const bool widens = settings_.widens_for_beams && task.beam_width > 1;
+  lane.shape = widens ? widened(task.beam_width) : settings_.shape;
   const std::uint64_t cells = kv != nullptr ? std::uint64_t{task.blocks.size()} * kv->block_size()
                                             : std::uint64_t{traits_.max_context} + 1;
   const std::uint64_t room = std::min<std::uint64_t>(traits_.max_context, cells);
@@ -173,8 +173,8 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* k
   const auto depth = static_cast<std::uint32_t>(
       std::min<std::uint64_t>({wanted, levels_within(room - length, head), head.max_levels}));
   if (depth == 0) return lane;
-  const std::uint32_t nodes = std::min(task.max_nodes, max_nodes(task.draft_length));
-  lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
+  const std::uint32_t most = widens ? settings_.max_tree_nodes : max_nodes(task.draft_length);
+  lane.bounds = {depth, std::clamp(std::min(task.max_nodes, most), depth, token_tree::max_nodes)};
   lane.max_branches = cells - length;
   lane.num_block_rows = head.block_rows_for(depth);
   lane.has_equal_rows = head.is_parallel;
@@ -271,12 +271,10 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
   const std::uint32_t vocab_size = network_.model->info().vocab_size;
-  if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge || settings_.inner ||
-      vocab_size > target_vocab_size_)
-    return;
+  if (!ops.can_chain() || settings_.bridge || settings_.inner || vocab_size > target_vocab_size_) return;
   chained_draft chains;
   for (draft_lane& lane : lanes)
-    if (lane.bounds.depth > 0) chains.add(lane, vocab_size);
+    if (lane.bounds.depth > 0 && lane.shape.kind == tree_kind::chain) chains.add(lane, vocab_size);
   if (chains.size() > 0 && chains.size() <= device::max_chain_rows) chains.run(ops, *network_.model, kv);
 }
 
@@ -299,7 +297,7 @@ void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lan
     budget -= count;
     feed_context(lanes[i], i, count, next);
     if (count < missing[i]) continue;
-    lanes[i].wanted = next_expansions(settings_.shape, lanes[i].candidates, lanes[i].bounds, 0);
+    lanes[i].wanted = next_expansions(lanes[i].shape, lanes[i].candidates, lanes[i].bounds, 0);
     feed_block(lanes[i], i, next);
     feed_guesses(ops, lanes[i], i, next);
   }
@@ -319,7 +317,7 @@ void model_drafter::feed_guesses(device::ops& ops, draft_lane& lane, std::size_t
 
 /// Feeds the candidates whose children are wanted next, as long as there are cells for them.
 void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const {
-  lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, lane.depth());
+  lane.wanted = next_expansions(lane.shape, lane.candidates, lane.bounds, lane.depth());
   const std::size_t room = lane.max_branches - std::min(lane.max_branches, lane.session->num_branches());
   if (lane.wanted.size() > room) {
     std::vector<std::int32_t> nodes;
@@ -390,7 +388,7 @@ void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<d
     }
   }
   for (draft_lane& lane : lanes) {
-    finish_draft(lane, settings_.shape);
+    finish_draft(lane, lane.shape);
     if (lane.choice != token_choice::own_best || lane.task->result.tree.empty()) continue;
     const auto tokens = settings_.bridge->target_tokens(lane.task->tokens, lane.task->result.tree.tokens());
     lane.task->result.tree.clear();

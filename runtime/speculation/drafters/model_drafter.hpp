@@ -17,8 +17,10 @@ namespace paceline::speculation {
 /// How a drafter with a model drafts. Immutable.
 struct model_drafter_settings {
   tree_shape shape = {};
+  bool widens_for_beams = false;                        ///< as in `drafter_traits`; of chains
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
+  std::uint32_t entropy_min_length = 1;                 ///< for rule `entropy`
   float confidence_threshold = 0; ///< for heads with confidences; 0: confidences are not used
   bool greedy = false;            ///< draft the likeliest tokens under any rule and temperature
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's

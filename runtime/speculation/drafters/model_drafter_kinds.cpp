@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
+#include "config/drafters.hpp"
 #include "runtime/speculation/drafters/inner_guesses.hpp"
 
 #include <algorithm>
@@ -20,11 +21,18 @@ using own_model = std::shared_ptr<const model::language_model>;
 
 expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   const config::drafter_options& options = parts.options;
+  if (options.entropy_min_length < 1 || options.entropy_min_length > std::max(options.draft_length, 1U))
+    return bad_option(options, "entropy_min_length = " + std::to_string(options.entropy_min_length) +
+                                   ", must be 1 to draft_length (" + std::to_string(options.draft_length) +
+                                   ")");
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
                                   .entropy_smoothing = options.entropy_smoothing,
+                                  .entropy_min_length = options.entropy_min_length,
                                   .confidence_threshold = options.confidence_threshold,
                                   .greedy = options.token_choice == config::draft_sampling::greedy};
-  settings.shape = {.kind = options.tree, .top_k = std::clamp(options.tree_top_k, 1U, 16U)};
+  settings.widens_for_beams = config::widens_for_beams(options);
+  settings.shape = {.kind = options.tree == tree_kind::by_kind ? tree_kind::chain : options.tree,
+                    .top_k = std::clamp(options.tree_top_k, 1U, 16U)};
   if (options.tree == tree_kind::fixed) {
     auto paths = parse_template(options.tree_paths);
     if (!paths) return bad_option(parts.options, std::move(paths).error().message());

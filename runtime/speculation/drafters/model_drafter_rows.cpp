@@ -33,7 +33,7 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
 /// that row.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
-  if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
+  if (!lengths) lengths.emplace(settings_.entropy_min_length, settings_.entropy_smoothing);
   lane.bounds.depth =
       std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }
@@ -80,7 +80,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const auto rows = [&](std::size_t index) { return scores_of(sure[index]); };
   if (lane.task->lengths == length_rule::entropy && lane.candidates.empty())
     mind_entropy(lane, own_row(first_row));
-  add_candidates(lane, settings_.shape, rows);
+  add_candidates(lane, lane.shape, rows);
   std::size_t right = 0;
   const auto open = [&] { return !lane.candidates.empty() && lane.candidates.size() < lane.bounds.depth; };
   for (; right < lane.guesses.size() && open(); ++right) {
@@ -88,7 +88,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
     if (lane.candidates[newest].token != lane.guesses[right]) break;
     lane.branches.back() = newest;
     lane.wanted = {{newest, 1}};
-    add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
+    add_candidates(lane, lane.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
     if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a row without finite logits
   }
   if (!lane.guesses.empty()) { // as many draft tokens are fed as have a successor
@@ -105,12 +105,12 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
     if (!is_sure(first_row * num_levels_ + level)) break;
-    lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
+    lane.wanted = next_expansions(lane.shape, lane.candidates, lane.bounds, level);
     const std::span<float> row = scores_of(first_row * num_levels_ + level);
     if (level == 0 && lane.task->lengths == length_rule::entropy)
       mind_entropy(lane, own_row(first_row * num_levels_));
     const bool is_read_again = lane.needs_each_row();
-    add_candidates(lane, settings_.shape, [&](std::size_t) {
+    add_candidates(lane, lane.shape, [&](std::size_t) {
       if (!is_read_again) return row;
       scores.assign(row.begin(), row.end()); // a copy, because ranking changes the scores
       return std::span(scores);
@@ -121,12 +121,8 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
 
 std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcept {
   if (settings_.shape.kind == config::tree_kind::chain) return draft_length;
-  std::size_t most = std::min(settings_.max_tree_nodes, token_tree::max_nodes);
-  if (settings_.shape.kind == config::tree_kind::fixed)
-    most = std::min<std::size_t>(most, settings_.shape.paths.size());
-  if (settings_.shape.kind == config::tree_kind::independent)
-    most = std::min<std::size_t>(most, std::size_t{settings_.shape.top_k} * draft_length);
-  return std::max(draft_length, static_cast<std::uint32_t>(most));
+  const tree_bounds bounds{draft_length, std::min(settings_.max_tree_nodes, token_tree::max_nodes)};
+  return std::max(draft_length, speculation::most_nodes(settings_.shape, bounds));
 }
 
 } // namespace paceline::speculation

@@ -33,7 +33,9 @@ class trained_rows_drafter final : public host_drafter<no_session> {
 
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
     std::size_t most = draft_length;
-    for (const auto& tree : trees_) most = std::max(most, tree.size());
+    const auto is_within = [&](const auto& node) { return node.path.size() <= draft_length; };
+    for (const auto& tree : trees_)
+      most = std::max<std::size_t>(most, static_cast<std::size_t>(std::ranges::count_if(tree, is_within)));
     return static_cast<std::uint32_t>(std::min<std::size_t>(
         most, std::max(draft_length, std::min(max_tree_nodes_, token_tree::max_nodes))));
   }

@@ -142,6 +142,37 @@ tree_template halving_template(std::uint32_t top_k, std::uint32_t depth, std::ui
   return made;
 }
 
+std::uint32_t most_nodes(const tree_shape& shape, const tree_bounds& bounds) {
+  if (bounds.depth == 0) return 0;
+  switch (shape.kind) {
+  case tree_kind::chain:
+  case tree_kind::by_kind:
+    return bounds.depth;
+  case tree_kind::independent:
+    return std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k) * bounds.depth;
+  case tree_kind::fixed:
+    return std::min(bounds.nodes, static_cast<std::uint32_t>(std::ranges::count_if(
+                                      shape.paths, [&](auto& path) { return path.size() <= bounds.depth; })));
+  case tree_kind::dynamic:
+  case tree_kind::dart: {
+    const std::uint32_t first = shape.num_children();
+    const std::uint32_t of_a_level = std::min(first, shape.num_expanded()) * first;
+    return std::min(bounds.nodes, first + (bounds.depth - 1) * of_a_level);
+  }
+  case tree_kind::optimal: // the root alone may have all of them
+    return bounds.nodes;
+  }
+  fail_check("tree kind", __FILE__, __LINE__, "unknown kind");
+}
+
+tree_shape widened(std::uint32_t width) {
+  return {.kind = tree_kind::dynamic, .top_k = std::clamp(width, 1U, max_rank + 1)};
+}
+
+std::uint32_t most_expanded(const tree_shape& shape, std::uint32_t depth) noexcept {
+  return std::max(depth, shape.num_expanded() * (depth - std::min(depth, 1U)));
+}
+
 std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_tree& candidates,
                                        const tree_bounds& bounds, std::uint32_t depth) {
   std::vector<expansion> wanted;

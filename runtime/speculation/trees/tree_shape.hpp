@@ -49,6 +49,18 @@ struct tree_bounds {
   std::uint32_t nodes = 0; ///< at least `depth`
 };
 
+/// Largest number of nodes of a tree within `bounds`.
+std::uint32_t most_nodes(const tree_shape& shape, const tree_bounds& bounds);
+
+/// Shape of a draft below each hypothesis of a beam search of this width, of a drafter that otherwise drafts
+/// chains. A step may continue with `width` children of one token, and one hypothesis may hold all of the
+/// next ones: so as many nodes of a level get as many children each (Leviathan et al. 2023, appendix A.4).
+tree_shape widened(std::uint32_t width);
+
+/// Cells that a drafter feeds to grow a tree of so many levels by the nodes' own rows: in each level but the
+/// last the nodes that are expanded, whether or not they are among those proposed in the end.
+std::uint32_t most_expanded(const tree_shape& shape, std::uint32_t depth) noexcept;
+
 /// A candidate whose children are needed: the drafter must compute its row.
 struct expansion {
   std::int32_t node = token_tree::root;

@@ -84,6 +84,26 @@ TEST(draft_length, compares_what_was_kept_with_the_levels) {
   EXPECT_EQ(length.next(cost, 0, 1), 6U);
 }
 
+/// A tree of three nodes a level, which pays as long as only its levels are counted.
+TEST(draft_length, counts_all_nodes_of_a_tree_by_rule_optimal) {
+  const auto cost = straight(0.3);
+  const auto rows = [](std::uint32_t levels) { return 3 * levels; };
+  draft_length chain(length_rule::optimal, 6), tree(length_rule::optimal, 6);
+  for (int i = 0; i < 200; ++i)
+    for (auto* one : {&chain, &tree}) one->on_verified(2, i % 2 == 0 ? 1 : 2); // three of four
+  EXPECT_GE(chain.next(cost, 0, 1), 2U);
+  EXPECT_EQ(tree.next(cost, 0, 1, rows), 0U) << "1.75 tokens for 1.9 passes, 2.3 for 2.8, and so on";
+}
+
+/// Drafters that look tokens up may propose trees, and mostly propose chains.
+TEST(draft_length, counts_as_many_nodes_as_drafts_had_by_rule_optimal) {
+  const auto cost = straight(0.3);
+  const auto rows = [](std::uint32_t levels) { return 3 * levels; };
+  draft_length length(length_rule::optimal, 6);
+  for (int i = 0; i < 200; ++i) length.on_verified(2, i % 2 == 0 ? 1 : 2, 1.0 / 3);
+  EXPECT_GE(length.next(cost, 0, 1, rows), 2U);
+}
+
 TEST(draft_length, looks_again_now_and_then_where_drafting_does_not_pay) {
   draft_length length(length_rule::optimal, 8);
   const auto cost = straight(2);
@@ -100,6 +120,14 @@ TEST(entropy_length, is_short_where_the_drafter_is_unsure) {
   entropy_length smooth(1, 0.75F);
   EXPECT_EQ(smooth.next(0, 9), 9U);
   EXPECT_EQ(smooth.next(1, 9), 7U) << "a quarter of the way";
+}
+
+TEST(entropy_length, falls_from_the_most_to_the_least) {
+  entropy_length length(3, 0);
+  EXPECT_EQ(length.next(0, 9), 9U);
+  EXPECT_EQ(length.next(0.5, 9), 6U);
+  EXPECT_EQ(length.next(1, 9), 3U);
+  EXPECT_EQ(length.next(1, 2), 2U) << "the bound of the round comes first";
 }
 
 /// Near the end of the context, or without memory, a round drafts little; this must not affect the next one.

@@ -116,6 +116,7 @@ class drafted_request {
   verification_rule rule = verification_rule::coupled;
   std::uint32_t draft_length = 4;
   std::uint32_t max_nodes = token_tree::max_nodes;
+  std::uint32_t beam_width = 0;
   target_cells in_target = {};
   std::vector<token_id> prediction;
 
@@ -133,6 +134,7 @@ class drafted_request {
     task.rule = rule;
     task.draft_length = draft_length;
     task.max_nodes = max_nodes;
+    task.beam_width = beam_width;
     task.blocks = blocks;
     task.session = session;
     task.prediction = prediction;

@@ -242,6 +242,22 @@ TEST_F(model_drafter_test, by_rule_entropy_minds_the_bound_of_each_round) {
   EXPECT_GE(propose(one).tree.size(), 5U) << "it is nearly certain";
 }
 
+/// EGAG's smallest length: a drafter that is as unsure as it can be still drafts so many tokens.
+TEST_F(model_drafter_test, by_rule_entropy_drafts_the_least_length_where_it_is_unsure) {
+  const auto length_with = [&](std::uint32_t least, std::uint32_t most) {
+    use({.vocab_size = vocab, .sharpness = 0}); // all tokens are equally likely
+    drafter.emplace(test::options_of("small", "model"), draft_network{.model = own}, vocab,
+                    model_drafter_settings{.entropy_min_length = least});
+    request one = make_request(10);
+    one.lengths = length_rule::entropy;
+    one.draft_length = most;
+    return propose(one).tree.size();
+  };
+  EXPECT_EQ(length_with(1, 6), 1U);
+  EXPECT_EQ(length_with(3, 6), 3U);
+  EXPECT_EQ(length_with(3, 2), 2U) << "a request may ask for fewer";
+}
+
 TEST_F(model_drafter_test, proposes_only_tokens_of_the_target_and_survives_those_it_does_not_know) {
   use({.vocab_size = 200});
   for (int i = 0; i < 10; ++i) {

@@ -92,6 +92,26 @@ struct lane_of_equal_rows {
   std::uint32_t num_rows_read = 0;
 };
 
+/// A step of a beam search of width w may continue with w children of one token.
+TEST(model_tree, below_hypotheses_a_drafter_whose_shape_is_not_configured_drafts_trees) {
+  const auto model = std::make_shared<counted_model>(model::hash_model_config{.vocab_size = vocab});
+  const auto drafted = [&](tree_kind kind, std::uint32_t beam_width) {
+    const auto drafter = make_drafter(kind, model);
+    drafted_request one(*drafter, {.temperature = 0}, 10, vocab);
+    one.beam_width = beam_width;
+    const token_tree tree = one.propose().tree;
+    const bool widens = kind == tree_kind::by_kind && beam_width > 1;
+    EXPECT_TRUE(
+        same(tree, expected_tree(one, widens ? widened(beam_width) : tree_shape{}, widens ? 12 : 4, false)))
+        << beam_width;
+    return tree;
+  };
+  EXPECT_EQ(drafted(tree_kind::by_kind, 3).size(), 12U);
+  EXPECT_EQ(drafted(tree_kind::by_kind, 0).size(), 4U) << "a text";
+  EXPECT_EQ(drafted(tree_kind::by_kind, 1).size(), 4U) << "has no siblings to continue with";
+  EXPECT_EQ(drafted(tree_kind::chain, 3).size(), 4U) << "configured";
+}
+
 TEST(model_tree, a_row_is_ranked_once_for_nodes_with_different_numbers_of_children) {
   const tree_shape shape{.kind = tree_kind::fixed,
                          .paths = {{0}, {1}, {2}, {0, 0}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}}};

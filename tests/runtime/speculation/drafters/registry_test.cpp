@@ -68,6 +68,22 @@ TEST(drafter_registry, a_model_drafter_without_a_model_is_refused) {
   EXPECT_NE(made.error().message().find("\"small\""), std::string::npos);
 }
 
+/// The embedding API does not read YAML, and some heads tell their draft length only when they are loaded.
+TEST(drafter_registry, a_least_length_beyond_the_draft_length_is_refused) {
+  const auto make = [](std::uint32_t least) {
+    auto parts = test::model_drafter_parts("model", {.vocab_size = 64});
+    parts.options.draft_length = 3;
+    parts.options.entropy_min_length = least;
+    return drafter_registry::with_built_in().make(parts);
+  };
+  EXPECT_TRUE(make(3));
+  for (const std::uint32_t least : {0U, 4U}) {
+    const auto made = make(least);
+    ASSERT_FALSE(made) << least;
+    EXPECT_NE(made.error().message().find("entropy_min_length"), std::string::npos) << made.error().message();
+  }
+}
+
 TEST(drafter_registry, takes_further_kinds) {
   auto registry = drafter_registry::with_built_in();
   registry.add("guess", [](const drafter_parts& parts) -> expected<std::unique_ptr<drafter>> {

@@ -54,6 +54,12 @@ oracle random_oracle(std::uint32_t vocab, std::uint64_t seed) {
   };
 }
 
+tree_shape shape_of(tree_kind kind, std::uint32_t top_k) {
+  tree_shape shape{.kind = kind, .top_k = top_k};
+  if (kind == tree_kind::fixed) shape.paths = halving_template(top_k, 4, 20);
+  return shape;
+}
+
 double expected_accepted(const candidate_tree& candidates, const std::vector<std::int32_t>& chosen) {
   double sum = 0;
   for (const std::int32_t node : chosen) sum += std::exp(candidates.confidence(node));
@@ -304,6 +310,23 @@ TEST(candidate_tree, a_path_is_never_more_confident_than_its_beginning) {
   const std::vector<std::int32_t> all{0, 1, 2, 3};
   EXPECT_EQ(most_confident(candidates, all, 2), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(most_confident(candidates, all, 3), (std::vector<std::int32_t>{0, 1, 3}));
+}
+
+/// Rule `optimal` counts these nodes, and leases have cells for them.
+TEST(most_nodes, is_the_size_of_the_largest_tree_of_that_depth) {
+  for (const auto kind : {tree_kind::chain, tree_kind::fixed, tree_kind::dynamic, tree_kind::optimal,
+                          tree_kind::independent, tree_kind::dart})
+    for (std::uint32_t depth = 1; depth <= 5; ++depth)
+      for (const std::uint32_t nodes : {5U, 12U, 30U, 64U}) {
+        const tree_shape shape = shape_of(kind, 3);
+        const tree_bounds bounds{depth, nodes};
+        const auto made = grow(shape, bounds, random_oracle(100, depth));
+        EXPECT_EQ(most_nodes(shape, bounds), chosen_nodes(shape, made, bounds).size())
+            << static_cast<int>(kind) << ", depth " << depth << ", at most " << nodes;
+      }
+  EXPECT_EQ(most_nodes({.kind = tree_kind::dynamic}, {0, 64}), 0U);
+  EXPECT_EQ(most_nodes({.kind = tree_kind::dynamic, .top_k = 4}, {1, 64}), 4U);
+  EXPECT_EQ(most_nodes({.kind = tree_kind::dynamic, .top_k = 4}, {2, 64}), 20U);
 }
 
 } // namespace
