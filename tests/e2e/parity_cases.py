@@ -165,6 +165,13 @@ MTP_CASES = {
     "qwen35-mtp": Case("qwen3_5_text", "mtp-qwen35", "chain", 4, is_own_module=True, with_auto=True),
     "qwen35-mtp-beside": Case("qwen3_5_text", "mtp-qwen35", tree_top_k=3, max_tree_nodes=12),
     "qwen35-mtp-gguf": Case("qwen3_5_text", "mtp-gguf", "chain", 4),
+    "qwen35moe-mtp": Case("qwen3_5_moe_text", "mtp-experts", "chain", 4, is_own_module=True, with_auto=True),
+    "qwen35moe-mtp-packed": Case("qwen3_5_moe_text", "mtp-experts-packed", tree_top_k=3, max_tree_nodes=12, is_own_module=True),
+    "qwen35moe-mtp-gguf": Case("qwen3_5_moe_text", "mtp-gguf-experts", "chain", 4),
+    "qwen35moe-mtp-gguf-packed": Case("qwen3_5_moe_text", "mtp-gguf-experts-packed", tree_top_k=3, max_tree_nodes=12),
+    "qwen3next-mtp": Case("qwen3_next", "mtp-experts", "chain", 3, is_own_module=True),
+    "qwen3next-mtp-beside": Case("qwen3_next", "mtp-next-experts", "chain", 4),
+    "qwen3-mtp-speculators-next-experts": Case("qwen3", "mtp-speculators-next-experts", "chain", 4),
     "llama-mtp-deepseek": Case("llama", "mtp-deepseek", "chain", 4),
     "llama-mtp-deepseek-tree": Case("llama", "mtp-deepseek", draft_length=3, tree_top_k=3, max_tree_nodes=9),
 }
