@@ -278,7 +278,7 @@ TEST(beam_search, keeps_its_cells_when_drafts_are_rejected) {
 
 TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
   std::uint64_t preemptions = 0;
-  for (const std::string drafter : {"none", "half_right", "model_dynamic"})
+  for (const std::string drafter : {"none", "half_right", "model_dynamic", "model"})
     for (const std::uint32_t block_size : {1U, 4U, 16U})
       for (std::uint32_t width = 2; width <= 4; ++width) {
         SCOPED_TRACE(::testing::Message() << drafter << " block size " << block_size << " width " << width);
