@@ -139,7 +139,7 @@ void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
 }
 
 /// Within single quotes a shell changes nothing. A single quote itself is written outside of them.
-std::string quoted(std::string_view word) {
+std::string in_single_quotes(std::string_view word) {
   std::string out = "'";
   for (const char c : word) c == '\'' ? out += "'\\''" : out += c;
   return out + "'";
@@ -166,7 +166,7 @@ std::string joined(int argc, char** argv) {
              std::string_view("-_./=:,+").find(static_cast<char>(c)) != std::string_view::npos;
     });
     out += i == 0 ? "" : " ";
-    out += plain ? word : quoted(word);
+    out += plain ? word : in_single_quotes(word);
   }
   return out;
 }
