@@ -1,6 +1,6 @@
-// Families whose layers differ from llama's, in the whole engine: a mixture of experts, and layers with windows
-// and without norms before their blocks. Every reply is that of plain decoding alone, whatever drafts,
-// whatever other requests run, and wherever its cells come from.
+// Families whose layers differ from llama's, in the whole engine: a mixture of experts, and layers with
+// windows and without norms before their blocks. Every reply is that of plain decoding alone, whatever
+// drafts, whatever other requests run, and wherever its cells come from.
 #include "tests/engine/served_model.hpp"
 #include "tests/support/tiny_model.hpp"
 
