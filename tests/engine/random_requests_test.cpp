@@ -98,7 +98,12 @@ class request_maker {
     for (auto n = below(3); n > 0; --n) e.stop_strings.push_back(text());
     e.include_stop_string = below(2) == 0;
     if (below(10) == 0) r.first_target = token();
-    if (below(4) == 0) r.constraint = constraint_;
+    if (below(4) == 0) { // the constraint says when an output ends and what it begins with
+      r.constraint = constraint_;
+      r.first_target.reset();
+      e.min_tokens = 0;
+      e.ignore_eos = false;
+    }
     return r;
   }
 
