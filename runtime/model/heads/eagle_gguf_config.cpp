@@ -48,7 +48,7 @@ expected<architecture> architecture_with_module(const gguf_metadata& metadata) {
     if (family.has_mtp_module && *name == to_string(family.arch)) return family.arch;
   return metadata.key_error("general.architecture",
                             "is " + quote(*name) + "; modules for multi-token prediction are supported of " +
-                                names_of_families(&family_traits::has_mtp_module),
+                                names_of_families({&family_traits::has_mtp_module}),
                             errc::unsupported);
 }
 

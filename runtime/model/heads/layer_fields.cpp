@@ -1,6 +1,5 @@
 #include "runtime/model/heads/layer_fields.hpp"
 
-#include "runtime/base/joined.hpp"
 #include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/hf_config.hpp"
@@ -9,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace paceline::model {
 
@@ -68,21 +65,14 @@ static bool has_delta_rules(const std::string& type) {
   return type.starts_with("qwen3_5") || type == "qwen3_next";
 }
 
-/// "qwen35moe and qwen3next"
-static std::string families_of_modules_with_experts() {
-  std::vector<std::string_view> names;
-  for (const family_traits& family : all_families())
-    if (family.has_mtp_module && family.has_experts) names.push_back(to_string(family.arch));
-  return listed(names);
-}
-
 void read_layer_experts(const json_node& layer, model_config& sizes) {
   const std::string type = layer["model_type"].string_or("");
   const auto arch = hf_architecture(type);
   if (!arch || !traits_of(*arch).has_mtp_module || !traits_of(*arch).has_experts)
-    return layer["model_type"].refuse("is " + quote(type) + "; modules with experts are supported of " +
-                                          families_of_modules_with_experts(),
-                                      errc::unsupported);
+    return layer["model_type"].refuse(
+        "is " + quote(type) + "; modules with experts are supported of " +
+            names_of_families({&family_traits::has_mtp_module, &family_traits::has_experts}),
+        errc::unsupported);
   sizes.arch = *arch;
   read_hf_mixture(layer, sizes);
   sizes.experts.layers.assign(sizes.num_layers, true);

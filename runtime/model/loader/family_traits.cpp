@@ -57,10 +57,11 @@ const family_traits& traits_of(architecture arch) noexcept {
   return *found;
 }
 
-std::string names_of_families(bool family_traits::*has) {
+std::string names_of_families(std::initializer_list<bool family_traits::*> traits) {
   std::vector<std::string_view> names;
   for (const family_traits& family : families)
-    if (has == nullptr || family.*has) names.push_back(to_string(family.arch));
+    if (std::ranges::all_of(traits, [&](const auto trait) { return family.*trait; }))
+      names.push_back(to_string(family.arch));
   return listed(names);
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -27,7 +28,7 @@ struct family_traits {
 std::span<const family_traits> all_families() noexcept;
 const family_traits& traits_of(architecture arch) noexcept;
 
-/// "qwen2, qwen3 and gemma3": those with `has`, or all.
-std::string names_of_families(bool family_traits::*has = nullptr);
+/// "qwen2, qwen3 and gemma3": the families that have all of these traits.
+std::string names_of_families(std::initializer_list<bool family_traits::*> traits = {});
 
 } // namespace paceline::model

@@ -62,7 +62,7 @@ void refuse_unsupported(gguf_keys& keys, const model_config& config) {
   if (!traits_of(config.arch).has_experts && keys.uint_or("expert_count", 0) != 0)
     keys.refuse("expert_count",
                 "says this is a mixture of experts, which is supported for " +
-                    names_of_families(&family_traits::has_experts) + " only",
+                    names_of_families({&family_traits::has_experts}) + " only",
                 errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
