@@ -56,22 +56,20 @@ std::string question(const chat_renderer& render, json::object variables) {
   return text_of(render(std::move(variables)));
 }
 
-std::string question_with_thoughts(const chat_renderer& render, bool on) {
-  return question(render, {{"enable_thinking", on}, {"thinking", on}});
-}
-
 bool opens_thoughts(const std::string& text) {
   return text.find(wire::think_markers.open) != std::string::npos;
 }
 
-/// Whether the prompt opens a thought, or depends on the variables that templates have for reasoning.
-template_reasoning shown_reasoning(const chat_renderer& render) {
-  template_reasoning out;
-  out.is_switched = question_with_thoughts(render, true) != question_with_thoughts(render, false);
-  out.has_effort =
+/// Finds whether the prompt opens a thought, or depends on the variables that templates have for reasoning.
+void find_reasoning(const chat_renderer& render, template_traits& found) {
+  const auto with = question(render, {{"enable_thinking", true}, {"thinking", true}});
+  const auto without = question(render, {{"enable_thinking", false}, {"thinking", false}});
+  template_reasoning& reasoning = found.reasoning;
+  reasoning.is_switched = with != without;
+  reasoning.has_effort =
       question(render, {{"reasoning_effort", "high"}}) != question(render, {{"reasoning_effort", "low"}});
-  out.any = out.is_switched || out.has_effort || opens_thoughts(question(render, {}));
-  return out;
+  reasoning.any = reasoning.is_switched || reasoning.has_effort || opens_thoughts(question(render, {}));
+  found.shows_thoughts = reasoning.any && (opens_thoughts(with) || opens_thoughts(without));
 }
 
 } // namespace
@@ -100,9 +98,7 @@ template_traits probe_template(const chat_renderer& render) {
   template_traits found;
   found.takes_tools = shows_tools(render);
   if (found.takes_tools) found.calls = shown_calls(render);
-  found.reasoning = shown_reasoning(render);
-  found.shows_thoughts = found.reasoning.any && (opens_thoughts(question_with_thoughts(render, false)) ||
-                                                 opens_thoughts(question_with_thoughts(render, true)));
+  find_reasoning(render, found);
   return found;
 }
 
