@@ -148,8 +148,8 @@ void kv_pool_state::commit_for_drafter(model_number model, const commit_command&
   if (!t || !t->text_begin) return;
   const auto text = targets_text(model, command.request);
   const auto known = std::size_t{*t->text_begin} + t->num_committed;
-  if (!text || text->tokens.size() < known)
-    return; // the target's lease is newer than the one of this command
+  // The target's lease is newer than the one of this command.
+  if (!text || text->tokens.size() < known) return;
   const auto more = text->tokens.subspan(known);
   if (manager_->commit(t->key, more, command.num_final))
     t->num_committed += static_cast<std::uint32_t>(more.size());

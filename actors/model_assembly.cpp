@@ -36,8 +36,8 @@ std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index
   const auto& seat = drafters[index.value];
   if (seat.drafter)
     return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes) + seat.drafter->max_probes();
-  std::uint32_t most =
-      index == plain_decoding ? 0 : length; // "auto" needs as much as the largest of the other drafters
+  // "auto" needs as much as the largest of the other drafters.
+  std::uint32_t most = index == plain_decoding ? 0 : length;
   for (std::uint32_t i = 1; i < index.value; ++i)
     if (drafters[i].drafter) most = std::max(most, most_rows(drafters, drafter_index{i}, length));
   return most;

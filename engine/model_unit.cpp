@@ -22,8 +22,8 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
 
 /// The maximum number of cells of its own pool that a drafter uses for one request.
 std::uint32_t own_positions(const speculation::drafter& drafter, std::uint32_t context_length) {
-  constexpr auto most =
-      static_cast<std::uint32_t>(speculation::token_tree::max_nodes); // also the maximum number of levels
+  // Also the maximum number of levels.
+  constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes);
   const auto behind_text = std::max(drafter.own_positions(most), most);
   const auto& traits = drafter.traits();
   if (!traits.caches_text) return 1 + behind_text;
@@ -180,8 +180,8 @@ std::uint32_t model_unit::state_interval() const {
   const std::uint64_t apart =
       std::max<std::uint64_t>(128, (info.state_bytes + info.kv_bytes_per_token - 1) /
                                        std::max<std::uint64_t>(info.kv_bytes_per_token, 1));
-  const auto most =
-      std::max<std::uint64_t>(128, context_length); // a larger distance would have no snapshot at all
+  // A larger distance would have no snapshot at all.
+  const auto most = std::max<std::uint64_t>(128, context_length);
   return static_cast<std::uint32_t>((std::min(apart, most) + options.block_size - 1) / options.block_size *
                                     options.block_size);
 }

@@ -143,8 +143,8 @@ status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& 
   cublasLtMatmulPreference_t made = nullptr;
   auto outcome = library().make_preference(&made);
   const owned_preference preference(made);
-  if (outcome ==
-      CUBLAS_STATUS_SUCCESS) // all other settings, such as an alignment to 256 bytes, keep their defaults
+  // All other settings, such as an alignment to 256 bytes, keep their defaults.
+  if (outcome == CUBLAS_STATUS_SUCCESS)
     outcome = library().set_preference(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                        sizeof workspace_bytes);
   cublasLtMatmulHeuristicResult_t best{};

@@ -23,13 +23,13 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds tick_interval{1};
-constexpr std::chrono::milliseconds accept_pause{
-    50}; ///< before the next accept if no file descriptors are left
-constexpr std::chrono::milliseconds eviction_pause{
-    1}; ///< before the next accept if a descriptor is about to be freed
+/// Before the next accept if no file descriptors are left.
+constexpr std::chrono::milliseconds accept_pause{50};
+/// Before the next accept if a descriptor is about to be freed.
+constexpr std::chrono::milliseconds eviction_pause{1};
 constexpr std::chrono::seconds log_interval{10}; ///< between log lines about connections over the limit
-constexpr int send_buffer_bytes =
-    128 << 10; ///< small, so that a slow reader is noticed before megabytes have been sent
+/// Small, so that a slow reader is noticed before megabytes have been sent.
+constexpr int send_buffer_bytes = 128 << 10;
 
 std::vector<std::string> names_of(const backend& runtime) {
   std::vector<std::string> names;

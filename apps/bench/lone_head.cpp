@@ -15,8 +15,8 @@ namespace paceline::apps::bench {
 namespace {
 
 constexpr std::uint32_t block_size = 32;
-constexpr std::uint32_t most_nodes =
-    63; ///< together with the newest token's row this is the most logits that a pass gives
+/// Together with the newest token's row this is the most logits that a pass gives.
+constexpr std::uint32_t most_nodes = 63;
 
 using shape = lone_head::shape;
 

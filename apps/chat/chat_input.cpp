@@ -43,8 +43,8 @@ std::optional<std::string> message_lines::add(std::string_view line) {
     if (!is_quoted || !text_.empty()) text_ += '\n'; // the line with the quotes alone adds no line break
     return std::nullopt;
   }
-  if (is_quoted && line.empty() && text_.ends_with('\n'))
-    text_.pop_back(); // nor does the line with the closing quotes
+  // The line with the closing quotes alone adds no line break either.
+  if (is_quoted && line.empty() && text_.ends_with('\n')) text_.pop_back();
   state_ = state::rest;
   return std::exchange(text_, {});
 }

@@ -27,8 +27,8 @@ class plain_reader final : public line_reader {
   void remember(const std::string&) override {}
 };
 
-int interrupts =
-    -1; // an eventfd: poll() waits for it, and a signal handler has no other way to reach this object
+// An eventfd: poll() waits for it, and a signal handler has no other way to reach this object.
+int interrupts = -1;
 
 /// While it exists, SIGINT only makes `interrupts` readable, whichever thread receives it.
 class interruptible {
@@ -62,8 +62,8 @@ key next_key(wchar_t& to) {
   std::mbstate_t state{};
   for (;;) {
     pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {interrupts, POLLIN, 0}};
-    if (poll(waits, 2, -1) < 0)
-      continue; // a signal; if it was an interrupt, the next call of poll reports it
+    // A signal; if it was an interrupt, the next call of poll reports it.
+    if (poll(waits, 2, -1) < 0) continue;
     if (waits[1].revents != 0) {
       eventfd_t count = 0;
       eventfd_read(interrupts, &count);

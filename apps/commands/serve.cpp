@@ -38,8 +38,8 @@ int report(const config::load_result& loaded) {
 void keep_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    [[maybe_unused]] const int taken =
-        ::open("/dev/null", O_RDWR); // open returns the lowest free number, which is this one
+    // open returns the lowest free number, which is this one.
+    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR);
   }
 }
 

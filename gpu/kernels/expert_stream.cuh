@@ -151,8 +151,8 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
     const bool is_up = is_gated && s == 1;
     const streamed_weights& from = is_up ? p.up : p.weights;
     const slab_steps& steps = is_up ? p.up_steps : p.steps;
-    const std::uint32_t strip =
-        is_gated || first + s >= num_strips ? first : first + s; // the last strip may be computed twice
+    // The last strip may be computed twice.
+    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s;
     strips[s] = {from.bytes + segment.expert * steps.bytes + strip * from.strip_bytes,
                  slots + s * layout.slot_bytes()};
     PACELINE_UNROLL

@@ -332,8 +332,8 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
     const streamed_weights& from = is_gated && s == 1 ? p.up : p.weights;
-    const std::uint32_t strip =
-        is_gated || first + s >= num_strips ? first : first + s; // the last strip may be computed twice
+    // The last strip may be computed twice.
+    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s;
     strips[s] = {from.bytes + strip * from.strip_bytes, slots + s * layout.slot_bytes()};
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)

@@ -238,8 +238,8 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   field_reader reader(*fields, "");
   chat_request request;
   auto& generation = request.fields;
-  refuse_unsupported(reader,
-                     kind); // first, because some of these fields have another meaning in other requests
+  // First, because some of these fields have another meaning in other requests.
+  refuse_unsupported(reader, kind);
   const auto& max_tokens = spec("max_tokens", in::messages);
   if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages)
     reader.fail("max_tokens", "is required");

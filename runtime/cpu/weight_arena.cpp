@@ -38,8 +38,8 @@ std::shared_ptr<std::byte[]> weight_arena::allocate(std::size_t size) {
                                    : (rounded + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     auto slab = map_slab(wanted);
     if (!slab) return nullptr;
-    if (wanted != slab_bytes)
-      return slab; // large enough for a slab of its own; the current slab remains in use
+    // Large enough for a slab of its own; the current slab remains in use.
+    if (wanted != slab_bytes) return slab;
     slab_ = std::move(slab);
     slab_size_ = wanted;
     used_ = 0;

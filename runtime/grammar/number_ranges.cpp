@@ -222,8 +222,8 @@ std::string number_range(const std::optional<decimal_bound>& min, const std::opt
 
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
   const digit_ranges digits(0);
-  const std::string fraction =
-      " \".\" [0-9]{0,5} [1-9] \"0\"*"; // few decimals, so that a double represents the fraction
+  // Few decimals, so that a double represents the fraction.
+  const std::string fraction = " \".\" [0-9]{0,5} [1-9] \"0\"*";
   constexpr std::int64_t most = 99'999'999;
   // A bound that is no integer is rounded inwards to an integer. Fractions between the bound and that integer
   // are left out.

@@ -17,8 +17,8 @@ namespace paceline::grammar {
 namespace {
 
 constexpr std::size_t max_depth = 32;
-constexpr std::size_t max_repetition =
-    128; // XGrammar 0.2.8 expands repetitions; its masks for more are wrong
+// XGrammar 0.2.8 expands repetitions; its masks for more are wrong.
+constexpr std::size_t max_repetition = 128;
 
 error refusal(errc code, std::size_t line, std::string_view rule) {
   return {code, "line " + std::to_string(line) + ": " + std::string(rule)};

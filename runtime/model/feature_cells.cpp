@@ -52,9 +52,8 @@ void feature_cells::copy(device::ops& ops, std::span<const device::kv_copy> copi
       const std::uint32_t source = copy.from_block.value * block_size + copy.from_offset + i;
       const std::uint32_t target = copy.to_block.value * block_size + copy.to_offset + i;
       if (source == target) continue;
-      if (written.contains(source) ||
-          written.contains(
-              target)) { // a cell that is read and written, or written twice, needs the moves in order
+      // A cell that is read and written, or written twice, needs the moves in order.
+      if (written.contains(source) || written.contains(target)) {
         move_cells(ops, *this, from, to);
         written.clear();
       }

@@ -47,10 +47,8 @@ kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_
     block_array made{size_product(bytes_per_cell, block_size), nullptr};
     if (made.block_bytes == 0) return made;
     made.buffer = memory.allocate(size_product(made.block_bytes, num_blocks));
-    made.buffer->fill(
-        0, made.block_bytes,
-        std::byte{
-            0}); // written here, so that the first request does not wait for the first touch of the pages
+    // Written here, so that the first request does not wait for the first touch of the pages.
+    made.buffer->fill(0, made.block_bytes, std::byte{0});
     return made;
   };
   values_ = make(size_product(all_heads, shape.head_dim * traits.value_bytes));

@@ -47,9 +47,8 @@ void made_up_passes::run(device::ops& ops, std::uint32_t begin, std::uint32_t en
   const device::row_batch batch{rows, {&sequence, 1}, {}, nullptr, 0, states};
   if (model_->info().logits_by_ops && ops.can_choose()) return run_chosen(ops, batch, wanted);
   const std::size_t vocabulary = model_->info().vocab_size;
-  if (logits_.empty())
-    logits_.resize(device::max_draft_nodes *
-                   vocabulary); // made once, so that the allocation does not count in later measurements
+  // Made once, so that the allocation does not count in later measurements.
+  if (logits_.empty()) logits_.resize(device::max_draft_nodes * vocabulary);
   const auto num_logits = wanted.size() * vocabulary;
   model_->forward(ops, batch, *kv_, {wanted, std::span(logits_).first(num_logits), {}});
 }

@@ -211,8 +211,8 @@ class transformer::pass {
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
-  std::uint32_t num_attentions_ =
-      0; ///< layers of the kind so far, as in the next member: the pool numbers each kind separately
+  /// Layers of the kind so far, as in the next member: the pool numbers each kind separately.
+  std::uint32_t num_attentions_ = 0;
   std::uint32_t num_recurrences_ = 0;
   std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
   layer_memory memory_;

@@ -110,11 +110,10 @@ void hypothesis_cells::go_on(hypothesis& from, bool is_last, hypothesis& to,
   const auto size = where_.block_size;
   const auto num_kept = num_read(to, from);
   const auto cells = from.session->num_cells();
-  const auto num_valid = num_kept == cells.committed
-                             ? cells.all
-                             : num_kept; // with the draft's cells, if all committed ones are kept
-  const auto num_shared =
-      std::min(num_kept, num_text_cells(to) - 1) / size; // the newest row is always computed
+  // With the draft's cells, if all committed ones are kept.
+  const auto num_valid = num_kept == cells.committed ? cells.all : num_kept;
+  // The newest row is always computed.
+  const auto num_shared = std::min(num_kept, num_text_cells(to) - 1) / size;
   for (std::uint32_t b = 0, next = 0; b < num_wanted(to); ++b) {
     const bool had = b < from.table.size();
     if (had && (b < num_shared || (is_last && num_owners_[from.table[b]] == 1))) {

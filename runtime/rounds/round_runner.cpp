@@ -284,8 +284,8 @@ std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& par
     const auto rows = std::span(logits_).subspan(first * vocab, (1 + part.draft.tree.size()) * vocab);
     raw_copy_.assign(rows.begin(), rows.end());
   }
-  auto feedback =
-      begin_feedback(part, first); // this is done before the verification rule, which modifies the rows
+  // This is done before the verification rule, which modifies the rows.
+  auto feedback = begin_feedback(part, first);
   auto verdict = verdict_for(part, first);
   if (verdict.hopeless)
     throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
@@ -293,8 +293,8 @@ std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& par
   if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
   const auto& tree = part.draft.tree;
-  if (!tree.is_chain() && !part.choice)
-    compact(ops, part, verdict); // otherwise the device has moved the cells
+  // Where the device has decided (`choice`), it has moved the cells, too.
+  if (!tree.is_chain() && !part.choice) compact(ops, part, verdict);
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
     if (!num_logprobs) return std::nullopt;

@@ -185,8 +185,8 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   count_drafted_round(result);
   ++counters_.num_decoding_rounds;
   if (result.num_rows > 0) {
-    auto& by_rows =
-        counters_.decoding_by_rows; // its size covers the most requests of a round, each with a draft
+    // Its size covers the most requests of a round, each with a draft.
+    auto& by_rows = counters_.decoding_by_rows;
     if (by_rows.size() < result.num_rows) by_rows.resize(result.num_rows);
     ++by_rows[result.num_rows - 1].num;
     by_rows[result.num_rows - 1].duration += result.times.pass + result.times.decide;

@@ -26,8 +26,8 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
                                   time_point now) {
   decisions out;
   const auto id = request.id();
-  if (auto* known =
-          find(id)) { // a request that was submitted again after a restart; grants may have been lost
+  // A request that was submitted again after a restart; grants may have been lost.
+  if (auto* known = find(id)) {
     known->credit = std::max(known->credit, credit);
     pump(out, now);
     return out;

@@ -175,8 +175,8 @@ std::vector<std::string> permitted_headers(std::string_view requested) {
       "openai-organization", "openai-project",
       "user-agent",          "x-api-key",
       "x-request-id"};
-  static constexpr std::string_view prefix =
-      "x-stainless-"; // headers about the client: its language and its retries
+  // Headers about the client: its language and its retries.
+  static constexpr std::string_view prefix = "x-stainless-";
   std::vector<std::string> names(std::begin(always), std::end(always));
   while (!requested.empty()) {
     const auto end = std::min(requested.find(','), requested.size());

@@ -267,8 +267,8 @@ void http_connection<Stream>::read_more() {
     // still arrive.
     if (failure && !of_socket && self->output_ended_ && !has_ended(socket_of(self->stream_)))
       return self->read_more();
-    if (failure)
-      return self->shut(); // this includes the end of input: a client that has left needs no answer
+    // This includes the end of input: a client that has left needs no answer.
+    if (failure) return self->shut();
     self->on_bytes(std::string_view(self->chunk_.data(), size));
   };
   if (of_socket)

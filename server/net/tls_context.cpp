@@ -66,8 +66,8 @@ void set_rules(SSL_CTX* context) {
   SSL_CTX_set_cipher_list(context, ciphers);
   SSL_CTX_set_options(context,
                       SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(context,
-                   SSL_MODE_RELEASE_BUFFERS); // frees the buffers of records while a connection is idle
+  // Frees the buffers of records while a connection is idle.
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(session_context.data()),
                                  session_context.size());
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);

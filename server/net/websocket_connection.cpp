@@ -125,8 +125,8 @@ class websocket_connection final : public connection,
     tenant_ = who.tenant;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
     ticket_->begin_work(); // until the closing handshake is complete
-    if (context_.requests.draining())
-      ticket_->end_work(); // a drain waits only for requests that existed when it began
+    // A drain waits only for requests that existed when it began.
+    if (context_.requests.draining()) ticket_->end_work();
     lifetime_.start(limits_.websocket_lifetime, weak_from_this(), [](websocket_connection& self) {
       if (self.session_) self.session_->expire();
     });

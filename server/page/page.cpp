@@ -32,12 +32,11 @@ http_reply page_reply(std::string_view name, std::string_view if_none_match) {
   http_reply reply;
   reply.content_type = media_type(name);
   const auto tag = '"' + std::string(found->sha256) + '"';
-  reply.headers = {
-      {"Content-Security-Policy", std::string(policy)},
-      {"Referrer-Policy", "no-referrer"},
-      {"Cache-Control",
-       "no-cache"}, // the browser keeps the file but asks every time, because the next version may differ
-      {"ETag", tag}};
+  reply.headers = {{"Content-Security-Policy", std::string(policy)},
+                   {"Referrer-Policy", "no-referrer"},
+                   // The browser keeps the file but asks every time, because the next version may differ.
+                   {"Cache-Control", "no-cache"},
+                   {"ETag", tag}};
   // A proxy that compresses marks the tag as weak, so it may be part of a longer one.
   if (if_none_match.find(tag) != std::string_view::npos || if_none_match == "*")
     reply.status = 304;

@@ -92,8 +92,8 @@ bool is_cut_header(std::string_view text) {
   const auto last = text.rfind('<');
   if (last != std::string_view::npos && may_become(text.substr(last), header_begins))
     text = text.substr(0, last);
-  return is_header(std::string(text) +
-                   "x"); // the end may be a mark whose word is missing, or a part of a word
+  // The end may be a mark whose word is missing, or a part of a word.
+  return is_header(std::string(text) + "x");
 }
 
 } // namespace

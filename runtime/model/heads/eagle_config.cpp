@@ -23,9 +23,8 @@ std::vector<layer_index> default_taps(std::uint32_t num_layers) {
 
 void read_taps(const json_node& fields, eagle_config& config, const std::optional<head_target>& target) {
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
-  const auto names_layers = [](const json_node& ids) {
-    return ids && ids.size() > 0;
-  }; // an empty list means the default
+  // An empty list means the default.
+  const auto names_layers = [](const json_node& ids) { return ids && ids.size() > 0; };
   const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
   if (config.version == eagle_version::eagle)
     config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};

@@ -27,8 +27,8 @@ std::string name_in_speculators(std::string_view name) {
   if (name.starts_with("midlayer."))
     return begins_with_number(name.substr(9)) ? moved("midlayer.", "layers.")
                                               : moved("midlayer.", "layers.0.");
-  if (name.starts_with("transformer."))
-    return moved("transformer.", "layers.0."); // the first EAGLE heads of speculators
+  // The first EAGLE heads of speculators.
+  if (name.starts_with("transformer.")) return moved("transformer.", "layers.0.");
   if (name.starts_with("fusion_fc.")) return moved("fusion_fc.", "fc.");
   if (name.starts_with("pre_lm_head_layernorm.")) return moved("pre_lm_head_layernorm.", "norm.");
   if (name == "hidden_states_layernorm.weight") return "layers.0.hidden_norm.weight";

@@ -155,8 +155,8 @@ dflash_tensors block_shown_by(const model_report& report) {
   const auto width_of = [](const tensor_report* tensor) {
     return tensor == nullptr || tensor->shape.empty() ? 0 : static_cast<std::uint32_t>(tensor->shape.back());
   };
-  const tensor_report* confidence =
-      nullptr; // the names in directories, in Model-Optimizer's files and in GGUF files
+  // The names in directories, in Model-Optimizer's files and in GGUF files.
+  const tensor_report* confidence = nullptr;
   for (const char* const name : {"confidence_head.proj.weight", "confidence_proj.weight", "conf_proj.weight"})
     if (confidence == nullptr) confidence = find(report, name);
   return {.num_layers = std::max(count(report, "layers.", ".input_layernorm.weight"), 1U),

@@ -14,8 +14,8 @@ namespace paceline::model {
 
 namespace {
 
-using path_rows =
-    std::map<std::vector<std::uint32_t>, std::uint32_t>; // number of rows after each node so far
+// Number of rows after each node so far.
+using path_rows = std::map<std::vector<std::uint32_t>, std::uint32_t>;
 
 constexpr std::uint32_t most_ranks = 16;
 

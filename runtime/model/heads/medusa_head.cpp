@@ -51,8 +51,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
   if (num_rows == 0) return;
   const bool is_block = weights_->heads.empty();
   const std::size_t inner = is_block ? weights_->block_in->num_rows() : width;
-  const std::size_t num_vectors =
-      is_block ? num_heads_ : outputs.num_levels; // vectors of each row, which are adjacent
+  // Vectors of each row, which are adjacent.
+  const std::size_t num_vectors = is_block ? num_heads_ : outputs.num_levels;
   const std::size_t stride = num_vectors * width;
   float* const state = ops.scratch(num_rows * (width + inner + stride)).data();
   float* const between = state + num_rows * width;

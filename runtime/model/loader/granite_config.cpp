@@ -25,8 +25,8 @@ void read_gguf_granite(gguf_keys& keys, model_config& config) {
   };
   config.residual_scale = factor("residual_scale");
   config.embedding_scale = factor("embedding_scale");
-  if (!keys.flag_or("rope.scaling.finetuned",
-                    true)) // the files of this family use this key to say "no rotation"
+  // The files of this family use this key to say "no rotation".
+  if (!keys.flag_or("rope.scaling.finetuned", true))
     keys.refuse("rope.scaling.finetuned", "must be true: layers without rotation are not supported",
                 errc::unsupported);
 }

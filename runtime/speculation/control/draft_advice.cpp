@@ -11,8 +11,8 @@ namespace {
 /// The share of the time that may be spent on tokens that do not pay by the current estimates. Asking for
 /// them keeps the estimates current, because texts and times change.
 constexpr double look_share = 0.01;
-constexpr double first_look_passes =
-    200; ///< passes between two looks at a drafter whose time is not known yet
+/// Passes between two looks at a drafter whose time is not known yet.
+constexpr double first_look_passes = 200;
 /// The number of rounds of one look. The times of its first rounds are not typical, because the drafter reads
 /// the text that it missed. If no time is known yet, a look takes up to `most_look_rounds` rounds.
 constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;

@@ -135,8 +135,8 @@ std::vector<double> draft_controller::reach_of(const draft& proposal, const draf
   if (known.drawn) return reach_by_level(proposal.plan, known.candidate, bias);
   const auto& places = known.places;
   std::vector<double> reach(places.size());
-  std::vector<double> left(places.size() + 1,
-                           1.0); // by node, root first: the probability that its children so far have left
+  // By node, root first: the probability that its children so far have left.
+  std::vector<double> left(places.size() + 1, 1.0);
   for (std::size_t node = 0; node < places.size(); ++node) {
     const std::int32_t parent = proposal.tree.parents()[node];
     const double above = parent == token_tree::root ? 1.0 : reach[static_cast<std::size_t>(parent)];

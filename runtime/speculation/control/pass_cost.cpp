@@ -11,23 +11,23 @@ namespace {
 /// tried, and then the cost is measured.
 constexpr double first_slope = 0.2;
 // Variances of logarithms.
-constexpr double of_a_pass =
-    0.02; ///< scatter of passes of the same shape, within minutes in which nothing else changes
+/// Scatter of passes of the same shape, within minutes in which nothing else changes.
+constexpr double of_a_pass = 0.02;
 constexpr double of_the_machine = 1e-3;   ///< change of the machine from pass to pass
 constexpr double of_a_shape = 5e-6;       ///< change of a shape from pass to pass
 constexpr double of_a_guess = 0.25;       ///< of the guess for a shape that was never seen
 constexpr double of_a_measurement = 1e-3; ///< of a shape measured when the model was loaded
 constexpr double since_load = 4e-3;       ///< change of such a shape since then
-constexpr double shape_memory =
-    1024; ///< passes after which most of the observations of a shape are forgotten
-constexpr double outlier =
-    2.0; ///< a measurement that deviates by more standard deviations counts as deviating by this many
+/// Passes after which most of the observations of a shape are forgotten.
+constexpr double shape_memory = 1024;
+/// A measurement that deviates by more standard deviations counts as deviating by this many.
+constexpr double outlier = 2.0;
 constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
 // Drawing the curve takes a microsecond. That is as much as a round of eight requests may spend on
 // scheduling.
 constexpr double worth_drawing = 1e-3; ///< relative change of a point from which the curve is drawn again
-constexpr std::uint64_t drawn_at_least =
-    64; ///< passes after which it is drawn again in any case, because points age
+/// Passes after which it is drawn again in any case, because points age.
+constexpr std::uint64_t drawn_at_least = 64;
 
 } // namespace
 

@@ -38,8 +38,8 @@ std::vector<token_id> guesses_behind(const draft_lane& lane, device::ops& ops, d
   task.prompt_length = own.prompt_length;
   task.num_settled = own.num_settled != 0 ? own.num_settled
                                           : static_cast<std::uint32_t>(own.tokens.size()) - own.num_foreseen;
-  task.rule =
-      verification_rule::coupled; // guesses need no distribution, because each is either right or wrong
+  // Guesses need no distribution, because each is either right or wrong.
+  task.rule = verification_rule::coupled;
   task.draft_length = task.max_nodes = task.max_rows = task.max_probe_depth = most;
   task.tenant = own.tenant;
   task.prediction = own.prediction;

@@ -42,8 +42,8 @@ std::span<const token_id> context_of(const draft_task& task, model_session& sess
   session.num_translated = task.tokens.size();
   auto& text = session.own_text;
   if (text.size() + task.draft_length > room) {
-    const std::uint64_t keep =
-        room * 3 / 4; // more is dropped than necessary, so that this does not happen in every round
+    // More is dropped than necessary, so that this does not happen in every round.
+    const std::uint64_t keep = room * 3 / 4;
     if (text.size() > keep) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(keep));
   }
   return text;

@@ -181,8 +181,8 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
     std::uint32_t count = 1;
     if (shape.kind == tree_kind::fixed) count = num_children(shape, bounds, ranks_to(candidates, node));
     if (shape.kind == tree_kind::dynamic) count = std::min(shape.num_children(), bounds.nodes);
-    if (shape.kind == tree_kind::dart)
-      count = shape.num_children(); // their shares of probability are relative to all of them
+    // Their shares of probability are relative to all of them.
+    if (shape.kind == tree_kind::dart) count = shape.num_children();
     if (shape.kind == tree_kind::optimal) count = bounds.nodes;
     if (shape.kind == tree_kind::independent && depth == 0)
       count = std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k);

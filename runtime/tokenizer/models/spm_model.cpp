@@ -46,8 +46,8 @@ void spm_model::encode(std::string_view text, merge_list& work, std::vector<toke
 }
 
 std::size_t spm_model::end_of_stretch(std::string_view text, std::size_t begin) const {
-  constexpr std::size_t fewest_bytes =
-      64; // a stretch costs a call, and shorter stretches would not gain that much
+  // A stretch costs a call, and shorter stretches would not gain that much.
+  constexpr std::size_t fewest_bytes = 64;
   std::size_t previous = begin;
   std::size_t at = begin + utf8_length(text[begin]);
   while (at < text.size()) {

@@ -10,8 +10,8 @@ namespace paceline::tokenizer {
 
 namespace {
 
-constexpr double unknown_penalty =
-    10.0; ///< how far unknown tokens are below the worst entry, as in SentencePiece
+/// How far unknown tokens are below the worst entry, as in SentencePiece.
+constexpr double unknown_penalty = 10.0;
 
 } // namespace
 

@@ -153,8 +153,8 @@ results run(device::ops& ops, const texts& of, const std::vector<std::size_t>& e
   for (std::size_t r = 0; r < of.parents.size(); ++r) {
     const auto row = x.begin() + static_cast<std::ptrdiff_t>(r * of.stride + of.out_at());
     found.out.insert(found.out.end(), row, row + static_cast<std::ptrdiff_t>(width));
-    for (std::size_t i = width + of.out_at(); i < of.stride;
-         ++i) // the gap between two rows belongs to nothing
+    // The gap between two rows belongs to nothing.
+    for (std::size_t i = width + of.out_at(); i < of.stride; ++i)
       EXPECT_EQ(x[r * of.stride + i], of.rows[r * of.stride + i]);
     const auto state = slots.begin() + static_cast<std::ptrdiff_t>(r * slot);
     found.states.insert(found.states.end(), state, state + static_cast<std::ptrdiff_t>(slot - gap));

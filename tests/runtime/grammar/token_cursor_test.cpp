@@ -110,8 +110,8 @@ TEST_F(cursors, allow_exactly_the_tokens_that_are_accepted) {
     for (int step = 0; step < 60; ++step) {
       const auto mask = copy(cursor->allowed(output, {}));
       ASSERT_EQ(mask.size(), (vocab_size + 31) / 32);
-      if (!output.empty() &&
-          output.back() == end) { // after the end only the end is chosen, and nothing is drafted
+      // After the end only the end is chosen, and nothing is drafted.
+      if (!output.empty() && output.back() == end) {
         ASSERT_EQ(allowed_tokens(*cursor, output), std::vector<token_id>{end});
         ASSERT_EQ(cursor->num_allowed(output, {}, {&end, 1}), 0U);
         output.clear();
