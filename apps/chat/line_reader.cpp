@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
+#include <fcntl.h>
 #include <histedit.h>
 #include <iostream>
 #include <poll.h>
@@ -54,14 +55,19 @@ class interruptible {
   struct sigaction before_ {};
 };
 
+/// The terminal of standard input, opened once more so that a read of it does not wait: the terminal drops
+/// what was typed when Ctrl-C arrives, and poll() may have reported those keys a moment before. O_NONBLOCK on
+/// standard input itself would also hold for the shell. A negative number if it cannot be opened.
+int open_keyboard() { return open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }
+
 enum class key { character, end, interrupt };
 
-/// Waits for a character of standard input, or an interrupt. The editor's own function would miss an
-/// interrupt that arrives between the prompt and its read(). Bytes that are not a character are dropped.
-key next_key(wchar_t& to) {
+/// Waits for a character of `keyboard`, or an interrupt. The editor's own function would miss an interrupt
+/// that arrives between the prompt and its read(). Bytes that are not a character are dropped.
+key next_key(int keyboard, wchar_t& to) {
   std::mbstate_t state{};
   for (;;) {
-    pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {interrupts, POLLIN, 0}};
+    pollfd waits[] = {{keyboard, POLLIN, 0}, {interrupts, POLLIN, 0}};
     // A signal; if it was an interrupt, the next call of poll reports it.
     if (poll(waits, 2, -1) < 0) continue;
     if (waits[1].revents != 0) {
@@ -70,7 +76,9 @@ key next_key(wchar_t& to) {
       return key::interrupt;
     }
     char byte = 0;
-    if (read(STDIN_FILENO, &byte, 1) <= 0) return key::end;
+    const auto length = read(keyboard, &byte, 1);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR)) continue; // the interrupt follows
+    if (length <= 0) return key::end;
     const auto used = std::mbrtowc(&to, &byte, 1, &state);
     if (used == static_cast<std::size_t>(-1)) state = {};
     if (used <= 1) return key::character;
@@ -81,7 +89,8 @@ class editing_reader final : public line_reader {
  public:
   explicit editing_reader(const fs::path& file)
       : file_(file), editor_(el_init("paceline", stdin, stderr, stderr), el_end),
-        history_(history_init(), history_end) {
+        history_(history_init(), history_end), keyboard_(open_keyboard()) {
+    if (keyboard_ < 0) keyboard_ = STDIN_FILENO;
     std::setlocale(LC_CTYPE, ""); // characters of more than one byte
     history(history_.get(), &event_, H_SETSIZE, most_entries);
     history(history_.get(), &event_, H_SETUNIQUE, 1);
@@ -97,13 +106,17 @@ class editing_reader final : public line_reader {
         editor_.get(), EL_GETCFN, +[](EditLine* editor, wchar_t* to) {
           void* self = nullptr;
           el_get(editor, EL_CLIENTDATA, &self);
-          const auto found = next_key(*to);
-          static_cast<editing_reader*>(self)->was_interrupted_ = found == key::interrupt;
+          auto& reader = *static_cast<editing_reader*>(self);
+          const auto found = next_key(reader.keyboard_, *to);
+          reader.was_interrupted_ = found == key::interrupt;
           return found == key::character ? 1 : found == key::end ? 0 : -1;
         });
     el_set(editor_.get(), EL_EDITOR, "emacs");
     el_set(editor_.get(), EL_HIST, history, history_.get());
     el_source(editor_.get(), nullptr); // ~/.editrc, the user's own keys
+  }
+  ~editing_reader() override {
+    if (keyboard_ != STDIN_FILENO) close(keyboard_);
   }
 
   line_outcome read(const std::string& prompt, std::string& line) override {
@@ -140,6 +153,7 @@ class editing_reader final : public line_reader {
   std::unique_ptr<History, decltype(&history_end)> history_;
   HistEvent event_{};
   std::string prompt_;
+  int keyboard_;
   bool was_interrupted_ = false;
 };
 

@@ -227,6 +227,16 @@ def test_an_interrupt_at_the_prompt_drops_the_line(terminal):
     assert chat.end() == 0
 
 
+def test_an_interrupt_among_arriving_keys_drops_the_line_and_no_more(terminal):
+    """The terminal drops what was typed while the program is about to read it."""
+    chat = terminal()
+    for _ in range(3000):
+        chat.type("half a mess")
+        chat.type("\x03")
+        assert "Ctrl-D or /bye" in chat.wait_for("\n> ")
+    assert chat.end() == 0
+
+
 def test_an_error_does_not_end_a_conversation_at_a_terminal(terminal):
     chat = terminal("--ctx-size", "64")
     assert "context" in chat.say("abc" * 40)
