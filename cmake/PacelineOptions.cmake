@@ -22,7 +22,8 @@ add_compile_options(-ffp-contract=off)
 
 find_program(PACELINE_CCACHE ccache)
 if(PACELINE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PACELINE_CCACHE})
+  # Otherwise it stores nothing that is compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${PACELINE_CCACHE})
 endif()
 find_program(PACELINE_MOLD mold)
 if(PACELINE_MOLD)

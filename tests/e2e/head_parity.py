@@ -148,9 +148,12 @@ def compare_answer(case, drafting, answer, tally, report):
 
 def compare(case, target, head, answers, report=lambda text: None):
     """The tally of a case's answers against a reference."""
-    tally = Tally()
+    tally, passes = Tally(), {}  # a text that was asked for twice is computed once
     for answer in answers:
-        features = target.forward(answer.tokens[:-1]).features(head.shape.taps)
+        text = tuple(answer.tokens[:-1])
+        if text not in passes:
+            passes[text] = target.forward(answer.tokens[:-1])
+        features = passes[text].features(head.shape.taps)
         drafting = head.drafting(features, answer.tokens)
         compare_answer(case, drafting, answer, tally, report)
         tally.cached += answer.num_cached > 0
