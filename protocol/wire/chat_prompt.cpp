@@ -174,18 +174,15 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
 namespace {
 
 /// Reads "auto", "none", "required", or a function. In chats a function is
-/// {"type":"function","function":{"name":…}}, in responses it is {"type":"function","name":…}. Returns false
-/// if the tools are not to be offered.
-bool read_tool_choice(field_reader& outer, tool_demand& demand) {
+/// {"type":"function","function":{"name":…}}, in responses it is {"type":"function","name":…}.
+void read_tool_choice(field_reader& outer, tool_demand& demand) {
   const auto choice = outer.find(spec("tool_choice", in::chat));
-  if (!choice || choice->is_string("auto")) return true;
-  if (choice->is_string("none")) return false;
-  demand.required = true;
-  if (choice->is_string("required")) return true;
-  if (!choice->is_object()) {
-    outer.fail("tool_choice", "must be \"auto\", \"none\", \"required\" or a function");
-    return true;
-  }
+  if (!choice || choice->is_string("auto")) return;
+  demand.forbidden = choice->is_string("none");
+  demand.required = !demand.forbidden;
+  if (demand.forbidden || choice->is_string("required")) return;
+  if (!choice->is_object())
+    return outer.fail("tool_choice", "must be \"auto\", \"none\", \"required\" or a function");
   field_reader reader(*choice, outer.path_of("tool_choice"));
   static constexpr std::string_view only_functions[] = {"function"};
   if (!reader.choice("type", only_functions)) reader.fail("type", "is required");
@@ -198,7 +195,6 @@ bool read_tool_choice(field_reader& outer, tool_demand& demand) {
     reader.fail("name", "is required");
   }
   if (reader.failure()) outer.fail(*reader.failure());
-  return true;
 }
 
 /// True if a call can be demanded. With a name, only a call of the tool with that name is possible.
@@ -244,9 +240,9 @@ std::string read_tool_list(field_reader& outer, void (*read)(field_reader&, json
 
 void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_demand& demand) {
   outer.boolean(spec("parallel_tool_calls"), parallel);
-  const bool offered = read_tool_choice(outer, demand);
+  read_tool_choice(outer, demand);
   auto tools = read_tool_list(outer, read_tool);
-  if (offered) out = std::move(tools);
+  if (!demand.forbidden) out = std::move(tools);
   judge_tool_demand(outer, out, demand);
 }
 

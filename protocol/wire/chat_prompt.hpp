@@ -39,10 +39,11 @@ struct chat_message {
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
-/// Whether a request demands a call (`tool_choice` "required", or a function by name).
+/// What `tool_choice` says: "auto", "required", a function by name, or "none".
 struct tool_demand {
   bool required = false;
-  std::string function; ///< the only one that may be called; empty: any
+  std::string function;   ///< the only one that may be called; empty: any
+  bool forbidden = false; ///< `tool_choice` is "none": the tools are not offered to the model
 };
 
 /// The inputs of a chat template.

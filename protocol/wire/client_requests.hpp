@@ -53,6 +53,7 @@ struct response_request {
   tool_demand demand; ///< from tool_choice
   std::string previous_response_id;
   std::string metadata = "{}"; ///< JSON text, echoed
+  std::string text_format;     ///< JSON text of `text.format`, echoed; empty: free text
   std::optional<std::uint32_t> num_logprobs;
   bool store = true;
   bool generate = true; ///< false: compute the prompt into the prefix cache and return no answer

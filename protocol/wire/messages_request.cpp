@@ -189,6 +189,7 @@ void read_tool_choice(field_reader& outer, chat_prompt& out) {
   field_reader reader(*fields, outer.path_of("tool_choice"));
   const auto type = reader.choice(spec("tool_choice.type"));
   if (!type) reader.fail("type", "is required");
+  out.demand.forbidden = type == std::size_t{1};
   out.demand.required = type >= std::size_t{2};
   const bool is_named = reader.text(spec("tool_choice.name"), out.demand.function);
   if (type == std::size_t{3} && !is_named) reader.fail("name", "is required");
@@ -196,7 +197,7 @@ void read_tool_choice(field_reader& outer, chat_prompt& out) {
   bool alone = false;
   if (reader.boolean(spec("tool_choice.disable_parallel_tool_use"), alone)) out.parallel_tool_calls = !alone;
   if (reader.failure()) return outer.fail(*reader.failure());
-  if (type == std::size_t{1}) out.tools.clear();
+  if (out.demand.forbidden) out.tools.clear();
   judge_tool_demand(outer, out.tools, out.demand);
 }
 

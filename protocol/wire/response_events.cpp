@@ -38,6 +38,14 @@ std::string flat_tools(const std::string& nested) {
   return out.end_array().take();
 }
 
+void write_tool_choice(json_writer& out, const tool_demand& demand) {
+  out.key("tool_choice");
+  if (demand.function.empty())
+    out.value(demand.forbidden ? "none" : demand.required ? "required" : "auto");
+  else
+    out.begin_object().field("type", "function").field("name", demand.function).end_object();
+}
+
 /// True if the text of an item has its own kind of event.
 bool has_delta(const output_item& item) {
   return item.what == output_item::kind::reasoning || item.what == output_item::kind::text ||
@@ -49,8 +57,10 @@ bool has_delta(const output_item& item) {
 response_narrator::response_narrator(response_identity identity, const response_request& request,
                                      token_speller spell, bool only_text)
     : identity_(std::move(identity)),
-      echo_(std::make_shared<response_echo>(response_echo{request.instructions, flat_tools(request.tools)})),
+      echo_(std::make_shared<response_echo>(
+          response_echo{request.instructions, flat_tools(request.tools), request.text_format})),
       previous_response_id_(request.previous_response_id), metadata_(request.metadata),
+      effort_(request.fields.effort.level), demand_(request.demand),
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
       store_(request.store), parallel_tool_calls_(request.parallel_tool_calls),
@@ -282,14 +292,19 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
       .key("reasoning")
       .begin_object()
       .key("effort")
-      .null()
+      .string_or_null(effort_)
       .key("summary")
       .null()
       .end_object();
   out.key("safety_identifier").null().field("service_tier", "default").field("store", store_);
   out.field("temperature", temperature_);
-  out.key("text").begin_object().key("format").begin_object().field("type", "text").end_object().end_object();
-  out.field("tool_choice", "auto");
+  out.key("text").begin_object();
+  if (echo_->text_format.empty())
+    out.key("format").begin_object().field("type", "text").end_object();
+  else
+    mark(out, "format", content::text_format, nullptr, marked);
+  out.end_object();
+  write_tool_choice(out, demand_);
   if (echo_->tools.empty())
     out.key("tools").begin_array().end_array();
   else

@@ -103,6 +103,8 @@ class response_narrator {
   std::shared_ptr<const response_echo> echo_; ///< shared by the events
   std::string previous_response_id_;
   std::string metadata_;
+  std::string effort_; ///< `reasoning.effort`; empty: not given
+  tool_demand demand_;
   std::optional<std::uint32_t> max_output_tokens_;
   std::uint32_t num_top_logprobs_ = 0;
   float temperature_ = 1;

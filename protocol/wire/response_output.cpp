@@ -67,6 +67,9 @@ class output_json::source final : public text_source {
     case content::tools:
       done = step_json(echo_->tools);
       break;
+    case content::text_format:
+      done = step_json(echo_->text_format);
+      break;
     }
     if (!done) return;
     ++next_mark_;

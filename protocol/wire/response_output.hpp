@@ -38,9 +38,10 @@ struct response_part {
 /// The parts of a request that events repeat and that may be long.
 struct response_echo {
   std::string instructions;
-  std::string tools; ///< JSON
+  std::string tools;       ///< JSON
+  std::string text_format; ///< JSON; empty: free text
 
-  std::size_t num_bytes() const noexcept { return instructions.size() + tools.size(); }
+  std::size_t num_bytes() const noexcept { return instructions.size() + tools.size() + text_format.size(); }
 };
 
 /// JSON that repeats a response's output or request. It has the other text (`words`) and the positions at
@@ -48,7 +49,7 @@ struct response_echo {
 /// complete.
 class output_json {
  public:
-  enum class content : std::uint8_t { text, scores, tokens, instructions, tools };
+  enum class content : std::uint8_t { text, scores, tokens, instructions, tools, text_format };
   struct mark {
     std::size_t position = 0; ///< in `words`
     content what = content::text;

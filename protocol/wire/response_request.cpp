@@ -113,11 +113,12 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
   if (!out.empty() && is_only_thoughts(out.back())) out.pop_back();
 }
 
-void read_text_options(field_reader& outer, std::optional<output_constraint>& constraint) {
+void read_text_options(field_reader& outer, response_request& out) {
   const auto fields = outer.object(spec("text"));
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("text"));
-  read_text_format(reader, constraint);
+  if (const auto format = reader.find(spec("text.format"))) out.text_format = compact(*format);
+  read_text_format(reader, out.fields.constraint);
   std::string verbosity = "medium";
   if (reader.text(spec("text.verbosity"), verbosity) && verbosity != "medium")
     reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
@@ -211,7 +212,7 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   reader.boolean(spec("store", in::responses), out.store);
   reader.boolean(spec("generate"), out.generate);
   read_constraint(reader, out.fields.constraint);
-  read_text_options(reader, out.fields.constraint);
+  read_text_options(reader, out);
   bool logprobs = false;
   read_include(reader, logprobs);
   std::uint32_t num_top = 0;

@@ -63,11 +63,19 @@ const std::string_view response_schemas = R"schemas({
     "instructions": {"type": ["string", "null"]}, "max_output_tokens": {"type": ["integer", "null"]},
     "max_tool_calls": {"type": "null"}, "parallel_tool_calls": {"type": "boolean"},
     "previous_response_id": {"type": ["string", "null"]}, "prompt_cache_key": {"type": "null"},
-    "reasoning": {"type": "object", "properties": {"effort": {"type": "null"}, "summary": {"type": "null"}}},
+    "reasoning": {"type": "object", "properties": {"effort": {"type": ["string", "null"]}, "summary": {"type": "null"}}},
     "safety_identifier": {"type": "null"}, "service_tier": {"const": "default"}, "store": {"type": "boolean"},
     "temperature": {"type": "number"},
-    "text": {"type": "object", "properties": {"format": {"type": "object", "properties": {"type": {"const": "text"}}}}},
-    "tool_choice": {"const": "auto"}, "tools": {"type": "array", "items": {"type": "object"}},
+    "text": {
+      "type": "object", "required": ["format"],
+      "properties": {"format": {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}}}}
+    },
+    "tool_choice": {
+      "anyOf": [
+        {"enum": ["auto", "none", "required"]},
+        {"type": "object", "required": ["type", "name"], "properties": {"type": {"const": "function"}, "name": {"type": "string"}}}
+      ]
+    }, "tools": {"type": "array", "items": {"type": "object"}},
     "top_logprobs": @count, "top_p": {"type": "number"}, "truncation": {"const": "disabled"},
     "user": {"type": "null"}, "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
     "usage": {"anyOf": [@response_usage, {"type": "null"}]}, "metrics": @metrics, "timings": @timings,

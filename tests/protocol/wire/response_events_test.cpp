@@ -74,6 +74,26 @@ TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
   }
 }
 
+TEST(response_narrator, the_object_repeats_what_was_asked) {
+  const std::string f = R"(,"tools":[{"type":"function","name":"f"}])";
+  const auto object = [](const std::string& members) {
+    return json::parse(response_narrator(identity, request_of(members), spell).object().text()).as_object();
+  };
+  EXPECT_EQ(json::serialize(object("").at("text")), R"({"format":{"type":"text"}})");
+  EXPECT_TRUE(object("").at("reasoning").at("effort").is_null());
+  EXPECT_EQ(object(R"(,"reasoning":{"effort":"low"})").at("reasoning").at("effort"), "low");
+  EXPECT_EQ(object("").at("tool_choice"), "auto");
+  EXPECT_EQ(object(f + R"(,"tool_choice":"auto")").at("tool_choice"), "auto");
+  EXPECT_EQ(object(f + R"(,"tool_choice":"none")").at("tool_choice"), "none");
+  EXPECT_EQ(object(f + R"(,"tool_choice":"required")").at("tool_choice"), "required");
+  EXPECT_EQ(json::serialize(object(f + R"(,"tool_choice":{"type":"function","name":"f"})").at("tool_choice")),
+            R"({"type":"function","name":"f"})");
+  EXPECT_EQ(json::serialize(
+                object(R"(,"text":{"format":{"type":"json_schema", "name":"n", "schema":{"type": "null"}}})")
+                    .at("text")),
+            R"({"format":{"type":"json_schema","name":"n","schema":{"type":"null"}}})");
+}
+
 TEST(response_narrator, events_share_what_they_repeat_of_a_long_request) {
   const std::string instructions(100'000, 'i');
   const std::string tools =
