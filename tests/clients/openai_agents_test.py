@@ -41,9 +41,9 @@ def test_an_answer_whole_and_streamed(run):
 
 
 def weather_tool(asked):
-    """A function of the client that notes the cities in `asked`."""
+    """A function of the client that notes the cities in `asked`. It is offered once: a small model may call it again and again."""
 
-    @agents.function_tool
+    @agents.function_tool(is_enabled=lambda context, agent: not asked)
     def get_weather(city: str) -> str:
         """The weather of a city."""
         asked.append(city)
