@@ -12,17 +12,19 @@
 
 namespace paceline::config {
 
-/// Maps the full path of an option ("models.0.name") to the place where its value was written. Options with
-/// their default value have no entry.
+/// Maps the full path of an option ("models.0.name") to the place where its value was written. Options that
+/// are not written anywhere have no entry.
 using origins = std::map<std::string, place, std::less<>>;
 
-/// Sets the options that `root` names in `config`. Unknown keys, wrong types and values out of range are
-/// errors. Returns the sections with errors (`section_of`).
+/// Sets in `config` the options that are written in `root`, and records their places in `from`. Unknown keys,
+/// wrong types and values out of range each append a message with `file_name` to `errors`; such an option
+/// keeps its value. Returns the sections (`section_of`) that have errors.
 std::set<std::string, std::less<>> apply(const node& root, std::string_view file_name, daemon_config& config,
                                          origins& from, std::vector<std::string>& errors);
 
-/// The part of the configuration that `path` belongs to: "server", "models.0", or "" for the file itself. A
-/// rule about several options always concerns options of one section.
+/// The section of `path`: its first component or, for an option of a model, the first two ("server",
+/// "models.0"). Empty for an empty path: the error is about the whole file. Rules about several options
+/// concern one section, except that the names of models must differ.
 std::string_view section_of(std::string_view path);
 
 } // namespace paceline::config

@@ -24,6 +24,8 @@ inline double widen(float x) {
   return wide;
 }
 
+/// The option's value that is stored in `m`. `choices`: for an enum, the word of each enumerator, in the
+/// order of the enumerators, whose values are 0, 1, ...; else unused.
 template <class Member>
 value to_value(const Member& m, const std::vector<std::string_view>& choices) {
   if constexpr (std::is_enum_v<Member>)
@@ -40,6 +42,8 @@ value to_value(const Member& m, const std::vector<std::string_view>& choices) {
     return m;
 }
 
+/// Stores `v` in `m`. `v` must have the type that `to_value` returns for `m`, and for an enum be one of
+/// `choices`. A member in seconds gets a duration rounded up.
 template <class Member>
 void from_value(Member& m, const value& v, const std::vector<std::string_view>& choices) {
   if constexpr (std::is_enum_v<Member>)
@@ -56,7 +60,8 @@ void from_value(Member& m, const value& v, const std::vector<std::string_view>& 
     m = std::get<Member>(v);
 }
 
-/// Limits of a number, size (bytes) or duration (milliseconds); both ends are allowed.
+/// The type of an option and, for integers, numbers, sizes (bytes) and durations (milliseconds), its range,
+/// both ends included. For other types `lowest` and `highest` are 0.
 struct limits {
   value_type type;
   std::uint64_t lowest;
@@ -79,10 +84,12 @@ inline constexpr limits booleans{value_type::boolean, 0, 0};
 inline constexpr limits texts{value_type::text, 0, 0};
 inline constexpr limits text_lists{value_type::text_list, 0, 0};
 
+/// For the parameter `reloadable`: SIGHUP applies the option. Other options need a restart.
 inline constexpr bool on_reload = true;
 
-/// Declares options of `Object`. `member` returns the struct member that stores the value; its initialiser is
-/// the default.
+/// Declares options of `Object` in a group. `member(object)` returns a reference to the struct member that
+/// stores the value. The initialiser of this member in `Object` is the option's default. The group must not
+/// move while it is in use. `path`, `doc` and the words are stored as views and must outlive it.
 template <class Object>
 class group_builder {
  public:
@@ -97,7 +104,7 @@ class group_builder {
   void add(std::string_view path, limits l, Access member, std::string_view doc, bool reloadable = false) {
     declare(path, l, {}, member, doc, reloadable);
   }
-  /// An option whose value is one of `words`. For an enum they must be in the order of its enumerators.
+  /// An option whose value is one of `words`. For an enum, word i belongs to the enumerator with value i.
   template <class Access>
   void add(std::string_view path, std::vector<std::string_view> words, Access member, std::string_view doc,
            bool reloadable = false) {

@@ -207,8 +207,8 @@ double beam_search::score_of(double logprob, std::size_t length) const {
 
 // ---- the trie of tokens
 
-/// The child of `parent` with `token`. It is created if it does not exist. If it was a draft token, it no
-/// longer counts as one.
+/// The child of `parent` with `token`. It is created if it does not exist. A draft token whose row the pass
+/// computed counts as accepted.
 std::uint32_t beam_search::child(std::uint32_t parent, token_id token, progress& done) {
   for (std::uint32_t n = parent + 1; n < nodes_.size(); ++n) {
     if (nodes_[n].parent != parent || nodes_[n].token != token) continue;

@@ -27,20 +27,23 @@ struct beam_context {
 /// A finished hypothesis.
 struct beam_result {
   std::vector<token_id> tokens;
-  double logprob = 0; ///< sum over `tokens`
-  double score = 0;
+  double logprob = 0; ///< natural logarithm; sum over `tokens`
+  double score = 0;   ///< logprob / number of tokens ^ length_penalty
 };
 
 /// The beam search of one request (docs/beam_search.md): its hypotheses, their likeliest next tokens, and the
 /// cells of their tokens.
 ///
-/// Output tokens form a trie below the prompt's last token, so hypotheses share common beginnings. The cell
-/// of a node may be in any slot behind the prompt's, because rows name the slots of their ancestors. So
+/// Output tokens form a trie below the prompt's last token, so hypotheses share common beginnings. A node's
+/// cell may be in any slot after the prompt's slots, because each row lists the slots of its ancestors. So
 /// branching copies nothing, and cells of dropped hypotheses are reused, all within one lease.
 ///
-/// Draft tokens are nodes, too. A step needs the rows of all hypotheses. If it leads to draft tokens, their
-/// rows were computed in the same pass, and the next step follows at once (Leviathan et al. 2023, appendix
-/// A.4). Each step uses the target's own rows, so drafts do not change it.
+/// Draft tokens are nodes, too. A step needs the rows of all hypotheses. If all
+/// hypotheses of its result are draft tokens with a row in this pass, the next step follows at once
+/// (Leviathan et al. 2023, appendix A.4). Each step uses the target's own rows, so drafts do not change it.
+///
+/// Threads: verify programs of the target's stream change it. Draft programs read it after the fence of the
+/// verify program before them has passed.
 ///
 /// Invariants (`check_invariants`): a parent precedes its children; siblings have different tokens; a slot
 /// belongs to at most one node, and the prompt's slots to none; between rounds every node is on the path of a
@@ -51,7 +54,8 @@ class beam_search {
   /// Largest number of rows of one request in a round. After a preemption the tokens of all hypotheses are
   /// computed again, over several rounds.
   static constexpr std::uint32_t max_rows = 128;
-  static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes; ///< of all hypotheses
+  static constexpr std::uint32_t max_draft_nodes =
+      speculation::token_tree::max_nodes; ///< of all hypotheses together
 
   /// `max_output`: largest number of tokens in a hypothesis, at least 1.
   beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,
@@ -63,16 +67,17 @@ class beam_search {
   void forget_cells();
   /// True if the prompt's last token was computed and its successors are known.
   bool prompt_is_computed() const noexcept { return nodes_[root].slot && nodes_[root].next; }
-  /// True if all cells except those of the newest tokens are computed, as a draft needs.
+  /// True if drafts can be added: the search has made a step and is not finished, and the cells of all tokens
+  /// except each hypothesis's newest one are computed.
   bool may_draft() const noexcept;
   /// Number of levels of a draft that can still become output.
   std::uint32_t max_draft_levels() const noexcept;
 
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
-  /// Output tokens of hypothesis `i`, best first.
+  /// Output tokens of hypothesis `i`, in text order. Hypothesis 0 is the best.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
-  /// Slots of the tokens of hypothesis `i`, from the prompt's last token on, without the newest token, whose
-  /// row may not be computed yet. Requires `may_draft`.
+  /// Slots of the prompt's last token and of hypothesis `i`'s output tokens except the newest one, whose row
+  /// may not be computed yet. Requires `may_draft`.
   std::vector<kv_slot> slots_of(std::uint32_t i) const;
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);
@@ -82,8 +87,10 @@ class beam_search {
     std::uint32_t node = 0;
     bool decides = false; ///< its logits are wanted
   };
-  /// Assigns cells to the tokens to be computed, up to `num_slots` (the lease's, prompt included) and
-  /// `most_rows`. Draft tokens without a cell are dropped. The root, which belongs to the prompt, has no row.
+  /// Plans at most `most_rows` rows: those of tokens without a cell, and those whose logits are still needed.
+  /// Gives each token a cell in the first `num_slots` slots of the lease, the prompt's included. A draft
+  /// token gets no row if no slot is left or its parent has no cell. The root is computed with the prompt and
+  /// has no row here. The result is valid until the next `plan_rows` or `advance`.
   std::span<const row> plan_rows(std::uint32_t num_slots, std::uint32_t most_rows = max_rows);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
@@ -92,30 +99,32 @@ class beam_search {
     return token_position{prompt_length_ - 1 + nodes_[node].level};
   }
   kv_slot slot_of(std::uint32_t node) const { return *nodes_[node].slot; }
-  /// The recurrent state behind a node, of a model that has one, if it is kept; never the root's.
+  /// The slot of the recurrent state after this node, if the model has such states and this one is kept;
+  /// nullopt for the root.
   std::optional<state_slot> state_of(std::uint32_t node) const { return nodes_[node].state; }
   void set_state(std::uint32_t node, state_slot slot) { nodes_[node].state = slot; }
-  /// The states that later rows continue: those of hypotheses, and of nodes with a child without a cell. The
-  /// others are forgotten.
+  /// Returns the states that later rows will continue: those of the hypotheses' newest nodes, and those of
+  /// nodes that have a child without a cell. Forgets all other states.
   std::vector<state_slot> needed_states();
   /// Appends the slots of the output tokens up to `node`, which is included.
   void append_path(std::uint32_t node, std::vector<kv_slot>& out) const;
 
   // ---- after the pass
 
-  /// Raw logits of a node whose row the pass computed with logits. Scratch memory, requested at most once.
+  /// Returns the raw logits, [vocab_size], of a node whose row the pass computed with logits. `advance` calls
+  /// it at most once for each node, and overwrites the values.
   using node_row = std::function<std::span<float>(std::uint32_t node)>;
   struct progress {
     std::uint32_t num_draft = 0;    ///< draft tokens whose rows were computed
     std::uint32_t num_accepted = 0; ///< draft tokens that became tokens of hypotheses
     std::uint32_t num_steps = 0;
   };
-  /// The root's row was computed.
+  /// Tells that this pass computed the row of the prompt's last token, with logits. Call it before `advance`.
   void set_prompt_computed() noexcept {
     nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true;
   }
-  /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if no hypothesis has a successor
-  /// and none has ended, which means that the model failed.
+  /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if there is no next hypothesis
+  /// and none has ended so far. Then no logit was finite, which means that the model failed.
   progress advance(const beam_context& context, const node_row& rows);
 
   bool finished() const noexcept { return finished_; }
@@ -125,7 +134,7 @@ class beam_search {
   std::uint32_t num_cells() const noexcept {
     return prompt_length_ + static_cast<std::uint32_t>(nodes_.size()) - 1;
   }
-  /// Empty if all invariants hold, else the violated one.
+  /// Empty if all invariants hold, else a description of the violated one. Call it between rounds.
   std::string check_invariants() const;
 
  private:

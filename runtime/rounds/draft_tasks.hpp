@@ -8,27 +8,32 @@
 
 namespace paceline::rounds {
 
-/// The part of an item's lease in the drafter's pool that holds its text.
+/// The blocks of `item`'s lease in the drafter's pool, except the spare ones at the end. They hold the text
+/// and the draft.
 std::span<const block_id> text_blocks(const scheduling::plan_item& item);
 
-/// The part of a drafter's task for `item` that verify programs do not change: everything except the text and
-/// the text's counts, cells and session. May be called while the target's programs run.
+/// A drafter's task for `item` with only those fields that do not depend on committed tokens. The caller sets
+/// the tokens, their counts, the blocks and cells, the last round, the session, the constraint and
+/// `result.base_length`. Reads nothing that verify programs write, so it may be called while one runs.
 speculation::draft_task lasting_task(const scheduling::plan_item& item, scheduling::draft_bounds limit);
 
-/// The target's cells of the tokens that `item`'s log has committed; `kv` is the target's pool. May only be
-/// called in a program that runs after the request's previous round and before the item's round, as the
-/// programs of workers do. Meanwhile no program writes these cells, and their blocks stay leased.
+/// The target's cells of `item`'s committed tokens except the newest one, whose row is not computed yet.
+/// `kv`: the target's pool. The result is empty if `kv` is null, or if the log belongs to another admission
+/// than `item`. Call it in a program, after the request's previous round and before the pass of `item`'s
+/// round: in a worker's draft program, or in the verify program. Until that pass no program writes these
+/// cells, and their blocks stay leased.
 speculation::target_cells final_cells(const scheduling::plan_item& item, const model::kv_storage* kv);
 
-/// A drafter's task for `item`, with an empty result. `session`: the drafter's with this request.
+/// A drafter's task for `item` except `target_cells` and `num_alternates`. Its result has no draft tokens
+/// yet. Call it in a program, as `final_cells`. `session`: the drafter's session of this request.
 /// `constraint`: a cursor of the request's constraint that belongs to the running program; null: no
 /// constraint.
 speculation::draft_task make_task(const scheduling::plan_item& item, scheduling::draft_bounds limit,
                                   speculation::drafter_session* session, constraint_cursor* constraint);
 
-/// Drops from a draft that continues the request's text the tokens that the constraint does not allow, so
-/// that the target computes no rows for them. Drawn tokens stay: the rule must see every token that was
-/// drawn.
+/// Removes the tokens that the constraint does not allow, with their descendants, so that the target computes
+/// no rows for them. Changes nothing without a constraint, if the draft is stale, or if its tokens were
+/// drawn: the verification rule must see every drawn token.
 void drop_disallowed(speculation::draft& made, const scheduling::committed_log& log,
                      constraint_cursor* constraint);
 

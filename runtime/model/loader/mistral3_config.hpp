@@ -10,9 +10,14 @@ namespace paceline::model {
 
 class gguf_keys;
 
-/// How Ministral 3's queries grow with their position, and its magnitude of YaRN. They set these fields of a
-/// config whose rotation has been read; errors are kept by the reader. Mistral Small 3 has this architecture
-/// in GGUF, without either; in Hugging Face directories it is a mistral.
+/// Read the settings of Ministral 3 that no other architecture has. Both functions set `config.growth`, the
+/// factor by which queries grow with their position. The GGUF function also corrects the magnitude of YaRN.
+/// The Hugging Face function also sets `norm_epsilon` and `local_rope`, refuses sliding windows, and sets the
+/// YaRN defaults of the class if the config has no rotary settings. Call them after `config.rope` was read.
+/// `keys` and `fields` keep the first error.
+///
+/// GGUF files of Mistral Small 3 have architecture mistral3 too, but none of these settings. Its Hugging Face
+/// directories have model_type mistral and are not read here.
 ///
 /// Source: transformers' `Ministral3Config`; llama.cpp's keys of architecture mistral3.
 void read_gguf_mistral3(gguf_keys& keys, model_config& config);
