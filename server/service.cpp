@@ -240,8 +240,10 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
         };
         auto made = make();
         // Shared, because tasks are copied.
-        executor->post([session, id, made = std::make_shared<decltype(made)>(std::move(made))] {
-          const header_list headers{{"x-request-id", id}};
+        executor->post([session, id, is_anthropic = target == endpoint::count_tokens,
+                        made = std::make_shared<decltype(made)>(std::move(made))] {
+          header_list headers{{"x-request-id", id}};
+          if (is_anthropic) headers.emplace_back("request-id", id);
           if (*made)
             session->finish(*std::move(*made), headers);
           else

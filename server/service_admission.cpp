@@ -15,7 +15,8 @@ using wire::api_error;
 
 constexpr std::uint64_t max_ignored_body_bytes = 64U
                                                  << 10U; ///< that an endpoint without a body reads and drops
-constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-fields, retry-after";
+constexpr std::string_view exposed_headers =
+    "x-request-id, request-id, x-paceline-ignored-fields, retry-after, x-should-retry";
 
 /// The client's x-request-id if it is valid, else a generated one.
 std::string request_id_of(const request_head& head) {
@@ -152,6 +153,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto form = error_form_of(head.path);
   const bool has_body = head.has_body();
   header_list base{{"x-request-id", request_id}};
+  if (form == error_form::anthropic) base.emplace_back("request-id", request_id);
   const auto refuse = [&](const api_error& failure, header_list extra = {}) {
     auto headers = base;
     headers.insert(headers.end(), extra.begin(), extra.end());

@@ -71,6 +71,15 @@ std::string to_json(const api_error& failure) {
   return out.end_object().take();
 }
 
+std::string to_error_event(const api_error& failure, std::uint64_t sequence_number) {
+  json_writer out;
+  out.begin_object().field("type", "error").field("sequence_number", sequence_number);
+  out.key("code").string_or_null(failure.code).field("message", failure.message);
+  out.key("param").string_or_null(failure.param).field("status", failure.status).key("error");
+  write_error(out, failure);
+  return out.end_object().take();
+}
+
 std::string to_error_frame(const api_error& failure, const std::string& stream_id) {
   json_writer out;
   out.begin_object().field("type", "error").field("status", failure.status);

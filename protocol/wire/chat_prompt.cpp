@@ -30,11 +30,6 @@ void read_part(field_reader& reader, std::string& text) {
   reader.check_unread("messages[].content[]", in::chat);
 }
 
-bool is_json_object(const std::string& text) {
-  const auto value = parse_object(text);
-  return value && count_values(*value) <= max_tree_values;
-}
-
 void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
   const auto calls = outer.array(spec("messages[].tool_calls"));
   if (!calls) return;
@@ -53,9 +48,10 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
     if (!body.text(spec("messages[].tool_calls[].function.name"), call.name))
       body.fail("name", "is required");
     body.text(spec("messages[].tool_calls[].function.arguments"), call.arguments);
-    if (call.arguments.empty()) call.arguments = "{}";
-    if (!body.failure() && !is_json_object(call.arguments))
-      body.fail("arguments", "must be the JSON text of an object");
+    replace_broken_arguments(call);
+    const auto arguments = parse_object(call.arguments);
+    if (!body.failure() && arguments && count_values(*arguments) > max_tree_values)
+      body.fail("arguments", "has more than " + std::to_string(max_tree_values) + " values");
     if (body.failure()) return outer.fail(*body.failure());
     out.push_back(std::move(call));
   }
@@ -209,6 +205,10 @@ bool has_tool(const std::string& tools, const std::string& name) {
 
 } // namespace
 
+void replace_broken_arguments(tool_call& call) {
+  if (!parse_object(call.arguments)) call.arguments = "{}";
+}
+
 std::string read_tool_list(field_reader& outer, void (*read)(field_reader&, json_writer&)) {
   const auto tools = outer.array(spec("tools"));
   if (!tools || tools->empty()) return {};
@@ -241,8 +241,7 @@ std::string read_tool_list(field_reader& outer, void (*read)(field_reader&, json
 void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_demand& demand) {
   outer.boolean(spec("parallel_tool_calls"), parallel);
   read_tool_choice(outer, demand);
-  auto tools = read_tool_list(outer, read_tool);
-  if (!demand.forbidden) out = std::move(tools);
+  out = read_tool_list(outer, read_tool);
   judge_tool_demand(outer, out, demand);
 }
 

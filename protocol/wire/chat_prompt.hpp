@@ -39,6 +39,10 @@ struct chat_message {
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
+/// Replaces arguments that are not the JSON text of an object by {}. A model may write such arguments, and
+/// clients send them back with its answer; templates cannot render them.
+void replace_broken_arguments(tool_call& call);
+
 /// What `tool_choice` says: "auto", "required", a function by name, or "none".
 struct tool_demand {
   bool required = false;

@@ -236,6 +236,7 @@ void read_max_tokens(field_reader& reader, const field_spec& row, std::int64_t l
                      generation_fields& out) {
   std::int64_t count = 0;
   if (!reader.integer(row, count)) return;
+  out.max_tokens_field = row.name;
   out.no_token_limit = count == -1;
   out.max_tokens.reset();
   if (out.no_token_limit) return;
@@ -303,8 +304,9 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
                                           maximum_of(model));
   const auto room = static_cast<std::uint32_t>(context - prompt.size());
   if (fields.max_tokens && *fields.max_tokens > context)
-    return context_exceeded("max_tokens",
-                            "max_tokens is " + std::to_string(*fields.max_tokens) + "; " + maximum_of(model));
+    return context_exceeded(std::string(fields.max_tokens_field),
+                            std::string(fields.max_tokens_field) + " is " +
+                                std::to_string(*fields.max_tokens) + "; " + maximum_of(model));
   const auto unasked = fields.no_token_limit ? room : std::min(room, default_max_tokens.value_or(room));
   const auto max_tokens = std::min(room, fields.max_tokens.value_or(unasked));
   if (fields.stop.min_tokens > max_tokens)

@@ -23,6 +23,7 @@ class field_reader;
 struct generation_fields {
   std::string model; ///< empty = the first configured model
   std::optional<std::uint32_t> max_tokens;
+  std::string_view max_tokens_field = "max_tokens"; ///< the client's name of it, for messages
   bool no_token_limit = false;   ///< the output may fill the context, whatever the endpoint's default
   std::uint32_t num_choices = 1; ///< OpenAI's n
   sampling_params sampling;      ///< without seed and choice_index; top_p may be 0

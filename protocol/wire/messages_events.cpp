@@ -201,7 +201,10 @@ std::string whole_message(const message_identity& identity, const output_items& 
 std::string to_message_error(const api_error& failure) {
   json_writer out;
   out.begin_object().field("type", "error").key("error").begin_object();
-  out.field("type", error_type(failure.status)).field("message", failure.message);
+  // Clients compact the conversation if they find Anthropic's words.
+  const bool is_too_long = failure.code == "context_length_exceeded" && failure.param == "messages";
+  out.field("type", error_type(failure.status))
+      .field("message", (is_too_long ? "prompt is too long: " : "") + failure.message);
   return out.end_object().end_object().take();
 }
 

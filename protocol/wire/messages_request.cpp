@@ -5,6 +5,7 @@
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/unsupported_fields.hpp"
 
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -143,6 +144,20 @@ void read_message(field_reader& reader, std::vector<chat_message>& out) {
     read_answer(reader, content->elements(), out);
 }
 
+/// Joins the first turn of a message, at `begin`, to the turn before it if both are of one role, as the API
+/// promises. Results of tools stay turns of their own.
+void join_turns(std::size_t begin, std::vector<chat_message>& out) {
+  if (begin == 0 || begin >= out.size()) return;
+  auto& last = out[begin - 1];
+  auto& added = out[begin];
+  if (last.role != added.role || (last.role != "user" && last.role != "assistant")) return;
+  if (added.content) append_text(*added.content, last.content);
+  if (!last.reasoning.empty() && !added.reasoning.empty()) last.reasoning += "\n\n";
+  last.reasoning += added.reasoning;
+  std::move(added.tool_calls.begin(), added.tool_calls.end(), std::back_inserter(last.tool_calls));
+  out.erase(out.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
 void read_conversation(field_reader& outer, std::size_t max_turns, std::vector<chat_message>& out) {
   std::optional<std::string> system;
   read_texts(outer, spec("system"), system);
@@ -157,6 +172,7 @@ void read_conversation(field_reader& outer, std::size_t max_turns, std::vector<c
     const auto num_before = out.size();
     read_message(reader, out);
     for (auto turn = num_before; turn < out.size(); ++turn) budget.take(reader, out[turn], "content");
+    join_turns(num_before, out);
     if (out.size() > max_turns + 1)
       reader.fail("content", "has, with the messages before it, more than " + std::to_string(max_turns) +
                                  " turns: each tool_result is one");
@@ -180,6 +196,7 @@ void read_tool(field_reader& reader, json_writer& out) {
   const auto schema = reader.object(spec("tools[].input_schema"));
   if (!schema) reader.fail("input_schema", "is required");
   if (schema) out.key("parameters").raw(compact(*schema));
+  if (const auto strict = reader.find(spec("tools[].strict"))) out.key("strict").raw(compact(*strict));
   out.end_object().end_object();
 }
 

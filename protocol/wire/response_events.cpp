@@ -60,7 +60,7 @@ response_narrator::response_narrator(response_identity identity, const response_
       echo_(std::make_shared<response_echo>(
           response_echo{request.instructions, flat_tools(request.tools), request.text_format})),
       previous_response_id_(request.previous_response_id), metadata_(request.metadata),
-      effort_(request.fields.effort.level), demand_(request.demand),
+      user_(request.fields.user), effort_(request.fields.effort.level), demand_(request.demand),
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
       store_(request.store), parallel_tool_calls_(request.parallel_tool_calls),
@@ -303,14 +303,14 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
     out.key("format").begin_object().field("type", "text").end_object();
   else
     mark(out, "format", content::text_format, nullptr, marked);
-  out.end_object();
+  out.field("verbosity", "medium").end_object();
   write_tool_choice(out, demand_);
   if (echo_->tools.empty())
     out.key("tools").begin_array().end_array();
   else
     mark(out, "tools", content::tools, nullptr, marked);
   out.field("top_logprobs", num_top_logprobs_).field("top_p", top_p_).field("truncation", "disabled");
-  out.key("user").null().key("metadata").raw(metadata_);
+  out.key("user").string_or_null(user_).key("metadata").raw(metadata_);
 }
 
 void response_narrator::write_object(json_writer& out, marks& marked) const {

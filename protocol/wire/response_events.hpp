@@ -103,6 +103,7 @@ class response_narrator {
   std::shared_ptr<const response_echo> echo_; ///< shared by the events
   std::string previous_response_id_;
   std::string metadata_;
+  std::string user_;
   std::string effort_; ///< `reasoning.effort`; empty: not given
   tool_demand demand_;
   std::optional<std::uint32_t> max_output_tokens_;

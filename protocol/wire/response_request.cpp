@@ -54,9 +54,7 @@ chat_message read_item(field_reader& reader) {
     reader.text(spec("input[].call_id"), call.id);
     if (!reader.text(spec("input[].name"), call.name)) reader.fail("name", "is required");
     reader.text(spec("input[].arguments"), call.arguments);
-    if (call.arguments.empty()) call.arguments = "{}";
-    if (!reader.failure() && !parse_object(call.arguments))
-      reader.fail("arguments", "must be the JSON text of an object");
+    replace_broken_arguments(call);
     message.tool_calls.push_back(std::move(call));
   } else if (type == "function_call_output") {
     message.role = "tool";
@@ -257,9 +255,9 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
     bool stream = true; // openai-agents sends this field in every frame
     if (reader.boolean(spec("stream", in::frames), stream) && !stream)
       reader.fail(unsupported("stream", "stream: responses over WebSocket are always streamed"));
+    frame.create.fields.stream = true; // before the fields that are only allowed with it
     read_response_request(reader, limits, frame.create);
     refuse_unsupported(reader, in::frames);
-    frame.create.fields.stream = true;
   }
   if (reader.failure()) return refused_frame{frame.stream_id, *reader.failure()};
   add_ignored(reader.ignored(), frame.create.fields);

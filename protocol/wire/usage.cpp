@@ -88,7 +88,8 @@ void write_usage(json_writer& out, const usage& used) {
 
 void write_response_usage(json_writer& out, const usage& used) {
   out.begin_object().field("input_tokens", used.prompt_tokens);
-  out.key("input_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
+  out.key("input_tokens_details").begin_object().field("cached_tokens", used.cached_tokens);
+  out.field("cache_write_tokens", 0U).end_object(); // writing to the prefix cache costs nothing
   out.field("output_tokens", used.completion_tokens);
   out.key("output_tokens_details").begin_object().field("reasoning_tokens", used.reasoning_tokens);
   write_predicted(out, used);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,14 @@ inline error_form error_form_of(std::string_view path) noexcept {
   return is_below ? error_form::anthropic : error_form::openai;
 }
 
+/// False for errors that OpenAI's and Anthropic's clients would retry, by their status, although the same
+/// request fails again or would be generated again from the beginning.
+inline bool is_worth_retrying(const wire::api_error& failure) noexcept {
+  static constexpr std::string_view hopeless[] = {"deadline_exceeded", "out_of_service", "reader_replaced",
+                                                  "response_in_progress"};
+  return std::find(std::begin(hopeless), std::end(hopeless), failure.code) == std::end(hopeless);
+}
+
 /// The HTTP reply for an error: status, JSON body, and the headers that belong to the status.
 inline http_reply error_reply(const wire::api_error& failure, header_list headers = {},
                               error_form form = error_form::openai) {
@@ -50,6 +59,7 @@ inline http_reply error_reply(const wire::api_error& failure, header_list header
   reply.headers = std::move(headers);
   if (failure.retry_after_seconds > 0)
     reply.headers.emplace_back("Retry-After", std::to_string(failure.retry_after_seconds));
+  if (!is_worth_retrying(failure)) reply.headers.emplace_back("x-should-retry", "false");
   if (failure.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
 }

@@ -82,7 +82,7 @@ const std::string_view reply_schemas = R"schemas({
     "input_tokens_details": @input_details, "output_tokens_details": @output_details
   }
 },
-"input_details": {"type": "object", "required": ["cached_tokens"], "properties": {"cached_tokens": @count}},
+"input_details": {"type": "object", "required": ["cached_tokens"], "properties": {"cached_tokens": @count, "cache_write_tokens": @count}},
 "output_details": {
   "type": "object", "required": ["reasoning_tokens"],
   "properties": {

@@ -67,8 +67,8 @@ const std::string_view response_schemas = R"schemas({
     "safety_identifier": {"type": "null"}, "service_tier": {"const": "default"}, "store": {"type": "boolean"},
     "temperature": {"type": "number"},
     "text": {
-      "type": "object", "required": ["format"],
-      "properties": {"format": {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}}}}
+      "type": "object", "required": ["format", "verbosity"],
+      "properties": {"verbosity": {"const": "medium"}, "format": {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}}}}
     },
     "tool_choice": {
       "anyOf": [
@@ -77,7 +77,7 @@ const std::string_view response_schemas = R"schemas({
       ]
     }, "tools": {"type": "array", "items": {"type": "object"}},
     "top_logprobs": @count, "top_p": {"type": "number"}, "truncation": {"const": "disabled"},
-    "user": {"type": "null"}, "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+    "user": {"type": ["string", "null"]}, "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
     "usage": {"anyOf": [@response_usage, {"type": "null"}]}, "metrics": @metrics, "timings": @timings,
     "paceline": {"type": "object", "properties": {"token_ids": @token_ids}}
   }

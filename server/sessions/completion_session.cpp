@@ -186,17 +186,32 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   kept_bytes_ += whole.num_bytes() - before;
 }
 
+/// True if this is the choice's first chunk. Its prompt counts from then on.
+bool completion_session::open(std::size_t choice) {
+  if (std::exchange(choices_[choice].opened, true)) return false;
+  if (choice % request_.num_choices == 0)
+    so_far_.prompt_tokens += group_->prompt_tokens(choice / request_.choices_a_sequence);
+  return true;
+}
+
+/// In a chat's stream the choices open in order: OpenAI's client appends the choices that it has not seen to
+/// a list. A beam search, whose choices come at once, has fewer than were asked for at times.
+void completion_session::open_choices_before(std::size_t choice) {
+  if (!request_.chat || request_.choices_a_sequence != 1) return;
+  for (std::size_t i = 0; i < choice; ++i)
+    if (open(i)) channel_->send(write_chunk_event(*terms_, chunk_of(i, token_event{}, {}, true)));
+}
+
 /// If output is already waiting, an event with much text waits in the engine's form. It becomes text when its
 /// turn comes.
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
-  const bool opens = !std::exchange(choices_[choice].opened, true);
+  open_choices_before(choice);
+  const bool opens = open(choice);
   auto& reader = choices_[choice].reader;
   const auto reasoned = reader.num_reasoning_tokens();
   auto items = reader.read(event);
   so_far_.reasoning_tokens += reader.num_reasoning_tokens() - reasoned;
-  if (opens && choice % request_.num_choices == 0)
-    so_far_.prompt_tokens += group_->prompt_tokens(choice / request_.choices_a_sequence);
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
   auto chunk = chunk_of(choice, event, std::move(items), opens);
   const bool has_many_words = request_.shape.scores || chunk.prompt_text || chunk.prompt;

@@ -101,6 +101,12 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
   return *std::move(tokens);
 }
 
+/// An error of the prompt, for an endpoint where `field` is what the prompt is made of.
+api_error with_param(const char* field, api_error failure) {
+  if (failure.param == "prompt") failure.param = field;
+  return failure;
+}
+
 /// The tokens of a chat. `field` names its messages. `plan` receives what the output is searched for.
 parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
                                           const char* field, wire::generation_fields& fields,
@@ -108,7 +114,7 @@ parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::c
   const auto text = render_text(model, prompt, field);
   if (!text) return text.failure();
   auto tokens = encode_text(model, *text, false); // the template writes the special tokens itself
-  if (!tokens) return tokens;
+  if (!tokens) return with_param(field, std::move(tokens).failure());
   plan = plan_output(model, fields, prompt, *text);
   if (plan.in_harmony || wire::marks_calls_by_special_tokens(plan.calls)) fields.skip_special_tokens = false;
   return tokens;
@@ -301,7 +307,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
-    return *std::move(failure);
+    return with_param("messages", *std::move(failure));
   const asked_call call{request->prompt.demand, request->prompt.tools};
   if (auto failure = constrain_sequences(out, request->fields, &call)) return *std::move(failure);
   return out;
@@ -325,8 +331,8 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
-  if (auto failure =
-          judge_tools(**model, request.tools, request.demand.required || request.fields.constraint))
+  const std::string offered = request.demand.forbidden ? std::string() : request.tools;
+  if (auto failure = judge_tools(**model, offered, request.demand.required || request.fields.constraint))
     return *std::move(failure);
   prepared_response out;
   out.model = *model;
@@ -335,7 +341,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   wire::chat_prompt prompt;
   if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
   prompt.messages.insert(prompt.messages.end(), out.conversation.begin(), out.conversation.end());
-  prompt.tools = request.tools;
+  prompt.tools = offered;
   prompt.parallel_tool_calls = request.parallel_tool_calls;
   prompt.demand = request.demand;
   if (auto failure = apply_effort(**model, request.fields.effort, prompt)) return *std::move(failure);
@@ -349,9 +355,9 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   }
   if (auto failure = encode_prediction(**model, fields)) return *std::move(failure);
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
-  if (!sequence) return std::move(sequence).failure();
+  if (!sequence) return with_param("input", std::move(sequence).failure());
   finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
-  const asked_call call{request.demand, request.tools};
+  const asked_call call{request.demand, offered};
   auto constraint = constrain_answer(**model, request.fields, out.output, &call);
   if (!constraint) return std::move(constraint).failure();
   sequence->constraint = *std::move(constraint);

@@ -54,6 +54,7 @@ void response_exchange::begin_stream() {
 }
 
 void response_exchange::send(const wire::response_event& event) {
+  next_sequence_number_ = event.sequence_number + 1;
   if (event.long_json)
     channel_->send(event.long_json->open(sse_prefix(event.type), std::string(sse_suffix)));
   else
@@ -62,7 +63,7 @@ void response_exchange::send(const wire::response_event& event) {
 
 void response_exchange::fail(const wire::api_error& failure) {
   if (streaming_) {
-    channel_->send(write_sse("error", wire::to_error_frame(failure, "")));
+    channel_->send(write_sse("error", wire::to_error_event(failure, next_sequence_number_)));
     channel_->finish();
   } else {
     channel_->reply(error_reply(failure, headers()));

@@ -50,6 +50,7 @@ class response_exchange final : public exchange,
   told_response told_;
   std::vector<std::string> ignored_fields_;
   std::vector<wire::response_event> held_events_; ///< the opening ones
+  std::uint64_t next_sequence_number_ = 0;        ///< of the stream's next event
   bool stream_ = false;
   bool streaming_ = false;
 };

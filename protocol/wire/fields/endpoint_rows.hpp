@@ -108,7 +108,10 @@ inline constexpr field_spec tool_rows[] = {
     text("tools[].name", with_tools, 1, 256, {}, "Its name; required without `function`."),
     text("tools[].description", with_tools | in::all_messages, 0, max_text_bytes, {}, "What it does."),
     object("tools[].parameters", with_tools, "JSON Schema of its arguments."),
-    other("tools[].strict", with_tools, "anything", {}, "{}", "Is passed to the template."),
+    other(
+        "tools[].strict", with_tools | in::all_messages, "anything", {}, "{}",
+        "`true`: a demanded call must match the schema, and a schema that cannot be enforced is refused. Is "
+        "passed to the template."),
     other(
         "tool_choice", with_tools, "`auto`, `none`, `required`, a function", "\"auto\"",
         R"({"anyOf":[{"enum":["auto","none","required",null]},{"type":"object"}]})",

@@ -18,6 +18,15 @@ std::string as_resource(const std::string& schema, std::size_t number) {
          schema.substr(schema.find('{') + 1);
 }
 
+/// The schema with "type": "object" if it states no type, because arguments are an object.
+std::string of_objects(json_view schema) {
+  if (!schema.is_object()) return R"({"type":"object"})";
+  std::string text(schema.source());
+  if (member_of(schema, "type")) return text;
+  return R"({"type":"object")" + std::string(schema.members().empty() ? "" : ",") +
+         text.substr(text.find('{') + 1);
+}
+
 } // namespace
 
 std::vector<function_schema> callable_functions(const std::string& tools, const std::string& name,
@@ -30,8 +39,7 @@ std::vector<function_schema> callable_functions(const std::string& tools, const 
     const auto strict = member_of(*function, "strict");
     const auto schema = member_of(*function, "parameters");
     const bool matches = schema && (exact || (strict && strict->boolean() == true));
-    out.push_back(
-        {own_name->string().value_or(""), matches ? std::string(schema->source()) : R"({"type":"object"})"});
+    out.push_back({own_name->string().value_or(""), matches ? of_objects(*schema) : R"({"type":"object"})"});
   }
   return out;
 }

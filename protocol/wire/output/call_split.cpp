@@ -72,7 +72,7 @@ bool call_split::find_call(output_items& out) {
 
 bool call_split::read_call(output_items& out) {
   const auto outcome = reader_->read(held_, calls_, out);
-  if (calls_.num_calls() > 0) blanks_.clear();
+  if (calls_.num_begun() > num_before_) blanks_.clear();
   if (outcome == call_reader::outcome::wants_more) return false;
   reader_.reset();
   if (outcome == call_reader::outcome::ended) {

@@ -178,7 +178,8 @@ json_call::progress feed(json_call& call, std::string& text, std::size_t& num_re
   while (num_read < text.size() && progress == json_call::progress::going)
     progress = call.feed(text[num_read++], calls, out);
   if (!call.begun()) return progress;
-  text.erase(0, num_read);
+  // A character that breaks the call is not part of it: it may begin the closing tag.
+  text.erase(0, progress == json_call::progress::broken ? num_read - 1 : num_read);
   num_read = 0;
   if (progress == json_call::progress::broken) calls.end(out);
   return progress;

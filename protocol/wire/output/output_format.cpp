@@ -3,25 +3,46 @@
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/output/blanks.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace paceline::wire {
 
 namespace {
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// True for {"type": "string"}, and for a list of types that are "string" or "null".
-bool is_text_schema(json_view schema) {
-  const auto type = schema.is_object() ? member_of(schema, "type") : std::nullopt;
-  if (!type) return false;
-  if (type->is_string()) return type->is_string("string");
-  bool text = false;
-  for (const auto one : type->elements()) {
-    if (one.is_string("string"))
-      text = true;
-    else if (!one.is_string("null"))
-      return false;
-  }
-  return text;
+/// What the values of a schema are. `text`: texts, and possibly null.
+enum class values : std::uint8_t { null, text, other };
+
+/// `text` if all are `text` or `null` and one is `text`.
+template <class Elements, class Kind>
+values all_of(const Elements& elements, Kind kind) {
+  auto found = values::null;
+  for (const auto one : elements) found = std::max(found, kind(one));
+  return found;
+}
+
+values values_of_type(json_view type) {
+  return type.is_string("string") ? values::text : type.is_string("null") ? values::null : values::other;
+}
+
+values value_itself(json_view value) {
+  return value.is_string() ? values::text : value.is_null() ? values::null : values::other;
+}
+
+/// By `const`, `enum`, `type`, or the branches of `anyOf` and `oneOf`, as optional parameters have them.
+values values_of(json_view schema, int depth = 0) {
+  constexpr int most_levels = 8;
+  if (!schema.is_object() || depth > most_levels) return values::other;
+  if (const auto value = member_of(schema, "const")) return value_itself(*value);
+  if (const auto listed = member_of(schema, "enum")) return all_of(listed->elements(), value_itself);
+  if (const auto type = member_of(schema, "type"))
+    return type->is_string() ? values_of_type(*type) : all_of(type->elements(), values_of_type);
+  for (const std::string_view name : {"anyOf", "oneOf"})
+    if (const auto branches = member_of(schema, name))
+      return all_of(branches->elements(), [&](json_view one) { return values_of(one, depth + 1); });
+  return values::other;
 }
 
 } // namespace
@@ -59,7 +80,7 @@ tool_signatures::tool_signatures(const std::string& tools) {
     const auto schema = member_of(*function, "parameters");
     const auto properties = schema ? member_of(*schema, "properties") : std::nullopt;
     if (!properties) continue;
-    for (const auto one : properties->members()) known[one.name()] = is_text_schema(one.value);
+    for (const auto one : properties->members()) known[one.name()] = values_of(one.value) == values::text;
   }
 }
 

@@ -20,6 +20,13 @@ TEST(api_error, frames_carry_status_and_lane) {
   EXPECT_EQ(to_error_frame(unsupported("a", "m"), "").find("stream_id"), std::string::npos);
 }
 
+TEST(api_error, an_event_has_its_members_flat_and_nested) {
+  EXPECT_EQ(
+      to_error_event(unsupported("a", "m"), 7),
+      R"({"type":"error","sequence_number":7,"code":"unsupported_parameter","message":"m","param":"a","status":400,)"
+      R"("error":{"message":"m","type":"invalid_request_error","param":"a","code":"unsupported_parameter"}})");
+}
+
 TEST(api_error, every_runtime_error_has_a_status_and_internals_stay_inside) {
   for (int value = 1; value <= static_cast<int>(errc::state_slots_full); ++value) {
     const auto failure = from_error(error{static_cast<errc>(value), "at 0x7fff1234 in /home/x"});

@@ -28,6 +28,16 @@ TEST(chat_request, reads_messages_of_every_role) {
   EXPECT_EQ(turns[3].tool_call_id, "c1");
 }
 
+TEST(chat_request, broken_arguments_of_an_earlier_call_are_an_empty_object) {
+  const auto request = parse(R"("messages":[{"role":"assistant","tool_calls":[
+    {"type":"function","function":{"name":"f","arguments":"{"}},
+    {"type":"function","function":{"name":"f","arguments":"[1]"}},
+    {"type":"function","function":{"name":"f","arguments":""}}]},
+    {"role":"user","content":"go on"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  for (const auto& call : request->prompt.messages.at(0).tool_calls) EXPECT_EQ(call.arguments, "{}");
+}
+
 TEST(chat_request, names_the_message_and_field_that_break_a_rule) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("messages":[])", "messages"},
@@ -42,8 +52,6 @@ TEST(chat_request, names_the_message_and_field_that_break_a_rule) {
        "messages[0].content[0].type"},
       {R"("messages":[{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text"},
       {R"("messages":[{"role":"user","content":["x"]}])", "messages[0].content[0]"},
-      {R"("messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{"}}]}])",
-       "messages[0].tool_calls[0].function.arguments"},
       {R"("messages":[{"role":"assistant","tool_calls":[{"type":"function"}]}])",
        "messages[0].tool_calls[0].function"},
       // Fields of another role or kind are judged, too.

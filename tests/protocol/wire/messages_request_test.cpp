@@ -43,6 +43,30 @@ TEST(messages_request, reads_a_conversation_as_the_turns_of_templates) {
   EXPECT_TRUE(request->fields.ignored_fields.empty());
 }
 
+TEST(messages_request, consecutive_messages_of_one_role_are_one_turn) {
+  const auto request = talk(R"([{"role":"user","content":"a"},{"role":"user","content":"b"},
+    {"role":"assistant","content":"c"},
+    {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":""},{"type":"tool_use","id":"t","name":"f","input":{}}]},
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"1"}]},
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"2"},{"type":"text","text":"d"}]},
+    {"role":"user","content":"e"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  const std::vector<chat_message> turns{{"user", "a\nb", "", {}, ""},
+                                        {"assistant", "c", "", {{"t", "f", "{}"}}, "", "hm"},
+                                        {"tool", "1", "", {}, "t"},
+                                        {"tool", "2", "", {}, "t"},
+                                        {"user", "d\ne", "", {}, ""}};
+  EXPECT_EQ(request->prompt.messages, turns);
+}
+
+TEST(messages_request, a_tool_may_be_strict) {
+  const auto tools = [](const std::string& member) {
+    return with(R"("tools":[{"name":"f","input_schema":{})" + member + "}]")->prompt.tools;
+  };
+  EXPECT_NE(tools(R"(,"strict":true)").find(R"("strict":true)"), std::string::npos);
+  EXPECT_EQ(tools("").find("strict"), std::string::npos);
+}
+
 TEST(messages_request, texts_before_a_result_are_a_turn_before_it) {
   const auto request = talk(R"([{"role":"user","content":[{"type":"text","text":"a"},
     {"type":"tool_result","tool_use_id":"t"}]},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},

@@ -79,19 +79,23 @@ TEST(response_narrator, the_object_repeats_what_was_asked) {
   const auto object = [](const std::string& members) {
     return json::parse(response_narrator(identity, request_of(members), spell).object().text()).as_object();
   };
-  EXPECT_EQ(json::serialize(object("").at("text")), R"({"format":{"type":"text"}})");
+  EXPECT_EQ(json::serialize(object("").at("text")), R"({"format":{"type":"text"},"verbosity":"medium"})");
+  EXPECT_TRUE(object("").at("user").is_null());
+  EXPECT_EQ(object(R"(,"user":"ann")").at("user"), "ann");
   EXPECT_TRUE(object("").at("reasoning").at("effort").is_null());
   EXPECT_EQ(object(R"(,"reasoning":{"effort":"low"})").at("reasoning").at("effort"), "low");
   EXPECT_EQ(object("").at("tool_choice"), "auto");
   EXPECT_EQ(object(f + R"(,"tool_choice":"auto")").at("tool_choice"), "auto");
-  EXPECT_EQ(object(f + R"(,"tool_choice":"none")").at("tool_choice"), "none");
+  const auto none = object(f + R"(,"tool_choice":"none")");
+  EXPECT_EQ(none.at("tool_choice"), "none");
+  EXPECT_EQ(none.at("tools").as_array().size(), 1U);
   EXPECT_EQ(object(f + R"(,"tool_choice":"required")").at("tool_choice"), "required");
   EXPECT_EQ(json::serialize(object(f + R"(,"tool_choice":{"type":"function","name":"f"})").at("tool_choice")),
             R"({"type":"function","name":"f"})");
   EXPECT_EQ(json::serialize(
                 object(R"(,"text":{"format":{"type":"json_schema", "name":"n", "schema":{"type": "null"}}})")
                     .at("text")),
-            R"({"format":{"type":"json_schema","name":"n","schema":{"type":"null"}}})");
+            R"({"format":{"type":"json_schema","name":"n","schema":{"type":"null"}},"verbosity":"medium"})");
 }
 
 TEST(response_narrator, events_share_what_they_repeat_of_a_long_request) {

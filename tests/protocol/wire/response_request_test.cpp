@@ -23,6 +23,21 @@ TEST(response_request, reads_text_and_items) {
   EXPECT_EQ(request->input[2].tool_call_id, "c");
 }
 
+TEST(response_request, broken_arguments_of_an_earlier_call_are_an_empty_object) {
+  const auto request = parse(R"("input":[{"type":"function_call","name":"f","arguments":"x"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  EXPECT_EQ(request->input.at(0).tool_calls.at(0).arguments, "{}");
+}
+
+TEST(response_request, options_of_a_stream_need_no_stream_in_a_frame) {
+  const auto frame = [](const std::string& members) {
+    return parse_client_frame(R"({"type":"response.create","input":"x",)" + members + "}", {});
+  };
+  EXPECT_TRUE(
+      std::holds_alternative<client_frame>(frame(R"("stream_options":{"include_obfuscation":false})")));
+  EXPECT_TRUE(std::holds_alternative<refused_frame>(frame(R"("stream":false)")));
+}
+
 TEST(response_request, names_what_it_refuses) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("model":"m")", "input"},
@@ -34,7 +49,6 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":[{"type":"reasoning","call_id":1}])", "input[0].call_id"},
       {R"("input":[{"type":"function_call","name":"f","content":[1]}])", "input[0].content[0]"},
       {R"("input":[{"role":"user","content":"x","output":1}])", "input[0].output"},
-      {R"("input":[{"type":"function_call","name":"f","arguments":"x"}])", "input[0].arguments"},
       {R"("input":[{"type":"function_call_output","call_id":"c"}])", "input[0].output"},
       {R"("input":[{"type":"function_call_output","call_id":"c","output":null}])", "input[0].output"},
       {R"("input":"x","background":true)", "background"},

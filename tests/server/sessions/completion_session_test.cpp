@@ -54,6 +54,27 @@ TEST(completion_session, streams_chat_in_the_order_of_the_protocol) {
   EXPECT_TRUE(c.channel->finished);
 }
 
+TEST(completion_session, choices_of_a_chat_open_in_order_whichever_comes_first) {
+  conversation c;
+  c.chat(R"({"messages":[{"role":"user","content":"x"}],"stream":true,"n":3})");
+  for (const std::uint64_t id : {3U, 1U, 2U}) {
+    c.tokens(std::to_string(id), id);
+    c.end(finish_reason::stop, id);
+  }
+  std::vector<std::string> told;
+  for (const auto& data : c.channel->data()) {
+    if (data == "[DONE]") continue;
+    const auto choice = json::parse(data).at("choices").at(0);
+    const auto& delta = choice.at("delta").as_object();
+    told.push_back(std::to_string(choice.at("index").as_int64()) +
+                   (delta.contains("role")      ? " opens"
+                    : delta.contains("content") ? " " + json::value_to<std::string>(delta.at("content"))
+                                                : " ends"));
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"0 opens", "1 opens", "2 opens", "2 3", "2 ends", "0 1", "0 ends",
+                                            "1 2", "1 ends"}));
+}
+
 TEST(completion_session, gives_each_prompt_its_choices_in_order) {
   conversation c;
   c.complete(R"({"prompt":["a","b"],"n":2})");

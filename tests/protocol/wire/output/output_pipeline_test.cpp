@@ -1,5 +1,7 @@
 #include "protocol/wire/output/output_pipeline.hpp"
 
+#include "protocol/wire/output/call_schema.hpp"
+
 #include "output_reading.hpp"
 
 #include <gtest/gtest.h>
@@ -52,6 +54,10 @@ const spelled_output outputs[] = {
      "call_0 now({\"a\": \"x\\ny\"})"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"now\\ud800\"}</tool_call>",
      "<tool_call>{\"name\": \"now\\ud800\"}</tool_call>"}, // half a character is no name
+    // Without its last brace; and a tag without a call, whose blanks stay, behind a call.
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\", \"arguments\": {}</tool_call>", "call_0 now({})"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"now\"}</tool_call>\nDone.  <tool_call> is the tag.",
+     "call_0 now({}) | Done.  <tool_call> is the tag."},
     {call_syntax::hermes, "<tool_call>no call</tool_call> after", "<tool_call>no call</tool_call> after"},
     {call_syntax::hermes, "<tool_call>{\"name\": 7}</tool_call>", "<tool_call>{\"name\": 7}</tool_call>"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
@@ -254,6 +260,23 @@ TEST(tool_signatures, know_which_parameters_are_texts) {
   EXPECT_TRUE(tools->takes_text("weather", "note"));
   EXPECT_FALSE(tools->takes_text("weather", "days"));
   EXPECT_FALSE(tools->takes_text("now", "x"));
+  const tool_signatures optional(R"([{"function":{"name":"f","parameters":{"properties":{
+    "a":{"anyOf":[{"type":"string"},{"type":"null"}]},"b":{"oneOf":[{"type":"integer"},{"type":"string"}]},
+    "c":{"enum":["x","y"]},"d":{"enum":["x",1]},"e":{"const":"x"},"f":{"type":"null"},"g":{"type":[]},"h":{}}}}}])");
+  for (const char* const text : {"a", "c", "e"}) EXPECT_TRUE(optional.takes_text("f", text)) << text;
+  for (const char* const other : {"b", "d", "f", "g", "h"})
+    EXPECT_FALSE(optional.takes_text("f", other)) << other;
+}
+
+TEST(callable_functions, have_objects_as_arguments) {
+  const auto arguments = [](const std::string& parameters) {
+    const auto tools = R"([{"type":"function","function":{"name":"f","parameters":)" + parameters + "}}]";
+    return callable_functions(tools, "", true).at(0).arguments;
+  };
+  const std::string any = R"({"type":"object"})";
+  for (const char* const nothing : {"{}", "true", "null"}) EXPECT_EQ(arguments(nothing), any) << nothing;
+  EXPECT_EQ(arguments(R"({"properties":{}})"), R"({"type":"object","properties":{}})");
+  EXPECT_EQ(arguments(R"({"type":"object","properties":{}})"), R"({"type":"object","properties":{}})");
 }
 
 } // namespace
