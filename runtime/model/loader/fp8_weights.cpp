@@ -162,7 +162,9 @@ expected<scale_grid> read_scale_grid(const safetensors_tensor& weight, const saf
 }
 
 bool is_unused_fp8_scale(std::string_view name) noexcept {
-  return name.ends_with(".input_scale") || name.ends_with(".k_scale") || name.ends_with(".v_scale");
+  for (const std::string_view unused : {".input_scale", "activation_scale", ".k_scale", ".v_scale"})
+    if (name.ends_with(unused)) return true; // "activation_scale" behind a point or, of experts, behind "_"
+  return false;
 }
 
 std::vector<std::byte> f8_blocks(const weight_view& view) {

@@ -64,6 +64,9 @@ void refuse_unsupported(gguf_keys& keys, const model_config& config) {
                 "says this is a mixture of experts, which is supported for " +
                     names_of_families({&family_traits::has_experts}) + " only",
                 errc::unsupported);
+  if (!keys.flag_or("attention.causal", true))
+    keys.refuse("attention.causal", "must be true: this file is of a model that embeds texts",
+                errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
                 errc::unsupported);

@@ -206,10 +206,12 @@ rope_config read_nested_rope(const json_node& fields, std::string_view key, doub
   return rope;
 }
 
-/// The rotary settings of a config whose layers all have the same.
+/// The rotary settings of a config whose layers all have the same. A `rope_scaling`, which users add to a
+/// config to extend its context, has precedence over `rope_parameters`, as in transformers.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
-  const std::string_view key = fields["rope_parameters"] ? "rope_parameters" : "rope_scaling";
-  const double theta = fields["rope_theta"].setting_or(default_theta);
+  const std::string_view key = fields["rope_scaling"] ? "rope_scaling" : "rope_parameters";
+  const double of_parameters = fields["rope_parameters"]["rope_theta"].setting_or(default_theta);
+  const double theta = fields["rope_theta"].setting_or(of_parameters);
   if (!is_longrope(fields[key])) return read_nested_rope(fields, key, theta, context_length);
   rope_config rope; // read_hf_longrope reads the rest
   rope.theta = fields[key]["rope_theta"].setting_or(theta);
@@ -278,12 +280,16 @@ void read_sizes(const config_members& members, const family& type, model_config&
   config.hidden_size = size("hidden_size", type.nested_sizes.hidden_size);
   config.num_layers = size("num_hidden_layers", type.nested_sizes.num_layers);
   config.num_heads = size("num_attention_heads", type.nested_sizes.num_heads);
-  config.num_kv_heads = fields["num_key_value_heads"].uint_or(
-      type.default_kv_heads == 0 ? config.num_heads : type.default_kv_heads);
-  config.ffn_size = type.nested_sizes.ffn_size == 0 ? fields["intermediate_size"].uint_or(0)
-                                                    : size("intermediate_size", type.nested_sizes.ffn_size);
+  // Without the key, the class's default applies; null means "as many as there are heads".
+  const json_node kv_heads = fields["num_key_value_heads"];
+  const bool is_usual = type.default_kv_heads == 0 || kv_heads.is_null();
+  config.num_kv_heads = kv_heads.uint_or(is_usual ? config.num_heads : type.default_kv_heads);
+  const bool is_of_lfm2 = !fields["intermediate_size"] && fields["block_ff_dim"]; // the first LFM2 configs
+  const std::string_view ffn_size = is_of_lfm2 ? "block_ff_dim" : "intermediate_size";
+  config.ffn_size = type.nested_sizes.ffn_size == 0 ? fields[ffn_size].uint_or(0)
+                                                    : size(ffn_size, type.nested_sizes.ffn_size);
   config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-6));
-  if (fields["head_dim"] || type.default_head_dim != 0)
+  if (fields["head_dim"] || (type.default_head_dim != 0 && !fields["head_dim"].is_null()))
     config.head_dim = fields["head_dim"].uint_or(type.default_head_dim);
   else if (config.num_heads != 0 && config.hidden_size % config.num_heads == 0)
     config.head_dim = config.hidden_size / config.num_heads;

@@ -15,7 +15,7 @@ constexpr std::string_view long_name = "rope_factors_long.weight";
 constexpr std::string_view short_name = "rope_factors_short.weight";
 
 json_node settings_of(const json_node& fields) {
-  return fields[fields["rope_parameters"] ? "rope_parameters" : "rope_scaling"];
+  return fields[fields["rope_scaling"] ? "rope_scaling" : "rope_parameters"];
 }
 
 /// The paper's magnitude for a context that is `factor` times the original one.

@@ -15,7 +15,7 @@ void skip_every(std::uint32_t interval, model_config& config) {
 /// "no_rope_layers" has a 1 for each layer that rotates, contrary to its name.
 void read_list(const json_node& rotated, model_config& config) {
   rotated.require_array();
-  if (rotated.size() != config.num_layers) return rotated.refuse("must have one element for each layer");
+  if (rotated.size() < config.num_layers) return rotated.refuse("must have one element for each layer");
   for (std::uint32_t l = 0; l < config.num_layers; ++l)
     config.unrotated_layers.push_back(rotated[l].uint_below(2) == 0);
 }

@@ -81,8 +81,10 @@ std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming namin
 
 /// True for a tensor of a module that predicts further tokens: a drafter reads it, the model does not.
 bool is_of_mtp_module(std::string_view name, tensor_naming naming, const model_config& config) {
+  // A config that another program has written may lack the number of modules.
+  if (naming == tensor_naming::hugging_face)
+    return traits_of(config.arch).has_mtp_module && name.starts_with("mtp.");
   if (config.num_mtp_modules == 0) return false;
-  if (naming == tensor_naming::hugging_face) return name.starts_with("mtp.");
   const auto layer = layer_of(name, naming);
   return layer && *layer >= config.num_layers && *layer - config.num_layers < config.num_mtp_modules;
 }

@@ -171,6 +171,7 @@ TEST(gguf_model, what_is_not_supported_is_refused_by_name) {
       {"mixture of experts, which is supported for qwen3moe",
        [](auto& f) { f.set_uint32("llama.expert_count", 8); }},
       {"value_length", [](auto& f) { f.set_uint32("llama.attention.value_length", 16); }},
+      {"embeds texts", [](auto& f) { f.set_bool("llama.attention.causal", false); }},
       {"soft caps", [](auto& f) { f.set_float32("llama.final_logit_softcapping", 30); }},
       {"'blk.0.ffn_up.bias' has no meaning",
        [](auto& f) {

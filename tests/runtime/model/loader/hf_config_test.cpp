@@ -91,6 +91,11 @@ TEST(hf_config, rope_scaling_is_read_in_every_spelling) {
   EXPECT_EQ(linear->rope.scaling.kind, rope_scaling_kind::linear);
   const auto newer = read("llama", R"("rope_parameters":{"rope_type":"default","rope_theta":300.0},)");
   EXPECT_EQ(newer->rope.theta, 300);
+  const auto both = read("llama", R"("rope_parameters":{"rope_type":"default","rope_theta":300.0},
+    "rope_scaling":{"rope_type":"linear","factor":2.0},)");
+  ASSERT_TRUE(both) << both.error().message();
+  EXPECT_EQ(both->rope.scaling.kind, rope_scaling_kind::linear) << "what a user adds is not ignored";
+  EXPECT_EQ(both->rope.theta, 300);
   const auto gemma =
       read("gemma3_text", R"("rope_parameters":{"full_attention":{"rope_type":"linear","factor":8.0,
     "rope_theta":1000000.0},"sliding_attention":{"rope_type":"default","rope_theta":2000.0}},)");

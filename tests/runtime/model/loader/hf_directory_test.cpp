@@ -224,6 +224,26 @@ TEST_F(hf_directories, vectors_of_any_float_type_become_f32) {
               ElementsAre(2, 3));
 }
 
+TEST_F(hf_directories, a_module_for_multi_token_prediction_is_left_to_drafters) {
+  model_config config;
+  config.vocab_size = 3;
+  config.context_length = 4;
+  config.hidden_size = 2;
+  config.num_layers = 0;
+  config.tied_embeddings = true;
+  const std::vector<std::byte> values(3 * 2 * 2);
+  const std::vector<weight_view> tensors = {
+      {"model.norm.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}},
+      {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, values}},
+      {"mtp.fc.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}}};
+  const auto make = [&] {
+    return weights_source::make(config, tensors, tensor_naming::hugging_face, nullptr, "x");
+  };
+  EXPECT_THAT(make().error().message(), HasSubstr("'mtp.fc.weight' has no meaning"));
+  config.arch = architecture::qwen35;
+  EXPECT_TRUE(make()) << "also if the config does not say that there is one";
+}
+
 TEST_F(hf_directories, shards_open_by_their_index) {
   test::write_tiny_hf({.arch = architecture::qwen2}, directory_, 3);
   const auto directory = hf_directory::open(directory_);

@@ -104,6 +104,11 @@ TEST(lfm2_hf, the_feed_forward_size_is_adjusted_as_its_class_does) {
   EXPECT_EQ(read("lfm2", R"("block_auto_adjust_ff_dim":false,)")->ffn_size, 300U);
   EXPECT_EQ(read("lfm2", R"("block_ff_dim":600,"block_auto_adjust_ff_dim":false,)")->ffn_size, 600U);
   EXPECT_EQ(read("lfm2_moe")->ffn_size, 300U) << "never of a mixture";
+  const auto first = test::read_hf(R"({"model_type":"lfm2","vocab_size":288,"max_position_embeddings":64,
+      "hidden_size":32,"num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"block_ff_dim":300,
+      "block_multiple_of":256,"block_ffn_dim_multiplier":1.0,"block_auto_adjust_ff_dim":true})");
+  ASSERT_TRUE(first) << first.error().message() << ", as LFM2-1.2B's first config has it";
+  EXPECT_EQ(first->ffn_size, 256U);
   EXPECT_THAT(problem("lfm2", R"("block_multiple_of":0,)"), HasSubstr("must be at least 1"));
   EXPECT_THAT(problem("lfm2", R"("block_ffn_dim_multiplier":1e9,)"), HasSubstr("block_ffn_dim_multiplier"));
 }

@@ -39,6 +39,9 @@ TEST(smollm3_hf, layers_without_rotation_are_listed_or_at_an_interval) {
   EXPECT_THAT(read(R"("no_rope_layers":[0,1,1,0],"no_rope_layer_interval":2,)")->unrotated_layers,
               ElementsAre(true, false, false, true))
       << "the list counts";
+  EXPECT_THAT(read(R"("no_rope_layers":[0,1,1,0,1,1],)")->unrotated_layers,
+              ElementsAre(true, false, false, true))
+      << "of a model from which layers were removed";
   EXPECT_THAT(read(R"("no_rope_layers":null,"no_rope_layer_interval":2,)")->unrotated_layers,
               ElementsAre(false, true, false, true));
   EXPECT_THAT(read()->unrotated_layers, ElementsAre(false, false, false, true));
@@ -49,6 +52,7 @@ TEST(smollm3_hf, settings_have_the_defaults_of_its_class) {
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->rope.theta, 2e6);
   EXPECT_EQ(config->num_kv_heads, 4U);
+  EXPECT_EQ(read(R"("num_key_value_heads":null,)")->num_kv_heads, 8U) << "as many as there are heads";
   EXPECT_EQ(config->head_dim, 4U);
   EXPECT_TRUE(config->tied_embeddings);
   EXPECT_FALSE(config->qkv_bias);
