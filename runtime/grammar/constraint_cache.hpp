@@ -11,8 +11,7 @@
 
 namespace paceline::grammar {
 
-/// The most recently used constraints, in at most `max_bytes` bytes. A constraint that is larger than this is
-/// not kept, and removes all others. Thread-safe.
+/// The most recently used constraints, in at most `max_bytes` bytes. A larger one is not kept. Thread-safe.
 class constraint_cache {
  public:
   explicit constraint_cache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -29,8 +28,10 @@ class constraint_cache {
   }
 
   void insert(const grammar_source& source, std::shared_ptr<const token_constraint> constraint) {
+    const auto bytes = cost(source, *constraint);
+    if (bytes > max_bytes_) return; // it would only remove those of other clients
     const std::lock_guard lock(mutex_);
-    num_bytes_ += cost(source, *constraint);
+    num_bytes_ += bytes;
     entries_.emplace_front(source, std::move(constraint));
     while (num_bytes_ > max_bytes_) {
       num_bytes_ -= cost(entries_.back().first, *entries_.back().second);

@@ -7,6 +7,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <string_view>
@@ -38,7 +39,7 @@ class ebnf_scan {
         ++line_;
         ++at_;
       } else if (c == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+        while (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '\r') ++at_;
       } else if (c == '"' || c == '[') {
         if (!skip_quoted(c == '"' ? '"' : ']'))
           return refusal(errc::invalid_argument, line_, "a string or class does not end");
@@ -77,15 +78,23 @@ class ebnf_scan {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
     };
     while (at_ < text_.size() && is_name(text_[at_])) ++at_;
-    const bool begins_line = begin == 0 || text_[begin - 1] == '\n';
     const auto word = text_.substr(begin, at_ - begin);
     for (const std::string_view macro :
          {"TagDispatch", "Token", "ExcludeToken", "TokenTagDispatch", "Regex", "Substring"})
       if (word == macro)
         return refusal(errc::unsupported, line_, "'" + std::string(macro) + "' is not supported");
-    if (begins_line && at_ < text_.size() && text_[at_] == '[')
-      return refusal(errc::unsupported, line_, "attributes of rules are not supported");
+    if (begins_attribute()) return refusal(errc::unsupported, line_, "attributes of rules are not supported");
     return {};
+  }
+
+  /// True for "[...] ::=" behind a name. A class behind the name of a rule looks alike but for the "::=".
+  bool begins_attribute() const {
+    if (at_ >= text_.size() || text_[at_] != '[') return false;
+    std::size_t end = at_ + 1;
+    while (end < text_.size() && text_[end] != ']') end += text_[end] == '\\' ? 2 : 1;
+    end = std::min(end, text_.size());
+    const auto next = text_.find_first_not_of("] \t\r\n", end);
+    return next != std::string_view::npos && text_.substr(next).starts_with("::=");
   }
 
   expected<void> number() {
