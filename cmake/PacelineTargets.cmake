@@ -44,7 +44,7 @@ function(paceline_test name)
   target_compile_definitions(${name} PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              PACELINE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300 ${ARG_PROPERTIES})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600 ${ARG_PROPERTIES})
 endfunction()
 
 # paceline_pytest(NAME SCRIPT file.py [ARGS ...] [LABELS ...]): a Python check run as one ctest case.

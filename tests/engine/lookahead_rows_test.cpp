@@ -101,26 +101,33 @@ class lookahead_rows : public ::testing::Test {
   model_counters counters_; ///< of the previous engine
 };
 
-TEST_F(lookahead_rows, change_no_reply) {
-  for (const char* device : {"cpu", "cuda:0", "cuda:0/reference"}) {
-    const auto expected = replies(options(device), requests({"none"}));
-    for (const std::vector<std::string>& drafters : {std::vector<std::string>{"first"},
-                                                     {"wide"},
-                                                     {"chain"},
-                                                     {"first", "wide", "chain", "none"},
-                                                     {"auto"}}) {
-      EXPECT_EQ(replies(options(device), requests(drafters)), expected) << drafters[0] << " on " << device;
-      if (drafters.size() > 1) continue;
-      if (drafters[0] == "first") {
-        EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
-      }
-      if (drafters[0] == "wide") {
-        EXPECT_GT(counters_.drafters.at(1).num_draft_tokens, 500U);
-        EXPECT_GT(counters_.drafters.at(1).num_accepted_tokens, 0U);
-      }
+class lookahead_rows_on_devices : public lookahead_rows, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(lookahead_rows_on_devices, change_no_reply) {
+  const std::string device = GetParam();
+  const auto expected = replies(options(device), requests({"none"}));
+  for (const std::vector<std::string>& drafters : {std::vector<std::string>{"first"},
+                                                   {"wide"},
+                                                   {"chain"},
+                                                   {"first", "wide", "chain", "none"},
+                                                   {"auto"}}) {
+    EXPECT_EQ(replies(options(device), requests(drafters)), expected) << drafters[0] << " on " << device;
+    if (drafters.size() > 1) continue;
+    if (drafters[0] == "first") {
+      EXPECT_GT(counters_.drafters.at(0).num_draft_tokens, 100U);
+    }
+    if (drafters[0] == "wide") {
+      EXPECT_GT(counters_.drafters.at(1).num_draft_tokens, 500U);
+      EXPECT_GT(counters_.drafters.at(1).num_accepted_tokens, 0U);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(devices, lookahead_rows_on_devices,
+                         ::testing::Values("cpu", "cuda:0", "cuda:0/reference"), [](const auto& test) {
+                           const std::string name = test.param;
+                           return name == "cpu" ? "cpu" : name == "cuda:0" ? "gpu" : "reference";
+                         });
 
 TEST_F(lookahead_rows, are_as_many_as_there_are_inputs_where_no_length_is_named) {
   auto asked = options("cpu");
