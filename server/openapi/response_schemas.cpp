@@ -68,7 +68,10 @@ const std::string_view response_schemas = R"schemas({
     "temperature": {"type": "number"},
     "text": {
       "type": "object", "required": ["format", "verbosity"],
-      "properties": {"verbosity": {"const": "medium"}, "format": {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}}}}
+      "properties": {"verbosity": {"const": "medium"}, "format": {"type": "object", "required": ["type"], "properties": {
+        "type": {"enum": ["text", "json_object", "json_schema"]}, "name": {"type": ["string", "null"]},
+        "description": {"type": ["string", "null"]}, "strict": {"type": ["boolean", "null"]}, "schema": {}
+      }}}
     },
     "tool_choice": {
       "anyOf": [
