@@ -103,7 +103,9 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
 
 /// An error of the prompt, for an endpoint where `field` is what the prompt is made of.
 api_error with_param(const char* field, api_error failure) {
-  if (failure.param == "prompt") failure.param = field;
+  if (failure.param != "prompt") return failure;
+  failure.param = field;
+  failure.message.insert(0, std::string(field) + ": ");
   return failure;
 }
 

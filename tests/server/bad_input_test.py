@@ -200,9 +200,9 @@ REQUESTS = [
     ("/v1/completions", {"prompt": "x", "logprobs": 6}, 400, "logprobs", "invalid_value"),
     ("/v1/completions", {"prompt": "x", "suffix": "y"}, 400, "suffix", "unsupported_parameter"),
     ("/v1/chat/completions", {"messages": []}, 400, "messages", "invalid_value"),
-    ("/v1/chat/completions", {"messages": [{"role": "user", "content": BIG}]}, 400, "prompt", "context_length_exceeded"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": BIG}]}, 400, "messages", "context_length_exceeded"),
     ("/v1/responses", {"input": 1}, 400, "input", "invalid_value"),
-    ("/v1/responses", {"input": BIG}, 400, "prompt", "context_length_exceeded"),
+    ("/v1/responses", {"input": BIG}, 400, "input", "context_length_exceeded"),
     ("/tokenize", {"prompt": 1}, 400, "prompt", "invalid_value"),
     ("/detokenize", {"tokens": [300]}, 400, "tokens", "invalid_value"),
 ]
