@@ -36,7 +36,7 @@ def ask(url, schema, number, temperature, drafter, tokens):
     with urllib.request.urlopen(request, timeout=600) as reply:
         answer = json.load(reply)
     figures = answer["metrics"].get("speculative_decoding") or {}
-    return answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"], figures.get("num_accepted_tokens", 0)
+    return answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"], figures.get("num_accepted_draft_tokens", 0)
 
 
 def judge(url, schema, number, tokens):
