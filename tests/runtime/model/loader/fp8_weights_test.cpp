@@ -22,7 +22,6 @@ namespace {
 using device::tensor_type;
 using test::fp8_scales;
 using test::write_text;
-using testing::AnyOf;
 using testing::HasSubstr;
 
 expected<std::optional<fp8_quantisation>> read(const std::string& section) {
@@ -293,7 +292,8 @@ TEST_P(fp8_directories, scales_of_activations_and_cells_are_not_used) {
     EXPECT_EQ(problem(), "was accepted") << name;
     test::write_tiny_hf(plain, directory_);
     write_changed(directory_, "", name);
-    EXPECT_THAT(problem(), AnyOf(HasSubstr("has no meaning"), HasSubstr("must have 1 to 3 dimensions")))
+    const bool is_scalar = std::string_view(name).ends_with("activation_scale");
+    EXPECT_THAT(problem(), HasSubstr(is_scalar ? "must have 1 to 3 dimensions, has 0" : "has no meaning"))
         << name;
   }
 }
