@@ -227,11 +227,13 @@ std::shared_ptr<exchange> service::say(const admitted_request& request, request_
 
 std::shared_ptr<exchange> service::convert(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
-  const auto session = std::make_shared<job_exchange>(std::move(channel), error_form_of(request.head.path));
+  const auto form = error_form_of(request.head.path);
+  const auto session = std::make_shared<job_exchange>(std::move(channel), form);
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, target = request.where.target, id = request.who.request_id,
-       model = request.where.id, body = std::move(body)]() mutable {
+      [this, session, executor, target = request.where.target,
+       headers = id_headers(request.who.request_id, form), model = request.where.id,
+       body = std::move(body)]() mutable {
         const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
           if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
           if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body), model);
@@ -240,10 +242,7 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
         };
         auto made = make();
         // Shared, because tasks are copied.
-        executor->post([session, id, is_anthropic = target == endpoint::count_tokens,
-                        made = std::make_shared<decltype(made)>(std::move(made))] {
-          header_list headers{{"x-request-id", id}};
-          if (is_anthropic) headers.emplace_back("request-id", id);
+        executor->post([session, headers, made = std::make_shared<decltype(made)>(std::move(made))] {
           if (*made)
             session->finish(*std::move(*made), headers);
           else

@@ -152,8 +152,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto request_id = request_id_of(head);
   const auto form = error_form_of(head.path);
   const bool has_body = head.has_body();
-  header_list base{{"x-request-id", request_id}};
-  if (form == error_form::anthropic) base.emplace_back("request-id", request_id);
+  auto base = id_headers(request_id, form);
   const auto refuse = [&](const api_error& failure, header_list extra = {}) {
     auto headers = base;
     headers.insert(headers.end(), extra.begin(), extra.end());

@@ -48,9 +48,8 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
     if (!body.text(spec("messages[].tool_calls[].function.name"), call.name))
       body.fail("name", "is required");
     body.text(spec("messages[].tool_calls[].function.arguments"), call.arguments);
-    replace_broken_arguments(call);
-    const auto arguments = parse_object(call.arguments);
-    if (!body.failure() && arguments && count_values(*arguments) > max_tree_values)
+    const auto arguments = replace_broken_arguments(call);
+    if (!body.failure() && count_values(arguments) > max_tree_values)
       body.fail("arguments", "has more than " + std::to_string(max_tree_values) + " values");
     if (body.failure()) return outer.fail(*body.failure());
     out.push_back(std::move(call));
@@ -205,8 +204,10 @@ bool has_tool(const std::string& tools, const std::string& name) {
 
 } // namespace
 
-void replace_broken_arguments(tool_call& call) {
-  if (!parse_object(call.arguments)) call.arguments = "{}";
+json_view replace_broken_arguments(tool_call& call) {
+  if (const auto object = parse_object(call.arguments)) return *object;
+  call.arguments = "{}";
+  return json_view(call.arguments);
 }
 
 std::string read_tool_list(field_reader& outer, void (*read)(field_reader&, json_writer&)) {
@@ -243,6 +244,11 @@ void read_tools(field_reader& outer, std::string& out, bool& parallel, tool_dema
   read_tool_choice(outer, demand);
   out = read_tool_list(outer, read_tool);
   judge_tool_demand(outer, out, demand);
+}
+
+void read_tools(field_reader& outer, chat_prompt& out) {
+  read_tools(outer, out.tools, out.parallel_tool_calls, out.demand);
+  if (out.demand.forbidden) out.tools.clear();
 }
 
 void judge_tool_demand(field_reader& outer, const std::string& tools, const tool_demand& demand) {

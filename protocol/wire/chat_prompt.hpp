@@ -17,6 +17,7 @@ namespace paceline::wire {
 
 class field_reader;
 struct field_spec;
+class json_view;
 class json_writer;
 
 /// A function the assistant called in an earlier turn.
@@ -39,9 +40,10 @@ struct chat_message {
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
-/// Replaces arguments that are not the JSON text of an object by {}. A model may write such arguments, and
-/// clients send them back with its answer; templates cannot render them.
-void replace_broken_arguments(tool_call& call);
+/// Replaces arguments that are not the JSON text of an object by {}, and returns the object, which refers to
+/// them. A model may write such arguments, and clients send them back with its answer; templates cannot
+/// render them.
+json_view replace_broken_arguments(tool_call& call);
 
 /// What `tool_choice` says: "auto", "required", a function by name, or "none".
 struct tool_demand {
@@ -88,6 +90,8 @@ std::string read_tool_list(field_reader& reader, void (*read)(field_reader&, jso
 /// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.
 /// `parallel`: `parallel_tool_calls`.
 void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
+/// The same for a prompt, from which tools are left out if `tool_choice` is "none".
+void read_tools(field_reader& reader, chat_prompt& out);
 
 /// Fails `reader` if `tools` cannot fulfil the demand.
 void judge_tool_demand(field_reader& reader, const std::string& tools, const tool_demand& demand);

@@ -45,8 +45,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   field_reader reader(*fields, "");
   chat_request request;
   read_messages(reader, limits.max_messages, request.prompt.messages);
-  read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls, request.prompt.demand);
-  if (request.prompt.demand.forbidden) request.prompt.tools.clear();
+  read_tools(reader, request.prompt);
   read_reasoning_options(reader, request.fields.thoughts);
   read_template_arguments(reader, request);
   read_constraint(reader, request.fields.constraint);

@@ -109,8 +109,7 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   std::string text;
   for (const auto* row : {&spec("prompt", in::tokenize), &spec("content", in::tokenize)})
     if (reader.text(*row, text)) request.text = std::move(text);
-  read_tools(reader, request.prompt.tools, request.prompt.parallel_tool_calls, request.prompt.demand);
-  if (request.prompt.demand.forbidden) request.prompt.tools.clear();
+  read_tools(reader, request.prompt);
   reader.boolean(spec("add_generation_prompt"), request.prompt.add_generation_prompt);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);

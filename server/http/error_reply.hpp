@@ -42,6 +42,13 @@ inline error_form error_form_of(std::string_view path) noexcept {
   return is_below ? error_form::anthropic : error_form::openai;
 }
 
+/// The headers with a request's id, which clients of this form look for.
+inline header_list id_headers(const std::string& request_id, error_form form) {
+  header_list headers{{"x-request-id", request_id}};
+  if (form == error_form::anthropic) headers.emplace_back("request-id", request_id);
+  return headers;
+}
+
 /// False for errors that OpenAI's and Anthropic's clients would retry, by their status, although the same
 /// request fails again or would be generated again from the beginning.
 inline bool is_worth_retrying(const wire::api_error& failure) noexcept {

@@ -14,9 +14,7 @@ message_session::message_session(const edge_context& edge, executor_ptr executor
       arrival_(edge.now()) {}
 
 header_list message_session::headers() const {
-  auto list = reply_headers(who_.request_id, request_.ignored_fields);
-  list.emplace_back("request-id", who_.request_id);
-  return list;
+  return reply_headers(who_.request_id, request_.ignored_fields, error_form::anthropic);
 }
 
 void message_session::start(wire::parsed<prepared_completion> prepared) {
