@@ -40,6 +40,7 @@ class json_node {
   bool is_string() const noexcept { return value_ != nullptr && value_->is_string(); }
   bool is_array() const noexcept { return value_ != nullptr && value_->is_array(); }
   bool is_object() const noexcept { return object_ != nullptr; }
+  bool has_members() const noexcept { return object_ != nullptr && !object_->empty(); }
   bool is_true() const noexcept { return value_ != nullptr && value_->is_bool() && value_->get_bool(); }
   /// The value if it is a whole number in [0, limit). `limit` is at most 2^32.
   std::optional<std::uint32_t> if_uint_below(std::uint64_t limit) const noexcept;

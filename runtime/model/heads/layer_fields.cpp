@@ -109,7 +109,7 @@ json_node rope_settings(const json_node& layer) {
   const json_node parameters = layer["rope_parameters"];
   for (const char* const kind : {"sliding_attention", "full_attention"})
     if (const json_node own = parameters[kind]) return own;
-  return parameters ? parameters : layer["rope_scaling"];
+  return hf_rope_settings(layer);
 }
 
 /// True if positions below max_position_embeddings rotate as they would without scaling. No head drafts at

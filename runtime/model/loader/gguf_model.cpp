@@ -64,9 +64,6 @@ void refuse_unsupported(gguf_keys& keys, const model_config& config) {
                 "says this is a mixture of experts, which is supported for " +
                     names_of_families({&family_traits::has_experts}) + " only",
                 errc::unsupported);
-  if (!keys.flag_or("attention.causal", true))
-    keys.refuse("attention.causal", "must be true: this file is of a model that embeds texts",
-                errc::unsupported);
   if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
     keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
                 errc::unsupported);
@@ -191,6 +188,10 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
 
   read_sizes(file, keys, file.tensors().size(), config);
   refuse_unsupported(keys, config);
+  // Only of models: a DFlash drafter attends within its block in both directions, and says so.
+  if (!keys.flag_or("attention.causal", true))
+    keys.refuse("attention.causal", "must be true: this file is of a model that embeds texts",
+                errc::unsupported);
   if (keys.failure()) return *keys.failure();
 
   const bool is_gemma = *arch == architecture::gemma3;

@@ -196,25 +196,29 @@ rope_config read_hf_rope_settings(const json_node& settings, double default_thet
   return read_rope_object(settings, default_theta, context_length);
 }
 
+json_node hf_rope_settings(const json_node& fields) {
+  const json_node scaling = fields["rope_scaling"];
+  if (scaling.is_object() ? scaling.has_members() : static_cast<bool>(scaling)) return scaling;
+  return fields["rope_parameters"];
+}
+
 namespace {
 
-rope_config read_nested_rope(const json_node& fields, std::string_view key, double theta,
-                             std::uint32_t context_length) {
-  if (const json_node nested = fields[key]) return read_hf_rope_settings(nested, theta, context_length);
+rope_config read_optional_rope(const json_node& settings, double theta, std::uint32_t context_length) {
+  if (settings) return read_hf_rope_settings(settings, theta, context_length);
   rope_config rope;
   rope.theta = theta;
   return rope;
 }
 
-/// The rotary settings of a config whose layers all have the same. A `rope_scaling`, which users add to a
-/// config to extend its context, has precedence over `rope_parameters`, as in transformers.
+/// The rotary settings of a config whose layers all have the same.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
-  const std::string_view key = fields["rope_scaling"] ? "rope_scaling" : "rope_parameters";
+  const json_node settings = hf_rope_settings(fields);
   const double of_parameters = fields["rope_parameters"]["rope_theta"].setting_or(default_theta);
   const double theta = fields["rope_theta"].setting_or(of_parameters);
-  if (!is_longrope(fields[key])) return read_nested_rope(fields, key, theta, context_length);
+  if (!is_longrope(settings)) return read_optional_rope(settings, theta, context_length);
   rope_config rope; // read_hf_longrope reads the rest
-  rope.theta = fields[key]["rope_theta"].setting_or(theta);
+  rope.theta = settings["rope_theta"].setting_or(theta);
   return rope;
 }
 
@@ -238,8 +242,11 @@ void read_rope(const json_node& fields, const family& type, model_config& config
   const json_node parameters = fields["rope_parameters"];
   if (parameters) parameters.require_object();
   if (parameters["full_attention"] || parameters["full_attention"].is_null()) {
-    config.rope = read_nested_rope(parameters, "full_attention", theta, config.context_length);
-    config.local_rope = read_nested_rope(parameters, "sliding_attention", local_theta, config.context_length);
+    const json_node full = parameters["full_attention"], added = fields["rope_scaling"];
+    const double full_theta = full["rope_theta"].setting_or(theta);
+    config.rope = read_optional_rope(added.has_members() ? added : full, full_theta, config.context_length);
+    config.local_rope =
+        read_optional_rope(parameters["sliding_attention"], local_theta, config.context_length);
   } else {
     config.rope = read_hf_rope(fields, type.default_theta, config.context_length);
     config.local_rope = config.rope;

@@ -23,6 +23,10 @@ expected<model_config> read_hf_config(const boost::json::object& config, const s
 /// The architecture of a "model_type"; nullopt: it is not supported.
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept;
 
+/// The object with the rotary settings of all layers: `rope_scaling`, which users add to a config to extend
+/// its context, if it has members; else `rope_parameters`. transformers has the same precedence.
+json_node hf_rope_settings(const json_node& fields);
+
 /// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,

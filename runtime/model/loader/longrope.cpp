@@ -3,6 +3,7 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <cmath>
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::string_view long_name = "rope_factors_long.weight";
 constexpr std::string_view short_name = "rope_factors_short.weight";
-
-json_node settings_of(const json_node& fields) {
-  return fields[fields["rope_scaling"] ? "rope_scaling" : "rope_parameters"];
-}
 
 /// The paper's magnitude for a context that is `factor` times the original one.
 double usual_magnitude(double factor, std::uint32_t original) {
@@ -44,7 +41,7 @@ bool is_longrope(const json_node& settings) {
 }
 
 void read_hf_longrope(const json_node& fields, model_config& config) {
-  const json_node settings = settings_of(fields);
+  const json_node settings = hf_rope_settings(fields);
   if (!is_longrope(settings)) return;
   const json_node own = settings["original_max_position_embeddings"];
   const json_node of_model = fields["original_max_position_embeddings"];

@@ -266,6 +266,7 @@ TEST_F(gguf_block_head_test, windows_end_at_the_slot_and_are_not_causal) {
   EXPECT_EQ(config.window.size, 9U);
   EXPECT_TRUE(config.window.ends_at_slot);
   EXPECT_FALSE(config.window.is_causal);
+  EXPECT_FALSE(config_of(windowed(false, true).set_bool("dflash.attention.causal", false)).window.is_causal);
   const auto causal = [](gguf_builder file) { return file.set_bool("dflash.attention.causal", true); };
   EXPECT_TRUE(config_of(causal(windowed(true, true))).window.is_causal);
   EXPECT_THAT(problem_of(causal(windowed(false, true)), "dflash"),

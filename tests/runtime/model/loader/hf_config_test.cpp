@@ -105,6 +105,21 @@ TEST(hf_config, rope_scaling_is_read_in_every_spelling) {
   EXPECT_EQ(gemma->local_rope.scaling.kind, rope_scaling_kind::none);
 }
 
+TEST(hf_config, an_added_rope_scaling_reaches_nested_parameters_and_an_empty_one_changes_nothing) {
+  const auto added = read("gemma3_text", R"("rope_scaling":{"rope_type":"linear","factor":4.0},
+    "rope_parameters":{"full_attention":{"rope_type":"default","rope_theta":3000.0},
+    "sliding_attention":{"rope_type":"default","rope_theta":2000.0}},)");
+  ASSERT_TRUE(added) << added.error().message();
+  EXPECT_EQ(added->rope.scaling.factor, 4);
+  EXPECT_EQ(added->rope.theta, 3000);
+  EXPECT_EQ(added->local_rope.scaling.kind, rope_scaling_kind::none);
+  const auto empty = read("llama", R"("rope_scaling":{},
+    "rope_parameters":{"rope_type":"linear","factor":2.0,"rope_theta":300.0},)");
+  ASSERT_TRUE(empty) << empty.error().message();
+  EXPECT_EQ(empty->rope.scaling.factor, 2);
+  EXPECT_EQ(empty->rope.theta, 300);
+}
+
 TEST(hf_config, scaling_of_gemma_leaves_local_layers_alone) {
   const auto config = read("gemma3_text", R"("rope_scaling":{"rope_type":"linear","factor":8.0},)");
   EXPECT_EQ(config->rope.scaling.factor, 8);
