@@ -2,6 +2,7 @@
 """Compares every draft of a learned drafter in the daemon with the reference in training/reference.
 
     tests/e2e/head_parity.py --bin build/release/bin/paceline           the matrix of parity_cases.py
+    tests/e2e/head_parity.py --group eagle --group mtp                  two groups of it
     tests/e2e/head_parity.py --family medusa --family hydra             what it has of these
     tests/e2e/head_parity.py --case gemma3-eagle2 --seed 5              one of them, other weights
     tests/e2e/head_parity.py --case llama-speculators --mutant all      exits with 0 if every mistake is seen
@@ -10,8 +11,8 @@
 Targets and heads are small and random, in float32. Each round's draft is computed again from the tokens committed
 before it. A step (one draft) counts if its closest decision was made by more than 5e-3: the gap between the best two
 logits of a chain, or between the kept and the dropped log-probabilities at any selection of a dynamic tree, or between
-children of a static one that have other subtrees. Exit code 1: fewer than 99.9 % of these are equal, or too few steps
-were seen, or too few behind rounds that accepted two tokens.
+children of a static one that have other subtrees. Exit code 1: fewer than 99.9 % of these are equal, or in a whole group
+too few steps were seen, or too few behind rounds that accepted two tokens.
 """
 import argparse
 import dataclasses
@@ -24,12 +25,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import parity_requests  # noqa: E402
 import parity_rows  # noqa: E402
-from parity_cases import CASES, Case  # noqa: E402
+from parity_cases import CASES, GROUPS, GROUPS_WITHOUT_POOL, Case  # noqa: E402
 
 from training.reference import made_heads, made_targets, mutants, mtp  # noqa: E402
 from training.reference.drafting import paths_of  # noqa: E402
 
-SURE, LEAST_EQUAL, LEAST_STEPS, LEAST_BEHIND_TWO = 5e-3, 0.999, 2000, 1 / 3
+SURE, LEAST_EQUAL, LEAST_STEPS, LEAST_BEHIND_TWO = 5e-3, 0.999, 1000, 1 / 3  # steps of a group
 MOST_ATTEMPTS = 6
 CONTEXT_OF_PREEMPTED = 544  # tokens: the longest request
 REPORTED = 4  # differences of a case
@@ -212,7 +213,8 @@ def unseen_mutants(name, case, target, head, answers, wanted):
     return unseen
 
 
-def problems_of(total, is_whole_matrix):
+def problems_of(total, group=None):
+    """What is wrong with some cases' tally; more is asked of a whole group."""
     found = []
     if total.share(total.equal) < LEAST_EQUAL:
         found.append("drafts differ")
@@ -220,13 +222,15 @@ def problems_of(total, is_whole_matrix):
         found.append("too few drafts")
     if total.short > total.steps / 10 and total.preempted == 0:  # who is preempted lacks memory for whole trees
         found.append("too many short drafts")
-    if is_whole_matrix and total.sure < LEAST_STEPS:
+    if group is None:
+        return found
+    if total.sure < LEAST_STEPS:
         found.append(f"fewer than {LEAST_STEPS} sure steps")
-    if is_whole_matrix and (total.share(total.behind_two) < LEAST_BEHIND_TWO or not total.behind_other):
+    if total.share(total.behind_two) < LEAST_BEHIND_TWO or not total.behind_other:
         found.append("too few behind rounds that accepted two tokens or more, or behind other branches")
-    if is_whole_matrix and total.cached == 0:
+    if total.cached == 0:
         found.append("no prompt was found in the prefix cache")
-    if is_whole_matrix and total.known == 0:
+    if total.known == 0 and group not in GROUPS_WITHOUT_POOL:
         found.append("no head found a text in the prefix cache of its pool")
     return found
 
@@ -235,6 +239,7 @@ def parsed_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin/paceline")
     parser.add_argument("--case", action="append", choices=CASES, help="default: all")
+    parser.add_argument("--group", action="append", choices=GROUPS, help="of cases; default: all")
     parser.add_argument("--family", action="append", choices={one.family for one in CASES.values()},
                         help="cases of this kind of heads only")
     parser.add_argument("--model-type", choices=made_targets.MODEL_TYPES, help="instead of the case's")
@@ -268,29 +273,40 @@ def tally_of(name, case, arguments):
     return tally
 
 
+def count_unseen(cases, arguments):
+    """How many mistakes no case sees."""
+    unseen = 0
+    for name, case in cases.items():
+        with tempfile.TemporaryDirectory() as folder:
+            target, head, answers, _ = run_case(case, arguments, Path(folder))
+        unseen += unseen_mutants(name, case, target, head, answers, arguments.mutant)
+    return unseen
+
+
+def has_problems(label, cases, arguments, group=None):
+    """Runs cases and prints what is wrong with them. `group`: that of which these are all cases."""
+    total, idle = Tally(), []
+    for name, case in cases.items():
+        tally = tally_of(name, case, arguments)
+        idle += [name] if arguments.preempt and tally.preempted == 0 else []
+        total.add(tally)
+    problems = problems_of(total, group)
+    problems += [f"no request was set back: {', '.join(idle)}"] if idle else []
+    print(f"{label}: {total}", *problems, sep="\n  ", flush=True)
+    return bool(problems)
+
+
 def main():
     arguments = parsed_arguments()
     torch.set_num_threads(1)
     changes = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Case)
                if getattr(arguments, field.name, None) is not None}
-    total, unseen, idle = Tally(), 0, []
-    names = [name for name in arguments.case or CASES if CASES[name].family in (arguments.family or CASES[name].family)]
-    for name in names:
-        case = dataclasses.replace(CASES[name], **changes)
-        if arguments.mutant:
-            with tempfile.TemporaryDirectory() as folder:
-                target, head, answers, _ = run_case(case, arguments, Path(folder))
-            unseen += unseen_mutants(name, case, target, head, answers, arguments.mutant)
-            continue
-        tally = tally_of(name, case, arguments)
-        idle += [name] if arguments.preempt and tally.preempted == 0 else []
-        total.add(tally)
-    if arguments.mutant:
-        return 1 if unseen else 0
-    problems = problems_of(total, len(names) == len(CASES) and not changes)
-    problems += [f"no request was set back: {', '.join(idle)}"] if idle else []
-    print(f"all: {total}", *problems, sep="\n  ")
-    return 1 if problems else 0
+    groups = arguments.group or list(GROUPS)
+    if arguments.case or arguments.family or arguments.mutant or changes:
+        wanted = {name: dataclasses.replace(case, **changes) for group in groups for name, case in GROUPS[group].items()
+                  if name in (arguments.case or CASES) and case.family in (arguments.family or [case.family])}
+        return count_unseen(wanted, arguments) > 0 if arguments.mutant else has_problems("all", wanted, arguments)
+    return any([has_problems(group, GROUPS[group], arguments, group) for group in groups])
 
 
 if __name__ == "__main__":

@@ -217,4 +217,7 @@ ROWS_CASES = {
     "gemma3-ppd": static("gemma3_text", "ppd", 3, tree_top_k=3, says_tree=False, options={"tree_top_k": 3}),
     "llama-ppd-tree": static("llama", "ppd-five", 4, tree_paths=tuple(SMALL_TREE)),
 }
-CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES | BLOCK_CASES | ROWS_CASES
+GROUPS = {"eagle": EAGLE_CASES, "mask": MASK_CASES, "parallel": PARALLEL_CASES, "chained": CHAINED_CASES, "mtp": MTP_CASES,
+          "block": BLOCK_CASES, "rows": ROWS_CASES}
+GROUPS_WITHOUT_POOL = {"parallel", "rows"}  # their heads keep no keys and values of their own
+CASES = {name: case for group in GROUPS.values() for name, case in group.items()}
