@@ -9,7 +9,7 @@ version=0.2.8
 sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 archive=.cache/downloads/xgrammar-$version.tar.gz
 prefix=$PWD/.cache/xgrammar
-stamp="$version, quiet, bounded"
+stamp="$version, quiet, $(sha256sum deploy/xgrammar_bounds.py | cut -c1-16)"
 
 if [ -f "$prefix/version" ] && [ "$(cat "$prefix/version")" = "$stamp" ]; then
   echo "xgrammar: $prefix is up to date" >&2
@@ -42,10 +42,7 @@ fi
 echo "xgrammar: building $version" >&2
 tar xzf "$archive" -C "$work"
 source=$work/xgrammar-$version
-# The search for the text that must follow has no bound in the package: `root ::= "a" root` would not come back.
-# runtime/grammar/token_cursor.cpp looks again where it needs more.
-sed -i 's/  while (can_find_next_char) {/  while (can_find_next_char \&\& num_accepted_chars < 96) {/' "$source/cpp/grammar_matcher.cc"
-[ "$(grep -c 'num_accepted_chars < 96' "$source/cpp/grammar_matcher.cc")" = 1 ] || { echo "xgrammar: the bound does not fit $version" >&2; exit 1; }
+python3 deploy/xgrammar_bounds.py "$source/cpp"
 mkdir "$work/build"
 echo 'set(XGRAMMAR_BUILD_PYTHON_BINDINGS OFF)' > "$work/build/config.cmake"
 options=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/install" -DCMAKE_INSTALL_LIBDIR=lib

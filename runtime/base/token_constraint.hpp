@@ -40,6 +40,10 @@ class constraint_cursor {
   /// one that `output` used most recently, or else the shortest.
   virtual std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                                 std::vector<token_id>& out) = 0;
+
+  /// True if the constraint, or a part of it, has taken more work than it may. From then on it allows
+  /// nothing, or nothing of that part.
+  virtual bool is_exhausted() const noexcept { return false; }
 };
 
 /// What the output of a request must match, such as a grammar, compiled for one vocabulary. Immutable; all

@@ -58,6 +58,8 @@ class cursor final : public constraint_cursor {
     return answer_->append_forced(found.output, max_tokens, out);
   }
 
+  bool is_exhausted() const noexcept override { return answer_->is_exhausted(); }
+
  private:
   enum class place : std::uint8_t { beginning, thoughts, answer };
   struct position {

@@ -60,6 +60,10 @@ class cursor final : public constraint_cursor {
     return only == nullptr ? std::nullopt : only->append_forced(output, max_tokens, out);
   }
 
+  bool is_exhausted() const noexcept override {
+    return std::ranges::any_of(cursors_, [](const auto& one) { return one->is_exhausted(); });
+  }
+
  private:
   std::shared_ptr<const terms> terms_;
   std::vector<std::unique_ptr<constraint_cursor>> cursors_;

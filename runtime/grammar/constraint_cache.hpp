@@ -4,9 +4,11 @@
 #include "runtime/grammar/grammar_compiler.hpp"
 
 #include <cstddef>
+#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace paceline::grammar {
@@ -48,6 +50,25 @@ class constraint_cache {
   std::size_t max_bytes_;
   std::size_t num_bytes_ = 0;
   std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first
+};
+
+/// The sources that the library refused last, because refusing one again would take as long as the first
+/// time. Not thread-safe.
+class refusal_cache {
+ public:
+  std::optional<error> find(const grammar_source& source) const {
+    for (const auto& [refused, why] : entries_)
+      if (refused == source) return why;
+    return std::nullopt;
+  }
+  void insert(const grammar_source& source, const error& why) {
+    if (entries_.size() == max_entries) entries_.pop_front();
+    entries_.emplace_back(source, why);
+  }
+
+ private:
+  static constexpr std::size_t max_entries = 32;
+  std::deque<std::pair<grammar_source, error>> entries_; ///< the oldest first
 };
 
 } // namespace paceline::grammar

@@ -1,12 +1,15 @@
 #include "runtime/grammar/grammar_compiler.hpp"
 
 #include "runtime/grammar/constraint_cache.hpp"
+#include "runtime/grammar/library_work.hpp"
 #include "runtime/grammar/source_grammar.hpp"
 #include "runtime/grammar/token_cursor.hpp"
 #include "runtime/grammar/token_texts.hpp"
 
 #include <xgrammar/compiler.h>
+#include <xgrammar/matcher.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -32,17 +35,20 @@ namespace {
 
 class compiled_constraint final : public token_constraint {
  public:
-  compiled_constraint(xgrammar::CompiledGrammar grammar, std::shared_ptr<const token_texts> texts)
-      : grammar_(std::move(grammar)), texts_(std::move(texts)), num_bytes_(grammar_.MemorySizeBytes()) {}
+  compiled_constraint(xgrammar::CompiledGrammar grammar, std::shared_ptr<const token_texts> texts,
+                      const compile_limits& limits)
+      : grammar_(std::move(grammar)), texts_(std::move(texts)), limits_(limits),
+        num_bytes_(grammar_.MemorySizeBytes()) {}
 
   std::unique_ptr<constraint_cursor> begin() const override {
-    return std::make_unique<token_cursor>(grammar_, texts_);
+    return std::make_unique<token_cursor>(grammar_, texts_, limits_);
   }
   std::size_t num_bytes() const noexcept override { return num_bytes_; }
 
  private:
   xgrammar::CompiledGrammar grammar_;
   std::shared_ptr<const token_texts> texts_;
+  compile_limits limits_;
   std::size_t num_bytes_;
 };
 
@@ -72,19 +78,31 @@ class library_compiler final : public compiler {
     // grammar finds it in the cache afterwards.
     const std::lock_guard lock(compiling_);
     if (auto found = cache_.find(source)) return found;
+    if (auto refused = refusals_.find(source)) return *std::move(refused);
     auto ebnf = to_ebnf(source);
     if (!ebnf) return std::move(ebnf).error();
     auto constraint = compile_ebnf(*ebnf);
-    if (constraint) cache_.insert(source, *constraint);
+    if (constraint)
+      cache_.insert(source, *constraint);
+    else if (constraint.error().code() != errc::resource_exhausted)
+      refusals_.insert(source, constraint.error());
     return constraint;
   }
 
  private:
   expected<std::shared_ptr<const token_constraint>> compile_ebnf(const std::string& ebnf) {
+    auto work_left = limits_.compile_work;
+    const work_limit limit(work_left);
     try {
-      const auto grammar = xgrammar::Grammar::FromEBNF(ebnf);
+      auto compiled = library_.CompileGrammar(xgrammar::Grammar::FromEBNF(ebnf));
+      // A matcher is made for each request, on the thread of the rounds and without a limit: what it takes is
+      // counted here.
+      work_left = std::min(work_left, limits_.cursor_work);
+      static_cast<void>(xgrammar::GrammarMatcher(compiled));
       return std::shared_ptr<const token_constraint>(
-          std::make_shared<compiled_constraint>(library_.CompileGrammar(grammar), texts_));
+          std::make_shared<compiled_constraint>(std::move(compiled), texts_, limits_));
+    } catch (const work_exhausted&) {
+      return error(errc::unsupported, "the grammar takes too much work to compile");
     } catch (const std::bad_alloc&) {
       return error(errc::resource_exhausted, "not enough memory to compile the grammar");
     } catch (const std::exception& failure) {
@@ -95,6 +113,7 @@ class library_compiler final : public compiler {
   std::shared_ptr<const token_texts> texts_;
   compile_limits limits_;
   constraint_cache cache_;
+  refusal_cache refusals_; ///< guarded by `compiling_`
   std::mutex compiling_;
   xgrammar::GrammarCompiler library_;
 };

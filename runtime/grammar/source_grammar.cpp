@@ -60,7 +60,7 @@ class ebnf_scan {
   }
 
   expected<void> step(char c) {
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_') return name();
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.') return name();
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) return number();
     ++at_;
     if (c == '(') {
@@ -87,12 +87,26 @@ class ebnf_scan {
     return {};
   }
 
-  /// True for "[...] ::=" behind a name. A class behind the name of a rule looks alike but for the "::=".
+  /// True for "[...] ::=" behind a name. A class behind the name of a rule looks alike but for the "::=". In
+  /// an attribute, "]" may be quoted.
   bool begins_attribute() const {
     if (at_ >= text_.size() || text_[at_] != '[') return false;
+    return is_defined_behind(end_of_brackets(false)) || is_defined_behind(end_of_brackets(true));
+  }
+
+  std::size_t end_of_brackets(bool has_quotes) const {
+    bool is_quoted = false;
     std::size_t end = at_ + 1;
-    while (end < text_.size() && text_[end] != ']') end += text_[end] == '\\' ? 2 : 1;
-    end = std::min(end, text_.size());
+    for (; end < text_.size() && (is_quoted || text_[end] != ']'); ++end) {
+      if (text_[end] == '\\')
+        ++end;
+      else if (has_quotes && text_[end] == '"')
+        is_quoted = !is_quoted;
+    }
+    return std::min(end, text_.size());
+  }
+
+  bool is_defined_behind(std::size_t end) const {
     const auto next = text_.find_first_not_of("] \t\r\n", end);
     return next != std::string_view::npos && text_.substr(next).starts_with("::=");
   }

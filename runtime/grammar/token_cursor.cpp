@@ -2,6 +2,7 @@
 
 #include "runtime/base/token_bits.hpp"
 #include "runtime/base/utf8.hpp"
+#include "runtime/grammar/library_work.hpp"
 
 #include <dlpack/dlpack.h>
 
@@ -29,8 +30,28 @@ std::string_view without_cut_character(std::string_view text) {
 
 } // namespace
 
-token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts)
-    : texts_(std::move(texts)), matcher_(grammar), mask_(num_mask_words(texts_->vocab_size)) {}
+token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts,
+                           const compile_limits& limits)
+    : texts_(std::move(texts)), matcher_(grammar), mask_(num_mask_words(texts_->vocab_size)),
+      work_left_(limits.cursor_work), work_per_token_(limits.cursor_work_per_token) {}
+
+template <class Work, class Result>
+Result token_cursor::run(std::span<const token_id> output, Result failure, Work work) {
+  if (is_broken_) return failure;
+  if (output.size() > num_paid_) {
+    work_left_ += (output.size() - num_paid_) * work_per_token_;
+    num_paid_ = output.size();
+  }
+  const work_limit limit(work_left_);
+  try {
+    return work();
+  } catch (const work_exhausted&) {
+    is_exhausted_ = true;
+  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): this request ends, or has no draft
+  }
+  is_broken_ = true;
+  return failure;
+}
 
 void token_cursor::keep(std::size_t num_tokens) {
   if (num_tokens == taken_.size()) return;
@@ -165,14 +186,12 @@ std::optional<token_id> token_cursor::only_token() {
 
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
                                                      std::span<const token_id> path) {
-  try {
-    if (move_to(output, path) || matcher_.IsTerminated()) { // tokens after the end of the grammar are dropped
-      fill_mask();
-      return mask_;
-    }
-  } catch (const std::exception&) {
-    // A broken invariant of the library: allow nothing, which ends this request only.
-  }
+  const bool is_filled = run(output, false, [&] {
+    if (!move_to(output, path) && !matcher_.IsTerminated()) return false;
+    fill_mask(); // tokens after the end of the grammar are dropped
+    return true;
+  });
+  if (is_filled) return mask_;
   mask_state_ = mask_state::stale;
   std::fill(mask_.begin(), mask_.end(), 0U);
   return mask_;
@@ -180,7 +199,7 @@ std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> o
 
 std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::span<const token_id> path,
                                       std::span<const token_id> next) {
-  try {
+  return run(output, std::size_t{0}, [&]() -> std::size_t {
     if (!move_to(output, path)) return 0;
     std::size_t count = 0;
     // The accepted tokens are kept, because the next call usually continues after them.
@@ -190,9 +209,7 @@ std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::spa
       if ((only && *only != next[count]) || !accept(next[count])) break;
     }
     return std::min(count, taken_.size() - begin);
-  } catch (const std::exception&) {
-    return 0;
-  }
+  });
 }
 
 std::vector<token_id> token_cursor::tokens_of(const std::string& text) const {
@@ -245,7 +262,7 @@ token_id token_cursor::usual_in_place_of(token_id token, std::span<const token_i
 
 std::optional<token_id> token_cursor::append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                                     std::vector<token_id>& out) {
-  try {
+  return run(output, std::optional<token_id>{}, [&]() -> std::optional<token_id> {
     if (!move_to(output, {})) return std::nullopt;
     for (; max_tokens > 0; --max_tokens) {
       const auto found = find_forced_token();
@@ -254,10 +271,8 @@ std::optional<token_id> token_cursor::append_forced(std::span<const token_id> ou
       if (!accept(*found.first)) return std::nullopt;
       out.push_back(*found.first);
     }
-  } catch (const std::exception&) {
-    // Drafts are optional, so an error of the library only means that there is no draft.
-  }
-  return std::nullopt;
+    return std::nullopt;
+  });
 }
 
 } // namespace paceline::grammar

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/token_constraint.hpp"
+#include "runtime/grammar/grammar_compiler.hpp"
 #include "runtime/grammar/token_texts.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -24,7 +25,9 @@ namespace paceline::grammar {
 /// ones. So a step of one token, forwards or backwards, costs the work of one token. Not thread-safe.
 class token_cursor final : public constraint_cursor {
  public:
-  token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts);
+  /// `limits`: those of its work count.
+  token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts,
+               const compile_limits& limits);
 
   std::span<const std::uint32_t> allowed(std::span<const token_id> output,
                                          std::span<const token_id> path) override;
@@ -32,8 +35,13 @@ class token_cursor final : public constraint_cursor {
                           std::span<const token_id> next) override;
   std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                         std::vector<token_id>& out) override;
+  bool is_exhausted() const noexcept override { return is_exhausted_; }
 
  private:
+  /// Runs `work`, which calls the library. Returns its result, or `failure` if the library throws now or
+  /// threw before: its work is used up, or an invariant of it is broken. Both concern this request only.
+  template <class Work, class Result>
+  Result run(std::span<const token_id> output, Result failure, Work work);
   /// Moves to the end of `output` and `path`. False if they are not allowed; the cursor is then after the
   /// last allowed token.
   bool move_to(std::span<const token_id> output, std::span<const token_id> path);
@@ -73,6 +81,11 @@ class token_cursor final : public constraint_cursor {
   mask_state mask_state_ = mask_state::stale;
   std::string forced_; ///< the text that must follow the first `forced_at_` tokens of `taken_`
   std::size_t forced_at_ = 0;
+  std::uint64_t work_left_;
+  std::uint64_t work_per_token_;
+  std::size_t num_paid_ = 0; ///< tokens of the output that have added to `work_left_`
+  bool is_exhausted_ = false;
+  bool is_broken_ = false; ///< the library has thrown; the matcher is in no state that is known
 };
 
 } // namespace paceline::grammar

@@ -89,6 +89,10 @@ class cursor final : public constraint_cursor {
     return std::nullopt;
   }
 
+  bool is_exhausted() const noexcept override {
+    return std::ranges::any_of(answers_, [](const auto& one) { return one && one->is_exhausted(); });
+  }
+
  private:
   const std::vector<token_id>& lead(std::size_t frame) const { return terms_->frames[frame].lead; }
 

@@ -88,6 +88,7 @@ class request_progress {
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
   /// The cursor of the request's constraint, for verify programs; null: no constraint.
   constraint_cursor* constraint();
+  bool has_exhausted_constraint() const noexcept { return constraint_ && constraint_->is_exhausted(); }
   /// What the controller of "auto" knows of this request.
   speculation::draft_history& history() noexcept { return history_; }
 

@@ -14,6 +14,18 @@
 
 namespace paceline::rounds {
 
+namespace {
+
+/// Why a request ends early. A client's grammar may take too much work; everything else is a fault of ours.
+error failure_of(const request_progress& progress, const std::exception& e) {
+  if (progress.has_exhausted_constraint())
+    return {errc::invalid_argument, "the constraint takes too much work for the text after " +
+                                        std::to_string(progress.log().output_length()) + " tokens"};
+  return {errc::internal, std::string("request failed: ") + e.what()};
+}
+
+} // namespace
+
 using namespace scheduling; // plans, results and requests
 
 round_runner::round_runner(round_resources resources) : resources_(std::move(resources)) {
@@ -251,8 +263,7 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
       events.push_back(std::move(event));
     done.finish = log.finish();
   } catch (const std::exception& e) {
-    events.push_back(final_event(part.item->request.id(), finish_reason::error,
-                                 error{errc::internal, std::string("request failed: ") + e.what()}));
+    events.push_back(final_event(part.item->request.id(), finish_reason::error, failure_of(progress, e)));
     done.finish = finish_reason::error;
   }
   done.length = log.length();

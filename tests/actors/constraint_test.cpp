@@ -58,6 +58,67 @@ TEST_P(constrained, tokens_equal_plain_decoding) {
   EXPECT_TRUE(accepted > 0 || !is_often_right);
 }
 
+/// Allows what the cycle allows, until its work is used up behind `most` tokens.
+class costly_constraint final : public token_constraint {
+ public:
+  costly_constraint(std::uint32_t vocab_size, std::size_t most)
+      : cycle_(make_cycle_constraint(vocab_size)), vocab_size_(vocab_size), most_(most) {}
+  std::unique_ptr<constraint_cursor> begin() const override {
+    return std::make_unique<cursor>(cycle_->begin(), vocab_size_, most_);
+  }
+  std::size_t num_bytes() const noexcept override { return sizeof *this; }
+
+ private:
+  class cursor final : public constraint_cursor {
+   public:
+    cursor(std::unique_ptr<constraint_cursor> cycle, std::uint32_t vocab_size, std::size_t most)
+        : cycle_(std::move(cycle)), nothing_((vocab_size + 31) / 32), most_(most) {}
+    std::span<const std::uint32_t> allowed(std::span<const token_id> output,
+                                           std::span<const token_id> path) override {
+      is_exhausted_ = is_exhausted_ || output.size() >= most_;
+      return is_exhausted_ ? nothing_ : cycle_->allowed(output, path);
+    }
+    std::size_t num_allowed(std::span<const token_id> output, std::span<const token_id> path,
+                            std::span<const token_id> next) override {
+      return cycle_->num_allowed(output, path, next);
+    }
+    std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
+                                          std::vector<token_id>&) override {
+      return std::nullopt;
+    }
+    bool is_exhausted() const noexcept override { return is_exhausted_; }
+
+   private:
+    std::unique_ptr<constraint_cursor> cycle_;
+    std::vector<std::uint32_t> nothing_;
+    std::size_t most_;
+    bool is_exhausted_ = false;
+  };
+
+  std::shared_ptr<const token_constraint> cycle_;
+  std::uint32_t vocab_size_;
+  std::size_t most_;
+};
+
+TEST(exhausted_constraint, ends_its_request_alone_and_says_so) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options, {});
+  auto costly = request_number(0, 0.0F);
+  costly.constraint = std::make_shared<costly_constraint>(options.target.vocab_size, 5);
+  const auto other = request_number(1, 0.0F);
+  sim.submit(costly);
+  sim.submit(other);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).finish, finish_reason::error);
+  EXPECT_EQ(sim.client(0).tokens.size(), 5U);
+  ASSERT_TRUE(sim.client(0).failure);
+  EXPECT_EQ(sim.client(0).failure->code(), errc::invalid_argument);
+  EXPECT_EQ(sim.client(0).failure->message(),
+            "the constraint takes too much work for the text after 5 tokens");
+  EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), other));
+}
+
 INSTANTIATE_TEST_SUITE_P(drafters, constrained,
                          ::testing::Values("forced", "ngram", "half_right", "tree", "model", "model_other",
                                            "suffix", "twins", "lookahead", "always_wrong"),

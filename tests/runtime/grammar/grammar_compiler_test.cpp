@@ -103,5 +103,84 @@ TEST(grammar_compiler, recursion_in_a_grammar_ends) {
   }
 }
 
+TEST(grammar_compiler, work_has_a_bound) {
+  std::string rules;
+  for (int i = 0; i < 400; ++i) {
+    const auto name = [](int rule) { return "r" + std::to_string(rule); };
+    rules += name(i) + " ::= [^" + std::string(1, static_cast<char>('a' + i % 26)) + "] " + name(i + 1) +
+             " | \"x\"\n";
+  }
+  const grammar_source large{kind::ebnf, "root ::= r0\n" + rules + "r400 ::= \"y\"\n"};
+  EXPECT_TRUE(make()->compile(large));
+  const auto library = make({.compile_work = 20'000});
+  const auto refused = library->compile(large);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::unsupported);
+  EXPECT_EQ(refused.error().message(), "the grammar takes too much work to compile");
+  EXPECT_TRUE(library->compile({kind::ebnf, "root ::= \"y\""})) << "each compilation has a budget of its own";
+}
+
+TEST(grammar_compiler, attributes_of_rules_are_refused_by_name) {
+  const auto library = make();
+  for (const char* text :
+       {"root[max_tokens=3] ::= \"a\"", " root[max_tokens=3] ::= \"a\"", "root[capture=\"]\"] ::= \"a\"",
+        "root[capture=\"]\"] ::= Token(1) #\"", "root[capture=\"]\"] ::= \"a\"{1,100000} #\"",
+        "root ::= -\n-[max_tokens=3] ::= \"a\"", "root ::= .5\n.5[lazy] ::= \"a\"",
+        "root[lazy]\n ::= \"a\""}) {
+    const auto made = library->compile({kind::ebnf, text});
+    ASSERT_FALSE(made) << text;
+    EXPECT_EQ(made.error().code(), errc::unsupported) << text;
+    EXPECT_NE(made.error().message().find("attributes of rules are not supported"), std::string::npos)
+        << made.error().message();
+  }
+  EXPECT_TRUE(library->compile({kind::ebnf, "root ::= a\n  b[\"x]\na ::= \"a\"\nb ::= \"b\""})) << "a class";
+}
+
+std::string repeated(int count, const std::string& text) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+/// Each of these takes minutes, gigabytes or all of the stack if nothing bounds it.
+TEST(grammar_compiler, hostile_grammars_are_refused_soon) {
+  std::string chain = "root ::= a0{2}\n", nullable = "root ::= \"x\"", classes = "root ::= \"x\"";
+  for (int i = 0; i < 13'500; ++i)
+    chain += "a" + std::to_string(i) + " ::= a" + std::to_string(i + 1) + "{2}\n";
+  for (int i = 0; i < 1000; ++i) nullable += " | " + repeated(50, "\"a\"?") + "\"x\"";
+  for (int i = 0; i < 20'000; ++i)
+    classes += std::string(" | [") + static_cast<char>('a' + i % 26) + static_cast<char>('a' + i / 26 % 26) +
+               static_cast<char>('A' + i / 676) + "]";
+  const std::string cases[] = {
+      "root ::= root{1,2}",
+      "root ::= a{2}\na ::= b{2}\nb ::= a{2}",
+      chain + "a13500 ::= \"x\"",
+      nullable,
+      classes,
+      "root ::= \"x" + repeated(49'000, "a") + "\" | \"y" + repeated(49'000, "a") + "\"",
+      "root ::= r" + repeated(5000, "|r") + "\nr ::= \"a\"" + repeated(5000, "|\"a\""),
+      "root ::= " + repeated(30'000, "\"a\"?"),
+      "root ::= \"" + repeated(200'000, "a") + "\"{128}",
+      "root ::= " + repeated(30'000, "[a-z]"),
+  };
+  const auto library = make({.compile_work = 3'000'000});
+  for (const auto& text : cases) {
+    const auto made = library->compile({kind::ebnf, text});
+    ASSERT_FALSE(made) << text.substr(0, 60);
+    EXPECT_NE(made.error().code(), errc::internal) << made.error().message();
+  }
+  EXPECT_TRUE(library->compile({kind::ebnf, "root ::= \"a\"{2,128} | (\"b\"{2} \"c\"){1,3}"}));
+}
+
+TEST(grammar_compiler, a_refusal_is_remembered) {
+  const auto library = make({.compile_work = 20'000});
+  const grammar_source large{kind::ebnf, "root ::= " + repeated(2000, "[a-z]")};
+  const auto first = library->compile(large);
+  ASSERT_FALSE(first);
+  const auto again = library->compile(large);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error(), first.error());
+}
+
 } // namespace
 } // namespace paceline::grammar

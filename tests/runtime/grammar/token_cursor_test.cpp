@@ -1,4 +1,7 @@
+#include "runtime/grammar/after_thoughts.hpp"
+#include "runtime/grammar/alternatives.hpp"
 #include "runtime/grammar/grammar_compiler.hpp"
+#include "runtime/grammar/token_frames.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "tests/support/tiny_vocabulary.hpp"
 
@@ -262,6 +265,58 @@ TEST_F(cursors, leave_out_a_forced_token_that_may_become_a_longer_one) {
   forced.clear();
   other->begin()->append_forced({}, 16, forced);
   EXPECT_EQ(vocabulary.decode(forced), "xab");
+}
+
+/// With this grammar the work for a text grows with the cube of its length.
+TEST_F(cursors, allow_nothing_when_their_work_is_used_up) {
+  const grammar_source cubic{kind::ebnf, "root ::= e \".\"\ne ::= e e | \"a\""};
+  const auto constraint =
+      *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 50'000, .cursor_work_per_token = 100})
+           ->compile(cubic);
+  const auto a = tokens_of("a").front();
+  const auto length_of_text = [&](constraint_cursor& cursor) {
+    std::vector<token_id> text;
+    while (text.size() < 2000 && is_set(copy(cursor.allowed(text, {})), static_cast<std::size_t>(a.value)))
+      text.push_back(a);
+    return text.size();
+  };
+  const auto cursor = constraint->begin();
+  EXPECT_FALSE(cursor->is_exhausted());
+  const auto length = length_of_text(*cursor);
+  EXPECT_GT(length, 10U);
+  EXPECT_LT(length, 200U);
+  EXPECT_TRUE(cursor->is_exhausted());
+  EXPECT_TRUE(allowed_tokens(*cursor, {}).empty()) << "for good";
+  EXPECT_EQ(cursor->num_allowed({}, {}, {&a, 1}), 0U);
+  EXPECT_EQ(length_of_text(*constraint->begin()), length) << "the same on each machine";
+
+  // With one unit for each token a text costs, there is no end.
+  const auto linear =
+      *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 5'000, .cursor_work_per_token = 5'000})
+           ->compile({kind::ebnf, "root ::= \"a\" root | \".\""});
+  EXPECT_EQ(length_of_text(*linear->begin()), 2000U);
+}
+
+/// Constraints made of others are exhausted with them.
+TEST_F(cursors, tell_of_used_up_work_through_all_layers) {
+  const auto answer =
+      *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 10, .cursor_work_per_token = 0})
+           ->compile({kind::ebnf, "root ::= [a-z]+ \".\""});
+  const auto mark = tokens_of("n").front();
+  const auto text = tokens_of("aaaaaaaa");
+  auto behind_mark = text;
+  behind_mark.insert(behind_mark.begin(), mark);
+  const std::pair<std::shared_ptr<const token_constraint>, std::vector<token_id>> cases[] = {
+      {any_alternative({answer}, vocab_size), text},
+      {any_frame({{{mark}, answer}}, vocab_size), behind_mark},
+      {after_thoughts(answer, {.open = std::nullopt, .close = mark, .end_ids = {end}}, vocab_size),
+       behind_mark}};
+  for (const auto& [constraint, output] : cases) {
+    const auto cursor = constraint->begin();
+    EXPECT_FALSE(cursor->is_exhausted());
+    EXPECT_TRUE(allowed_tokens(*cursor, output).empty());
+    EXPECT_TRUE(cursor->is_exhausted());
+  }
 }
 
 } // namespace
