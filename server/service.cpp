@@ -80,16 +80,19 @@ class finishing_channel final : public reply_channel {
 /// A request that is answered by one job on an edge thread.
 class job_exchange final : public exchange {
  public:
-  explicit job_exchange(std::shared_ptr<reply_channel> channel, error_form form = error_form::openai)
-      : channel_(std::move(channel)), form_(form) {}
-  void fail(const wire::api_error& failure, header_list headers = {}) {
-    finish(error_reply(failure, std::move(headers), form_));
+  /// `headers`: of every reply.
+  job_exchange(std::shared_ptr<reply_channel> channel, header_list headers,
+               error_form form = error_form::openai)
+      : channel_(std::move(channel)), headers_(std::move(headers)), form_(form) {}
+  void fail(const wire::api_error& failure) {
+    if (channel_) std::exchange(channel_, nullptr)->reply(error_reply(failure, headers_, form_));
   }
   void finish(http_reply reply) {
+    reply.headers.insert(reply.headers.end(), headers_.begin(), headers_.end());
     if (channel_) std::exchange(channel_, nullptr)->reply(std::move(reply));
   }
-  void finish(std::unique_ptr<wire::text_source> body, header_list headers) {
-    if (channel_) reply_made(*std::exchange(channel_, nullptr), std::move(body), std::move(headers));
+  void finish(std::unique_ptr<wire::text_source> body) {
+    if (channel_) reply_made(*std::exchange(channel_, nullptr), std::move(body), headers_);
   }
   void on_writable() override {}
   void on_idle() override {}
@@ -98,6 +101,7 @@ class job_exchange final : public exchange {
 
  private:
   std::shared_ptr<reply_channel> channel_;
+  header_list headers_;
   error_form form_;
 };
 
@@ -164,9 +168,11 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
   case endpoint::tokenize:
   case endpoint::detokenize:
   case endpoint::count_tokens:
+  case endpoint::count_input:
     return convert(request, std::move(body), channel, std::move(executor));
   case endpoint::cancel_response:
-    return answer(cancel_response(request));
+    cancel_response(request, *channel);
+    return nullptr;
   case endpoint::delete_response:
     return answer(delete_response(request));
   case endpoint::models:
@@ -228,25 +234,26 @@ std::shared_ptr<exchange> service::say(const admitted_request& request, request_
 std::shared_ptr<exchange> service::convert(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto form = error_form_of(request.head.path);
-  const auto session = std::make_shared<job_exchange>(std::move(channel), form);
+  const auto session =
+      std::make_shared<job_exchange>(std::move(channel), id_headers(request.who.request_id, form), form);
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, target = request.where.target,
-       headers = id_headers(request.who.request_id, form), model = request.where.id,
+      [this, session, executor, target = request.where.target, who = request.who, model = request.where.id,
        body = std::move(body)]() mutable {
         const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
           if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
+          if (target == endpoint::count_input) return count_input(who, std::move(body));
           if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body), model);
           return target == endpoint::tokenize ? tokenize_reply(edge_, std::move(body), model)
                                               : detokenize_reply(edge_, std::move(body), model);
         };
         auto made = make();
         // Shared, because tasks are copied.
-        executor->post([session, headers, made = std::make_shared<decltype(made)>(std::move(made))] {
+        executor->post([session, made = std::make_shared<decltype(made)>(std::move(made))] {
           if (*made)
-            session->finish(*std::move(*made), headers);
+            session->finish(*std::move(*made));
           else
-            session->fail(made->failure(), headers);
+            session->fail(made->failure());
         });
       },
       traits);
@@ -258,17 +265,16 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
 
 std::shared_ptr<exchange> service::scrape(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor) {
-  const auto session = std::make_shared<job_exchange>(std::move(channel));
-  const bool accepted =
-      scrapes_->ask([session, executor, id = request.who.request_id](const scrape_desk::text& text) {
-        executor->post([session, text, id] {
-          http_reply reply;
-          reply.shared_body = text;
-          reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-          reply.headers.emplace_back("x-request-id", id);
-          session->finish(std::move(reply));
-        });
-      });
+  const auto session = std::make_shared<job_exchange>(std::move(channel),
+                                                      id_headers(request.who.request_id, error_form::openai));
+  const bool accepted = scrapes_->ask([session, executor](const scrape_desk::text& text) {
+    executor->post([session, text] {
+      http_reply reply;
+      reply.shared_body = text;
+      reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      session->finish(std::move(reply));
+    });
+  });
   if (accepted) return session;
   session->fail(overloaded());
   return nullptr;

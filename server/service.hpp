@@ -111,7 +111,8 @@ class service {
   std::shared_ptr<exchange> read_response(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor);
   void list_input(const admitted_request& request, reply_channel& channel);
-  http_reply cancel_response(const admitted_request& request);
+  wire::parsed<std::unique_ptr<wire::text_source>> count_input(const caller& who, request_body body);
+  void cancel_response(const admitted_request& request, reply_channel& channel);
   http_reply delete_response(const admitted_request& request);
   // service_models.cpp
   http_reply list_models() const;

@@ -4,6 +4,7 @@
 #include "protocol/wire/input_items.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "server/http/long_reply.hpp"
+#include "server/sessions/conversion.hpp"
 #include "server/sessions/response_exchange.hpp"
 
 #include <charconv>
@@ -38,7 +39,6 @@ struct read_request {
 wire::parsed<read_request> read_response_request(const response_services& services, const caller& who,
                                                  const request_body& body) {
   const auto& edge = services.edge;
-  if (auto gone = begin_reading(edge, body)) return *std::move(gone);
   auto parsed = wire::parse_response_request(body.text, request_limits_of(edge));
   if (!parsed) return std::move(parsed).failure();
   if (parsed->options.resume)
@@ -83,6 +83,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
   return enqueue(
       session, traits,
       [this, start, who = request.who, large = traits.large, body = std::move(body)]() mutable {
+        if (auto gone = begin_reading(edge_, body)) return start(*std::move(gone));
         auto read = read_response_request(services_, who, body);
         // The text is freed here. The objects made from it exist until they are tokenized.
         auto place = std::exchange(body, {}).place;
@@ -102,6 +103,15 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
       });
 }
 
+wire::parsed<std::unique_ptr<wire::text_source>> service::count_input(const caller& who, request_body body) {
+  auto read = read_response_request(services_, who, body);
+  body = {};
+  if (!read) return std::move(read).failure();
+  std::vector<wire::chat_message> history;
+  if (read->previous) history = read->previous->conversation;
+  return input_count_reply(edge_, std::move(read->request), std::move(history));
+}
+
 std::shared_ptr<exchange> service::read_response(const admitted_request& request,
                                                  std::shared_ptr<reply_channel> channel,
                                                  executor_ptr executor) {
@@ -112,13 +122,11 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
   const auto& id = request.where.id;
   const auto log = registry_.log(id, request.who.tenant);
   const auto stored = log ? nullptr : services_.stored->find(id, request.who.tenant, edge_.now());
-  if (!log && !stored) return refuse(unknown_response("no response of this id is kept"));
+  const auto result = log ? log->result() : nullptr;
+  const auto running = stored || result ? nullptr : registry_.in_progress(id, request.who.tenant);
+  if (!stored && !result && !running) return refuse(unknown_response("no response of this id is kept"));
   if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
-    const auto result = log ? log->result() : nullptr;
-    if (log && !result)
-      return refuse({409, "conflict_error", "response_in_progress",
-                     "the response is not finished; use ?stream=true", "stream", 0});
-    const auto& object = stored ? stored->object : result->object;
+    const auto& object = stored ? stored->object : result ? result->object : *running;
     reply_made(*channel, object.open(), {{"x-request-id", request.who.request_id}});
     return nullptr;
   }
@@ -159,12 +167,12 @@ void service::list_input(const admitted_request& request, reply_channel& channel
   reply_made(channel, list->open(), headers);
 }
 
-http_reply service::cancel_response(const admitted_request& request) {
-  if (!registry_.cancel(request.where.id, request.who.tenant))
-    return error_reply(unknown_response("no running response has this id"));
-  wire::json_writer out;
-  out.begin_object().field("id", request.where.id).field("object", "response").field("status", "cancelled");
-  return json_reply(out.end_object().take());
+void service::cancel_response(const admitted_request& request, reply_channel& channel) {
+  const header_list headers{{"x-request-id", request.who.request_id}};
+  const auto object = registry_.cancel(request.where.id, request.who.tenant);
+  if (!object)
+    return channel.reply(error_reply(unknown_response("no running response has this id"), headers));
+  reply_made(channel, object->open(), headers);
 }
 
 http_reply service::delete_response(const admitted_request& request) {

@@ -48,7 +48,7 @@ void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
     if (!body.text(spec("messages[].tool_calls[].function.name"), call.name))
       body.fail("name", "is required");
     body.text(spec("messages[].tool_calls[].function.arguments"), call.arguments);
-    const auto arguments = replace_broken_arguments(call);
+    const auto arguments = replace_broken_arguments(body, call);
     if (!body.failure() && count_values(arguments) > max_tree_values)
       body.fail("arguments", "has more than " + std::to_string(max_tree_values) + " values");
     if (body.failure()) return outer.fail(*body.failure());
@@ -204,8 +204,11 @@ bool has_tool(const std::string& tools, const std::string& name) {
 
 } // namespace
 
-json_view replace_broken_arguments(tool_call& call) {
-  if (const auto object = parse_object(call.arguments)) return *object;
+json_view replace_broken_arguments(field_reader& reader, tool_call& call) {
+  const json_limits usual{call.arguments.size()}, deep{call.arguments.size(), 512};
+  if (const auto object = parse_object(call.arguments, usual)) return *object;
+  if (parse_object(call.arguments, deep))
+    reader.fail("arguments", "nests deeper than " + std::to_string(usual.max_depth) + " levels");
   call.arguments = "{}";
   return json_view(call.arguments);
 }

@@ -42,8 +42,8 @@ struct chat_message {
 
 /// Replaces arguments that are not the JSON text of an object by {}, and returns the object, which refers to
 /// them. A model may write such arguments, and clients send them back with its answer; templates cannot
-/// render them.
-json_view replace_broken_arguments(tool_call& call);
+/// render them. Fails for an object that nests too deep.
+json_view replace_broken_arguments(field_reader& reader, tool_call& call);
 
 /// What `tool_choice` says: "auto", "required", a function by name, or "none".
 struct tool_demand {

@@ -151,7 +151,10 @@ void join_turns(std::size_t begin, std::vector<chat_message>& out) {
   auto& last = out[begin - 1];
   auto& added = out[begin];
   if (last.role != added.role || (last.role != "user" && last.role != "assistant")) return;
-  if (added.content) append_text(*added.content, last.content);
+  if (!last.content || last.content->empty())
+    last.content = std::move(added.content);
+  else if (added.content && !added.content->empty())
+    append_text(*added.content, last.content);
   if (!last.reasoning.empty() && !added.reasoning.empty()) last.reasoning += "\n\n";
   last.reasoning += added.reasoning;
   std::move(added.tool_calls.begin(), added.tool_calls.end(), std::back_inserter(last.tool_calls));

@@ -46,6 +46,12 @@ void write_tool_choice(json_writer& out, const tool_demand& demand) {
     out.begin_object().field("type", "function").field("name", demand.function).end_object();
 }
 
+/// OpenAI's names for failures of a response. Its typed clients accept no other ones.
+std::string_view public_code(const api_error& failure) {
+  if (failure.status == 429) return "rate_limit_exceeded";
+  return failure.status < 500 ? "invalid_prompt" : "server_error";
+}
+
 /// True if the text of an item has its own kind of event.
 bool has_delta(const output_item& item) {
   return item.what == output_item::kind::reasoning || item.what == output_item::kind::text ||
@@ -321,8 +327,9 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
   out.field("status", status_).field("background", false).key("error");
   if (outcome_.failure) {
     out.begin_object()
-        .field("code", outcome_.failure->code)
+        .field("code", public_code(*outcome_.failure))
         .field("message", outcome_.failure->message)
+        .field("paceline_code", outcome_.failure->code)
         .end_object();
   } else {
     out.null();
@@ -330,10 +337,10 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
   out.key("incomplete_details");
   if (status_ == "incomplete")
     out.begin_object().field("reason", "max_output_tokens").end_object();
-  else if (status_ == "cancelled")
-    out.begin_object().field("reason", "cancelled").end_object();
   else
     out.null();
+  out.key("completed_at");
+  status_ == "completed" ? out.value(outcome_.ended) : out.null();
   out.field("model", identity_.model).key("output").begin_array();
   const bool finished = status_ == "completed" || status_ == "incomplete" || status_ == "cancelled";
   if (has_output() && finished)
@@ -364,6 +371,13 @@ output_json response_narrator::object() const {
   marks marked;
   write_object(out, marked);
   return {out.take(), std::move(marked), echo_};
+}
+
+output_json response_narrator::object_without_output(std::string status) const {
+  auto other = *this;
+  other.status_ = std::move(status);
+  other.items_.clear();
+  return other.object();
 }
 
 chat_message response_narrator::answer() const {

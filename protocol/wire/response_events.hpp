@@ -48,6 +48,7 @@ struct response_outcome {
   std::optional<api_error> failure; ///< with finish_reason::error
   usage used;
   std::optional<generation_metrics> metrics;
+  std::int64_t ended = 0; ///< Unix time in seconds
 };
 
 /// Turns one generation into the event sequence of the Responses protocol: created and in_progress; then, for
@@ -69,6 +70,9 @@ class response_narrator {
 
   /// The response object in its current state; after `close`, the body of a reply without streaming.
   output_json object() const;
+  /// The object of a running response with another status, without output. For readers on other threads; make
+  /// it before `open`.
+  output_json object_without_output(std::string status) const;
   const response_identity& identity() const noexcept { return identity_; }
   /// The output as a turn of the conversation.
   chat_message answer() const;

@@ -54,7 +54,7 @@ chat_message read_item(field_reader& reader) {
     reader.text(spec("input[].call_id"), call.id);
     if (!reader.text(spec("input[].name"), call.name)) reader.fail("name", "is required");
     reader.text(spec("input[].arguments"), call.arguments);
-    replace_broken_arguments(call);
+    replace_broken_arguments(reader, call);
     message.tool_calls.push_back(std::move(call));
   } else if (type == "function_call_output") {
     message.role = "tool";

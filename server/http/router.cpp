@@ -22,6 +22,7 @@ constexpr endpoint_path routes[] = {
     {"POST", "/v1/messages", endpoint::messages},
     {"POST", "/v1/messages/count_tokens", endpoint::count_tokens},
     {"POST", "/v1/responses", endpoint::create_response},
+    {"POST", "/v1/responses/input_tokens", endpoint::count_input},
     {"GET", "/v1/responses", endpoint::response_socket},
     {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
     {"GET", "/v1/responses/*/input_items", endpoint::input_items},
@@ -127,6 +128,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "messages_count_tokens";
   case endpoint::create_response:
     return "responses";
+  case endpoint::count_input:
+    return "responses_input_tokens";
   case endpoint::response_socket:
     return "responses_websocket";
   case endpoint::get_response:
@@ -168,6 +171,7 @@ bool takes_body(endpoint target) noexcept {
   case endpoint::messages:
   case endpoint::count_tokens:
   case endpoint::create_response:
+  case endpoint::count_input:
   case endpoint::tokenize:
   case endpoint::detokenize:
     return true;

@@ -17,6 +17,7 @@ enum class endpoint {
   messages, ///< Anthropic's form of a chat
   count_tokens,
   create_response,
+  count_input,     ///< the number of a response's prompt tokens
   response_socket, ///< GET /v1/responses with an upgrade to WebSocket
   get_response,    ///< resumes a response or reads a finished one
   cancel_response,

@@ -58,6 +58,12 @@ constexpr operation count_tokens{.id = "count_message_tokens",
                                  .reply = "message_count",
                                  .error = "message_error",
                                  .failures = of_conversion};
+constexpr operation count_input{.id = "count_response_input",
+                                .summary = "The number of tokens of a response's prompt",
+                                .body = wire::in::responses,
+                                .example = R"({"input":"Hello"})",
+                                .reply = "input_count",
+                                .failures = of_conversion};
 constexpr operation create_response{.id = "create_response",
                                     .summary = "The Responses API",
                                     .body = wire::in::responses,
@@ -89,7 +95,7 @@ constexpr operation input_items{.id = "list_response_input_items",
                                 .failures = of_stored};
 constexpr operation cancel_response{.id = "cancel_response",
                                     .summary = "Ends a running response",
-                                    .reply = "cancelled_response",
+                                    .reply = "response",
                                     .failures = of_stored};
 constexpr operation models{
     .id = "list_models", .summary = "What is served", .reply = "model_list", .failures = of_models};
@@ -154,6 +160,8 @@ const operation& operation_of(endpoint target) noexcept {
     return messages;
   case endpoint::count_tokens:
     return count_tokens;
+  case endpoint::count_input:
+    return count_input;
   case endpoint::create_response:
     return create_response;
   case endpoint::response_socket:

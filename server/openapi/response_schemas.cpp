@@ -42,7 +42,7 @@ const std::string_view response_schemas = R"schemas({
 "response": {
   "type": "object",
   "required": [
-    "id", "object", "created_at", "status", "background", "error", "incomplete_details", "model", "output",
+    "id", "object", "created_at", "status", "background", "error", "incomplete_details", "completed_at", "model", "output",
     "instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "previous_response_id",
     "prompt_cache_key", "reasoning", "safety_identifier", "service_tier", "store", "temperature", "text",
     "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "metadata", "usage"
@@ -53,12 +53,16 @@ const std::string_view response_schemas = R"schemas({
     "background": {"const": false},
     "error": {
       "type": ["object", "null"], "required": ["code", "message"],
-      "properties": {"code": {"type": "string"}, "message": {"type": "string"}}
+      "properties": {
+        "code": {"enum": ["server_error", "rate_limit_exceeded", "invalid_prompt"]}, "message": {"type": "string"},
+        "paceline_code": {"type": "string"}
+      }
     },
     "incomplete_details": {
       "type": ["object", "null"], "required": ["reason"],
-      "properties": {"reason": {"enum": ["max_output_tokens", "cancelled"]}}
+      "properties": {"reason": {"const": "max_output_tokens"}}
     },
+    "completed_at": {"type": ["integer", "null"]},
     "model": {"type": "string"}, "output": {"type": "array", "items": @output_item},
     "instructions": {"type": ["string", "null"]}, "max_output_tokens": {"type": ["integer", "null"]},
     "max_tool_calls": {"type": "null"}, "parallel_tool_calls": {"type": "boolean"},
@@ -107,9 +111,9 @@ const std::string_view response_schemas = R"schemas({
     "round": @round
   }
 },
-"cancelled_response": {
-  "type": "object", "required": ["id", "object", "status"],
-  "properties": {"id": {"type": "string"}, "object": {"const": "response"}, "status": {"const": "cancelled"}}
+"input_count": {
+  "type": "object", "required": ["object", "input_tokens"],
+  "properties": {"object": {"const": "response.input_tokens"}, "input_tokens": @count}
 },
 "deleted_response": {
   "type": "object", "required": ["id", "object", "deleted"],

@@ -44,14 +44,24 @@ parsed<constraint> compile(const model_view& model, const wire::output_constrain
 std::string tool_field(const asked_call& call) { return call.demand.required ? "tool_choice" : "tools"; }
 
 /// `make` compiles the calls of some functions. If the arguments' schema of a tool without `strict` cannot be
-/// enforced, any object is allowed.
+/// enforced, this tool takes any object. If the schemas are too large together, all such tools do.
 template <typename Make>
 auto compile_calls(const asked_call& call, const Make& make) {
   const auto functions = [&](bool exact) {
     return wire::callable_functions(call.tools, call.demand.function, exact);
   };
-  auto compiled = make(functions(true));
-  return compiled ? std::move(compiled) : make(functions(false));
+  auto wanted = functions(true);
+  if (auto compiled = make(wanted)) return compiled;
+  const auto loose = functions(false);
+  bool is_changed = false;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].arguments == loose[i].arguments || grammar::schema_to_ebnf(wanted[i].arguments)) continue;
+    wanted[i] = loose[i];
+    is_changed = true;
+  }
+  if (is_changed)
+    if (auto compiled = make(wanted)) return compiled;
+  return make(loose);
 }
 
 /// The output is a call in JSON, whatever the model's own syntax.

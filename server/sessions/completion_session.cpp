@@ -199,11 +199,20 @@ bool completion_session::open(std::size_t choice) {
 void completion_session::open_choices_before(std::size_t choice) {
   if (!request_.chat || request_.choices_a_sequence != 1) return;
   for (std::size_t i = 0; i < choice; ++i)
-    if (open(i)) channel_->send(write_chunk_event(*terms_, chunk_of(i, token_event{}, {}, true)));
+    if (open(i)) send(chunk_of(i, token_event{}, {}, true));
 }
 
 /// If output is already waiting, an event with much text waits in the engine's form. It becomes text when its
 /// turn comes.
+void completion_session::send(stream_chunk chunk) {
+  const bool has_many_words = request_.shape.scores || chunk.prompt_text || chunk.prompt;
+  if (has_many_words && channel_->congested()) {
+    if (auto text = write_chunk_later(terms_, std::move(chunk))) channel_->send(std::move(text));
+  } else if (auto text = write_chunk_event(*terms_, chunk); !text.empty()) {
+    channel_->send(std::move(text));
+  }
+}
+
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
   open_choices_before(choice);
@@ -213,13 +222,7 @@ void completion_session::stream_event(std::size_t choice, const token_event& eve
   auto items = reader.read(event);
   so_far_.reasoning_tokens += reader.num_reasoning_tokens() - reasoned;
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
-  auto chunk = chunk_of(choice, event, std::move(items), opens);
-  const bool has_many_words = request_.shape.scores || chunk.prompt_text || chunk.prompt;
-  if (has_many_words && channel_->congested()) {
-    if (auto text = write_chunk_later(terms_, std::move(chunk))) channel_->send(std::move(text));
-  } else if (auto text = write_chunk_event(*terms_, chunk); !text.empty()) {
-    channel_->send(std::move(text));
-  }
+  send(chunk_of(choice, event, std::move(items), opens));
 }
 
 stream_chunk completion_session::chunk_of(std::size_t choice, const token_event& event,

@@ -52,6 +52,7 @@ class completion_session final : public exchange,
   void stream_event(std::size_t choice, const token_event& event);
   bool open(std::size_t choice);
   void open_choices_before(std::size_t choice);
+  void send(stream_chunk chunk);
   void keep_event(std::size_t choice, const token_event& event);
   /// Sends or keeps the hypotheses of a beam search, one for each choice. Returns the number of their tokens.
   std::uint32_t tell_hypotheses(std::size_t sequence, const token_event& event);

@@ -1,7 +1,6 @@
 #include "server/sessions/conversion.hpp"
 
 #include "protocol/wire/byte_log.hpp"
-#include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/messages_request.hpp"
 #include "protocol/wire/usage.hpp"
@@ -128,6 +127,18 @@ parsed<std::vector<token_id>> counted_tokens(const model_view& model, const std:
   return *std::move(tokens);
 }
 
+/// The number of tokens of a prompt, as `members` followed by "input_tokens". `field` names the prompt.
+parsed<made_text> counted_prompt(const model_view& model, const wire::effort_wish& effort,
+                                 wire::chat_prompt prompt, const char* field, wire::json_writer members) {
+  if (auto failure = apply_effort(model, effort, prompt)) return *std::move(failure);
+  const auto text = render_text(model, prompt, field);
+  if (!text) return text.failure();
+  const auto tokens = counted_tokens(model, *text, false, true, field);
+  if (!tokens) return tokens.failure();
+  members.field("input_tokens", tokens->size()).end_object();
+  return made_text(std::make_unique<shared_text>(std::make_shared<const std::string>(members.take())));
+}
+
 } // namespace
 
 parsed<made_text> count_reply(const edge_context& edge, request_body body, std::string_view path_model) {
@@ -136,15 +147,20 @@ parsed<made_text> count_reply(const edge_context& edge, request_body body, std::
   if (!request) return std::move(request).failure();
   const auto model = find_model(edge.runtime, path_model, request->fields.model);
   if (!model) return model.failure();
-  if (auto failure = apply_effort(**model, request->fields.effort, request->prompt))
-    return *std::move(failure);
-  const auto text = render_text(**model, request->prompt, "messages");
-  if (!text) return text.failure();
-  const auto tokens = counted_tokens(**model, *text, false, true, "messages");
-  if (!tokens) return tokens.failure();
-  wire::json_writer out;
-  out.begin_object().field("input_tokens", tokens->size()).end_object();
-  return made_text(std::make_unique<shared_text>(std::make_shared<const std::string>(out.take())));
+  wire::json_writer members;
+  members.begin_object();
+  return counted_prompt(**model, request->fields.effort, std::move(request->prompt), "messages",
+                        std::move(members));
+}
+
+parsed<made_text> input_count_reply(const edge_context& edge, wire::response_request request,
+                                    std::vector<wire::chat_message> history) {
+  const auto model = find_model(edge.runtime, request.fields.model);
+  if (!model) return model.failure();
+  auto prompt = prompt_of(request, std::move(history));
+  wire::json_writer members;
+  members.begin_object().field("object", "response.input_tokens");
+  return counted_prompt(**model, request.fields.effort, std::move(prompt), "input", std::move(members));
 }
 
 parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, std::string_view path_model) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/text_source.hpp"
 #include "server/edge_context.hpp"
 #include "server/http/request_body.hpp"
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace paceline::server {
 
@@ -28,5 +30,11 @@ wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_con
 /// Body of the reply of /v1/messages/count_tokens. `path_model` as above.
 wire::parsed<std::unique_ptr<wire::text_source>> count_reply(const edge_context& edge, request_body body,
                                                              std::string_view path_model = {});
+
+/// Body of the reply of /v1/responses/input_tokens. `history`: the turns of the response that this one
+/// continues.
+wire::parsed<std::unique_ptr<wire::text_source>> input_count_reply(const edge_context& edge,
+                                                                   wire::response_request request,
+                                                                   std::vector<wire::chat_message> history);
 
 } // namespace paceline::server

@@ -76,9 +76,9 @@ std::optional<api_error> judge_tools(const model_view& model, const std::string&
 wire::output_plan plan_output(const model_view& model, const wire::generation_fields& fields,
                               const wire::chat_prompt& prompt, std::string_view text) {
   wire::output_plan plan;
+  plan.begins_inside_reasoning = wire::ends_inside_reasoning(text, model.outputs().reasoning);
   if (fields.thoughts.split) {
     plan.reasoning = model.outputs().reasoning;
-    plan.begins_inside_reasoning = wire::ends_inside_reasoning(text, plan.reasoning);
     plan.drops_reasoning = !fields.thoughts.shown;
   }
   plan.in_harmony = model.outputs().calls == call_syntax::harmony;
@@ -105,6 +105,8 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
 api_error with_param(const char* field, api_error failure) {
   if (failure.param != "prompt") return failure;
   failure.param = field;
+  static constexpr std::string_view own = "prompt: ";
+  if (failure.message.starts_with(own)) failure.message.erase(0, own.size());
   failure.message.insert(0, std::string(field) + ": ");
   return failure;
 }
@@ -327,25 +329,31 @@ parsed<prepared_completion> prepare_message(const edge_context& edge, const call
   return prepare_chat(edge, who, wire::parse_messages_request(body, request_limits_of(edge)), path_model);
 }
 
+wire::chat_prompt prompt_of(const wire::response_request& request, std::vector<wire::chat_message> history) {
+  wire::chat_prompt prompt;
+  if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
+  std::move(history.begin(), history.end(), std::back_inserter(prompt.messages));
+  prompt.messages.insert(prompt.messages.end(), request.input.begin(), request.input.end());
+  if (!request.demand.forbidden) prompt.tools = request.tools;
+  prompt.parallel_tool_calls = request.parallel_tool_calls;
+  prompt.demand = request.demand;
+  return prompt;
+}
+
 parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
   if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
-  const std::string offered = request.demand.forbidden ? std::string() : request.tools;
-  if (auto failure = judge_tools(**model, offered, request.demand.required || request.fields.constraint))
-    return *std::move(failure);
   prepared_response out;
   out.model = *model;
-  out.conversation = std::move(history);
+  out.conversation = history;
   out.conversation.insert(out.conversation.end(), request.input.begin(), request.input.end());
-  wire::chat_prompt prompt;
-  if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
-  prompt.messages.insert(prompt.messages.end(), out.conversation.begin(), out.conversation.end());
-  prompt.tools = offered;
-  prompt.parallel_tool_calls = request.parallel_tool_calls;
-  prompt.demand = request.demand;
+  auto prompt = prompt_of(request, std::move(history));
+  const std::string offered = prompt.tools;
+  if (auto failure = judge_tools(**model, offered, request.demand.required || request.fields.constraint))
+    return *std::move(failure);
   if (auto failure = apply_effort(**model, request.fields.effort, prompt)) return *std::move(failure);
   auto tokens = encode_chat(**model, prompt, "input", request.fields, out.output);
   if (!tokens) return std::move(tokens).failure();

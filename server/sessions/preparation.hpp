@@ -54,6 +54,8 @@ wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const c
 /// A chat in Anthropic's form.
 wire::parsed<prepared_completion> prepare_message(const edge_context& edge, const caller& who,
                                                   std::string_view body, std::string_view path_model = {});
+/// The prompt of a response that continues `history`.
+wire::chat_prompt prompt_of(const wire::response_request& request, std::vector<wire::chat_message> history);
 /// `history`: the turns of the response that this one continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,

@@ -38,6 +38,7 @@ void response_exchange::start(wire::parsed<prepared_response> prepared) {
 void response_exchange::resume(const std::string& response_id, const replay_start& start) {
   if (!channel_) return;
   stream_ = true;
+  if (start.after_sequence) next_sequence_number_ = *start.after_sequence + 1;
   adopt(server::resume(services_, who_, executor_, shared_from_this(), response_id, start));
 }
 

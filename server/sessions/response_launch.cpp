@@ -70,6 +70,11 @@ wire::parsed<told_response> launch(const response_services& services, const call
                                          who.tenant, id, std::move(stream_id), arrival);
   session->keep_in(services.stored);
   entry.session = session;
+  const auto object = [&](const char* status) {
+    return std::make_shared<const wire::output_json>(session->object_without_output(status));
+  };
+  entry.in_progress = object("in_progress");
+  entry.cancelled = object("cancelled");
   if (resumable) entry.kept = session;
   if (!services.registry.add(id, std::move(entry), services.edge.num_tenants()))
     return wire::api_error{429,

@@ -27,15 +27,30 @@ void response_registry::remove(const std::string& id) {
   if (found != entries_.end() && !found->second.log) entries_.erase(found);
 }
 
-bool response_registry::cancel(const std::string& id, const std::string& tenant) {
-  std::lock_guard lock(mutex_);
+const response_registry::entry* response_registry::running(const std::string& id,
+                                                           const std::string& tenant) const {
   const auto found = entries_.find(id);
-  if (found == entries_.end() || found->second.tenant != tenant) return false;
-  if (found->second.log && found->second.log->result()) return false;
-  found->second.executor->post([weak = found->second.session] {
+  if (found == entries_.end() || found->second.tenant != tenant) return nullptr;
+  const bool has_ended = found->second.log && found->second.log->result();
+  return has_ended ? nullptr : &found->second;
+}
+
+std::shared_ptr<const wire::output_json> response_registry::cancel(const std::string& id,
+                                                                   const std::string& tenant) {
+  std::lock_guard lock(mutex_);
+  const auto* entry = running(id, tenant);
+  if (entry == nullptr) return nullptr;
+  entry->executor->post([weak = entry->session] {
     if (const auto session = weak.lock()) session->cancel();
   });
-  return true;
+  return entry->cancelled;
+}
+
+std::shared_ptr<const wire::output_json> response_registry::in_progress(const std::string& id,
+                                                                        const std::string& tenant) const {
+  std::lock_guard lock(mutex_);
+  const auto* entry = running(id, tenant);
+  return entry == nullptr ? nullptr : entry->in_progress;
 }
 
 std::shared_ptr<replay_log> response_registry::log(const std::string& id, const std::string& tenant) const {

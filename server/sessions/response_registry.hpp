@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/response_output.hpp"
 #include "server/fair_share.hpp"
 #include "server/sessions/replay_log.hpp"
 
@@ -23,6 +24,9 @@ class response_registry {
     std::weak_ptr<response_session> session;
     std::shared_ptr<response_session> kept; ///< for resumable responses, which the registry owns
     std::shared_ptr<replay_log> log;        ///< for resumable responses
+    // What the endpoints answer while the response runs: the object without its output.
+    std::shared_ptr<const wire::output_json> in_progress = nullptr;
+    std::shared_ptr<const wire::output_json> cancelled = nullptr;
   };
 
   /// False if there is no place left for a resumable response of the entry's tenant, one of `num_tenants`
@@ -31,8 +35,12 @@ class response_registry {
   /// Removes a response that is not resumable.
   void remove(const std::string& id);
 
-  /// Posts a cancellation to the response; false if no response of that id is running.
-  bool cancel(const std::string& id, const std::string& tenant);
+  /// Posts a cancellation to the response and returns its object with the status "cancelled"; null if no
+  /// response of that id is running.
+  std::shared_ptr<const wire::output_json> cancel(const std::string& id, const std::string& tenant);
+  /// The object of a running response; null if none of that id is running.
+  std::shared_ptr<const wire::output_json> in_progress(const std::string& id,
+                                                       const std::string& tenant) const;
   /// Log of a resumable response; null if unknown.
   std::shared_ptr<replay_log> log(const std::string& id, const std::string& tenant) const;
 
@@ -48,6 +56,8 @@ class response_registry {
 
  private:
   using entries = std::map<std::string, entry>;
+  /// The running response of that id; null: there is none.
+  const entry* running(const std::string& id, const std::string& tenant) const;
   entries::iterator drop(entries::iterator one);
 
   const std::chrono::milliseconds retention_;

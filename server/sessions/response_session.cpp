@@ -94,6 +94,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   auto& outcome = finished.outcome;
   outcome.finish = last.finish;
   outcome.failure = std::move(failure);
+  outcome.ended = unix_time();
   const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
   outcome.used.has_prediction = prepared_.request.fields.has_prediction;
   outcome.used.reasoning_tokens = reader_.num_reasoning_tokens();

@@ -63,6 +63,10 @@ class response_session final : public generation_observer,
   void on_writable();
 
   const std::string& id() const noexcept { return narrator_.identity().id; }
+  /// The response object without output, for readers while the response runs. Only before `start`.
+  wire::output_json object_without_output(std::string status) const {
+    return narrator_.object_without_output(std::move(status));
+  }
   bool finished() const noexcept { return finished_; }
 
   void on_event(std::size_t sequence, const token_event& event) override;

@@ -132,10 +132,13 @@ class byte_model final : public model_view {
   compile(const grammar::grammar_source& source) const override {
     compiled.push_back(source);
     if (source.text == "unsupported") return error{errc::unsupported, "#/not: not enforced"};
+    if (!refused_part.empty() && source.text.find(refused_part) != std::string::npos)
+      return error{errc::unsupported, "#: not enforced"};
     if (source.text == "invalid") return error{errc::invalid_argument, "#/type: unknown"};
     return constraint;
   }
   mutable std::vector<grammar::grammar_source> compiled;
+  std::string refused_part;             ///< sources that contain it are not compiled; empty: none
   mutable boost::json::object rendered; ///< what the template was last given
   std::shared_ptr<const token_constraint> constraint;
   bool is_special(token_id token) const override { return token.value >= 256; }

@@ -243,8 +243,13 @@ TEST(service, cancels_and_reads_responses_by_id) {
   s.edge.engine.tokens(1, "a");
   s.edge.executor->run();
   const std::string id(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
-  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 409);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 200);
+  EXPECT_EQ(s.body().at("status"), "in_progress");
+  EXPECT_TRUE(s.body().at("output").as_array().empty());
   EXPECT_EQ(s.ask("POST /v1/responses/" + id + "/cancel"), 200);
+  EXPECT_EQ(s.body().at("status"), "cancelled");
+  EXPECT_EQ(s.body().at("id").as_string(), id);
+  EXPECT_TRUE(s.body().at("model").is_string()) << "it is a response object";
   EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
   s.edge.engine.end(1, finish_reason::cancelled);
   s.edge.executor->run();
@@ -268,6 +273,22 @@ std::string respond(served& s, std::uint64_t number, const std::string& members,
 
 std::string continuing(const std::string& id, const std::string& input) {
   return R"("input":")" + input + R"(","previous_response_id":")" + id + "\"";
+}
+
+TEST(service, counts_the_tokens_of_a_response_and_what_it_continues) {
+  served s;
+  const auto counted = [&](const std::string& previous) {
+    const int status = s.ask("POST /v1/responses/input_tokens", json_body,
+                             R"({"instructions":"ab","input":"x")" + previous + "}");
+    return status == 200 ? s.body().at("input_tokens").to_number<std::size_t>() : 0;
+  };
+  const std::string_view own = "system:ab\nuser:x\n";
+  EXPECT_EQ(counted(""), own.size());
+  EXPECT_EQ(s.body().at("object").as_string(), "response.input_tokens");
+  EXPECT_EQ(counted(R"(,"previous_response_id":"resp_unknown")"), 0U);
+  const auto id = respond(s, 1, R"("input":"before")", "so");
+  EXPECT_EQ(counted(R"(,"previous_response_id":")" + id + "\""),
+            own.size() + std::string_view("user:before\nassistant:so\n").size());
 }
 
 TEST(service, a_response_is_continued_read_and_deleted_over_http) {

@@ -212,7 +212,7 @@ def test_a_drain_that_has_ended_fails_what_runs_and_closes_with_1001(start_daemo
         daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)
         daemon.terminate()
         last = events_until_end(ws)[-1]
-        assert last["type"] == "response.failed" and last["response"]["error"]["code"] == "draining"
+        assert last["type"] == "response.failed" and last["response"]["error"]["paceline_code"] == "draining"
         assert close_code(ws) == 1001
     assert daemon.stop() == 0
 

@@ -106,7 +106,8 @@ harmony_split::harmony_split(const output_plan& plan, call_writer calls)
     : splits_thoughts_(plan.reasoning), drops_thoughts_(plan.drops_reasoning),
       reads_calls_(plan.calls != call_syntax::none), calls_(std::move(calls)),
       state_(plan.begins_inside_reasoning ? state::text : state::header),
-      in_thoughts_(plan.begins_inside_reasoning), in_front_(splits_thoughts_) {}
+      in_thoughts_(plan.begins_inside_reasoning && splits_thoughts_),
+      raw_(plan.begins_inside_reasoning && !splits_thoughts_), in_front_(splits_thoughts_) {}
 
 void harmony_split::feed(std::string_view text, output_items& out) {
   held_ += text;

@@ -12,37 +12,45 @@ namespace {
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// What the values of a schema are. `text`: texts, and possibly null.
-enum class values : std::uint8_t { null, text, other };
+/// What the values of a schema are: a set of these.
+using values = unsigned;
+constexpr values null_value = 1, text_value = 2, other_value = 4;
 
-/// `text` if all are `text` or `null` and one is `text`.
 template <class Elements, class Kind>
-values all_of(const Elements& elements, Kind kind) {
-  auto found = values::null;
-  for (const auto one : elements) found = std::max(found, kind(one));
+values any_of(const Elements& elements, Kind kind) {
+  values found = 0;
+  for (const auto one : elements) found |= kind(one);
   return found;
 }
 
 values values_of_type(json_view type) {
-  return type.is_string("string") ? values::text : type.is_string("null") ? values::null : values::other;
+  return type.is_string("string") ? text_value : type.is_string("null") ? null_value : other_value;
 }
 
 values value_itself(json_view value) {
-  return value.is_string() ? values::text : value.is_null() ? values::null : values::other;
+  return value.is_string() ? text_value : value.is_null() ? null_value : other_value;
 }
 
 /// By `const`, `enum`, `type`, or the branches of `anyOf` and `oneOf`, as optional parameters have them.
 values values_of(json_view schema, int depth = 0) {
   constexpr int most_levels = 8;
-  if (!schema.is_object() || depth > most_levels) return values::other;
+  if (!schema.is_object() || depth > most_levels) return other_value;
   if (const auto value = member_of(schema, "const")) return value_itself(*value);
-  if (const auto listed = member_of(schema, "enum")) return all_of(listed->elements(), value_itself);
+  if (const auto listed = member_of(schema, "enum")) return any_of(listed->elements(), value_itself);
   if (const auto type = member_of(schema, "type"))
-    return type->is_string() ? values_of_type(*type) : all_of(type->elements(), values_of_type);
+    return type->is_string() ? values_of_type(*type) : any_of(type->elements(), values_of_type);
   for (const std::string_view name : {"anyOf", "oneOf"})
     if (const auto branches = member_of(schema, name))
-      return all_of(branches->elements(), [&](json_view one) { return values_of(one, depth + 1); });
-  return values::other;
+      return any_of(branches->elements(), [&](json_view one) { return values_of(one, depth + 1); });
+  return other_value;
+}
+
+tool_signatures::value value_of(json_view schema) {
+  using value = tool_signatures::value;
+  const auto found = values_of(schema);
+  return found == text_value                  ? value::text
+         : found == (text_value | null_value) ? value::text_or_null
+                                              : value::any;
 }
 
 } // namespace
@@ -80,15 +88,16 @@ tool_signatures::tool_signatures(const std::string& tools) {
     const auto schema = member_of(*function, "parameters");
     const auto properties = schema ? member_of(*schema, "properties") : std::nullopt;
     if (!properties) continue;
-    for (const auto one : properties->members()) known[one.name()] = values_of(one.value) == values::text;
+    for (const auto one : properties->members()) known[one.name()] = value_of(one.value);
   }
 }
 
-bool tool_signatures::takes_text(std::string_view function, std::string_view parameter) const {
+tool_signatures::value tool_signatures::values_of(std::string_view function,
+                                                  std::string_view parameter) const {
   const auto known = functions_.find(function);
-  if (known == functions_.end()) return false;
+  if (known == functions_.end()) return value::any;
   const auto found = known->second.find(parameter);
-  return found != known->second.end() && found->second;
+  return found == known->second.end() ? value::any : found->second;
 }
 
 bool ends_inside_reasoning(std::string_view prompt, const reasoning_markers& markers) {

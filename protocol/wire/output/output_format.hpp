@@ -54,18 +54,19 @@ class tool_signatures {
   explicit tool_signatures(const std::string& tools);
 
   bool has(std::string_view function) const { return functions_.find(function) != functions_.end(); }
-  /// True if the parameter takes only strings; false also for a parameter that the tools do not describe.
-  bool takes_text(std::string_view function, std::string_view parameter) const;
+  enum class value : std::uint8_t { any, text, text_or_null };
+  /// The values that a parameter takes; `any` also for a parameter that the tools do not describe.
+  value values_of(std::string_view function, std::string_view parameter) const;
 
  private:
-  using parameters = std::map<std::string, bool, std::less<>>; ///< name to "takes only strings"
+  using parameters = std::map<std::string, value, std::less<>>; ///< by name
   std::map<std::string, parameters, std::less<>> functions_;
 };
 
 /// What is separated from the answer in the output of one request.
 struct output_plan {
   reasoning_markers reasoning;                  ///< empty: thoughts are not separated
-  bool begins_inside_reasoning = false;         ///< the prompt ends with the opening marker
+  bool begins_inside_reasoning = false;         ///< the prompt ends with the model's opening marker
   bool drops_reasoning = false;                 ///< thoughts are separated and not returned
   bool in_harmony = false;                      ///< the output is in harmony, whatever is separated
   call_syntax calls = call_syntax::none;        ///< none: calls are not separated

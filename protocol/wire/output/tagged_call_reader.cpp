@@ -177,8 +177,13 @@ class tagged_reader final : public call_reader {
       if (!value.empty() && value.back() == '\n') value.remove_suffix(1);
     }
     auto json = beginning_of(name);
-    const bool is_text = tools_ && tools_->takes_text(function_, name);
-    if (const auto typed = is_text ? std::nullopt : as_json(trimmed(value)))
+    using takes = tool_signatures::value;
+    const auto wanted = tools_ ? tools_->values_of(function_, name) : takes::any;
+    // Templates write null as JSON does, or as Python does.
+    const bool is_null = trimmed(value) == "null" || trimmed(value) == "None";
+    if (wanted == takes::text_or_null && is_null)
+      json += "null";
+    else if (const auto typed = wanted == takes::any ? as_json(trimmed(value)) : std::nullopt)
       json += *typed;
     else
       append_json_string(json, value);

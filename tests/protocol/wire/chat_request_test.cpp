@@ -38,6 +38,20 @@ TEST(chat_request, broken_arguments_of_an_earlier_call_are_an_empty_object) {
   for (const auto& call : request->prompt.messages.at(0).tool_calls) EXPECT_EQ(call.arguments, "{}");
 }
 
+TEST(chat_request, arguments_that_nest_too_deep_are_refused_and_not_replaced) {
+  const auto nested = [](int levels) {
+    std::string lists;
+    for (int i = 1; i < levels; ++i) lists += "[";
+    lists = R"({\"a\":)" + lists;
+    for (int i = 1; i < levels; ++i) lists += "]";
+    return parse(
+        R"("messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":")" +
+        lists + R"(}"}}]},{"role":"user","content":"go on"}])");
+  };
+  EXPECT_NE(nested(32)->prompt.messages.at(0).tool_calls.at(0).arguments, "{}");
+  EXPECT_EQ(nested(33).failure().param, "messages[0].tool_calls[0].function.arguments");
+}
+
 TEST(chat_request, names_the_message_and_field_that_break_a_rule) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("messages":[])", "messages"},

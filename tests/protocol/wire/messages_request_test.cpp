@@ -59,6 +59,16 @@ TEST(messages_request, consecutive_messages_of_one_role_are_one_turn) {
   EXPECT_EQ(request->prompt.messages, turns);
 }
 
+TEST(messages_request, a_message_without_text_adds_no_line_to_the_turn) {
+  const auto request = talk(R"([{"role":"user","content":""},{"role":"user","content":"b"},
+    {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":""}]},
+    {"role":"assistant","content":"c"},{"role":"user","content":"d"},{"role":"user","content":""}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  const std::vector<chat_message> turns{
+      {"user", "b", "", {}, ""}, {"assistant", "c", "", {}, "", "hm"}, {"user", "d", "", {}, ""}};
+  EXPECT_EQ(request->prompt.messages, turns);
+}
+
 TEST(messages_request, a_tool_may_be_strict) {
   const auto tools = [](const std::string& member) {
     return with(R"("tools":[{"name":"f","input_schema":{})" + member + "}]")->prompt.tools;

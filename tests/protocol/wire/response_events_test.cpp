@@ -130,19 +130,30 @@ TEST(response_narrator, endings_say_why) {
   const auto ending = [](finish_reason finish, std::optional<api_error> failure) {
     response_narrator narrator(identity, request_of(""), spell);
     narrator.open();
-    const auto events = narrator.close({finish, std::move(failure), {}, std::nullopt});
+    const auto events = narrator.close({finish, std::move(failure), {}, std::nullopt, 1234});
     return std::pair{events.back().type, json::parse(events.back().json).at("response").as_object()};
   };
   const auto [length_type, length] = ending(finish_reason::length, std::nullopt);
   EXPECT_EQ(length_type, "response.incomplete");
   EXPECT_EQ(length.at("incomplete_details").at("reason"), "max_output_tokens");
+  EXPECT_TRUE(length.at("completed_at").is_null());
+  const auto [complete_type, complete] = ending(finish_reason::stop, std::nullopt);
+  EXPECT_EQ(complete_type, "response.completed");
+  EXPECT_EQ(complete.at("completed_at"), 1234);
   const auto [cancel_type, cancelled] = ending(finish_reason::cancelled, std::nullopt);
   EXPECT_EQ(cancel_type, "response.incomplete");
   EXPECT_EQ(cancelled.at("status"), "cancelled");
+  EXPECT_TRUE(cancelled.at("incomplete_details").is_null());
   const auto [failure_type, failed] =
       ending(finish_reason::error, from_error(error{errc::device_lost, "gpu 0x1234"}));
   EXPECT_EQ(failure_type, "response.failed");
-  EXPECT_EQ(failed.at("error").at("code"), "device_lost");
+  EXPECT_EQ(failed.at("error").at("code"), "server_error");
+  EXPECT_EQ(failed.at("error").at("paceline_code"), "device_lost");
+  const auto [limit_type, limited] =
+      ending(finish_reason::error, from_error(error{errc::queue_full, "full"}));
+  EXPECT_EQ(limited.at("error").at("code"), "rate_limit_exceeded");
+  const auto [bad_type, bad] = ending(finish_reason::error, from_error(error{errc::invalid_argument, "bad"}));
+  EXPECT_EQ(bad.at("error").at("code"), "invalid_prompt");
   EXPECT_EQ(failed.at("error").at("message").as_string().find("0x"), std::string::npos);
 }
 

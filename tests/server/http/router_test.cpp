@@ -14,6 +14,7 @@ TEST(router, finds_every_endpoint) {
       {"POST", "/v1/messages", endpoint::messages, ""},
       {"POST", "/v1/messages/count_tokens", endpoint::count_tokens, ""},
       {"POST", "/v1/responses", endpoint::create_response, ""},
+      {"POST", "/v1/responses/input_tokens", endpoint::count_input, ""},
       {"GET", "/v1/responses", endpoint::response_socket, ""},
       {"GET", "/v1/responses/r1", endpoint::get_response, "r1"},
       {"DELETE", "/v1/responses/r1", endpoint::delete_response, "r1"},

@@ -38,6 +38,31 @@ class no_constraint final : public token_constraint {
   std::size_t num_bytes() const noexcept override { return 0; }
 };
 
+/// A constraint that allows no token.
+class no_token final : public token_constraint {
+  class cursor final : public constraint_cursor {
+   public:
+    std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
+      return none_;
+    }
+    std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
+                            std::span<const token_id>) override {
+      return 0;
+    }
+    std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
+                                          std::vector<token_id>&) override {
+      return std::nullopt;
+    }
+
+   private:
+    std::vector<std::uint32_t> none_ = std::vector<std::uint32_t>(10);
+  };
+
+ public:
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(); }
+  std::size_t num_bytes() const noexcept override { return 0; }
+};
+
 TEST(preparation_of_constraints, a_call_in_harmony_is_asked_for_by_its_header) {
   scripted_edge edge;
   auto& model = edge.engine.bytes;
@@ -110,6 +135,26 @@ TEST(preparation_of_constraints, thoughts_in_harmony_end_by_their_own_mark_alone
   for (const auto* mark : {"<|end|>", " "}) EXPECT_TRUE(allows(mark)) << mark;
 }
 
+TEST(preparation_of_constraints, thoughts_that_the_prompt_opens_are_free_also_if_they_are_not_separated) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.thinks.any = true;
+  model.format.reasoning = wire::think_markers;
+  model.marks = {wire::think_markers.open, wire::think_markers.close};
+  model.constraint = std::make_shared<const no_token>();
+  const auto allows = [&](const std::string& prompt, const std::string& members) {
+    const auto made = prepare_chat(edge.context, {},
+                                   R"({"messages":[{"role":"user","content":")" + prompt +
+                                       R"("}],"response_format":{"type":"json_object"})" + members + "}");
+    const auto next = *model.encode("so", false, true, 16);
+    return made->sequences[0].constraint->begin()->num_allowed({}, {}, next) > 0;
+  };
+  for (const auto* members : {"", R"(,"reasoning_format":"none")"}) {
+    EXPECT_TRUE(allows("<think>", members)) << members;
+    EXPECT_FALSE(allows("x", members)) << members;
+  }
+}
+
 TEST(preparation_of_constraints, a_name_that_harmony_cannot_write_is_refused) {
   scripted_edge edge;
   auto& model = edge.engine.bytes;
@@ -166,6 +211,25 @@ TEST(preparation_of_constraints, the_grammars_of_all_tools_together_are_bounded)
   ASSERT_TRUE(prepared(4, ""));
   ASSERT_EQ(model.compiled.size(), 4U);
   for (const auto& one : model.compiled) EXPECT_EQ(one.text, R"({"type":"object"})");
+}
+
+TEST(preparation_of_constraints, a_tool_that_cannot_be_enforced_takes_any_object_and_the_others_do_not) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  model.format.calls = call_syntax::harmony;
+  model.refused_part = "\"$dynamicRef\"";
+  const auto tool = [](const std::string& name, const std::string& parameters) {
+    return R"({"type":"function","function":{"name":")" + name + R"(","parameters":)" + parameters + "}}";
+  };
+  ASSERT_TRUE(
+      prepare_chat(edge.context, {},
+                   R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)" +
+                       tool("f", R"({"type":"object","properties":{"a":{"$dynamicRef":"#x"}}})") + "," +
+                       tool("g", R"({"type":"object","properties":{"a":{"const":1}}})") + "]}"));
+  ASSERT_GE(model.compiled.size(), 2U);
+  EXPECT_EQ(model.compiled[model.compiled.size() - 2].text, R"({"type":"object"})");
+  EXPECT_NE(model.compiled.back().text.find("const"), std::string::npos) << model.compiled.back().text;
 }
 
 TEST(preparation_of_constraints, references_in_the_schema_of_a_tool_are_its_own) {

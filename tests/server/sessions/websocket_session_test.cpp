@@ -162,7 +162,7 @@ TEST(websocket_session, a_failed_response_says_so_and_frees_its_lane) {
   s.edge.engine.fail(1, errc::queue_full);
   s.edge.executor->run();
   EXPECT_EQ(s.channel->frames.back().at("type"), "response.failed");
-  EXPECT_EQ(s.channel->frames.back().at("response").at("error").at("code"), "queue_full");
+  EXPECT_EQ(s.channel->frames.back().at("response").at("error").at("paceline_code"), "queue_full");
   EXPECT_EQ(s.session->num_lanes(), 0U);
 }
 
@@ -249,7 +249,7 @@ TEST(websocket_session, the_end_of_the_server_fails_what_runs_and_closes) {
                                    [](const auto& frame) { return frame.at("type") == "response.failed"; });
   ASSERT_NE(failed, s.channel->frames.end());
   EXPECT_EQ(failed->at("stream_id"), "x");
-  EXPECT_EQ(failed->at("response").at("error").at("code"), "draining");
+  EXPECT_EQ(failed->at("response").at("error").at("paceline_code"), "draining");
   EXPECT_EQ(s.channel->error_code(), "draining") << "the other belongs to a log";
   EXPECT_EQ(s.channel->frames.back().at("stream_id"), "y");
   EXPECT_EQ(s.channel->closed, close_code::going_away);

@@ -108,6 +108,9 @@ TEST(harmony_split, begins_where_the_prompt_ends) {
   plan.begins_inside_reasoning = true;
   EXPECT_EQ(test::told(test::read(plan, {"a<|end|><|start|>assistant<|channel|>final<|message|>b"})),
             "thinks:a | b");
+  plan.reasoning = {};
+  EXPECT_EQ(test::told(test::read(plan, {"a<|end|><|start|>assistant<|channel|>final<|message|>b"})),
+            "a<|end|>b");
   EXPECT_TRUE(ends_inside_reasoning("<|start|>assistant<|channel|>analysis<|message|>", harmony_markers));
 }
 

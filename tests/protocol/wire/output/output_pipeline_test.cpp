@@ -252,20 +252,37 @@ TEST(output_format, sees_a_prompt_that_ends_with_an_open_thought) {
   EXPECT_FALSE(ends_inside_reasoning("<think>", {}));
 }
 
+TEST(tool_signatures, null_of_an_optional_text_is_null) {
+  output_plan plan;
+  plan.calls = call_syntax::qwen3_coder;
+  plan.tools = std::make_shared<const tool_signatures>(
+      R"([{"function":{"name":"f","parameters":{"properties":{"a":{"type":["string","null"]},"b":{"type":"string"}}}}}])");
+  const auto told = [&](const std::string& a, const std::string& b) {
+    return test::told(test::read(plan, {"<tool_call>\n<function=f>\n<parameter=a>\n" + a +
+                                        "\n</parameter>\n<parameter=b>\n" + b +
+                                        "\n</parameter>\n</function>\n</tool_call>"}));
+  };
+  EXPECT_EQ(told("null", "null"), R"(call_0 f({"a": null, "b": "null"}))");
+  EXPECT_EQ(told("None", "None"), R"(call_0 f({"a": null, "b": "None"}))");
+  EXPECT_EQ(told("1", "1"), R"(call_0 f({"a": "1", "b": "1"}))");
+}
+
 TEST(tool_signatures, know_which_parameters_are_texts) {
   const auto tools = plan_of(call_syntax::glm).tools;
   EXPECT_TRUE(tools->has("now"));
   EXPECT_FALSE(tools->has("then"));
-  EXPECT_TRUE(tools->takes_text("weather", "city"));
-  EXPECT_TRUE(tools->takes_text("weather", "note"));
-  EXPECT_FALSE(tools->takes_text("weather", "days"));
-  EXPECT_FALSE(tools->takes_text("now", "x"));
+  EXPECT_EQ(tools->values_of("weather", "city"), tool_signatures::value::text);
+  EXPECT_NE(tools->values_of("weather", "note"), tool_signatures::value::any);
+  EXPECT_EQ(tools->values_of("weather", "days"), tool_signatures::value::any);
+  EXPECT_EQ(tools->values_of("now", "x"), tool_signatures::value::any);
   const tool_signatures optional(R"([{"function":{"name":"f","parameters":{"properties":{
     "a":{"anyOf":[{"type":"string"},{"type":"null"}]},"b":{"oneOf":[{"type":"integer"},{"type":"string"}]},
     "c":{"enum":["x","y"]},"d":{"enum":["x",1]},"e":{"const":"x"},"f":{"type":"null"},"g":{"type":[]},"h":{}}}}}])");
-  for (const char* const text : {"a", "c", "e"}) EXPECT_TRUE(optional.takes_text("f", text)) << text;
+  EXPECT_EQ(optional.values_of("f", "a"), tool_signatures::value::text_or_null);
+  for (const char* const text : {"c", "e"})
+    EXPECT_EQ(optional.values_of("f", text), tool_signatures::value::text) << text;
   for (const char* const other : {"b", "d", "f", "g", "h"})
-    EXPECT_FALSE(optional.takes_text("f", other)) << other;
+    EXPECT_EQ(optional.values_of("f", other), tool_signatures::value::any) << other;
 }
 
 TEST(callable_functions, have_objects_as_arguments) {
