@@ -1,6 +1,7 @@
 #include "server/sessions/answer_constraint.hpp"
 
 #include "protocol/wire/output/call_schema.hpp"
+#include "runtime/grammar/after_spelled_thoughts.hpp"
 #include "runtime/grammar/after_thoughts.hpp"
 #include "runtime/grammar/alternatives.hpp"
 #include "runtime/grammar/schema_grammar.hpp"
@@ -98,8 +99,11 @@ constraint behind_thoughts(const model_view& model, constraint answer, bool has_
   if (!markers) return answer;
   const auto open = token_of(model, markers.open);
   const auto close = token_of(model, markers.close);
-  if (!open || !close) return answer;
   const auto& limits = model.limits();
+  if (!open || !close)
+    return grammar::after_spelled_thoughts(
+        std::move(answer), {has_begun ? std::string() : markers.open, markers.close, limits.eos_ids},
+        [&](token_id token) { return model.token_bytes(token); }, limits.vocab_size);
   return grammar::after_thoughts(std::move(answer), {has_begun ? std::nullopt : open, *close, limits.eos_ids},
                                  limits.vocab_size);
 }

@@ -99,12 +99,12 @@ void call_split::add_text(std::string_view text, output_items& out) {
   blanks_ = text.substr(end + 1);
 }
 
-void call_split::finish(output_items& out) {
+void call_split::finish(bool is_cut, output_items& out) {
   if (reader_ && calls_.num_begun() == num_before_) {
     add_text(opening_, out); // too short to be a call
   } else if (reader_) {
     reader_->finish(held_, calls_, out);
-    calls_.cut(out);
+    is_cut ? calls_.cut(out) : calls_.end(out);
     behind_call_ = true;
   }
   reader_.reset();

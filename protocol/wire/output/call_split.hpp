@@ -15,9 +15,9 @@ class call_split {
   call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// The output has ended. An open call is closed as it is: its arguments may have been cut off by the token
-  /// limit.
-  void finish(output_items& out);
+  /// The output has ended; `is_cut`: by the token limit. An open call is closed as it is. If the model ended
+  /// it without arguments, these are an empty object.
+  void finish(bool is_cut, output_items& out);
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
 
  private:

@@ -32,7 +32,7 @@ output_items output_pipeline::feed(std::string text) {
 output_items output_pipeline::finish(bool is_cut) {
   output_items out;
   if (reasoning_) add(reasoning_->finish(), out);
-  if (calls_) calls_->finish(out);
+  if (calls_) calls_->finish(is_cut, out);
   if (harmony_) harmony_->finish(is_cut, out);
   return out;
 }

@@ -62,7 +62,7 @@ const spelled_output outputs[] = {
     {call_syntax::hermes, "<tool_call>{\"name\": 7}</tool_call>", "<tool_call>{\"name\": 7}</tool_call>"},
     {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ul",
      "call_0 weather({\"city\": \"Ul)"}, // cut by the token limit
-    {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"argu", "call_0 weather()"},
+    {call_syntax::hermes, "<tool_call>{\"name\": \"weather\", \"argu", "call_0 weather({})"},
     // Arguments as a text: cut, within an escape, of no JSON, half a character; or something else.
     {call_syntax::hermes, R"(<tool_call>{"name": "weather", "arguments": "{\"city\": \"Ul)",
      R"(call_0 weather({"city": "Ul))"},
@@ -89,7 +89,7 @@ const spelled_output outputs[] = {
      "<tool_call><function=weather><parameter=city>\nUlm\n</parameter>\n<parameter=note>\nIt \"r",
      "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r)"},
     {call_syntax::qwen3_coder, "<tool_call><function=weather><parameter=ci",
-     "call_0 weather() | <parameter=ci"},
+     "call_0 weather({}) | <parameter=ci"},
     {call_syntax::qwen3_coder,
      "<tool_call><function=weather>Wait.<parameter=city>Ulm</parameter></function></tool_call>",
      "call_0 weather({\"city\": \"Ulm\"}) | Wait."},
@@ -250,6 +250,14 @@ TEST(output_format, sees_a_prompt_that_ends_with_an_open_thought) {
   EXPECT_TRUE(ends_inside_reasoning("<|assistant|><think>\n", think_markers));
   EXPECT_FALSE(ends_inside_reasoning("<think>\n\n</think>\n\n", think_markers));
   EXPECT_FALSE(ends_inside_reasoning("<think>", {}));
+}
+
+TEST(output_pipeline, a_call_that_the_model_ends_before_its_arguments_has_none) {
+  for (const auto& [syntax, text] : {std::pair{call_syntax::hermes, R"(<tool_call>{"name": "now")"},
+                                     std::pair{call_syntax::qwen3_coder, "<tool_call><function=now>"}}) {
+    EXPECT_EQ(told(read(plan_of(syntax), {text}, false)), "call_0 now({})") << text;
+    EXPECT_EQ(told(read(plan_of(syntax), {text}, true)), "call_0 now()") << text;
+  }
 }
 
 TEST(tool_signatures, null_of_an_optional_text_is_null) {
