@@ -3,7 +3,7 @@
 
 Some small grammars keep the package busy for hours or fill the memory, when they are compiled or at one token of a text. Each row
 of `INSERTIONS` adds a line at a place whose work or memory a grammar can multiply. `CountWork` is defined in
-runtime/grammar/library_work.cpp, which ends the work when too much is counted; one unit is about 50 ns. Stops with an error
+runtime/grammar/library_work.cpp, which ends the work when too much is counted; one unit is about 50 ns, and ~0U ends it at once. Stops with an error
 if a place is not there exactly as often as expected.
 """
 import sys
@@ -14,6 +14,9 @@ BEFORE, AFTER = range(2)
 INSERTIONS = [
     # Steps of the parser, and what it looks through at each of them.
     ("earley_parser.cc", "while (!tmp_process_state_queue_.empty()) {", 3, AFTER, "CountWork(1);"),
+    ("earley_parser.cc", "while (!tmp_process_state_queue_.empty()) {", 3, AFTER,
+     "if (rule_id_to_completable_states_.DataSize() + tmp_states_to_be_added_.size() + tmp_process_state_queue_.size() > "
+     "(1 << 21) + 32 * scanable_state_history_.size()) CountWork(~0U);"),
     ("earley_parser.cc", "Scan(state, ch);", 1, BEFORE, "CountWork(1);"),
     ("earley_parser.cc", "bool EarleyParser::Advance(const uint8_t ch, bool debug_print) {", 1, AFTER, "CountWork(1);"),
     ("earley_parser.cc", "for (const auto& [ref_id, parent_state] : parent_states_map) {", 1, BEFORE,

@@ -120,10 +120,11 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
     return std::shared_ptr<exchange>();
   };
   const auto& id = request.where.id;
+  // In this order, a response that ends meanwhile is found.
+  const auto running = registry_.in_progress(id, request.who.tenant);
   const auto log = registry_.log(id, request.who.tenant);
   const auto stored = log ? nullptr : services_.stored->find(id, request.who.tenant, edge_.now());
   const auto result = log ? log->result() : nullptr;
-  const auto running = stored || result ? nullptr : registry_.in_progress(id, request.who.tenant);
   if (!stored && !result && !running) return refuse(unknown_response("no response of this id is kept"));
   if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
     const auto& object = stored ? stored->object : result ? result->object : *running;

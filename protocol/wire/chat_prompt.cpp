@@ -205,10 +205,11 @@ bool has_tool(const std::string& tools, const std::string& name) {
 } // namespace
 
 json_view replace_broken_arguments(field_reader& reader, tool_call& call) {
-  const json_limits usual{call.arguments.size()}, deep{call.arguments.size(), 512};
-  if (const auto object = parse_object(call.arguments, usual)) return *object;
-  if (parse_object(call.arguments, deep))
-    reader.fail("arguments", "nests deeper than " + std::to_string(usual.max_depth) + " levels");
+  const json_limits limits{call.arguments.size()};
+  const auto object = parse_object(call.arguments, limits);
+  if (object) return *object;
+  if (object.failure().message.find("nests deeper") != std::string::npos)
+    reader.fail("arguments", "nests deeper than " + std::to_string(limits.max_depth) + " levels");
   call.arguments = "{}";
   return json_view(call.arguments);
 }

@@ -348,7 +348,7 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
   out.end_array();
   write_request_echo(out, marked);
   out.key("usage");
-  if (status_ == "in_progress")
+  if (outcome_.finish == finish_reason::none)
     out.null();
   else
     write_response_usage(out, outcome_.used);
@@ -377,6 +377,7 @@ output_json response_narrator::object_without_output(std::string status) const {
   auto other = *this;
   other.status_ = std::move(status);
   other.items_.clear();
+  other.shows_token_ids_ = false; // this narrator goes on writing the ids
   return other.object();
 }
 

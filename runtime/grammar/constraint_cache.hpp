@@ -53,21 +53,24 @@ class constraint_cache {
 };
 
 /// The sources that the library refused last, because refusing one again would take as long as the first
-/// time. Not thread-safe.
+/// time. Thread-safe.
 class refusal_cache {
  public:
-  std::optional<error> find(const grammar_source& source) const {
+  std::optional<error> find(const grammar_source& source) {
+    const std::lock_guard lock(mutex_);
     for (const auto& [refused, why] : entries_)
       if (refused == source) return why;
     return std::nullopt;
   }
   void insert(const grammar_source& source, const error& why) {
+    const std::lock_guard lock(mutex_);
     if (entries_.size() == max_entries) entries_.pop_front();
     entries_.emplace_back(source, why);
   }
 
  private:
   static constexpr std::size_t max_entries = 32;
+  std::mutex mutex_;
   std::deque<std::pair<grammar_source, error>> entries_; ///< the oldest first
 };
 

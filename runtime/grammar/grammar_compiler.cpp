@@ -74,6 +74,7 @@ class library_compiler final : public compiler {
                                                " bytes, above the limit of " +
                                                std::to_string(limits_.max_source_bytes));
     if (auto found = cache_.find(source)) return found;
+    if (auto refused = refusals_.find(source)) return *std::move(refused);
     // Only one grammar is compiled at a time. This bounds the memory, and another request for the same
     // grammar finds it in the cache afterwards.
     const std::lock_guard lock(compiling_);
@@ -113,7 +114,7 @@ class library_compiler final : public compiler {
   std::shared_ptr<const token_texts> texts_;
   compile_limits limits_;
   constraint_cache cache_;
-  refusal_cache refusals_; ///< guarded by `compiling_`
+  refusal_cache refusals_;
   std::mutex compiling_;
   xgrammar::GrammarCompiler library_;
 };

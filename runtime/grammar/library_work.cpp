@@ -21,7 +21,7 @@ void CountWork(unsigned num_steps);
 void CountWork(unsigned num_steps) {
   auto* left = paceline::grammar::work_left;
   if (left == nullptr) return;
-  if (*left < num_steps) {
+  if (*left < num_steps || num_steps == ~0U) {
     *left = 0;
     throw paceline::grammar::work_exhausted();
   }

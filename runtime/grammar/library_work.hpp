@@ -5,15 +5,15 @@
 
 namespace paceline::grammar {
 
-/// Ends a call of the grammar library whose work is used up.
+/// Thrown when the grammar library has done as much work as it may.
 struct work_exhausted final : std::exception {
-  const char* what() const noexcept override { return "it takes too much work"; }
+  const char* what() const noexcept override { return "the grammar takes too much work"; }
 };
 
-/// While an object lives, the grammar library subtracts its work on this thread from `left`, and throws
+/// While a `work_limit` exists, the grammar library subtracts its work on this thread from `left`, and throws
 /// `work_exhausted` when nothing is left. The library object that was working is then unusable. One unit is
 /// about 50 ns. The count depends on the grammar, the vocabulary and the calls, not on the machine. `left`
-/// must outlive the object.
+/// must outlive the object. A limit within another one replaces it until it ends.
 class work_limit {
  public:
   explicit work_limit(std::uint64_t& left) noexcept;

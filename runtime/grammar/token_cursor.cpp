@@ -33,13 +33,14 @@ std::string_view without_cut_character(std::string_view text) {
 token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts,
                            const compile_limits& limits)
     : texts_(std::move(texts)), matcher_(grammar), mask_(num_mask_words(texts_->vocab_size)),
-      work_left_(limits.cursor_work), work_per_token_(limits.cursor_work_per_token) {}
+      work_left_(limits.cursor_work), work_per_token_(limits.cursor_work_per_token),
+      most_work_(limits.cursor_work + 32 * limits.cursor_work_per_token) {}
 
 template <class Work, class Result>
 Result token_cursor::run(std::span<const token_id> output, Result failure, Work work) {
   if (is_broken_) return failure;
   if (output.size() > num_paid_) {
-    work_left_ += (output.size() - num_paid_) * work_per_token_;
+    work_left_ = std::min(work_left_ + (output.size() - num_paid_) * work_per_token_, most_work_);
     num_paid_ = output.size();
   }
   const work_limit limit(work_left_);

@@ -83,6 +83,7 @@ class token_cursor final : public constraint_cursor {
   std::size_t forced_at_ = 0;
   std::uint64_t work_left_;
   std::uint64_t work_per_token_;
+  std::uint64_t most_work_;  ///< of `work_left_`: a long output must not pay for minutes of one mask
   std::size_t num_paid_ = 0; ///< tokens of the output that have added to `work_left_`
   bool is_exhausted_ = false;
   bool is_broken_ = false; ///< the library has thrown; the matcher is in no state that is known

@@ -16,9 +16,15 @@ namespace paceline::rounds {
 
 namespace {
 
+/// No token can follow.
+struct no_token_error final : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Why a request ends early. A client's grammar may take too much work; everything else is a fault of ours.
 error failure_of(const request_progress& progress, const std::exception& e) {
-  if (progress.has_exhausted_constraint())
+  const bool has_no_token = dynamic_cast<const no_token_error*>(&e) != nullptr;
+  if (has_no_token && progress.has_exhausted_constraint())
     return {errc::invalid_argument, "the constraint takes too much work for the text after " +
                                         std::to_string(progress.log().output_length()) + " tokens"};
   return {errc::internal, std::string("request failed: ") + e.what()};
@@ -299,8 +305,8 @@ std::vector<std::int32_t> round_runner::decide(device::ops& ops, batch_part& par
   auto feedback = begin_feedback(part, first);
   auto verdict = verdict_for(part, first);
   if (verdict.hopeless)
-    throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
-                             ", or behind its draft, is finite");
+    throw no_token_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
+                         ", or behind its draft, is finite");
   if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
   const auto& tree = part.draft.tree;

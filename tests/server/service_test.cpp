@@ -250,6 +250,7 @@ TEST(service, cancels_and_reads_responses_by_id) {
   EXPECT_EQ(s.body().at("status"), "cancelled");
   EXPECT_EQ(s.body().at("id").as_string(), id);
   EXPECT_TRUE(s.body().at("model").is_string()) << "it is a response object";
+  EXPECT_TRUE(s.body().at("usage").is_null()) << "which is not known yet";
   EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
   s.edge.engine.end(1, finish_reason::cancelled);
   s.edge.executor->run();

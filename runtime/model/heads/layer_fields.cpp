@@ -124,7 +124,8 @@ bool is_plain(const json_node& settings) {
 
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes) {
   const json_node settings = rope_settings(layer);
-  const double usual = layer["rope_theta"].setting_or(1e4);
+  const json_node parameters = layer["rope_parameters"]; // a rope_scaling beside them need not have these
+  const double usual = layer["rope_theta"].setting_or(parameters["rope_theta"].setting_or(1e4));
   sizes.rope = {};
   if (!settings || is_plain(settings))
     sizes.rope.theta = settings["rope_theta"].setting_or(usual);
@@ -133,8 +134,9 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
   if (theta != 0) sizes.rope.theta = theta;
   sizes.local_rope = sizes.rope;
   const double usual_share = has_delta_rules(layer["model_type"].string_or("")) ? 0.25 : 1;
-  const double rotated =
-      layer["partial_rotary_factor"].setting_or(settings["partial_rotary_factor"].setting_or(usual_share));
+  const double share_of_settings = settings["partial_rotary_factor"].setting_or(
+      parameters["partial_rotary_factor"].setting_or(usual_share));
+  const double rotated = layer["partial_rotary_factor"].setting_or(share_of_settings);
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2)
     layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");

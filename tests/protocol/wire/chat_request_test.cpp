@@ -49,7 +49,8 @@ TEST(chat_request, arguments_that_nest_too_deep_are_refused_and_not_replaced) {
         lists + R"(}"}}]},{"role":"user","content":"go on"}])");
   };
   EXPECT_NE(nested(32)->prompt.messages.at(0).tool_calls.at(0).arguments, "{}");
-  EXPECT_EQ(nested(33).failure().param, "messages[0].tool_calls[0].function.arguments");
+  for (const int levels : {33, 600})
+    EXPECT_EQ(nested(levels).failure().param, "messages[0].tool_calls[0].function.arguments");
 }
 
 TEST(chat_request, names_the_message_and_field_that_break_a_rule) {

@@ -290,6 +290,18 @@ TEST_F(cursors, allow_nothing_when_their_work_is_used_up) {
   EXPECT_EQ(cursor->num_allowed({}, {}, {&a, 1}), 0U);
   EXPECT_EQ(length_of_text(*constraint->begin()), length) << "the same on each machine";
 
+  // What a long output has not used is not saved up for its end.
+  const auto late =
+      *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 50'000, .cursor_work_per_token = 1'000})
+           ->compile({kind::ebnf, "root ::= \"b\"* e \".\"\ne ::= e e | \"a\""});
+  const auto late_cursor = late->begin();
+  std::vector<token_id> text(1000, tokens_of("b").front());
+  while (text.size() < 2000 &&
+         is_set(copy(late_cursor->allowed(text, {})), static_cast<std::size_t>(a.value)))
+    text.push_back(a);
+  EXPECT_LT(text.size(), 1300U);
+  EXPECT_TRUE(late_cursor->is_exhausted());
+
   // With one unit for each token a text costs, there is no end.
   const auto linear =
       *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 5'000, .cursor_work_per_token = 5'000})
