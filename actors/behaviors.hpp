@@ -16,8 +16,8 @@
 #include <memory>
 #include <unordered_map>
 
-/// Behaviours of the actors. A behaviour decodes a message, calls a method of its state machine (`*_state`)
-/// and sends the messages that the state machine returns. The engine owns the state machines (except those of
+/// Behaviours of the actors. A behaviour passes a message to a method of its state machine (`*_state`) and
+/// carries out the actions that the method returns. The engine owns the state machines (except those of
 /// sessions), and they outlive the actors. So a restarted actor continues on its predecessor's state.
 namespace paceline::actors {
 
@@ -43,7 +43,7 @@ struct scheduler_peers {
   protocol::target_verifier_actor verifier;
   protocol::kv_pool_actor kv_pool;
   protocol::fan_out_actor fan_out;
-  bool ticking = false;
+  bool ticking = false; ///< a `tick_event` is under way
 };
 protocol::scheduler_actor::behavior_type
 scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
@@ -54,7 +54,7 @@ scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
 struct kv_pool_peers {
   kv_pool_peers() = default;
   static inline const char* name = "kv_pool";
-  /// The sender of each model's last batch.
+  /// For each model, the scheduler that sent its last `pool_batch_command`.
   std::unordered_map<model_number, protocol::scheduler_actor> schedulers;
 };
 protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_peers> self,

@@ -11,8 +11,8 @@
 
 namespace paceline::wire {
 
-/// One item of a response's output, stored once however many events repeat it. Once complete it is immutable,
-/// so that connections can share it and read it on several threads.
+/// An item of a response's output, or the list of its token ids. All events that repeat it share one copy.
+/// Once complete it is immutable, so that connections can share it and read it on several threads.
 struct response_part {
   enum class kind : std::uint8_t {
     message,
@@ -63,7 +63,7 @@ class output_json {
 
   /// Bytes held, including shared parts; the JSON may be ten times as long.
   std::size_t num_bytes() const noexcept { return words_.size() + shared_bytes(); }
-  /// True if the text is too short to gain from being written in pieces.
+  /// True if the shared parts are too short to gain from being written in pieces.
   bool is_short() const noexcept { return shared_bytes() <= 8U << 10U; }
 
   /// The JSON as one text.

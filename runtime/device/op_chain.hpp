@@ -16,10 +16,9 @@ inline constexpr std::uint32_t max_chain_levels = max_draft_nodes;
 
 /// A row of one step.
 struct chain_row {
-  batch_entry
-      /// Without a path; a negative token stands for the token that the row with the same index chose in the
-      /// previous step.
-      entry;
+  /// The row's input, without a path. A negative token stands for the token that the row with the same index
+  /// chose in the previous step.
+  batch_entry entry;
   /// Level of the draft token that the row chooses, from 0; -1: its choice is not used.
   std::int32_t level = -1;
 };
@@ -40,11 +39,11 @@ struct chain_choice {
 /// chosen at the previous levels. So each step has the bits of a separate pass over the same rows.
 struct chain_args {
   std::uint32_t num_rows = 0;      ///< in one step, at most max_chain_rows
-  std::span<const chain_row> rows; ///< [num_steps][num_rows]; the first step's tokens are known
+  std::span<const chain_row> rows; ///< [step][num_rows]; the first step's tokens are known
   std::span<const sequence_kv> sequences;
   std::span<const token_choice> requests; ///< one for each row, in their order; without drafts
-  std::uint32_t num_levels = 0;           ///< at most max_chain_levels; levels ascend by one a step
-  std::span<chain_choice> out; ///< [num_rows][num_levels]; entries that no row decides are unspecified
+  std::uint32_t num_levels = 0; ///< at most max_chain_levels; a request's levels are in consecutive steps
+  std::span<chain_choice> out;  ///< [num_rows][num_levels]; entries that no row decides are unspecified
 };
 
 } // namespace paceline::device

@@ -13,7 +13,7 @@ namespace paceline::kv {
 /// The kinds of owners of a block. A block without owners is free.
 enum class block_owner : std::uint8_t {
   table,   ///< a request's block table, or a copy that still reads the block
-  release, ///< a release whose stream point has not passed: device work may still use the block
+  release, ///< a request gave the block back, but device work that was enqueued before may still use it
   index,   ///< the prefix index; at most once
 };
 
@@ -23,7 +23,7 @@ enum class block_state : std::uint8_t {
   deferred, ///< owned by releases, possibly also by the index, but in no table
   cached,   ///< owned by the index only: evictable
   free,     ///< present, without owners
-  absent,   ///< its slab has not been added to the pool
+  absent,   ///< its slab is not in the pool
 };
 inline constexpr std::size_t num_block_states = 5;
 

@@ -41,8 +41,9 @@ class round_runner {
  public:
   explicit round_runner(round_resources resources);
 
-  /// Runs `plan`. `drafts` come from draft workers, null for items without one. Fills `result`. An exception
-  /// of one request ends that request, an exception of the pass ends the round (`result.failure`).
+  /// Runs `plan` and fills `result`. `drafts` has a batch for each draft worker that was asked; null: the
+  /// worker was lost. If the decision of one request throws, only that request ends. If the pass throws, the
+  /// round ends (`result.failure`).
   void run(device::ops& ops, const scheduling::round_plan& plan,
            std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
            scheduling::round_result& result);
@@ -61,9 +62,9 @@ class round_runner {
     bool stale = false;
     /// Set for a beam search, which then plans all rows after those of the prompt.
     beam_search* beams = nullptr;
-    std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
-    std::uint32_t num_prompt_logits =
-        0; ///< prompt tokens whose logits are wanted, before that of the last committed token
+    std::uint32_t first_logits = 0; ///< index of its first row of logits among those of the pass
+    /// Number of prompt tokens whose logits are wanted. Their rows are before the last committed token's.
+    std::uint32_t num_prompt_logits = 0;
     std::uint32_t first_prompt_position = 0; ///< of the first of them
     /// Index in `choices_` if the device decides and moves the cells of accepted nodes; there are no logits
     /// then.

@@ -16,11 +16,11 @@ struct scheduler_counters {
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
   struct drafter {
     std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
-    std::uint64_t num_foreseen =
-        0; ///< drafts made for outcomes of a round still being verified, one for each request and round
-    std::uint64_t num_ready = 0; ///< those of them whose outcome came true
+    /// Requests' rounds for which at least one draft was made while the round before was verified.
+    std::uint64_t num_foreseen = 0;
+    std::uint64_t num_ready = 0; ///< those of them in which an outcome came true that had a draft
     std::vector<std::uint64_t> accepted_per_position;
-    std::uint64_t num_failures = 0; ///< failed programs of its worker
+    std::uint64_t num_failures = 0; ///< rounds in which the drafter failed
   };
   std::vector<drafter> drafters;
   std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows

@@ -50,10 +50,10 @@ class draft_history {
 /// (the candidates) and the part of its draft that is worth verifying. It maximises expected tokens per
 /// measured time; verifying no draft is one of the choices.
 ///
-/// In-line candidates draft in every round. Only a candidate whose calls take more than a thousandth of a
-/// pass is skipped: for one round after five useless calls in a row, and for twice as many rounds after each
-/// further one. Workers have to be asked a round ahead; they are asked if their tokens are worth their time.
-/// All drafts, verified or not, are later compared with the committed tokens.
+/// An in-line candidate drafts in every round if its calls take at most a thousandth of a pass. Another one
+/// is skipped after five useless calls in a row: for one round, and for twice as many after each further
+/// useless call, up to 64. Workers have to be asked a round ahead; they are asked if their tokens are worth
+/// their time. All drafts, verified or not, are later compared with the committed tokens.
 ///
 /// The choice does not depend on which tokens a draft has. It uses measured times, earlier rounds, and the
 /// depth, rank and signal of each node. For a draft whose tokens were drawn (`draft::probs`) it uses only the
@@ -82,7 +82,9 @@ class draft_controller {
     std::uint32_t candidate = 0;
     std::uint32_t num_nodes = 0; ///< nodes worth verifying; 0: none
     double tokens = 1;           ///< expected tokens of the round for this request
-    double cost = 1;             ///< time of the round, in units of a pass over one row
+    /// Time of the round without what is computed for other reasons, in passes over one row
+    /// (`node_choice::cost`).
+    double cost = 1;
   };
 
   /// One request's part of a round.
@@ -92,7 +94,7 @@ class draft_controller {
     std::uint32_t candidate = 0;  ///< candidate whose draft was chosen
     draft chosen;                 ///< closed under ancestors; no rows: plain decoding
     std::vector<option> options;  ///< one for each proposal that is not empty
-    /// no draft was chosen, although one promised more, to measure the time without a draft
+    /// A draft promised more, but none was chosen, because the time without a draft is to be measured.
     bool plain_to_measure = false;
   };
 
