@@ -14,13 +14,12 @@ namespace {
 using tokens = std::span<const token_id>;
 using mask = std::vector<mask_word>;
 
-/// A position in an output. `before`: the text so far is a beginning of the opening mark.
-enum class place : std::uint8_t { before, thoughts, answer };
+/// A position in an output.
 struct progress {
-  place where = place::before;
-  std::uint32_t matched = 0;     ///< bytes at the end of the text that are a beginning of the mark
-  std::uint32_t answer_from = 0; ///< number of tokens before the answer
+  bool in_answer = false;
   bool is_allowed = true;        ///< false behind a token that must not follow
+  std::uint32_t matched = 0;     ///< bytes at the end of the thoughts that are a beginning of the mark
+  std::uint32_t answer_from = 0; ///< number of tokens before the answer
 };
 
 /// The longest beginning of `mark` that `text` ends with, if `text` without its last byte ends with the first
@@ -46,18 +45,17 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 
 struct terms {
   std::shared_ptr<const token_constraint> answer;
-  thought_spellings marks;
+  std::string close;
+  std::vector<token_id> end_ids;
   std::string pieces;              ///< the texts of all tokens one after the other
   std::vector<std::uint32_t> ends; ///< where they end, by token
   std::vector<mask> within;        ///< tokens within thoughts, by the bytes matched of the closing mark
-  std::vector<mask> opening;       ///< tokens that go on with the opening mark, by its bytes so far
 
-  bool is_end(token_id token) const { return std::ranges::find(marks.end_ids, token) != marks.end_ids.end(); }
+  bool is_end(token_id token) const { return std::ranges::find(end_ids, token) != end_ids.end(); }
 
   std::size_t num_bytes() const noexcept {
     std::size_t count = answer->num_bytes() + pieces.size() + ends.size() * sizeof(std::uint32_t);
-    for (const auto& list : {&within, &opening})
-      for (const auto& one : *list) count += one.size() * sizeof(mask_word);
+    for (const auto& one : within) count += one.size() * sizeof(mask_word);
     return count;
   }
 
@@ -68,50 +66,28 @@ struct terms {
     return std::string_view(pieces).substr(begin, ends[i] - begin);
   }
 
-  progress begin() const { return {marks.open.empty() ? place::thoughts : place::before}; }
-
   /// The position behind `token`, which is the `number`th of the output.
   progress behind(progress at, token_id token, std::size_t number) const {
-    auto piece = piece_of(token);
-    if (at.where == place::before) {
-      const auto rest = std::string_view(marks.open).substr(at.matched);
-      if (is_end(token) || piece.empty() || (!rest.starts_with(piece) && !piece.starts_with(rest)))
-        return {place::answer, 0, 0};
-      if (piece.size() < rest.size())
-        return {place::before, at.matched + static_cast<std::uint32_t>(piece.size()), 0};
-      at = {place::thoughts};
-      piece.remove_prefix(rest.size());
-    } else if (at.where == place::thoughts && is_end(token)) {
-      at.is_allowed = false;
-    }
-    if (at.where != place::thoughts) return at;
-    const auto size = find_close(marks.close, at.matched, piece);
+    if (at.in_answer) return at;
+    if (is_end(token)) at.is_allowed = false;
+    const auto piece = piece_of(token);
+    const auto size = find_close(close, at.matched, piece);
     if (size == std::string_view::npos) return at;
-    return {place::answer, 0, static_cast<std::uint32_t>(number + 1), is_blank(piece.substr(size))};
+    return {true, at.is_allowed && is_blank(piece.substr(size)), 0, static_cast<std::uint32_t>(number + 1)};
   }
 };
 
 void fill_masks(terms& out, std::uint32_t vocab_size) {
-  const std::string_view open = out.marks.open, close = out.marks.close;
   mask all(num_mask_words(vocab_size));
-  for (std::uint32_t i = 0; i < vocab_size; ++i) set_bit(all, i);
-  for (const token_id end : out.marks.end_ids)
-    if (end.value >= 0 && static_cast<std::uint32_t>(end.value) < vocab_size)
-      clear_bit(all, static_cast<std::size_t>(end.value));
-  out.within.assign(close.size(), all);
-  out.opening.assign(open.size(), mask(num_mask_words(vocab_size)));
-  for (std::size_t token = 0; token < vocab_size; ++token) {
-    const token_id id{static_cast<token_id::rep>(token)};
-    const auto piece = out.piece_of(id);
-    for (std::uint32_t matched = 0; matched < open.size(); ++matched)
-      if (!piece.empty() && piece.front() == open[matched]) {
-        const auto after = out.behind({place::before, matched}, id, 0);
-        const bool goes_on = after.where != place::answer || after.answer_from != 0;
-        if (goes_on && after.is_allowed) set_bit(out.opening[matched], token);
-      }
-    if (piece.find(close.back()) == std::string_view::npos) continue; // it completes no mark
-    for (std::uint32_t matched = 0; matched < close.size(); ++matched)
-      if (!out.behind({place::thoughts, matched}, id, 0).is_allowed) clear_bit(out.within[matched], token);
+  for (std::uint32_t i = 0; i < vocab_size; ++i)
+    if (!out.is_end(token_id{static_cast<token_id::rep>(i)})) set_bit(all, i);
+  out.within.assign(out.close.size(), all);
+  for (std::uint32_t i = 0; i < vocab_size; ++i) {
+    const token_id token{static_cast<token_id::rep>(i)};
+    if (out.piece_of(token).find(out.close.back()) == std::string_view::npos)
+      continue; // it completes no mark
+    for (std::uint32_t matched = 0; matched < out.close.size(); ++matched)
+      if (!out.behind({.matched = matched}, token, 0).is_allowed) clear_bit(out.within[matched], i);
   }
 }
 
@@ -123,53 +99,36 @@ class cursor final : public constraint_cursor {
   std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
     const auto at = find(output, path);
     if (!at.is_allowed) return none();
-    if (at.where == place::thoughts) return terms_->within[at.matched];
+    if (!at.in_answer) return terms_->within[at.matched];
     const auto [rest_of_output, rest_of_path] = behind(at, output, path);
-    const auto answer = answer_->allowed(rest_of_output, rest_of_path);
-    if (at.where == place::answer) return answer;
-    // The next token goes on either with the answer or with the opening mark.
-    const auto& opening = terms_->opening[at.matched];
-    mask_.assign(answer.begin(), answer.end());
-    mask_.resize(opening.size());
-    for (std::size_t i = 0; i < mask_.size(); ++i) mask_[i] |= opening[i];
-    return mask_;
+    return answer_->allowed(rest_of_output, rest_of_path);
   }
 
   std::size_t num_allowed(tokens output, tokens path, tokens next) override {
     auto at = find(output, path);
     if (!at.is_allowed) return 0;
-    if (at.where == place::answer) {
+    if (at.in_answer) {
       const auto [rest_of_output, rest_of_path] = behind(at, output, path);
       return answer_->num_allowed(rest_of_output, rest_of_path, next);
     }
-    if (at.where == place::before) {
-      // Either the tokens lead into thoughts, or all of them belong to the answer.
-      const auto into = num_into_thoughts(at, output.size() + path.size(), next);
-      return std::max(into, answer_->num_allowed(output, path, next));
+    for (std::size_t count = 0; count < next.size(); ++count) {
+      at = terms_->behind(at, next[count], output.size() + path.size() + count);
+      if (!at.is_allowed) return count;
+      if (at.in_answer) return count + 1 + answer_->num_allowed({}, {}, next.subspan(count + 1));
     }
-    return num_into_thoughts(at, output.size() + path.size(), next);
+    return next.size();
   }
 
   std::optional<token_id> append_forced(tokens output, std::size_t max_tokens,
                                         std::vector<token_id>& out) override {
     const auto at = find(output, {});
-    if (at.where != place::answer || !at.is_allowed) return std::nullopt;
+    if (!at.in_answer || !at.is_allowed) return std::nullopt;
     return answer_->append_forced(output.subspan(at.answer_from), max_tokens, out);
   }
 
   bool is_exhausted() const noexcept override { return answer_->is_exhausted(); }
 
  private:
-  /// How many tokens of `next` may follow as a part of the opening mark, as thoughts, or behind thoughts.
-  std::size_t num_into_thoughts(progress at, std::size_t number, tokens next) {
-    for (std::size_t count = 0; count < next.size(); ++count) {
-      at = terms_->behind(at, next[count], number + count);
-      if (!at.is_allowed || (at.where == place::answer && at.answer_from == 0)) return count;
-      if (at.where == place::answer) return count + 1 + answer_->num_allowed({}, {}, next.subspan(count + 1));
-    }
-    return next.size();
-  }
-
   std::pair<tokens, tokens> behind(const progress& at, tokens output, tokens path) const {
     const auto of_output = std::min<std::size_t>(at.answer_from, output.size());
     return {output.subspan(of_output), path.subspan(at.answer_from - of_output)};
@@ -194,9 +153,7 @@ class cursor final : public constraint_cursor {
     return at(follow(path, follow(output, 0)));
   }
 
-  progress at(std::size_t num_tokens) const {
-    return num_tokens == 0 ? terms_->begin() : after_[num_tokens - 1];
-  }
+  progress at(std::size_t num_tokens) const { return num_tokens == 0 ? progress{} : after_[num_tokens - 1]; }
 
   std::span<const std::uint32_t> none() {
     mask_.assign(terms_->within.front().size(), 0);
@@ -212,13 +169,13 @@ class cursor final : public constraint_cursor {
 
 } // namespace
 
-std::shared_ptr<const token_constraint> after_spelled_thoughts(std::shared_ptr<const token_constraint> answer,
-                                                               thought_spellings marks,
-                                                               const token_speller& spell,
-                                                               std::uint32_t vocab_size) {
+std::shared_ptr<const token_constraint>
+after_spelled_thoughts(std::shared_ptr<const token_constraint> answer, std::string close,
+                       std::vector<token_id> end_ids, const token_speller& spell, std::uint32_t vocab_size) {
   terms common;
   common.answer = std::move(answer);
-  common.marks = std::move(marks);
+  common.close = std::move(close);
+  common.end_ids = std::move(end_ids);
   common.ends.reserve(vocab_size);
   for (std::uint32_t token = 0; token < vocab_size; ++token) {
     common.pieces += spell(token_id{static_cast<token_id::rep>(token)});

@@ -100,12 +100,15 @@ constraint behind_thoughts(const model_view& model, constraint answer, bool has_
   const auto open = token_of(model, markers.open);
   const auto close = token_of(model, markers.close);
   const auto& limits = model.limits();
-  if (!open || !close)
-    return grammar::after_spelled_thoughts(
-        std::move(answer), {has_begun ? std::string() : markers.open, markers.close, limits.eos_ids},
-        [&](token_id token) { return model.token_bytes(token); }, limits.vocab_size);
-  return grammar::after_thoughts(std::move(answer), {has_begun ? std::nullopt : open, *close, limits.eos_ids},
-                                 limits.vocab_size);
+  if (close && (has_begun || open))
+    return grammar::after_thoughts(
+        std::move(answer), {has_begun ? std::nullopt : open, *close, limits.eos_ids}, limits.vocab_size);
+  // Only thoughts that the prompt has opened: a model that does not think and begins with "<" must not be led
+  // into them.
+  if (!has_begun) return answer;
+  return grammar::after_spelled_thoughts(
+      std::move(answer), markers.close, limits.eos_ids,
+      [&](token_id token) { return model.token_bytes(token); }, limits.vocab_size);
 }
 
 /// A message in harmony: the header after <|start|>assistant, and what its text must match.
