@@ -208,7 +208,7 @@ json_view replace_broken_arguments(field_reader& reader, tool_call& call) {
   const json_limits limits{call.arguments.size()};
   const auto object = parse_object(call.arguments, limits);
   if (object) return *object;
-  if (object.failure().message.find("nests deeper") != std::string::npos)
+  if (object.failure().message.starts_with(nests_too_deep))
     reader.fail("arguments", "nests deeper than " + std::to_string(limits.max_depth) + " levels");
   call.arguments = "{}";
   return json_view(call.arguments);

@@ -89,7 +89,7 @@ parsed<json_view> parse_object(std::string_view text, const json_limits& limits)
   json::error_code failure;
   const auto num_read = parser.write_some(false, text.data(), text.size(), failure);
   if (failure == json::error::too_deep)
-    return invalid_json("the JSON text nests deeper than " + std::to_string(limits.max_depth) + " levels");
+    return invalid_json(std::string(nests_too_deep) + std::to_string(limits.max_depth) + " levels");
   if (!failure && num_read < text.size()) failure = json::error::extra_data;
   if (failure) return invalid_json("the body is not valid JSON: " + failure.message());
   if (!parser.handler().is_object) return invalid_json("the JSON text must be one object");

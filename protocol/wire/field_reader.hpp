@@ -23,6 +23,8 @@ struct json_limits {
 /// Checks that `text` is one JSON object within `limits`. Builds no tree of values: the returned view reads
 /// `text`, which must outlive it. If a key is repeated, its last value is used.
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits = {});
+/// The beginning of the message of a failure of `parse_object` by `max_depth`.
+inline constexpr std::string_view nests_too_deep = "the JSON text nests deeper than ";
 
 /// The type of a JSON value, for error messages: "a string", "an object", "a number with a fraction".
 std::string_view kind_of(json_view value);

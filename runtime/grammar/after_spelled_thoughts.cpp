@@ -22,22 +22,14 @@ struct progress {
   std::uint32_t answer_from = 0; ///< number of tokens before the answer
 };
 
-/// The longest beginning of `mark` that `text` ends with, if `text` without its last byte ends with the first
-/// `matched` bytes of the mark.
-std::uint32_t extend(std::string_view mark, std::uint32_t matched, char next) {
-  std::string text(mark.substr(0, matched));
-  text += next;
-  while (!text.empty() && !mark.starts_with(text)) text.erase(0, 1);
-  return static_cast<std::uint32_t>(text.size());
-}
-
-/// Follows a text of thoughts through `piece`. Returns the number of bytes of it up to the end of the closing
-/// mark; npos if the mark is not complete.
+/// Follows thoughts whose text ends with the first `matched` bytes of the closing mark through `piece`.
+/// Returns the number of bytes of it up to the end of the mark. If the mark is not complete: npos, and
+/// `matched` for the text with `piece`.
 std::size_t find_close(std::string_view close, std::uint32_t& matched, std::string_view piece) {
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    matched = extend(close, matched, piece[i]);
-    if (matched == close.size()) return i + 1;
-  }
+  const std::string text = std::string(close.substr(0, matched)).append(piece);
+  if (const auto begin = text.find(close); begin != std::string::npos) return begin + close.size() - matched;
+  matched = static_cast<std::uint32_t>(std::min(close.size() - 1, text.size()));
+  while (!text.ends_with(close.substr(0, matched))) --matched;
   return std::string_view::npos;
 }
 

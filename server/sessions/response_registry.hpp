@@ -12,8 +12,8 @@
 namespace paceline::server {
 
 /// The responses to which other connections may refer by id: running ones, to cancel them, and resumable
-/// ones, to read them again. Thread-safe. For `cancel`, `in_progress` and `log`
-/// an id of another tenant is unknown.
+/// ones, to read them again. Thread-safe. For `cancel`, `in_progress` and `log`, an id of another
+/// tenant is unknown.
 class response_registry {
  public:
   response_registry(std::size_t max_resumable, std::chrono::milliseconds retention)

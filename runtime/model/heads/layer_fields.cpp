@@ -124,8 +124,7 @@ bool is_plain(const json_node& settings) {
 
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes) {
   const json_node settings = rope_settings(layer);
-  const json_node parameters = layer["rope_parameters"]; // a rope_scaling beside them need not have these
-  const double usual = layer["rope_theta"].setting_or(parameters["rope_theta"].setting_or(1e4));
+  const double usual = hf_rope_theta(layer, 1e4);
   sizes.rope = {};
   if (!settings || is_plain(settings))
     sizes.rope.theta = settings["rope_theta"].setting_or(usual);
@@ -135,7 +134,7 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
   sizes.local_rope = sizes.rope;
   const double usual_share = has_delta_rules(layer["model_type"].string_or("")) ? 0.25 : 1;
   const double share_of_settings = settings["partial_rotary_factor"].setting_or(
-      parameters["partial_rotary_factor"].setting_or(usual_share));
+      layer["rope_parameters"]["partial_rotary_factor"].setting_or(usual_share));
   const double rotated = layer["partial_rotary_factor"].setting_or(share_of_settings);
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2)

@@ -202,6 +202,10 @@ json_node hf_rope_settings(const json_node& fields) {
   return fields["rope_parameters"];
 }
 
+double hf_rope_theta(const json_node& fields, double usual) {
+  return fields["rope_theta"].setting_or(fields["rope_parameters"]["rope_theta"].setting_or(usual));
+}
+
 namespace {
 
 rope_config read_optional_rope(const json_node& settings, double theta, std::uint32_t context_length) {
@@ -214,8 +218,7 @@ rope_config read_optional_rope(const json_node& settings, double theta, std::uin
 /// The rotary settings of a config whose layers all have the same.
 rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
   const json_node settings = hf_rope_settings(fields);
-  const double of_parameters = fields["rope_parameters"]["rope_theta"].setting_or(default_theta);
-  const double theta = fields["rope_theta"].setting_or(of_parameters);
+  const double theta = hf_rope_theta(fields, default_theta);
   if (!is_longrope(settings)) return read_optional_rope(settings, theta, context_length);
   rope_config rope; // read_hf_longrope reads the rest
   rope.theta = settings["rope_theta"].setting_or(theta);

@@ -26,6 +26,9 @@ std::optional<architecture> hf_architecture(std::string_view model_type) noexcep
 /// The object with the rotary settings of all layers: `rope_scaling`, which users add to a config to extend
 /// its context, if it has members; else `rope_parameters`. transformers has the same precedence.
 json_node hf_rope_settings(const json_node& fields);
+/// The theta of a config, for settings that name none: beside `rope_scaling`, that of `rope_parameters`
+/// counts.
+double hf_rope_theta(const json_node& fields, double usual);
 
 /// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.

@@ -13,16 +13,17 @@
 namespace paceline::server {
 namespace {
 
-/// A constraint that allows any tokens.
-class no_constraint final : public token_constraint {
+/// A constraint that allows any tokens, or none.
+class uniform_constraint final : public token_constraint {
   class cursor final : public constraint_cursor {
    public:
+    explicit cursor(bool allows) : allows_(allows), mask_(10, allows ? 0xFFFFFFFFU : 0) {}
     std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
-      return all_;
+      return mask_;
     }
     std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
                             std::span<const token_id> next) override {
-      return next.size();
+      return allows_ ? next.size() : 0;
     }
     std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
                                           std::vector<token_id>&) override {
@@ -30,37 +31,17 @@ class no_constraint final : public token_constraint {
     }
 
    private:
-    std::vector<std::uint32_t> all_ = std::vector<std::uint32_t>(10, 0xFFFFFFFFU);
+    bool allows_;
+    std::vector<std::uint32_t> mask_;
   };
 
  public:
-  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(); }
+  explicit uniform_constraint(bool allows) : allows_(allows) {}
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(allows_); }
   std::size_t num_bytes() const noexcept override { return 0; }
-};
 
-/// A constraint that allows no token.
-class no_token final : public token_constraint {
-  class cursor final : public constraint_cursor {
-   public:
-    std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
-      return none_;
-    }
-    std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
-                            std::span<const token_id>) override {
-      return 0;
-    }
-    std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
-                                          std::vector<token_id>&) override {
-      return std::nullopt;
-    }
-
-   private:
-    std::vector<std::uint32_t> none_ = std::vector<std::uint32_t>(10);
-  };
-
- public:
-  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<cursor>(); }
-  std::size_t num_bytes() const noexcept override { return 0; }
+ private:
+  bool allows_;
 };
 
 TEST(preparation_of_constraints, a_call_in_harmony_is_asked_for_by_its_header) {
@@ -68,7 +49,7 @@ TEST(preparation_of_constraints, a_call_in_harmony_is_asked_for_by_its_header) {
   auto& model = edge.engine.bytes;
   model.takes_tools = true;
   model.format.calls = call_syntax::harmony;
-  model.constraint = std::make_shared<const no_constraint>();
+  model.constraint = std::make_shared<const uniform_constraint>(true);
   const auto prepared = [&](const std::string& members) {
     return prepare_chat(
         edge.context, {},
@@ -116,7 +97,7 @@ TEST(preparation_of_constraints, thoughts_in_harmony_end_by_their_own_mark_alone
   model.format.calls = call_syntax::harmony;
   model.format.reasoning = wire::harmony_markers;
   model.marks = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"};
-  model.constraint = std::make_shared<const no_constraint>();
+  model.constraint = std::make_shared<const uniform_constraint>(true);
   const auto made = prepare_chat(
       edge.context, {},
       R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}})");
@@ -140,7 +121,7 @@ TEST(preparation_of_constraints, thoughts_that_the_prompt_opens_are_free_also_if
   auto& model = edge.engine.bytes;
   model.thinks.any = true;
   model.format.reasoning = wire::think_markers;
-  model.constraint = std::make_shared<const no_token>();
+  model.constraint = std::make_shared<const uniform_constraint>(false);
   const auto allows = [&](const std::string& prompt, const std::string& members) {
     const auto made = prepare_chat(edge.context, {},
                                    R"({"messages":[{"role":"user","content":")" + prompt +
