@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
-#include <deque>
+#include <numeric>
 #include <vector>
 
 namespace paceline::gpu::emulation {
@@ -17,20 +17,31 @@ class copies_under_way {
   /// `now`: the source is read at once, the earliest time at which a GPU may read it.
   void begin(std::byte* to, const std::byte* from, std::size_t num_bytes, bool now) {
     std::memset(to, 0xff, num_bytes);
-    copy& added = open_.emplace_back(copy{to, from, num_bytes, {}});
+    copy& added = copies_.emplace_back(copy{to, from, num_bytes, {}});
     if (!now) return;
     std::memcpy(added.read, from, num_bytes);
     added.from = nullptr;
   }
   void end_group() {
-    groups_.push_back(std::move(open_));
-    open_.clear();
+    group_sizes_.push_back(copies_.size() - num_grouped_);
+    num_grouped_ = copies_.size();
   }
   /// Makes the copies of all groups except the last `rest` groups.
   void wait(std::size_t rest) {
-    for (; groups_.size() > rest; groups_.pop_front())
-      for (const copy& c : groups_.front())
-        std::memcpy(c.to, c.from != nullptr ? c.from : c.read, c.num_bytes);
+    if (group_sizes_.size() <= rest) return;
+    const auto kept_group = group_sizes_.end() - static_cast<std::ptrdiff_t>(rest);
+    const auto kept = copies_.begin() + std::accumulate(group_sizes_.begin(), kept_group, std::ptrdiff_t{0});
+    for (auto c = copies_.begin(); c != kept; ++c)
+      std::memcpy(c->to, c->from != nullptr ? c->from : c->read, c->num_bytes);
+    num_grouped_ -= static_cast<std::size_t>(kept - copies_.begin());
+    copies_.erase(copies_.begin(), kept);
+    group_sizes_.erase(group_sizes_.begin(), kept_group);
+  }
+  /// Drops all copies. Keeps the memory: every thread of every block starts with this call.
+  void clear() {
+    copies_.clear();
+    group_sizes_.clear();
+    num_grouped_ = 0;
   }
 
  private:
@@ -41,8 +52,9 @@ class copies_under_way {
     std::byte read[most_bytes];
   };
 
-  std::vector<copy> open_;
-  std::deque<std::vector<copy>> groups_;
+  std::vector<copy> copies_;             ///< that were not made yet, the oldest first
+  std::vector<std::size_t> group_sizes_; ///< of the first `num_grouped_` of them
+  std::size_t num_grouped_ = 0;
 };
 
 } // namespace paceline::gpu::emulation

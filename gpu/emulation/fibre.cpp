@@ -23,36 +23,6 @@ namespace {
 /// Kernels have small frames; AddressSanitizer makes them larger.
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-/// Stacks of finished fibres, for the next ones of the thread: a launch has as many fibres as a block has
-/// threads.
-class stack_cache {
- public:
-  ~stack_cache() {
-    for (void* const stack : free_) munmap(stack, stack_bytes);
-  }
-  void* take() {
-    if (!free_.empty()) {
-      void* const taken = free_.back();
-      free_.pop_back();
-      return taken;
-    }
-    void* const made = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) throw std::bad_alloc();
-    return made;
-  }
-  void give_back(void* stack) {
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(stack, stack_bytes); // frames that were abandoned
-#endif
-    free_.push_back(stack);
-  }
-
- private:
-  std::vector<void*> free_;
-};
-
-thread_local stack_cache stacks;
-
 /// What the sanitizers must know of a stack.
 struct stack_notes {
   void* fake_stack = nullptr; ///< AddressSanitizer's
@@ -99,59 +69,101 @@ void switch_stacks(continuation& from, continuation& to) {
 
 } // namespace
 
+/// A stack and what continues on it.
 struct fibre::impl {
   std::function<void()> body;
+  bool is_at_rest = true; ///< the body has returned, or was never called
   void* stack = nullptr;
   continuation inside;
   continuation outside;
   stack_notes inside_notes;
   stack_notes outside_notes;
 
+  impl();
+  ~impl();
+
+  void resume();
+  void suspend();
   /// makecontext passes ints, so the address comes in two halves.
-  static void enter(unsigned high, unsigned low) {
-    auto* const self = reinterpret_cast<impl*>(std::uintptr_t{high} << 32 | low);
-    self->inside_notes.arrive(self->outside_notes);
-    self->body();
-  }
+  static void enter(unsigned high, unsigned low);
 };
 
-fibre::fibre(std::function<void()> body) : impl_(std::make_unique<impl>()) {
-  impl_->body = std::move(body);
-  impl_->stack = stacks.take();
-  impl_->inside_notes.bottom = impl_->stack;
-  impl_->inside_notes.size = stack_bytes;
+fibre::impl::impl() {
+  stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (stack == MAP_FAILED) throw std::bad_alloc();
+  inside_notes.bottom = stack;
+  inside_notes.size = stack_bytes;
 #if defined(__SANITIZE_THREAD__)
-  impl_->inside_notes.fibre = __tsan_create_fiber(0);
+  inside_notes.fibre = __tsan_create_fiber(0);
 #endif
-  ucontext_t& begin = impl_->inside.begin;
+  ucontext_t& begin = inside.begin;
   getcontext(&begin);
-  begin.uc_stack.ss_sp = impl_->stack;
+  begin.uc_stack.ss_sp = stack;
   begin.uc_stack.ss_size = stack_bytes;
-  const auto address = reinterpret_cast<std::uintptr_t>(impl_.get());
+  const auto address = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&begin, reinterpret_cast<void (*)()>(&impl::enter), 2, static_cast<unsigned>(address >> 32),
               static_cast<unsigned>(address));
 }
 
+fibre::impl::~impl() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(inside_notes.fibre);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack, stack_bytes); // frames that were abandoned
+#endif
+  munmap(stack, stack_bytes);
+}
+
+void fibre::impl::enter(unsigned high, unsigned low) {
+  auto* const self = reinterpret_cast<impl*>(std::uintptr_t{high} << 32 | low);
+  self->inside_notes.arrive(self->outside_notes);
+  for (;;) {
+    self->body();
+    self->is_at_rest = true;
+    self->suspend();
+  }
+}
+
+void fibre::impl::resume() {
+#if defined(__SANITIZE_THREAD__)
+  outside_notes.fibre = __tsan_get_current_fiber();
+#endif
+  is_at_rest = false;
+  outside_notes.leave(inside_notes);
+  switch_stacks(outside, inside);
+  outside_notes.arrive(inside_notes);
+}
+
+void fibre::impl::suspend() {
+  inside_notes.leave(outside_notes);
+  switch_stacks(inside, outside);
+  inside_notes.arrive(outside_notes);
+}
+
+namespace {
+
+/// Fibres at rest, for the next launches of the thread. A launch has as many fibres as a block has threads,
+/// and to make one takes several system calls.
+thread_local std::vector<std::unique_ptr<fibre::impl>> at_rest;
+
+} // namespace
+
+fibre::fibre(std::function<void()> body) {
+  if (at_rest.empty()) {
+    impl_ = std::make_unique<impl>();
+  } else {
+    impl_ = std::move(at_rest.back());
+    at_rest.pop_back();
+  }
+  impl_->body = std::move(body);
+}
+
 fibre::~fibre() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(impl_->inside_notes.fibre);
-#endif
-  stacks.give_back(impl_->stack);
+  if (impl_->is_at_rest) at_rest.push_back(std::move(impl_));
 }
 
-void fibre::resume() {
-#if defined(__SANITIZE_THREAD__)
-  impl_->outside_notes.fibre = __tsan_get_current_fiber();
-#endif
-  impl_->outside_notes.leave(impl_->inside_notes);
-  switch_stacks(impl_->outside, impl_->inside);
-  impl_->outside_notes.arrive(impl_->inside_notes);
-}
-
-void fibre::suspend() {
-  impl_->inside_notes.leave(impl_->outside_notes);
-  switch_stacks(impl_->inside, impl_->outside);
-  impl_->inside_notes.arrive(impl_->outside_notes);
-}
+void fibre::resume() { impl_->resume(); }
+void fibre::suspend() { impl_->suspend(); }
 
 } // namespace paceline::gpu::emulation

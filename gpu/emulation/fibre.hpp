@@ -10,20 +10,22 @@ namespace paceline::gpu::emulation {
 /// one thread at a time.
 class fibre {
  public:
-  /// `body` starts at the first `resume`. It must not throw, and must not return while it may be resumed.
+  /// `body` is called by the first `resume`, and again by the first one after it has returned. It must not
+  /// throw.
   explicit fibre(std::function<void()> body);
-  /// Does not call the destructors of objects on the fibre's stack.
+  /// If the body is suspended, does not call the destructors of objects on its stack.
   ~fibre();
   fibre(const fibre&) = delete;
   fibre& operator=(const fibre&) = delete;
 
-  /// Runs the body until it suspends. Must not be called inside a fibre.
+  /// Runs the body until it suspends or returns. Must not be called inside a fibre.
   void resume();
   /// Called by the body: `resume` returns. The body continues at the next `resume`.
   void suspend();
 
- private:
   struct impl;
+
+ private:
   std::unique_ptr<impl> impl_;
 };
 

@@ -26,7 +26,8 @@ class order_source {
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15ULL;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return static_cast<std::uint32_t>((z ^ (z >> 31)) % bound);
+    z = (z ^ (z >> 31)) >> 32;
+    return static_cast<std::uint32_t>(z * bound >> 32);
   }
   void shuffle(std::vector<std::uint32_t>& values) {
     for (std::size_t i = values.size(); i > 1; --i)
@@ -66,7 +67,7 @@ class block_runner {
     fresh_.resize(shape_.threads);
     std::iota(fresh_.begin(), fresh_.end(), 0U);
     order_.shuffle(fresh_);
-    for (auto& t : threads_) t = {};
+    for (auto& t : threads_) t.start_again();
     place_ = {0, shape_.threads, x, y, shared_.data()};
     num_done_ = 0;
   }
@@ -152,6 +153,14 @@ class block_runner {
     block_runner::state state = state::fresh;
     bool has_waited = false; ///< for the preceding kernel
     copies_under_way copies;
+
+    void start_again() {
+      own = nullptr;
+      num_exchanges = 0;
+      state = state::fresh;
+      has_waited = false;
+      copies.clear();
+    }
   };
   struct alignas(16) chunk {
     std::byte bytes[16];
@@ -185,24 +194,20 @@ class block_runner {
 
   /// Body of every fibre.
   void run_fresh() {
-    for (;;) {
-      while (!fresh_.empty() && !failure_) {
-        place_.index = fresh_.back();
-        fresh_.pop_back();
-        try {
-          thread_();
-          if (must_wait_ && !threads_[place_.index].has_waited)
-            throw barrier_fault("a thread returns that has not waited for the kernel ahead");
-        } catch (...) {
-          failure_ = std::current_exception();
-        }
-        threads_[place_.index].state = state::done;
-        ++num_done_;
+    while (!fresh_.empty() && !failure_) {
+      place_.index = fresh_.back();
+      fresh_.pop_back();
+      try {
+        thread_();
+        if (must_wait_ && !threads_[place_.index].has_waited)
+          throw barrier_fault("a thread returns that has not waited for the kernel ahead");
+      } catch (...) {
+        failure_ = std::current_exception();
       }
-      fibre* const self = current_;
-      idle_.push_back(self);
-      self->suspend();
+      threads_[place_.index].state = state::done;
+      ++num_done_;
     }
+    idle_.push_back(current_);
   }
 
   bool release(std::uint32_t begin, std::uint32_t end, state waiting) {
