@@ -62,11 +62,13 @@ class slow_model final : public model::language_model {
     EXPECT_EQ(outputs.logit_rows.size(), batch.rows.size()) << "every row of a draft is verified";
     const auto rows = static_cast<std::uint32_t>(batch.rows.size());
     const bool first = num_passes[rows]++ == 0;
-    time_.spend(std::chrono::microseconds(3000) * (3 + rows) / 4 * (first ? 2 : 1));
+    const bool slow = first || rows == always_slow;
+    time_.spend(std::chrono::microseconds(3000) * (3 + rows) / 4 * (slow ? 2 : 1));
     inner_.forward(ops, batch, kv, outputs);
   }
   mutable std::map<std::uint32_t, int> num_passes;
   std::size_t most_rows = 64;
+  std::uint32_t always_slow = 0; ///< number of rows of passes that always take twice as long
 
  private:
   const model::language_model& inner_;
@@ -94,6 +96,22 @@ TEST(pass_timing, gives_the_least_time_of_each_size) {
     EXPECT_EQ(times.at(rows), 3e6 * (3 + rows) / 4) << rows;
   EXPECT_EQ(times.at(64), 3e6 * 67 / 4);
   EXPECT_EQ(b.model.num_passes.at(64), 2) << "it takes long, and is seldom chosen";
+}
+
+TEST(pass_timing, a_size_takes_at_most_what_a_larger_one_took) {
+  bench b;
+  b.model.always_slow = 6;
+  const auto times = b.times(std::chrono::seconds(10));
+  EXPECT_EQ(times.at(6), times.at(7));
+  EXPECT_LT(times.at(5), times.at(6));
+}
+
+TEST(pass_timing, repeats_small_sizes_before_it_runs_large_ones) {
+  bench b;
+  b.times(
+      milliseconds(330)); // the warm-up, two turns, the first of which takes twice as long, and one pass more
+  for (const std::uint32_t rows : {1U, 8U, 14U}) EXPECT_GE(b.model.num_passes[rows], 2) << rows;
+  EXPECT_FALSE(b.model.num_passes.contains(24));
 }
 
 TEST(pass_timing, stops_when_its_time_is_over) {
