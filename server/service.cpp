@@ -237,24 +237,23 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
   const auto session =
       std::make_shared<job_exchange>(std::move(channel), id_headers(request.who.request_id, form), form);
   const auto traits = traits_of(edge_, request.who, body.text.size());
+  const auto done = [session, executor](wire::parsed<std::unique_ptr<wire::text_source>> made) {
+    // Shared, because tasks are copied.
+    executor->post([session, made = std::make_shared<decltype(made)>(std::move(made))] {
+      if (*made)
+        session->finish(*std::move(*made));
+      else
+        session->fail(made->failure());
+    });
+  };
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, target = request.where.target, who = request.who, model = request.where.id,
+      [this, done, target = request.where.target, who = request.who, model = request.where.id,
        body = std::move(body)]() mutable {
-        const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
-          if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
-          if (target == endpoint::count_input) return count_input(who, std::move(body));
-          if (target == endpoint::count_tokens) return count_reply(edge_, std::move(body), model);
-          return target == endpoint::tokenize ? tokenize_reply(edge_, std::move(body), model)
-                                              : detokenize_reply(edge_, std::move(body), model);
-        };
-        auto made = make();
-        // Shared, because tasks are copied.
-        executor->post([session, made = std::make_shared<decltype(made)>(std::move(made))] {
-          if (*made)
-            session->finish(*std::move(*made));
-          else
-            session->fail(made->failure());
-        });
+        if (target == endpoint::count_input) return count_input(who, std::move(body), done);
+        if (auto gone = begin_reading(edge_, body)) return done(*std::move(gone));
+        if (target == endpoint::count_tokens) return done(count_reply(edge_, std::move(body), model));
+        done(target == endpoint::tokenize ? tokenize_reply(edge_, std::move(body), model)
+                                          : detokenize_reply(edge_, std::move(body), model));
       },
       traits);
   if (accepted) return session;

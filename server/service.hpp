@@ -79,6 +79,8 @@ class service {
   edge_context& edge() noexcept { return edge_; }
 
  private:
+  using text_receiver = std::function<void(wire::parsed<std::unique_ptr<wire::text_source>>)>;
+
   // service_admission.cpp
   /// Fills `who` from the API key in the head. Error: there is no valid key.
   std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
@@ -111,7 +113,8 @@ class service {
   std::shared_ptr<exchange> read_response(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor);
   void list_input(const admitted_request& request, reply_channel& channel);
-  wire::parsed<std::unique_ptr<wire::text_source>> count_input(const caller& who, request_body body);
+  /// Runs in a job. Calls `done` once, possibly in a later job.
+  void count_input(const caller& who, request_body body, text_receiver done);
   void cancel_response(const admitted_request& request, reply_channel& channel);
   http_reply delete_response(const admitted_request& request);
   // service_models.cpp

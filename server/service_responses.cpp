@@ -53,6 +53,33 @@ wire::parsed<read_request> read_response_request(const response_services& servic
   return out;
 }
 
+/// Reads a request for a response, and passes what `make` makes from it and from the conversation that it
+/// continues to `done`, or an error. Runs in a job. If only the conversation is long, `make` runs in a second
+/// job, because it is known only then that the job is large.
+template <typename Make, typename Done>
+void make_from_request(const response_services& services, const caller& who, request_body body, Make make,
+                       Done done) {
+  auto& edge = services.edge;
+  if (auto gone = begin_reading(edge, body)) return done(*std::move(gone));
+  const bool is_large = traits_of(edge, who, body.text.size()).large;
+  auto read = read_response_request(services, who, body);
+  // The text is freed here. The objects made from it exist until they are tokenized.
+  auto place = std::exchange(body, {}).place;
+  if (!read) return done(std::move(read).failure());
+  auto again = traits_of(edge, who, read->previous ? text_bytes(read->previous->conversation) : 0);
+  again.continues = true;
+  const bool is_longer = again.large && !is_large;
+  auto rest = [make, done, place = std::move(place), read = *std::move(read)]() mutable {
+    std::vector<wire::chat_message> history;
+    if (read.previous) history = read.previous->conversation;
+    done(make(std::move(read.request), std::move(history)));
+  };
+  if (!is_longer) return rest();
+  if (edge.jobs.submit(std::move(rest), again)) return;
+  ++edge.metrics.edge_rejections;
+  done(overloaded());
+}
+
 /// Where a reader of events starts; a failure names the invalid query value.
 wire::parsed<replay_start> replay_start_of(const request_head& head) {
   replay_start start;
@@ -69,8 +96,6 @@ wire::parsed<replay_start> replay_start_of(const request_head& head) {
 
 } // namespace
 
-/// If the conversation that is continued is long there are two jobs, because only the second one is known to
-/// be large.
 std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
@@ -80,36 +105,21 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
     executor->post(
         [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
   };
-  return enqueue(
-      session, traits,
-      [this, start, who = request.who, large = traits.large, body = std::move(body)]() mutable {
-        if (auto gone = begin_reading(edge_, body)) return start(*std::move(gone));
-        auto read = read_response_request(services_, who, body);
-        // The text is freed here. The objects made from it exist until they are tokenized.
-        auto place = std::exchange(body, {}).place;
-        if (!read) return start(std::move(read).failure());
-        auto again = traits_of(edge_, who, read->previous ? text_bytes(read->previous->conversation) : 0);
-        again.continues = true;
-        const bool is_longer = again.large && !large;
-        auto prepare = [this, start, who, place = std::move(place), read = *std::move(read)]() mutable {
-          std::vector<wire::chat_message> history;
-          if (read.previous) history = read.previous->conversation;
-          start(prepare_response(edge_, who, std::move(read.request), std::move(history)));
-        };
-        if (!is_longer) return prepare();
-        if (edge_.jobs.submit(std::move(prepare), again)) return;
-        ++edge_.metrics.edge_rejections;
-        start(overloaded());
-      });
+  const auto prepare = [this, who = request.who](wire::response_request read,
+                                                 std::vector<wire::chat_message> history) {
+    return prepare_response(edge_, who, std::move(read), std::move(history));
+  };
+  return enqueue(session, traits,
+                 [this, start, prepare, who = request.who, body = std::move(body)]() mutable {
+                   make_from_request(services_, who, std::move(body), prepare, start);
+                 });
 }
 
-wire::parsed<std::unique_ptr<wire::text_source>> service::count_input(const caller& who, request_body body) {
-  auto read = read_response_request(services_, who, body);
-  body = {};
-  if (!read) return std::move(read).failure();
-  std::vector<wire::chat_message> history;
-  if (read->previous) history = read->previous->conversation;
-  return input_count_reply(edge_, std::move(read->request), std::move(history));
+void service::count_input(const caller& who, request_body body, text_receiver done) {
+  const auto count = [this](wire::response_request read, std::vector<wire::chat_message> history) {
+    return input_count_reply(edge_, std::move(read), std::move(history));
+  };
+  make_from_request(services_, who, std::move(body), count, std::move(done));
 }
 
 std::shared_ptr<exchange> service::read_response(const admitted_request& request,

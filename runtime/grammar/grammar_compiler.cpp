@@ -107,7 +107,7 @@ class library_compiler final : public compiler {
     } catch (const std::bad_alloc&) {
       return error(errc::resource_exhausted, "not enough memory to compile the grammar");
     } catch (const std::exception& failure) {
-      return error(errc::invalid_argument, "grammar: " + message_of(failure));
+      return error(errc::invalid_argument, message_of(failure));
     }
   }
 

@@ -131,11 +131,11 @@ expected<std::string> from_choice(std::string_view text) {
   options.max_depth = 2;
   const auto value = boost::json::parse(text, failed, {}, options);
   if (failed || !value.is_array() || value.get_array().empty())
-    return error(errc::invalid_argument, "choice: must be an array of strings");
+    return error(errc::invalid_argument, "must be an array of strings");
   std::string out = "root ::= ";
   for (const auto& item : value.get_array()) {
     if (!item.is_string() || item.get_string().empty())
-      return error(errc::invalid_argument, "choice: must be an array of strings that are not empty");
+      return error(errc::invalid_argument, "must be an array of strings that are not empty");
     if (&item != &value.get_array().front()) out += " | ";
     append_literal(out, {item.get_string().data(), item.get_string().size()});
   }
@@ -154,9 +154,9 @@ expected<std::string> from_regex(std::string_view text) {
     return found->second;
   };
   auto body = to_ebnf(*regex, text_form::plain, true, add_rule);
-  if (!body) return std::move(body).error().within("regex");
+  if (!body) return std::move(body).error();
   if (body->size() + rules.size() > most_schema_cost.bytes)
-    return error(errc::unsupported, "regex: its grammar is above 512 KiB");
+    return error(errc::unsupported, "its grammar is above 512 KiB");
   return "root ::= " + *body + "\n" + rules;
 }
 
@@ -175,10 +175,8 @@ expected<std::string> to_ebnf(const grammar_source& source) {
   case grammar_source::kind::ebnf:
     break;
   }
-  if (source.text.find('\0') != std::string::npos)
-    return error(errc::invalid_argument, "grammar: it contains a NUL");
-  if (auto checked = ebnf_scan(source.text).run(); !checked)
-    return std::move(checked).error().within("grammar");
+  if (source.text.find('\0') != std::string::npos) return error(errc::invalid_argument, "it contains a NUL");
+  if (auto checked = ebnf_scan(source.text).run(); !checked) return std::move(checked).error();
   return source.text;
 }
 

@@ -33,19 +33,25 @@ std::optional<api_error> conflict(const wire::generation_fields& fields, const s
   return std::nullopt;
 }
 
+/// The refusal of a grammar or schema. `place`: what is refused, followed by the reason.
+api_error refusal(const std::string& field, const std::string& place, const error& why) {
+  const auto message = place + ": " + why.message();
+  return why.code() == errc::unsupported ? wire::unsupported(field, message)
+                                         : wire::invalid_value(field, message);
+}
+
 parsed<constraint> compile(const model_view& model, const wire::output_constraint& wanted) {
   auto compiled = model.compile(wanted.source);
   if (compiled) return *std::move(compiled);
-  const auto message = wanted.field + ": " + compiled.error().message();
-  if (compiled.error().code() == errc::unsupported) return wire::unsupported(wanted.field, message);
-  return wire::invalid_value(wanted.field, message);
+  return refusal(wanted.field, wanted.field, compiled.error());
 }
 
 /// The field that says that an output must be a call, or may be one.
 std::string tool_field(const asked_call& call) { return call.demand.required ? "tool_choice" : "tools"; }
 
 /// `make` compiles the calls of some functions. If the arguments' schema of a tool without `strict` cannot be
-/// enforced, this tool takes any object. If the schemas are too large together, all such tools do.
+/// enforced, this tool takes any object. If the schemas are too large together, all such tools do. Errors
+/// name the tool whose schema is refused.
 template <typename Make>
 auto compile_calls(const asked_call& call, const Make& make) {
   const auto functions = [&](bool exact) {
@@ -62,7 +68,13 @@ auto compile_calls(const asked_call& call, const Make& make) {
   }
   if (is_changed)
     if (auto compiled = make(wanted)) return compiled;
-  return make(loose);
+  auto compiled = make(loose);
+  if (compiled) return compiled;
+  for (const auto& one : loose)
+    if (const auto checked = grammar::schema_to_ebnf(one.arguments); !checked)
+      return decltype(compiled)(
+          refusal("tools", "tools: the parameters of \"" + one.name + "\"", checked.error()));
+  return compiled;
 }
 
 /// The output is a call in JSON, whatever the model's own syntax.

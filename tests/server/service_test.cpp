@@ -5,6 +5,9 @@
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace paceline::server {
 namespace {
 
@@ -363,15 +366,21 @@ TEST(service, a_resumable_response_is_deleted_once_it_has_ended) {
   EXPECT_EQ(s.ask("GET /v1/responses/" + id), 404);
 }
 
-TEST(service, a_long_conversation_is_rendered_as_large_work) {
+TEST(service, a_long_conversation_is_rendered_and_counted_as_large_work) {
   served s;
   s.edge.engine.bytes.set_context_length(200'000);
   const auto id = respond(s, 1, R"("input":")" + std::string(100'000, 'x') + "\"", "1");
-  s.edge.jobs.submitted.clear();
+  const auto submitted = [&] { return std::exchange(s.edge.jobs.submitted, {}); };
+  submitted();
+  const auto judge = [](const std::vector<job_traits>& jobs) {
+    ASSERT_EQ(jobs.size(), 2U);
+    EXPECT_FALSE(jobs[0].large);
+    EXPECT_TRUE(jobs[1].large && jobs[1].continues);
+  };
+  EXPECT_EQ(s.ask("POST /v1/responses/input_tokens", json_body, "{" + continuing(id, "two") + "}"), 200);
+  judge(submitted());
   respond(s, 2, continuing(id, "two"), "2");
-  ASSERT_EQ(s.edge.jobs.submitted.size(), 2U);
-  EXPECT_FALSE(s.edge.jobs.submitted[0].large);
-  EXPECT_TRUE(s.edge.jobs.submitted[1].large && s.edge.jobs.submitted[1].continues);
+  judge(submitted());
 }
 
 } // namespace

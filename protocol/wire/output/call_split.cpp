@@ -9,14 +9,18 @@ namespace paceline::wire {
 
 namespace {
 
-/// Where the object of a bare call begins in `text`: at the start, or after the beginning of a block of code,
-/// which Qwen2.5-Coder writes around calls. npos means nowhere. nullopt means that more text is needed.
+constexpr std::string_view code_fence = "```";
+
+/// Where the object of a bare call begins in `text`: at the start, after the beginning of a block of code,
+/// which Qwen2.5-Coder writes around calls, or after the mark that Llama 3.1 and later may write before a
+/// call. npos means nowhere. nullopt means that more text is needed.
 std::optional<std::size_t> bare_call_begin(std::string_view text) {
   if (text.front() == '{') return 0;
-  for (const std::string_view fence : {"```json", "```"}) {
-    if (fence.starts_with(text)) return std::nullopt;
-    if (!text.starts_with(fence)) continue;
-    const auto at = text.find_first_not_of(blanks, fence.size());
+  for (const std::string_view lead :
+       {std::string_view("```json"), code_fence, std::string_view("<|python_tag|>")}) {
+    if (lead.starts_with(text)) return std::nullopt;
+    if (!text.starts_with(lead)) continue;
+    const auto at = text.find_first_not_of(blanks, lead.size());
     if (at == std::string_view::npos) return std::nullopt;
     return text[at] == '{' ? at : std::string_view::npos;
   }
@@ -53,7 +57,7 @@ bool call_split::find_call(output_items& out) {
     if (*begin != std::string_view::npos) {
       opening_ = held_.substr(0, first + *begin);
       held_.erase(0, first + *begin);
-      reader_ = make_bare_call_reader(tools_, *begin > 0);
+      reader_ = make_bare_call_reader(tools_, opening_.find(code_fence) != std::string::npos);
       num_before_ = calls_.num_begun();
       return true;
     }

@@ -216,6 +216,25 @@ TEST(preparation_of_constraints, a_tool_that_cannot_be_enforced_takes_any_object
   EXPECT_NE(model.compiled.back().text.find("const"), std::string::npos) << model.compiled.back().text;
 }
 
+TEST(preparation_of_constraints, the_refusal_of_a_strict_tool_names_it) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.takes_tools = true;
+  model.refused_part = "\"$dynamicRef\"";
+  const auto refusal = [&](call_syntax calls) {
+    model.format.calls = calls;
+    const auto made = prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)"
+        R"({"type":"function","function":{"name":"good","strict":true,"parameters":{"type":"object"}}},)"
+        R"({"type":"function","function":{"name":"bad","strict":true,"parameters":{"type":"object",)"
+        R"("properties":{"a":{"$dynamicRef":"#x"}}}}}]})");
+    return made ? "" : made.failure().param + " | " + made.failure().message;
+  };
+  for (const auto calls : {call_syntax::hermes, call_syntax::harmony})
+    EXPECT_TRUE(refusal(calls).starts_with("tools | tools: the parameters of \"bad\": ")) << refusal(calls);
+}
+
 TEST(preparation_of_constraints, references_in_the_schema_of_a_tool_are_its_own) {
   scripted_edge edge;
   auto& model = edge.engine.bytes;

@@ -82,6 +82,7 @@ class writer {
                                          "<tool_call|>",
                                          "```",
                                          "```json\n",
+                                         "<|python_tag|>",
                                          "<|\"|>",
                                          "<think>",
                                          "</think>",
