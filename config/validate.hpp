@@ -4,9 +4,10 @@
 
 namespace paceline::config {
 
-/// Checks rules that involve several options. Each violation adds a message to `errors`, with the place in
-/// the file of the option that causes it. The sections in `wrong_sections` are skipped: `apply` has found
-/// errors in them already, and further errors might only be consequences of those. `from` and
+/// Checks the rules that `apply` does not: those about several options, and about names, addresses and
+/// devices. Each violation adds a message to `errors`, with the path of the option that causes it and, if the
+/// option is written in the file, its place there. The sections in `wrong_sections` are skipped: `apply` has
+/// found errors in them already, and further errors might only be consequences of those. `from` and
 /// `wrong_sections` are results of `apply`.
 void validate(const daemon_config& config, std::string_view file_name, const origins& from,
               const std::set<std::string, std::less<>>& wrong_sections, std::vector<std::string>& errors);

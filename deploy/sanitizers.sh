@@ -11,7 +11,7 @@ case "${1:-}" in
   *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 shift
-deploy/packages.sh
+deploy/packages.sh --tests
 deploy/python_env.sh
 deploy/xgrammar.sh
 model=$(deploy/demo_model.sh)

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-// Classes that own resources of the CUDA runtime and release them. Constructors throw cuda_failure. The
-// device's context must outlive the owners. A failed release is not reported, because its only cause is a
-// lost device, and that makes every later call fail.
+// Classes that own resources of the CUDA runtime and release them. Constructors, and all functions that call
+// the runtime, throw cuda_failure; destructors do not. The `device_context` must outlive the owners. A failed
+// release is not reported, because its only cause is a lost device, and that makes every later call fail.
 
 namespace paceline::gpu {
 
@@ -32,8 +32,9 @@ class memory {
   std::size_t num_bytes_ = 0;
 };
 
-/// Decides when the next launch of a queue or graph may start: early if the last command is a launch and both
-/// kernels support it.
+/// Decides whether the next launch of a queue or graph may start before the last command has ended (CUDA's
+/// programmatic dependent launch): if that command is a launch, both kernels support it, and the device
+/// allows it.
 class launch_run {
  public:
   explicit launch_run(const device_context& on) : earliest_(on.earliest) {}
@@ -67,7 +68,7 @@ class blas_handle {
   raw_blas raw_ = nullptr;
 };
 
-/// A queue of the device.
+/// A CUDA stream. `urgency`: see runtime_api::make_stream.
 class command_queue {
  public:
   command_queue(const device_context& on, int urgency);
@@ -88,7 +89,7 @@ class command_queue {
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
   /// The kernel starts early if possible. Its parameters at `params` are copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
-  /// A launch whose blocks all run at the same time.
+  /// A cooperative launch: all of its blocks run at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                        std::size_t params_bytes);
   void multiply(const blas_handle& blas, const blas_command& command);
@@ -101,7 +102,7 @@ class command_queue {
   launch_run run_;
 };
 
-/// A point in a queue.
+/// A CUDA event.
 class event {
  public:
   /// `is_timed` allows `seconds_since`.

@@ -5,7 +5,7 @@
 #include <caf/all.hpp>
 
 // Every message struct has a number; CAF_ENABLE_TYPE_ID_CHECKS turns a forgotten one into a compile error.
-// The structs are marked unsafe (not serializable) because they hold pointers and never leave the process.
+// The structs are marked unsafe (not serializable): most hold pointers, and none leaves the process.
 
 CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(paceline, (paceline::protocol::submit_command))

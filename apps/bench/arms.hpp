@@ -27,9 +27,9 @@ struct run_settings {
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;
-  std::uint32_t pairs =
-      0;              ///< groups of `concurrency` requests, reusing prompts if needed; 0: each prompt once
-  bool trace = false; ///< count rounds as well as events; makes events larger
+  std::uint32_t pairs = 0; ///< number of groups of `concurrency` requests, each run with every arm; prompts
+                           ///< are reused if needed. 0: as many as use each prompt once
+  bool trace = false;      ///< count rounds as well as events; makes events larger
 };
 
 /// Results of one arm over a workload; times are by the client's clock.

@@ -34,18 +34,20 @@ struct prefill_options : common_options {
 struct cost_options : common_options {
   std::vector<std::uint32_t> rows{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
   std::uint32_t context = 256; ///< positions before the rows
-  std::uint32_t draft = 0;     ///< also time a greedy draft of that many tokens; 0: none
+  std::uint32_t draft =
+      0; ///< also time the model as a drafter: a greedy draft of this many tokens; 0: not timed
   bool by_op = false;
   std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
   std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
-  double acceptance_length = 0; ///< of the heads, for their speed-up; 0: the published ones
+  double acceptance_length =
+      0; ///< tokens per round for the speed-up of the heads; 0: the value published for each family
 };
 
-/// How requests of a workload reach the engine.
+/// Through which interfaces a workload is run, how often, and whether rounds are counted.
 struct door_options {
-  std::vector<door_kind> through{door_kind::http}; ///< each arm is run through each of them
+  std::vector<door_kind> through{door_kind::http}; ///< each arm (arms.hpp) is run through each of them
   bool unstreamed = false; ///< also over HTTP with the reply in one piece, as the baseline
-  std::uint32_t pairs = 0; ///< groups of requests, each run with every arm; 0: each prompt once
+  std::uint32_t pairs = 0; ///< see run_settings::pairs
   bool trace = false;      ///< count rounds as well as events
 
   /// The interfaces in `through`, after the unstreamed one if it is requested.
@@ -59,7 +61,8 @@ struct door_options {
 struct serve_bench_options : common_options {
   door_options doors;
   std::string workload; ///< JSON lines, each with "messages" or "prompt"
-  /// Compared with each other, prompt by prompt; "ngram/8" is ngram with draft length 8.
+  /// Compared with each other; the first one is the baseline. Each group of `concurrency` prompts is run with
+  /// all of them before the next group. "ngram/8" is ngram with draft length 8.
   std::vector<std::string> drafters{"ngram"};
   std::uint32_t requests = 0; ///< prompts taken from the file; 0: all
   std::uint32_t concurrency = 1;
@@ -84,9 +87,11 @@ struct spec_options : common_options {
 int decode(const decode_options& options);
 /// Prompt processing: tokens per second.
 int prefill(const prefill_options& options);
-/// V(T): the cost of a pass of T rows relative to a pass of one row, and to the machine's roof.
+/// V(T): the cost of a pass of T rows relative to a pass of one row, and to the limits of the
+/// device (device_roof.hpp).
 int cost(const cost_options& options);
-/// A workload file through the daemon: latencies, tokens per second, acceptance, comparison of drafters.
+/// A workload file through the interfaces in `doors`: latencies, tokens per second, acceptance, comparison of
+/// drafters.
 int serve(const serve_bench_options& options);
 /// Every drafter with every length on every workload: acceptance, measured and predicted speed-up, and where
 /// the time goes.

@@ -9,8 +9,8 @@
 
 namespace paceline::apps::bench {
 
-// The requests and replies of a client of the daemon (docs/protocol.md), without sockets. Replies are parsed
-// after they have ended, so that parsing takes no time from the server.
+// The requests and replies of a client of the daemon (docs/protocol.md), without sockets. A reply is parsed
+// after it has ended, so that parsing does not delay the reading of its events.
 
 /// An event as received by the client: its JSON, or "[DONE]".
 struct stamped_event {
@@ -40,9 +40,10 @@ expected<std::string> response_frame(const errand& request);
 /// True if `data` is the last event of a response.
 bool ends_response(std::string_view data);
 
-// These functions do not set `sent` and `ended`. Errors: the daemon refused the request (the error has its
-// message); the reply is incomplete; its usage differs from the number of tokens received; its prompt tokens
-// are not the request's.
+// These functions do not set `sent` and `ended`. Errors: the daemon refused the request or reported an error
+// (the error has its message); the reply is not JSON, is incomplete, has no tokens, or ended for another
+// reason than stop or length; its usage is missing or differs from the tokens received; its prompt tokens are
+// not the request's.
 expected<delivery> read_completion_stream(const errand& request, std::span<const stamped_event> events);
 expected<delivery> read_completion(const errand& request, std::string_view body);
 expected<delivery> read_response_stream(const errand& request, std::span<const stamped_event> events);

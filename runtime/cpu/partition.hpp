@@ -28,13 +28,14 @@ struct partition_options {
 /// programs of all streams of the partition.
 ///
 /// The executor considers the streams whose oldest program has no fence left to wait for. It takes the tenant
-/// that has computed least, of its streams the one with the highest priority, and among these the program
-/// that was submitted first (device::turn_order). A program that waits for a fence delays only its own
-/// stream.
+/// with the least computing time (as device::turn_order counts it), of its streams the one with the highest
+/// priority, and among these the program that was submitted first. A program that was overtaken once has the
+/// highest priority. A program that waits for a fence delays only its own stream.
 ///
-/// Between two of its parallel loops a program pauses for a short program of another tenant that has fallen
-/// behind: the executor runs that program to its end inside the call of the op. Programs of one tenant never
-/// run inside each other. While a program calls an op, it must not hold a lock that another tenant's program
+/// Between two of its parallel loops a program pauses for a program of another tenant, if this tenant is
+/// expected to have less computing time, even after that program, than every tenant whose program has begun.
+/// The executor then runs that program to its end inside the call of the op. Programs of one tenant never run
+/// inside each other. While a program calls an op, it must not hold a lock that another tenant's program
 /// takes.
 class partition {
  public:
@@ -66,8 +67,9 @@ class partition {
   // Used by the executor only:
   std::vector<begun_program> begun_; ///< the last one is running, the others are paused for it
   std::vector<std::unique_ptr<cpu_ops>>
-      ops_; ///< one for each depth of begun_, because they keep values between calls
-  /// What `tell_end` reports; belongs to the executor while no errand is pending.
+      ops_; ///< [i] for the program begun_[i]: a cpu_ops keeps values between calls
+  /// What `tell_end` reports. Used by the executor, except while a team member runs `tell_end` for it
+  /// (thread_team::leave_errand).
   std::unique_ptr<ended_work> ended_;
   std::thread executor_;
 };

@@ -4,10 +4,10 @@
 
 namespace paceline::server {
 
-/// JSON Schemas of the server's replies: one JSON object that maps names to schemas, in which @name stands
-/// for a reference to another schema. The code that writes these replies is in protocol/wire and
-/// server/service_models.cpp. tests/server/openapi_test.py compares replies with the schemas, and fails on
-/// members that are not declared.
+/// JSON Schemas of the server's replies: the text of a JSON object that maps names to schemas, with @name in
+/// place of {"$ref": "#/components/schemas/name"}; document.cpp replaces these. The replies are written in
+/// protocol/wire and server/service*.cpp. tests/server/openapi_test.py compares replies with the schemas, and
+/// fails on members that are not declared.
 extern const std::string_view reply_schemas;
 /// The same for replies of /v1/responses.
 extern const std::string_view response_schemas;

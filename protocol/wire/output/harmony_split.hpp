@@ -10,19 +10,20 @@
 
 namespace paceline::wire {
 
-/// Splits the output of gpt-oss models into output items. The output is in OpenAI's harmony response format.
-/// `output_pipeline` uses this class instead of reasoning_split and call_split. Text may arrive in any
-/// pieces. Not thread-safe. An output is a list of messages:
+/// Splits output in OpenAI's harmony format into output items. It is the format of gpt-oss; the chat template
+/// or the option `tool_call_parser` selects it. `output_pipeline` uses this class instead of reasoning_split
+/// and call_split. Text may arrive in any pieces. Not thread-safe. An output is a list of messages:
 ///
 ///   <|start|>assistant<|channel|>analysis<|message|>…<|end|>                                    thoughts
 ///   <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>  a call
-///   <|start|>assistant<|channel|>commentary<|message|>…<|end|>            answer: what comes before calls
+///   <|start|>assistant<|channel|>commentary<|message|>…<|end|>            answer: a text before calls
 ///   <|start|>assistant<|channel|>final<|message|>…<|return|>              answer
 ///
-/// The prompt ends with <|start|>assistant, so the output begins after it. The recipient ("to=") may also
-/// come before <|channel|>. If several messages contain thoughts, an empty line is inserted between their
-/// texts; likewise for the answer. These messages become answer text, markers included: a message whose role
-/// is not assistant; a call if `plan.calls` is none; thoughts if `plan.reasoning` is empty; a call whose
+/// The prompt ends with <|start|>assistant and the output begins after it, unless the prompt has opened
+/// thoughts (`plan.begins_inside_reasoning`): the output then begins with their text. The recipient ("to=")
+/// may also come before <|channel|>. If several messages contain thoughts, an empty line is inserted between
+/// their texts; likewise for the answer. These messages become answer text, markers included: a message whose
+/// role is not assistant; a call if `plan.calls` is none; thoughts if `plan.reasoning` is empty; a call whose
 /// arguments are neither empty nor begin with '{'.
 class harmony_split {
  public:
@@ -32,16 +33,16 @@ class harmony_split {
 
   void feed(std::string_view text, output_items& out);
   /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the output stopped for another
-  /// reason than `finish_reason::stop`. An open call without arguments then keeps empty arguments; otherwise
-  /// it gets "{}".
+  /// reason than `finish_reason::stop`. A call that is still open and has no arguments gets "{}", unless
+  /// `is_cut`.
   void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
   /// Bytes at the beginning of the output that are known to be thoughts and their markers, including the
   /// markers before the message that follows.
   std::size_t reasoning_bytes() const noexcept { return reasoning_bytes_; }
-  /// True until a message other than thoughts, or text outside a message, has begun: until then
-  /// `reasoning_bytes` may grow. False if the plan does not separate thoughts.
+  /// True until the first output that is not thoughts has begun: until then `reasoning_bytes` may grow. (Text
+  /// without a header directly after thoughts continues them.) False if the plan does not separate thoughts.
   bool may_reason() const noexcept { return in_front_; }
 
  private:

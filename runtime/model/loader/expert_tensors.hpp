@@ -17,7 +17,7 @@ namespace paceline::model {
 struct expert_part {
   tensor_role role = tensor_role::ffn_gate_experts;
   std::optional<std::uint32_t> expert; ///< nullopt: those of all experts, one after another
-  /// for each expert the tensor has first gate, then up; `role` is the role of gate
+  /// the tensor has, for each expert, the gate matrix followed by the up matrix; `role` is that of gate
   bool gate_and_up = false;
 };
 
@@ -31,22 +31,24 @@ std::optional<expert_part> parse_expert_part(std::string_view name, tensor_namin
 /// the rule that it breaks.
 class expert_tensors {
  public:
-  /// Adds the matrices in `tensor`, whose shapes are those of layer `layer`.
+  /// Adds the matrices in `tensor`. An error unless they have the shapes that `config` gives for layer
+  /// `layer`.
   expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
                      std::uint32_t layer, std::string_view file);
 
-  /// The matrices of a role, one for each expert, all of one type. `name`: what errors call the tensor if
-  /// there is none.
+  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is the tensor's name in
+  /// errors about missing matrices.
   expected<expert_matrices> take(tensor_role role, std::uint32_t num_experts, std::string_view name,
                                  std::string_view file);
 
  private:
-  /// Those of a role.
+  /// What was added for one role.
   struct collected {
-    expert_matrices all;                                     ///< of a tensor with those of all experts
-    std::string_view all_name;                               ///< of that tensor
-    std::string_view twice;                                  ///< name of a second such tensor
-    std::vector<std::pair<std::uint32_t, weight_view>> each; ///< of tensors for one expert
+    expert_matrices all;       ///< from one tensor for all experts
+    std::string_view all_name; ///< name of that tensor
+    std::string_view twice;    ///< name of a second one, which is an error
+    std::vector<std::pair<std::uint32_t, weight_view>>
+        each; ///< from tensors for one expert each, with its index
   };
 
   collected& of(tensor_role role);

@@ -26,7 +26,7 @@ namespace paceline::speculation {
 
 /// Where a drafter runs.
 enum class placement : std::uint8_t {
-  in_line, ///< host code at the start of the verify program ("inline" in configuration and replies)
+  in_line, ///< host code at the start of the verify program
   in_pass, ///< like in_line, and it adds rows (probes) to the target's pass
   worker,  ///< its own model, actor and stream
 };
@@ -38,10 +38,11 @@ struct drafter_traits {
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads (`target_cells::features`)
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
-  /// Longest text, in cells of its own pool, for which it drafts. 0: no limit, possibly because it caches no
-  /// text or drops the beginning of a long text.
+  /// Longest text, in cells of its own pool, for which it drafts. 0: no limit (its pool has at most one cell
+  /// for a text, or it drops the beginning of a long text).
   std::uint32_t max_text = 0;
-  /// Its own pool has a cell for each token of the text; false: one cell for the whole text.
+  /// True: its own pool has a cell for each token of the text. False: it has one cell, for the newest token,
+  /// however long the text is.
   bool caches_text = true;
   /// Cells of its own pool, after those of the text, that a draft of any length needs. `own_positions`
   /// includes them.
@@ -53,21 +54,21 @@ struct drafter_traits {
   /// Its model consists of the target's first layers, so it copies cells that the target has computed
   /// (`draft_task::target_cells`).
   bool reads_target_cells = false;
-  /// Below the hypotheses of a beam search it drafts trees of shape `widened`, though it drafts chains for
-  /// texts. `max_nodes` and `own_positions` are those of chains.
+  /// It drafts chains, except in a beam search: there it drafts a tree after each hypothesis
+  /// (`tree_shape::widened`). `max_nodes` and `own_positions` do not count these trees.
   bool widens_for_beams = false;
   /// Cell i of its own pool depends only on the request's tokens 0 to `text_begin` + i, so requests with a
   /// common prefix can share cells. nullopt: they cannot share cells.
   std::optional<std::uint32_t> text_begin = {};
-  /// [signal] (`draft::signals`): the probability that the first token of a draft with this signal is right,
-  /// before anything is measured. `auto` uses it as a prior. It was counted for `ngram` and `suffix`
-  /// (docs/auto.md) and estimated for `forced`. 0: not known.
+  /// [signal] (`draft::signals`): prior of `auto`: the probability that the first token of a draft with this
+  /// signal is accepted, used until the running engine has counts of its own. Those of `ngram` and `suffix`
+  /// were counted offline (docs/auto.md), that of `forced` is an estimate. 0: no prior.
   std::array<float, 8> first_acceptance = {};
 
   /// True if its tasks have the target's cells.
   bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
-  /// True if it can draft before a verdict is known, because it reads nothing of the verdict except the
-  /// tokens.
+  /// True if it reads nothing of a verdict except the tokens, so that it could draft before the verdict is
+  /// known. Only drafters in workers whose sessions can be cloned do.
   bool drafts_in_advance() const noexcept { return taps.empty() && top_tokens == 0; }
 };
 
@@ -96,13 +97,16 @@ struct target_cells {
 /// One request, as a drafter sees it while drafting. Views are valid during the call.
 struct draft_task {
   request_id request;
-  std::span<const token_id> tokens;     ///< committed tokens: prompt and output
-  const sampling::pipeline* sampling;   ///< the request's pipeline; samples with the target's noise
+  /// The text to continue: committed tokens (prompt and output), the last `num_foreseen` of which are not
+  /// certain yet. For a hypothesis of a beam search: the prompt and the hypothesis.
+  std::span<const token_id> tokens;
+  /// The request's pipeline. It samples with the random numbers that the target uses at the same position.
+  const sampling::pipeline* sampling;
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
   /// Cursor of the request's constraint; null: no constraint. Drafting tokens that the constraint forbids is
-  /// useless: a draft whose tokens were not drawn is cut there. A drafter that draws tokens must remove them
-  /// from the rows before it draws.
+  /// useless: the runtime cuts a draft at the first of them. A drafter that draws its tokens at random must
+  /// set the logits of forbidden tokens to minus infinity before it draws.
   constraint_cursor* constraint = nullptr;
   /// If not 0: number of leading tokens that will not change. The others belong to a hypothesis (of a beam
   /// search, or of a cascade's model, for which an inner drafter drafts), and the next task of the same
@@ -110,14 +114,16 @@ struct draft_task {
   std::uint32_t num_settled = 0;
   /// Of a hypothesis of a beam search: the search's width; else 0.
   std::uint32_t beam_width = 0;
-  /// Number of last tokens that are not committed yet, in a draft made before the verdict that would commit
-  /// them.
+  /// Number of tokens at the end of `tokens` that a verdict has yet to commit, in a draft that is made before
+  /// this verdict; else 0.
   std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth, already limited by the tokens that the request may still commit and by
   /// its leases.
   std::uint32_t draft_length = 0;
-  length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy applies rule `entropy`
+  /// The drafter itself applies rule `entropy`, if it knows the entropy of its distributions. The scheduler
+  /// has applied the other rules to `draft_length`.
+  length_rule lengths = length_rule::fixed;
   /// Upper bound of the tree's nodes, at least draft_length. Further nodes would have no cells and are
   /// dropped.
   std::uint32_t max_nodes = 0;
@@ -134,7 +140,8 @@ struct draft_task {
   /// The target's cells of leading `tokens`, for a drafter that reads the cells or the features beside them.
   /// Until `propose` returns, these cells do not change and their blocks stay leased.
   speculation::target_cells target_cells = {};
-  /// What the last round that decided tokens of this request verified and kept; null before the first. The
+  /// What the last round that decided tokens of this request verified and kept. Null before the first such
+  /// round, in a draft made in advance, and for hypotheses of a beam search. The
   /// draft may be another drafter's; it began at `verified.base_length`. If there was no such round since the
   /// last task, the same value is passed again.
   const round_feedback* last_round = nullptr;
@@ -157,8 +164,8 @@ struct draft_task {
   }
 
   /// True if the rule compares target_probs with draft_probs. A drafter must then either draw tokens with
-  /// noise of purpose `draft` (at `draft_place`) and fill `result.probs`, or choose tokens without
-  /// randomness.
+  /// the random numbers of `draft_place`, which nothing else uses, and fill `result.probs`, or choose tokens
+  /// without randomness.
   bool weighs_probs() const noexcept {
     return rule != verification_rule::coupled && rule != verification_rule::typical && !sampling->greedy();
   }
@@ -172,13 +179,15 @@ struct ended_request {
 };
 
 /// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). It is
-/// destroyed with the request, so nothing of one request can reach another.
+/// destroyed with the request at the latest. Its data reach other requests only through `end`, and only
+/// requests of the same tenant.
 class drafter_session {
  public:
   virtual ~drafter_session() = default;
 
   /// The request has ended: the session may store data for the request's tenant, the tokens of the last round
-  /// included. This is the last call. It is made once, on whichever thread releases the request. For a beam
+  /// included. This is the last call, and it may be on any thread. A session that is dropped while its
+  /// request goes on (the drafter failed, or a clone replaced it) does not get it. For a beam
   /// search `tokens` is the best hypothesis, and the sessions of hypotheses are not called.
   virtual void end(const ended_request&) noexcept {}
 
@@ -204,15 +213,17 @@ class drafter {
   virtual ~drafter() = default;
   virtual const drafter_traits& traits() const noexcept = 0;
 
-  /// A session for a request that starts, or restarts after a worker was lost.
+  /// A session that has seen no text yet. Called when a request, or a hypothesis of a beam search, is drafted
+  /// for the first time, and again after its session was dropped: the drafter failed, or the request has a
+  /// new lease in the drafter's pool.
   virtual std::unique_ptr<drafter_session> open(request_id request) = 0;
 
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
-  /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
+  /// storage of the drafter's own pool, null if it has none. A session may lag behind `tokens` by any
   /// amount (a new request, a restart, rounds drafted by another drafter). Each drafter limits the number of
-  /// tokens that it processes in one call to catch up. Until the session has caught up, the tree is empty and
-  /// `draft::catching_up` is set. Cells copied from the target (`draft_task::target_cells`) have a limit of
-  /// their own.
+  /// tokens that it processes in one call to catch up. A drafter that cannot draft before
+  /// the session has caught up leaves the tree empty and sets `draft::catching_up`. Cells copied from the
+  /// target (`draft_task::target_cells`) have a limit of their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have
@@ -231,7 +242,8 @@ class drafter {
   /// vector j.
   virtual const model::lookahead_inputs* inputs() const noexcept { return nullptr; }
 
-  /// The drafter's own model, if it has one; it determines the cell size of its pool.
+  /// The network whose keys and values its own pool holds, which determines the size of a cell; null if it
+  /// has no pool.
   virtual const model::kv_model* own_model() const noexcept { return nullptr; }
 };
 
