@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 namespace paceline::gpu::emulation {
@@ -22,26 +21,23 @@ class copies_under_way {
     std::memcpy(added.read, from, num_bytes);
     added.from = nullptr;
   }
-  void end_group() {
-    group_sizes_.push_back(copies_.size() - num_grouped_);
-    num_grouped_ = copies_.size();
-  }
+  void end_group() { group_ends_.push_back(copies_.size()); }
   /// Makes the copies of all groups except the last `rest` groups.
   void wait(std::size_t rest) {
-    if (group_sizes_.size() <= rest) return;
-    const auto kept_group = group_sizes_.end() - static_cast<std::ptrdiff_t>(rest);
-    const auto kept = copies_.begin() + std::accumulate(group_sizes_.begin(), kept_group, std::ptrdiff_t{0});
+    if (group_ends_.size() <= rest) return;
+    const auto kept_group = group_ends_.end() - static_cast<std::ptrdiff_t>(rest);
+    const std::size_t num_made = kept_group[-1];
+    const auto kept = copies_.begin() + static_cast<std::ptrdiff_t>(num_made);
     for (auto c = copies_.begin(); c != kept; ++c)
       std::memcpy(c->to, c->from != nullptr ? c->from : c->read, c->num_bytes);
-    num_grouped_ -= static_cast<std::size_t>(kept - copies_.begin());
     copies_.erase(copies_.begin(), kept);
-    group_sizes_.erase(group_sizes_.begin(), kept_group);
+    group_ends_.erase(group_ends_.begin(), kept_group);
+    for (auto& end : group_ends_) end -= num_made;
   }
   /// Drops all copies. Keeps the memory: every thread of every block starts with this call.
   void clear() {
     copies_.clear();
-    group_sizes_.clear();
-    num_grouped_ = 0;
+    group_ends_.clear();
   }
 
  private:
@@ -52,9 +48,8 @@ class copies_under_way {
     std::byte read[most_bytes];
   };
 
-  std::vector<copy> copies_;             ///< that were not made yet, the oldest first
-  std::vector<std::size_t> group_sizes_; ///< of the first `num_grouped_` of them
-  std::size_t num_grouped_ = 0;
+  std::vector<copy> copies_;            ///< that were not made yet, the oldest first
+  std::vector<std::size_t> group_ends_; ///< number of copies up to the end of each group
 };
 
 } // namespace paceline::gpu::emulation

@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::gpu::emulation {
@@ -155,11 +156,8 @@ class block_runner {
     copies_under_way copies;
 
     void start_again() {
-      own = nullptr;
-      num_exchanges = 0;
-      state = state::fresh;
-      has_waited = false;
       copies.clear();
+      *this = {.copies = std::move(copies)};
     }
   };
   struct alignas(16) chunk {
