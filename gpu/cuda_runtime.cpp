@@ -219,11 +219,6 @@ class real_runtime final : public runtime_api {
     return told(cudaGraphExecMemcpyNodeSetParams1D(executable_of(graph), node_of(node), copy.to, copy.from,
                                                    copy.num_bytes, direction_of(copy)));
   }
-  status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override {
-    void* arguments[] = {const_cast<void*>(launch.params)};
-    const cudaKernelNodeParams params = node_params(launch, arguments);
-    return told(cudaGraphExecKernelNodeSetParams(executable_of(graph), node_of(node), &params));
-  }
   status launch_graph(raw_executable graph, raw_stream stream) override {
     return told(cudaGraphLaunch(executable_of(graph), stream_of(stream)));
   }

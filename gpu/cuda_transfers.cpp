@@ -31,10 +31,12 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   // The sizes come first, so that equal bytes mean equal batches.
   const std::uint64_t sizes[] = {batch.rows.size(), batch.paths.size(), blocks.size(), first_block.size()};
   packed.add(std::span<const std::uint64_t>(sizes));
+  // What grows with the context comes last, and apart: the places of the others are parameters of kernels,
+  // and a pass of the same rows is the same graph only with the same parameters.
   const std::size_t rows_at = packed.add(batch.rows);
-  const std::size_t paths_at = packed.add(batch.paths);
-  const std::size_t blocks_at = packed.add(std::span<const block_id>(blocks));
   const std::size_t first_at = packed.add(std::span<const std::uint32_t>(first_block));
+  const std::size_t paths_at = packed.add(batch.paths);
+  const std::size_t blocks_at = packed.add(std::span<const block_id>(blocks), 1024);
   if (next_batch_ == sent_batch_) return sent_view_;
   const std::byte* const at = send(std::span<const std::byte>(next_batch_));
   sent_view_ = {reinterpret_cast<const device::batch_entry*>(at + rows_at),

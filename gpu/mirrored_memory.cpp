@@ -6,7 +6,9 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::size_t least_slab_bytes = std::size_t{1} << 18;
-constexpr std::size_t alignment = 64;
+/// Large, so that pieces keep their places when those before them change their sizes a little: addresses are
+/// parameters of kernels, and a graph applies only with the same parameters (gpu/step_queue.hpp).
+constexpr std::size_t alignment = 4096;
 
 } // namespace
 

@@ -8,16 +8,16 @@
 
 namespace paceline::gpu {
 
-/// Clears a buffer and appends arrays to it, each at a multiple of 64 bytes.
+/// Clears a buffer and appends arrays to it, each at a multiple of 64 bytes or more.
 class packer {
  public:
   explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
 
   /// Returns the offset of the array.
   template <class T>
-  std::size_t add(std::span<const T> values) {
+  std::size_t add(std::span<const T> values, std::size_t alignment = 64) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const std::size_t at = (bytes_.size() + 63) / 64 * 64;
+    const std::size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
     bytes_.resize(at + values.size_bytes());
     if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size_bytes());
     return at;

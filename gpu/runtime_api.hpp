@@ -187,10 +187,9 @@ class runtime_api {
   virtual status make_executable(raw_executable& out, raw_graph graph) = 0;
   /// May be called while the executable runs: it is freed afterwards.
   virtual status end_executable(raw_executable graph) = 0;
-  /// Changes the command of `node`, a node of the graph from which the executable was made, for later
-  /// launches; launches already requested do not change. A copy keeps its direction, and a launch its start.
+  /// Changes the copy of `node`, a node of the graph from which the executable was made, for later launches;
+  /// launches already requested do not change. A copy keeps its direction.
   virtual status update_copy(raw_executable graph, raw_node node, const copy_command& copy) = 0;
-  virtual status update_launch(raw_executable graph, raw_node node, const launch_command& launch) = 0;
   /// Enqueues the executable. Its nodes run in the order that their predecessors require, and later work on
   /// `stream` runs after all of them.
   virtual status launch_graph(raw_executable graph, raw_stream stream) = 0;

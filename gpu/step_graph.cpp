@@ -45,11 +45,6 @@ void step_graph::update(std::size_t node, const copy_command& copy) {
   on_.require(on_.api.update_copy(executable_, nodes_.at(node), copy), "cudaGraphExecMemcpyNodeSetParams1D");
 }
 
-void step_graph::update(std::size_t node, const launch_command& launch) {
-  on_.require(on_.api.update_launch(executable_, nodes_.at(node), launch),
-              "cudaGraphExecKernelNodeSetParams" + of_kernel(launch));
-}
-
 void step_graph::launch(command_queue& queue) {
   on_.require(on_.api.launch_graph(executable_, queue.raw()),
               "cudaGraphLaunch of " + std::to_string(nodes_.size()) + " nodes");

@@ -7,8 +7,8 @@
 
 namespace paceline::gpu {
 
-/// A CUDA graph of consecutive commands. It can be launched repeatedly, and its nodes can be changed between
-/// launches; they are numbered in the order in which they were added. Functions throw cuda_failure. Used by
+/// A CUDA graph of consecutive commands. It can be launched repeatedly, and its copies can be changed between
+/// launches; nodes are numbered in the order in which they were added. Functions throw cuda_failure. Used by
 /// one thread.
 class step_graph {
  public:
@@ -23,9 +23,8 @@ class step_graph {
   void add(launch_command launch);
   void instantiate();
 
-  /// Changes the command of node `node` for later launches; launches already running do not change.
+  /// Changes copy number `node` for later launches; launches already running do not change.
   void update(std::size_t node, const copy_command& copy);
-  void update(std::size_t node, const launch_command& launch);
   void launch(command_queue& queue);
 
  private:

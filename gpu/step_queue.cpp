@@ -19,15 +19,14 @@ bool step_queue::command::is_like(const command& other) const noexcept {
          (kernel == other.kernel && shape == other.shape && num_bytes == other.num_bytes);
 }
 
-bool step_queue::step::is_like(const step& other) const noexcept {
-  return std::ranges::equal(commands, other.commands,
-                            [](const command& a, const command& b) { return a.is_like(b); });
+bool step_queue::command::copies_the_same(const command& other) const noexcept {
+  return to == other.to && from == other.from && num_bytes == other.num_bytes;
 }
 
-bool step_queue::step::says_the_same(std::size_t number, const step& other) const noexcept {
-  const command &a = commands[number], &b = other.commands[number];
-  if (a.what != command_kind::launch) return a.to == b.to && a.from == b.from && a.num_bytes == b.num_bytes;
-  return std::memcmp(params.data() + a.params_at, other.params.data() + b.params_at, a.num_bytes) == 0;
+bool step_queue::step::is_like(const step& other) const noexcept {
+  return std::ranges::equal(commands, other.commands,
+                            [](const command& a, const command& b) { return a.is_like(b); }) &&
+         params == other.params;
 }
 
 launch_command step_queue::step::launch(std::size_t number) const noexcept {
@@ -168,11 +167,9 @@ void step_queue::prepare(known_shape& known) {
       return;
     }
     for (std::size_t i = 0; i < noted_.commands.size(); ++i) {
-      if (noted_.says_the_same(i, known.latest)) continue;
-      if (noted_.commands[i].what == command_kind::launch)
-        known.graph->update(i, noted_.launch(i));
-      else
-        known.graph->update(i, noted_.commands[i].copy());
+      const command& c = noted_.commands[i];
+      if (c.what != command_kind::launch && !c.copies_the_same(known.latest.commands[i]))
+        known.graph->update(i, c.copy());
     }
   } catch (const cuda_failure& e) {
     // The graph may be partly changed, but is never launched again.

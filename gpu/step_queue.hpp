@@ -15,7 +15,7 @@
 namespace paceline::gpu {
 
 /// Zeroes the padding of `value`, so that equal values have equal bytes. Does nothing if the compiler does
-/// not support it; then graphs are sometimes updated without need.
+/// not support it; then steps that are equal may be taken for different ones.
 template <class T>
 void clear_padding([[maybe_unused]] T& value) {
 #if defined(__has_builtin)
@@ -28,10 +28,10 @@ void clear_padding([[maybe_unused]] T& value) {
 /// Records the commands of programs and issues them in steps. A step has the commands between two points at
 /// which the host waits for the device. They are issued one by one if the step's shape is new, and as one
 /// CUDA graph if the shape has occurred before. The shape is the sequence of commands: copies with their
-/// directions, and kernels with their grids, blocks and shared memory. Addresses, sizes of copies and
-/// parameters of kernels may change from step to step; the graph's nodes are updated with them before a
-/// launch. Data that is not part of the commands (tokens, positions, block tables) is in the memory that the
-/// copies transfer.
+/// directions, and kernels with their grids, blocks, shared memory and parameters. Addresses and sizes of
+/// copies may change from step to step; the graph's nodes are updated with them before a launch. Nodes of
+/// kernels are never updated (docs/decisions/0503). Data that is not part of the commands (tokens, positions,
+/// block tables) is in the memory that the copies transfer.
 ///
 /// A graph is made when its shape occurs for the second time. If that fails, steps of the shape are issued
 /// command by command, and the failure is reported once for each queue (`device_context::say`). Steps that
@@ -43,7 +43,7 @@ class step_queue {
   /// matter, and prompts have too many different lengths.
   static constexpr std::uint32_t max_rows = 64;
   /// Number of remembered shapes. The least recently used shape is forgotten first, with its graph.
-  static constexpr std::size_t max_shapes = 48;
+  static constexpr std::size_t max_shapes = 96;
 
   explicit step_queue(command_queue& queue)
       : queue_(queue), begun_(queue.on(), true), done_(queue.on(), true) {}
@@ -104,6 +104,8 @@ class step_queue {
     bool beside = false; ///< independent of the launch before it; issued directly, they still run in order
 
     bool is_like(const command& other) const noexcept;
+    /// Of two copies.
+    bool copies_the_same(const command& other) const noexcept;
     copy_command copy() const noexcept { return {to, from, num_bytes, what == command_kind::copy_out}; }
   };
   /// The commands of a step.
@@ -113,8 +115,6 @@ class step_queue {
 
     const void* params_of(const command& launch) const noexcept { return params.data() + launch.params_at; }
     bool is_like(const step& other) const noexcept;
-    /// True if command number `number` is equal in both steps. It must have the same kind in both.
-    bool says_the_same(std::size_t number, const step& other) const noexcept;
     launch_command launch(std::size_t number) const noexcept;
   };
 

@@ -45,15 +45,12 @@ emulated_executable::emulated_executable(const std::shared_ptr<const emulated_gr
   }
 }
 
-bool emulated_executable::update(const void* node, graph_command what) {
+bool emulated_executable::update(const void* node, const copy_command& copy) {
   const auto found = numbers_.find(node);
   if (from_.expired() || found == numbers_.end()) return false;
-  graph_command& to = steps_[found->second].what;
-  if (to.index() != what.index()) return false;
-  if (const auto* const copy = std::get_if<copy_command>(&what);
-      copy != nullptr && copy->to_host != std::get<copy_command>(to).to_host)
-    return false;
-  to = std::move(what);
+  auto* const to = std::get_if<copy_command>(&steps_[found->second].what);
+  if (to == nullptr || to->to_host != copy.to_host) return false;
+  *to = copy;
   return true;
 }
 

@@ -55,7 +55,7 @@ class emulated_executable {
   explicit emulated_executable(const std::shared_ptr<const emulated_graph>& from);
 
   /// Returns false if `node` is not an existing node of the graph, or `what` is not allowed for it.
-  bool update(const void* node, graph_command what);
+  bool update(const void* node, const copy_command& copy);
   struct step {
     graph_command what;
     launch_start start = launch_start::at_end; ///< early: before the previous step has ended

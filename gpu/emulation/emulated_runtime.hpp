@@ -58,7 +58,6 @@ class emulated_runtime : public runtime_api {
   status make_executable(raw_executable& out, raw_graph graph) override;
   status end_executable(raw_executable graph) override;
   status update_copy(raw_executable graph, raw_node node, const copy_command& copy) override;
-  status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override;
   status launch_graph(raw_executable graph, raw_stream stream) override;
   status make_blas(raw_blas& out) override;
   status end_blas(raw_blas blas) override;

@@ -63,12 +63,6 @@ status emulated_runtime::update_copy(raw_executable graph, raw_node node, const 
   return static_cast<emulated_executable*>(graph)->update(node, copy) ? 0 : invalid_value;
 }
 
-status emulated_runtime::update_launch(raw_executable graph, raw_node node, const launch_command& launch) {
-  if (const status failure = called("cudaGraphExecKernelNodeSetParams")) return failure;
-  if (!can_launch(launch.shape)) return invalid_value;
-  return static_cast<emulated_executable*>(graph)->update(node, kept_launch(launch)) ? 0 : invalid_value;
-}
-
 /// Runs the commands in their current form, each at its own time: a device need not run a graph in one piece.
 status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
   if (const status failure = called("cudaGraphLaunch")) return failure;

@@ -120,6 +120,11 @@ class sixteen_bit_forward : public gpu_test,
                                const std::vector<std::uint32_t>& sizes,
                                const std::vector<device::batch_entry>& beside = {}) {
     const auto kv = make_kv();
+    return in_passes(rows, sizes, beside, *kv);
+  }
+  std::vector<float> in_passes(const std::vector<device::batch_entry>& rows,
+                               const std::vector<std::uint32_t>& sizes,
+                               const std::vector<device::batch_entry>& beside, model::kv_storage& kv) {
     std::vector<float> out;
     std::size_t first = 0, first_beside = 0;
     for (const std::uint32_t size : sizes) {
@@ -127,7 +132,7 @@ class sixteen_bit_forward : public gpu_test,
       std::vector<device::batch_entry> some(beside.begin() + first_beside,
                                             beside.begin() + first_beside + num_beside);
       some.insert(some.end(), rows.begin() + first, rows.begin() + first + size);
-      const auto logits = pass(some, *kv);
+      const auto logits = pass(some, kv);
       out.insert(out.end(), logits.begin() + num_beside * vocab_size_, logits.end());
       first += size, first_beside += num_beside;
     }
@@ -200,27 +205,28 @@ TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_in_every_cut_and_company)
 }
 
 TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_when_its_pass_comes_again) {
-  // First as commands, then as a graph, then as that graph with the cells of another pool. The last pass is
-  // new: it reads what the graphs have written.
+  // First as commands, then as graphs, with the tokens of two texts in turn. The last pass is new: it reads
+  // what the graphs have written.
   paged_->add_sequence(36);
-  const auto rows = with_tokens(paged_->chain_rows(0, 0, 36));
+  const auto text = paged_->chain_rows(0, 0, 36);
+  const std::vector<device::batch_entry> texts[] = {with_tokens(text), with_tokens(text)};
   const std::vector<std::uint32_t> sizes{7, 1, 5, 9};
   const auto and_last = [&](std::uint32_t num_rows) {
     auto all = sizes;
     all.push_back(num_rows);
-    return in_passes(rows, all);
+    return all;
   };
-  in_passes(rows, {36}); // memory grows
-  const auto before = num_graph_launches();
-  const auto expected = and_last(14);
-  std::vector<std::unique_ptr<model::kv_storage>> in_the_way; // allocated where the previous pool was
-  for (std::uint32_t again = 0; again < 3; ++again) {
-    in_the_way.push_back(make_kv());
-    const auto actual = and_last(10 + again);
-    EXPECT_TRUE(same_bits(std::span(expected).first(actual.size()), actual)) << again;
-  }
-  if (before) {
-    EXPECT_EQ(*num_graph_launches() - *before, 3 * sizes.size());
+  // Each has its own cells, so what is expected is not of a graph.
+  const auto first = make_kv(), second = make_kv(), kv = make_kv();
+  const std::vector<float> expected[] = {in_passes(texts[0], and_last(14), {}, *first),
+                                         in_passes(texts[1], and_last(14), {}, *second)};
+  for (std::uint32_t time = 0; time < 4; ++time) {
+    const auto before = num_graph_launches();
+    const auto actual = in_passes(texts[time % 2], and_last(10 + time), {}, *kv);
+    EXPECT_TRUE(same_bits(std::span(expected[time % 2]).first(actual.size()), actual)) << "time " << time;
+    if (before) {
+      EXPECT_EQ(*num_graph_launches() - *before, time > 0 ? sizes.size() : 0) << "time " << time;
+    }
   }
 }
 
@@ -254,6 +260,7 @@ TEST_P(fast_forward, passes_of_few_rows_go_on_as_in_strict_mode) {
   const auto rows = with_tokens(paged_->chain_rows(0, 0, 75));
   const auto expected = in_passes(rows, {64, 11});
   EXPECT_TRUE(same_bits(expected, in_passes(rows, {5, 64, 6})));
+  if (!tested_gpu_is_emulated()) return; // a GPU may add so few columns in strict mode's order
   EXPECT_FALSE(same_bits(expected, in_passes(rows, {75}))) << "the sums of cuBLASLt";
 }
 

@@ -88,6 +88,21 @@ class gpu_test : public testing::Test {
     return out;
   }
 
+  /// Number of uploaded arrays.
+  std::size_t num_uploads() const { return buffers_.size(); }
+  /// What the arrays from number `first` on contain.
+  std::vector<std::vector<std::byte>> contents_since(std::size_t first) {
+    std::vector<std::vector<std::byte>> contents;
+    for (std::size_t i = first; i < buffers_.size(); ++i)
+      contents.push_back(download(reinterpret_cast<const std::byte*>(buffers_[i]->data()),
+                                  static_cast<std::size_t>(buffers_[i]->size_bytes())));
+    return contents;
+  }
+  /// Gives them those contents again, in the same places.
+  void restore(std::size_t first, const std::vector<std::vector<std::byte>>& contents) {
+    for (std::size_t i = 0; i < contents.size(); ++i) buffers_[first + i]->upload(0, contents[i]);
+  }
+
   std::unique_ptr<const device::matrix> pack(const testing_support::stored_tensor& tensor) {
     auto packed = gpu_->weights().pack("weights", tensor.view());
     EXPECT_TRUE(packed) << packed.error().message();
