@@ -43,7 +43,8 @@ blas_products::halved_rows blas_products::halve(const device::matmul_args& args,
   const std::size_t of_halves = std::size_t{out.num_rows} * out.stride * 2;
   steps_.make_room(rows_, of_halves + out.num_rows * sizeof(float));
   auto* const scales = reinterpret_cast<float*>(rows_.data() + of_halves);
-  steps_.launch(kernel_id::halve_rows, {1, out.num_rows, arrange_threads, arrange_shared_bytes},
+  steps_.launch(kernel_id::halve_rows,
+                {1, out.num_rows, arrange_threads, arrange_shared_bytes(args.num_cols, false)},
                 halve_rows_params{args.x + first * args.x_stride, args.x_stride, args.num_cols, out.stride,
                                   rows_.data(), scales});
   out.halves = rows_.data();

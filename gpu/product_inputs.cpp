@@ -22,7 +22,7 @@ arranged_rows arrange(step_queue& steps, memory& room, const device_rows& rows, 
   steps.launch(
       kernel_id::arrange_rows,
       {pieces(std::size_t{out.num_units} * 4, arrange_threads), rows.num_rows, arrange_threads,
-       arrange_shared_bytes},
+       arrange_shared_bytes(rows.num_cols, norm.weight != nullptr)},
       arrange_rows_params{rows.x, rows.stride, rows.num_rows, rows.num_cols, norm.weight, norm.epsilon, out});
   return out;
 }

@@ -1,5 +1,7 @@
 #include "gpu/split_attention.hpp"
 
+#include "gpu/kernels/chain_params.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -20,9 +22,9 @@ kernel_id kernel_for(kv_type type) {
   return kernel_id::attend_f16;
 }
 
-/// The number of queries of the kernel to use: 8, 16 or 32.
+/// The number of queries of the kernel to use: 4, 8, 16 or 32.
 std::uint32_t room_for_queries(std::uint32_t num_queries) {
-  std::uint32_t room = 8;
+  std::uint32_t room = 4;
   while (room < num_queries) room *= 2;
   return room;
 }
@@ -82,7 +84,8 @@ void split_attention::attend_steps(const device::attention_args& args,
                                    const row_tile* tiles_there, const batch_view& batch) {
   tile_slice all{0, static_cast<std::uint32_t>(tiles.size()), range_over(rows, args.window)};
   all.range.num_rows = static_cast<std::uint32_t>(args.batch->rows.size());
-  attend_slice(args, all, tiles_there, room_for_queries(heads_of_tile(shape_of(args))), batch);
+  const std::uint32_t room = room_for_queries(heads_of_tile(shape_of(args)));
+  attend_slice(args, all, tiles_there, std::max(room, chain_queries), batch); // the only room of a chain
 }
 
 void split_attention::attend(const device::attention_args& args, std::span<const row_tile> tiles,

@@ -13,9 +13,9 @@ struct column_splits {
 };
 
 /// Depends only on the shape of the matrix, so that the sums of a row of x do not depend on other rows. Aims
-/// at 256 blocks: about two for each multiprocessor of a large GPU.
+/// at 512 blocks: about four for each multiprocessor of a large GPU, which has room for five.
 constexpr column_splits split_columns(std::uint32_t num_rows, std::uint32_t num_cols) {
-  constexpr std::uint32_t wanted_blocks = 256, rows_of_block = stream_warps * stream_strips * strip_rows;
+  constexpr std::uint32_t wanted_blocks = 512, rows_of_block = stream_warps * stream_strips * strip_rows;
   const auto pieces = [](std::uint32_t num, std::uint32_t of) { return num / of + (num % of != 0 ? 1 : 0); };
   const std::uint32_t num_units = std::max(pieces(num_cols, split_cols), 1U);
   const std::uint32_t row_blocks = std::max(pieces(num_rows, rows_of_block), 1U);

@@ -5,6 +5,7 @@
 #include "gpu/pieces.hpp"
 #include "runtime/base/check.hpp"
 
+#include <bit>
 #include <string>
 
 namespace paceline::gpu {
@@ -13,20 +14,26 @@ namespace {
 /// Shared memory that a launch can have without asking for more.
 constexpr std::uint32_t most_shared_bytes = 48 * 1024;
 
-static_assert(stream_shared_bytes(device::tensor_type::q4_0) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q4_1) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q4_k) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q5_0) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q5_k) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q6_k) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::q8_0) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::f8_e4m3) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::f16) <= most_shared_bytes);
-static_assert(stream_shared_bytes(device::tensor_type::bf16) <= most_shared_bytes);
+/// Whether a launch's shared memory suffices for weights, and a warp's part of it for its sums.
+constexpr bool has_room(device::tensor_type type) {
+  return stream_shared_bytes(type) <= most_shared_bytes &&
+         stream_strips * streamed_layout_of(type).slot_bytes() >=
+             streamed_rows * stream_sums_row * sizeof(float);
+}
+static_assert(has_room(device::tensor_type::q4_0) && has_room(device::tensor_type::q4_1) &&
+              has_room(device::tensor_type::q4_k) && has_room(device::tensor_type::q5_0) &&
+              has_room(device::tensor_type::q5_k) && has_room(device::tensor_type::q6_k) &&
+              has_room(device::tensor_type::q8_0) && has_room(device::tensor_type::f8_e4m3) &&
+              has_room(device::tensor_type::f16) && has_room(device::tensor_type::bf16));
 
-} // namespace
+constexpr std::uint8_t number(kernel_id kernel) { return static_cast<std::uint8_t>(kernel); }
+constexpr std::uint8_t num_formats = number(kernel_id::stream16_q4_0) - number(kernel_id::stream_q4_0);
+static_assert(num_formats == number(kernel_id::stream_bf16) - number(kernel_id::stream_q4_0) + 1 &&
+              number(kernel_id::stream64_bf16) - number(kernel_id::stream_q4_0) + 1 == 4 * num_formats &&
+              number(kernel_id::expert_bf16) - number(kernel_id::expert_q4_0) + 1 == num_formats);
 
-kernel_id stream_kernel_for(device::tensor_type type) {
+/// The kernel for up to 8 rows.
+kernel_id narrow_kernel_for(device::tensor_type type) {
   using device::tensor_type;
   switch (type) {
   case tensor_type::q4_0:
@@ -54,17 +61,21 @@ kernel_id stream_kernel_for(device::tensor_type type) {
   }
 }
 
-std::uint32_t tiles_of_strip(const streamed_weights& weights) {
-  const streamed_layout layout = streamed_layout_of(weights.type);
-  return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
+} // namespace
+
+kernel_id stream_kernel_for(device::tensor_type type, std::uint32_t num_tiles) {
+  const auto width = static_cast<std::uint32_t>(std::countr_zero(num_tiles)); // 1, 2, 4 or 8 tiles
+  return static_cast<kernel_id>(number(narrow_kernel_for(type)) + width * num_formats);
 }
 
 kernel_id expert_kernel_for(device::tensor_type type) {
-  constexpr auto number = [](kernel_id kernel) { return static_cast<std::uint8_t>(kernel); };
-  static_assert(number(kernel_id::stream_bf16) - number(kernel_id::stream_q4_0) ==
-                number(kernel_id::expert_bf16) - number(kernel_id::expert_q4_0));
-  return static_cast<kernel_id>(number(stream_kernel_for(type)) - number(kernel_id::stream_q4_0) +
+  return static_cast<kernel_id>(number(narrow_kernel_for(type)) - number(kernel_id::stream_q4_0) +
                                 number(kernel_id::expert_q4_0));
+}
+
+std::uint32_t tiles_of_strip(const streamed_weights& weights) {
+  const streamed_layout layout = streamed_layout_of(weights.type);
+  return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
 }
 
 } // namespace paceline::gpu

@@ -7,9 +7,9 @@
 
 namespace paceline::gpu {
 
-/// The kernel that multiplies with weights of a streamed format.
-kernel_id stream_kernel_for(device::tensor_type type);
-/// The same for the experts of a mixture.
+/// The kernel that multiplies `num_tiles` tiles of 8 rows, 1, 2, 4 or 8, with weights of a streamed format.
+kernel_id stream_kernel_for(device::tensor_type type, std::uint32_t num_tiles);
+/// The kernel that multiplies with the experts of a mixture.
 kernel_id expert_kernel_for(device::tensor_type type);
 
 /// Shared memory of a block of either kernel.

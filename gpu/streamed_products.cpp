@@ -52,7 +52,7 @@ void streamed_products::launch(std::span<streamed_params> products, sums_are sum
   bool beside = false;
   for (const streamed_params& p : products) {
     const std::uint32_t strips_of_warp = p.up.bytes != nullptr ? 1 : stream_strips;
-    steps_.launch(stream_kernel_for(p.weights.type),
+    steps_.launch(stream_kernel_for(p.weights.type, p.x.num_tiles),
                   {pieces(p.weights.num_strips(), stream_warps * strips_of_warp), p.num_splits,
                    stream_warps * 32, stream_shared_bytes(p.weights.type)},
                   p, std::exchange(beside, true));

@@ -92,26 +92,17 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::scale_weight_rows);
   case kernel_id::arrange_rows:
     return run(&emulated::arrange_rows);
-  case kernel_id::stream_q4_0:
-    return run(&emulated::stream_q4_0);
-  case kernel_id::stream_q4_1:
-    return run(&emulated::stream_q4_1);
-  case kernel_id::stream_q4_k:
-    return run(&emulated::stream_q4_k);
-  case kernel_id::stream_q5_0:
-    return run(&emulated::stream_q5_0);
-  case kernel_id::stream_q5_k:
-    return run(&emulated::stream_q5_k);
-  case kernel_id::stream_q6_k:
-    return run(&emulated::stream_q6_k);
-  case kernel_id::stream_q8_0:
-    return run(&emulated::stream_q8_0);
-  case kernel_id::stream_f8:
-    return run(&emulated::stream_f8);
-  case kernel_id::stream_f16:
-    return run(&emulated::stream_f16);
-  case kernel_id::stream_bf16:
-    return run(&emulated::stream_bf16);
+#define PACELINE_STREAM_KERNELS(format)                                                                      \
+  case kernel_id::stream_##format:                                                                           \
+    return run(&emulated::stream_##format);                                                                  \
+  case kernel_id::stream16_##format:                                                                         \
+    return run(&emulated::stream16_##format);                                                                \
+  case kernel_id::stream32_##format:                                                                         \
+    return run(&emulated::stream32_##format);                                                                \
+  case kernel_id::stream64_##format:                                                                         \
+    return run(&emulated::stream64_##format);
+    PACELINE_FOR_STREAMED_FORMATS(PACELINE_STREAM_KERNELS)
+#undef PACELINE_STREAM_KERNELS
   case kernel_id::add_splits:
     return run(&emulated::add_splits);
   case kernel_id::finish_heads:

@@ -18,8 +18,18 @@ struct split_sums {
   }
   /// The sum in ascending order of splits.
   PACELINE_DEVICE float of(std::uint32_t row, std::uint32_t n) const {
+    constexpr std::uint32_t at_a_time = 8; // loads under way together
     float sum = at(0, row, n);
-    for (std::uint32_t split = 1; split < num_splits; ++split) sum = sum + at(split, row, n);
+    PACELINE_ROLL
+    for (std::uint32_t first = 1; first < num_splits; first += at_a_time) {
+      float values[at_a_time];
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < at_a_time; ++i)
+        values[i] = first + i < num_splits ? at(first + i, row, n) : 0.0F;
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < at_a_time; ++i)
+        if (first + i < num_splits) sum = sum + values[i];
+    }
     return sum;
   }
 };

@@ -14,7 +14,7 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 /// A row, unchanged or normed.
 struct row_values {
-  const float* x;
+  const float* x;    ///< in device or shared memory
   const float* norm; ///< weights, or null
   float scale;       ///< of the norm
 
@@ -31,13 +31,23 @@ PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_co
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
     largest = largest < magnitude ? magnitude : largest;
   };
-  for (std::uint32_t k = thread_index(); k < num_cols; k += arrange_threads) compare(row[k]);
+  constexpr std::uint32_t at_a_time = 16; // loads under way together
+  for (std::uint32_t first = thread_index(); first < num_cols; first += at_a_time * arrange_threads) {
+    float values[at_a_time];
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < at_a_time; ++i) {
+      const std::uint32_t k = first + i * arrange_threads;
+      values[i] = k < num_cols ? row[k] : 0.0F;
+    }
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < at_a_time; ++i) compare(values[i]);
+  }
   for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
     compare(shuffle_xor(std::bit_cast<float>(largest), mask));
   auto* const of_warps = shared_memory<float>();
   if (lane_index() == 0) of_warps[warp_index()] = std::bit_cast<float>(largest);
   sync_block();
-  for (std::uint32_t w = 0; w < arrange_threads / warp_size; ++w) compare(of_warps[w]);
+  for (std::uint32_t w = 0; w < arrange_warps; ++w) compare(of_warps[w]);
   return std::bit_cast<float>(largest);
 }
 
@@ -74,11 +84,30 @@ PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t un
   words[2 + unit % 2] = static_cast<std::uint16_t>(rest);
 }
 
+/// Brings a row that the whole block will read in one order after another to shared memory.
+PACELINE_DEVICE const float* bring_row(const float* x, std::uint32_t num_cols) {
+  float* const here = shared_memory<float>() + arrange_warps;
+  constexpr std::uint32_t of_copy = 4; // values
+  if (reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && num_cols % of_copy == 0) {
+    for (std::uint32_t k = thread_index() * of_copy; k < num_cols; k += arrange_threads * of_copy)
+      begin_copy(reinterpret_cast<std::byte*>(here + k), reinterpret_cast<const std::byte*>(x + k));
+    end_copy_group();
+    wait_for_copies<0>();
+  } else {
+    for (std::uint32_t k = thread_index(); k < num_cols; k += arrange_threads) here[k] = x[k];
+  }
+  sync_block();
+  return here;
+}
+
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const std::uint32_t number = block.y;
   row_values row{p.x + number * p.x_stride, p.norm, 1};
   // Each warp of each block computes the norm itself: synchronising would take longer.
-  if (p.norm != nullptr) row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
+  if (p.norm != nullptr) {
+    if (p.num_cols <= most_cols_brought) row.x = bring_row(row.x, p.num_cols);
+    row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
+  }
   const float multiplier = multiplier_to_f16(largest_of_row(row, p.num_cols));
   const bool is_finite = multiplier == multiplier;
   if (block.index_in_row() == 0) p.out.scales[number] = 1.0F / multiplier;

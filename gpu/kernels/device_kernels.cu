@@ -89,26 +89,17 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::scale_weight_rows);
   case kernel_id::arrange_rows:
     return address(&on_gpu::arrange_rows);
-  case kernel_id::stream_q4_0:
-    return address(&on_gpu::stream_q4_0);
-  case kernel_id::stream_q4_1:
-    return address(&on_gpu::stream_q4_1);
-  case kernel_id::stream_q4_k:
-    return address(&on_gpu::stream_q4_k);
-  case kernel_id::stream_q5_0:
-    return address(&on_gpu::stream_q5_0);
-  case kernel_id::stream_q5_k:
-    return address(&on_gpu::stream_q5_k);
-  case kernel_id::stream_q6_k:
-    return address(&on_gpu::stream_q6_k);
-  case kernel_id::stream_q8_0:
-    return address(&on_gpu::stream_q8_0);
-  case kernel_id::stream_f8:
-    return address(&on_gpu::stream_f8);
-  case kernel_id::stream_f16:
-    return address(&on_gpu::stream_f16);
-  case kernel_id::stream_bf16:
-    return address(&on_gpu::stream_bf16);
+#define PACELINE_STREAM_KERNELS(format)                                                                       \
+  case kernel_id::stream_##format:                                                                            \
+    return address(&on_gpu::stream_##format);                                                                 \
+  case kernel_id::stream16_##format:                                                                          \
+    return address(&on_gpu::stream16_##format);                                                               \
+  case kernel_id::stream32_##format:                                                                          \
+    return address(&on_gpu::stream32_##format);                                                               \
+  case kernel_id::stream64_##format:                                                                          \
+    return address(&on_gpu::stream64_##format);
+    PACELINE_FOR_STREAMED_FORMATS(PACELINE_STREAM_KERNELS)
+#undef PACELINE_STREAM_KERNELS
   case kernel_id::add_splits:
     return address(&on_gpu::add_splits);
   case kernel_id::finish_heads:

@@ -21,12 +21,15 @@
 #define PACELINE_DEVICE __device__ __forceinline__
 /// Before a loop over an array that must be in registers: unrolling makes all indices constant.
 #define PACELINE_UNROLL _Pragma("unroll")
+/// Before a loop whose body is long and not hurried: its instructions are read from memory once.
+#define PACELINE_ROLL _Pragma("unroll 1")
 #else
 #include "gpu/emulation/thread_block.hpp"
 #define PACELINE_KERNEL_SPACE emulated
 #define PACELINE_KERNEL inline void
 #define PACELINE_DEVICE inline
 #define PACELINE_UNROLL
+#define PACELINE_ROLL
 #endif
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {

@@ -144,26 +144,33 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
   const bool is_gated = p.up.bytes != nullptr;
   const std::uint32_t num_strips = p.weights.num_strips();
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
-  strip_stream<Type> strips[stream_strips];
+  const std::uint32_t num_splits = p.num_splits / p.num_blocks; // either all splits or one
+  const std::uint32_t begin = block * num_splits * p.tiles_of_split;
+  const auto is_up = [&](std::uint32_t s) { return is_gated && s == 1; };
+  const auto strip_at = [&](std::uint32_t s) {
+    // The last strip may be computed twice.
+    return is_gated || first + s >= num_strips ? first : first + s;
+  };
+  const auto stream_of = [&](std::uint32_t s) {
+    const streamed_weights& from = is_up(s) ? p.up : p.weights;
+    const slab_steps& steps = is_up(s) ? p.up_steps : p.steps;
+    return strip_stream<Type, false>(from.bytes + segment.expert * steps.bytes +
+                                         strip_at(s) * from.strip_bytes,
+                                     slots + s * layout.slot_bytes(), begin);
+  };
+  strip_stream<Type, false> strips[stream_strips] = {stream_of(0), stream_of(1)};
   float multipliers[stream_strips][2];
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
-    const bool is_up = is_gated && s == 1;
-    const streamed_weights& from = is_up ? p.up : p.weights;
-    const slab_steps& steps = is_up ? p.up_steps : p.steps;
-    // The last strip may be computed twice.
-    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s;
-    strips[s] = {from.bytes + segment.expert * steps.bytes + strip * from.strip_bytes,
-                 slots + s * layout.slot_bytes()};
+    const streamed_weights& from = is_up(s) ? p.up : p.weights;
+    const slab_steps& steps = is_up(s) ? p.up_steps : p.steps;
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)
       multipliers[s][i] = Type == tensor_type::bf16
-                              ? from.multipliers[segment.expert * steps.multipliers + strip * strip_rows +
-                                                 lane_index() / 4 + i * 8]
+                              ? from.multipliers[segment.expert * steps.multipliers +
+                                                 strip_at(s) * strip_rows + lane_index() / 4 + i * 8]
                               : 1.0F;
   }
-  const std::uint32_t num_splits = p.num_splits / p.num_blocks; // either all splits or one
-  const std::uint32_t begin = block * num_splits * p.tiles_of_split;
   const std::uint32_t rest = p.num_tiles - begin;
   const std::uint32_t end =
       begin + (num_splits * p.tiles_of_split < rest ? num_splits * p.tiles_of_split : rest);

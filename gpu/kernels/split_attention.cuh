@@ -26,6 +26,11 @@ PACELINE_DEVICE float cell_value(const void* values, std::size_t index) {
     return stored_value(values, Type, index);
 }
 
+template <kv_type Type>
+inline constexpr std::uint32_t value_bytes = Type == kv_type::f32  ? 4
+                                             : Type == kv_type::q8 ? 1
+                                                                   : 2;
+
 PACELINE_DEVICE quad read_four(const void* at) { return read_quad(static_cast<const std::byte*>(at)); }
 
 /// First position that a row sees.
@@ -136,14 +141,27 @@ PACELINE_DEVICE void score_column(const tile_work& work, std::uint32_t c, const 
   const device::kv_layer& layer = work.p.layer;
   const std::uint32_t padded = padded_head_dim(layer.head_dim);
   const std::size_t first = layer.key_index(at.block, work.kv_head, at.cell, 0);
+  const auto* key = static_cast<const std::byte*>(layer.keys) + first * value_bytes<Type>;
+  const std::uint32_t step = layer.block_size * value_bytes<Type>;
+  const auto load = [&](std::uint32_t begin, float(&keys)[kv_batch]) {
+    if (begin + kv_batch <= layer.head_dim) {
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < kv_batch; ++i, key += step) keys[i] = cell_value<Type>(key, 0);
+    } else {
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < kv_batch; ++i, key += step)
+        keys[i] = begin + i < layer.head_dim ? cell_value<Type>(key, 0) : 0.0F;
+    }
+  };
   float dots[Queries] = {};
+  float next[kv_batch];
+  load(0, next);
+  PACELINE_ROLL
   for (std::uint32_t begin = 0; begin < padded; begin += kv_batch) {
     float keys[kv_batch];
     PACELINE_UNROLL
-    for (std::uint32_t i = 0; i < kv_batch; ++i)
-      keys[i] = begin + i < layer.head_dim
-                    ? cell_value<Type>(layer.keys, first + std::size_t{begin + i} * layer.block_size)
-                    : 0.0F;
+    for (std::uint32_t i = 0; i < kv_batch; ++i) keys[i] = next[i];
+    if (begin + kv_batch < padded) load(begin + kv_batch, next);
     PACELINE_UNROLL
     for (std::uint32_t q = 0; q < Queries; ++q) {
       PACELINE_UNROLL
@@ -160,10 +178,13 @@ PACELINE_DEVICE void score_column(const tile_work& work, std::uint32_t c, const 
   for (std::uint32_t q = 0; q < Queries; ++q) {
     float score = dots[q];
     if (Type == kv_type::q8) score = score * key_scale;
-    score = score * work.p.scale;
-    if (work.p.soft_cap != 0)
-      score = work.p.soft_cap * device::tanh_reference(score * (1.0F / work.p.soft_cap));
-    work.scores[q * tile_columns + c] = score;
+    work.scores[q * tile_columns + c] = score * work.p.scale;
+  }
+  if (work.p.soft_cap == 0) return;
+  PACELINE_ROLL
+  for (std::uint32_t q = 0; q < Queries; ++q) {
+    float& score = work.scores[q * tile_columns + c];
+    score = work.p.soft_cap * device::tanh_reference(score * (1.0F / work.p.soft_cap));
   }
 }
 
@@ -181,6 +202,7 @@ PACELINE_DEVICE void weigh_query(const tile_work& work, std::uint32_t q) {
     if (j >= row.first) max = std::fmax(max, scores[column(j)]);
   for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) max = std::fmax(max, shuffle_xor(max, mask));
   float sum = 0;
+  PACELINE_ROLL
   for (std::uint32_t j = lane_index(); j < row.end; j += warp_size) {
     if (j < row.first) continue;
     const std::uint32_t c = column(j);
@@ -213,13 +235,24 @@ template <kv_type Type, std::uint32_t Queries>
 PACELINE_DEVICE void add_split_values(const tile_work& work) {
   const device::kv_layer& layer = work.p.layer;
   const std::uint32_t all = work.num_queries() == 32 ? ~0U : (1U << work.num_queries()) - 1;
+  PACELINE_ROLL
   for (std::uint32_t d = thread_index(); d < layer.head_dim; d += split_threads) {
+    const std::uint32_t cell_bytes = layer.head_dim * value_bytes<Type>;
+    const auto* const of_dimension = static_cast<const std::byte*>(layer.values) + d * value_bytes<Type>;
+    const auto load = [&](std::uint32_t c, float(&values)[kv_batch]) {
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < kv_batch; ++i)
+        values[i] = cell_value<Type>(of_dimension + work.shared.cells[c + i] * cell_bytes, 0);
+    };
     float acc[Queries] = {};
+    float next[kv_batch];
+    load(0, next);
+    PACELINE_ROLL
     for (std::uint32_t c = 0; c < work.shared.num_columns; c += kv_batch) {
       float values[kv_batch];
       PACELINE_UNROLL
-      for (std::uint32_t i = 0; i < kv_batch; ++i)
-        values[i] = cell_value<Type>(layer.values, work.shared.cells[c + i] * layer.head_dim + d);
+      for (std::uint32_t i = 0; i < kv_batch; ++i) values[i] = next[i];
+      if (c + kv_batch < work.shared.num_columns) load(c + kv_batch, next);
       PACELINE_UNROLL
       for (std::uint32_t i = 0; i < kv_batch; i += 4) {
         const quad masks = read_four(work.shared.masks + c + i);
@@ -275,6 +308,8 @@ template <kv_type Type>
 PACELINE_DEVICE void attend(const attend_params& p) {
   begin_in_turn();
   switch (p.queries_of_tile) {
+  case 4:
+    return attend_tile<Type, 4>(p, own_place());
   case 8:
     return attend_tile<Type, 8>(p, own_place());
   case 16:

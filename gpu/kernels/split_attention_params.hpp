@@ -120,7 +120,7 @@ struct attend_params {
   split_partials out;
   std::uint32_t num_heads;       ///< of queries
   std::uint32_t heads_of_tile;   ///< of one key-value head
-  std::uint32_t queries_of_tile; ///< queries for which a tile has room: 8, 16 or 32
+  std::uint32_t queries_of_tile; ///< queries for which a tile has room: 4, 8, 16 or 32
   float scale;
   float soft_cap;
   std::uint32_t window;

@@ -35,12 +35,38 @@ PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_
   }
 }
 
+/// The rows of the next tile, which are loaded while those of a tile are multiplied. For few rows: they take
+/// registers.
+inline constexpr std::uint32_t most_tiles_ahead = 2;
+template <std::uint32_t NumTiles, bool WithSums>
+struct rows_ahead {
+  arranged_rows x;
+  unit_of_rows<NumTiles> units[2] = {};
+
+  PACELINE_DEVICE void fetch(std::uint32_t tile) {
+    read_rows<0, WithSums>(x, tile, units[0]);
+    read_rows<1, WithSums>(x, tile, units[1]);
+  }
+};
+template <std::uint32_t Unit, bool WithSums, std::uint32_t NumTiles, bool HeldSums>
+PACELINE_DEVICE void read_rows(const rows_ahead<NumTiles, HeldSums>& rows, std::uint32_t /*tile*/,
+                               unit_of_rows<NumTiles>& out) {
+  static_assert(HeldSums || !WithSums);
+  out = rows.units[Unit];
+}
+
 /// The two words of operand B for the sums of span `span` of 8 units, of tile `j` of 8 rows.
 template <std::uint32_t NumTiles>
 PACELINE_DEVICE const std::uint32_t* sums_of_span(const arranged_rows& x, std::uint32_t span,
                                                   std::uint32_t j) {
   const std::size_t at = (std::size_t{span} * NumTiles + j) * 32 + lane_index();
   return reinterpret_cast<const std::uint32_t*>(x.sum_halves + at * 8);
+}
+
+template <std::uint32_t NumTiles, bool HeldSums>
+PACELINE_DEVICE const std::uint32_t* sums_of_span(const rows_ahead<NumTiles, HeldSums>& rows,
+                                                  std::uint32_t span, std::uint32_t j) {
+  return sums_of_span<NumTiles>(rows.x, span, j);
 }
 
 /// A lane's sums of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
@@ -97,9 +123,8 @@ PACELINE_DEVICE void multiply_values(const std::byte* codes, std::uint32_t unit,
 }
 
 template <tensor_type Type, std::uint32_t NumTiles>
-PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, tile_place at,
-                                   const float (&multipliers)[2], const unit_of_rows<NumTiles> (&x)[2],
-                                   strip_sums<NumTiles>& acc) {
+PACELINE_DEVICE void multiply_tile(const auto& strip, tile_place at, const float (&multipliers)[2],
+                                   const unit_of_rows<NumTiles> (&x)[2], strip_sums<NumTiles>& acc) {
   const std::byte* const codes = strip.codes(at);
   if constexpr (streamed_layout_of(Type).code_bits == 16) {
     PACELINE_UNROLL
@@ -124,7 +149,7 @@ struct scaled_tile {
   quad low;
   std::uint32_t scales[2]; ///< for the lane's two rows, both units
 
-  PACELINE_DEVICE scaled_tile(const strip_stream<Type>& strip, tile_place at)
+  PACELINE_DEVICE scaled_tile(const auto& strip, tile_place at)
       : codes(strip.codes(at)), low(read_quad(codes + lane_index() * 16)) {
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)
@@ -156,7 +181,7 @@ struct scaled_tile {
 /// Ends a span, whose last tile this is: multiplies its sums and the sums of its minima by the span's two
 /// numbers.
 template <tensor_type Type, std::uint32_t NumTiles, class Rows>
-PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const Rows& x,
+PACELINE_DEVICE void end_span(const auto& strip, tile_place place, const Rows& x,
                               strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
   const std::byte* const header = strip.header(place);
   std::uint32_t minima[4];
@@ -193,8 +218,8 @@ struct running_sums {
   strip_sums<NumTiles> acc[stream_strips] = {};
   strip_sums<NumTiles> of_span[stream_strips] = {}; ///< for formats that scale codes
 
-  template <class Rows>
-  PACELINE_DEVICE void multiply(const Rows& rows, const strip_stream<Type> (&strips)[stream_strips],
+  template <class Rows, class Strip>
+  PACELINE_DEVICE void multiply(const Rows& rows, const Strip (&strips)[stream_strips],
                                 const float (&multipliers)[stream_strips][2], tile_place at) {
     if constexpr (streamed_layout_of(Type).scales_codes()) {
       const scaled_tile<Type, NumTiles> tiles[stream_strips] = {{strips[0], at}, {strips[1], at}};
@@ -227,73 +252,82 @@ struct running_sums {
   }
 };
 
+/// The sums of a warp in its part of shared memory, where its weights were: for each row of x those of one
+/// strip, then those of the other. The distance of the rows leads to different banks.
+struct sums_of_warp {
+  static constexpr std::uint32_t row_floats = stream_sums_row;
+  float* sums;
+
+  template <std::uint32_t NumTiles>
+  PACELINE_DEVICE void put(std::uint32_t s, const float (&multipliers)[2],
+                           const strip_sums<NumTiles>& acc) const {
+    float* const own = sums + lane_index() % 4 * 2 * row_floats + s * strip_rows + lane_index() / 4;
+    PACELINE_UNROLL
+    for (std::uint32_t j = 0; j < NumTiles; ++j) {
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < 4; ++i)
+        own[(j * token_tile + i % 2) * row_floats + i / 2 * 8] = acc[j][i] * (1.0F / multipliers[i / 2]);
+    }
+  }
+  PACELINE_DEVICE float at(std::uint32_t row, std::uint32_t number) const {
+    return sums[row * row_floats + number];
+  }
+};
+
 /// Index of a split's sum among those of one matrix.
 PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
                                           std::uint32_t n) {
   return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
 }
 
-PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t split, std::uint32_t row,
-                               std::uint32_t n, float sum) {
+/// Stores the sums of two strips; each lane has one output. Instructions are read from memory once a launch,
+/// so these are few and in loops.
+PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t first_strip,
+                                const sums_of_warp& from) {
+  static_assert(stream_strips * strip_rows == warp_size);
+  const std::uint32_t n = first_strip * strip_rows + lane_index();
+  if (n >= p.weights.num_rows) return;
   if (p.partial != nullptr) {
-    p.partial[partial_place(p, split, row, n)] = sum;
+    float* const to = p.partial + partial_place(p, split, 0, n);
+    for (std::uint32_t row = 0; row < p.num_rows; ++row)
+      to[std::size_t{row} * p.weights.num_rows] = from.at(row, lane_index()) * p.x.scales[row];
     return;
   }
-  float* const y = p.y + row * p.y_stride + n;
-  if (p.bias != nullptr) sum = sum + p.bias[n];
-  *y = p.add ? *y + sum : sum;
-}
-
-/// Calls `store` with the index of each requested sum of the lane, its row of x and its output.
-template <std::uint32_t NumTiles, class Store>
-PACELINE_DEVICE void for_each_sum(const streamed_params& p, std::uint32_t strip, const Store& store) {
-  PACELINE_UNROLL
-  for (std::uint32_t j = 0; j < NumTiles; ++j) {
-    PACELINE_UNROLL
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
-      const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
-      if (n < p.weights.num_rows && row < p.num_rows) store(j, i, row, n);
-    }
+  const float bias = p.bias != nullptr ? p.bias[n] : 0.0F;
+  for (std::uint32_t row = 0; row < p.num_rows; ++row) {
+    float* const y = p.y + row * p.y_stride + n;
+    float sum = from.at(row, lane_index()) * p.x.scales[row];
+    if (p.bias != nullptr) sum = sum + bias;
+    *y = p.add ? *y + sum : sum;
   }
 }
 
-template <std::uint32_t NumTiles>
-PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
-                                const float (&multipliers)[2], const strip_sums<NumTiles>& acc) {
-  for_each_sum<NumTiles>(p, strip, [&](std::uint32_t j, std::uint32_t i, std::uint32_t row, std::uint32_t n) {
-    store_sum(p, split, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
-  });
-}
-
-/// Stores the products of the gate and of the other matrix with the same rows.
-PACELINE_DEVICE void store_gated(const streamed_params& p, std::uint32_t split, std::uint32_t row,
-                                 std::uint32_t n, float gate, float up) {
-  if (p.partial != nullptr) {
-    p.partial[partial_place(p, split, row, n)] = gate;
-    p.partial[std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows + partial_place(p, split, row, n)] =
-        up;
-    return;
-  }
-  p.y[row * p.y_stride + n] = activate(p.act, gate) * up;
-}
-
-template <std::uint32_t NumTiles>
+/// Stores the sums of a strip of the gate and of one of the other matrix.
 PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
-                                      const float (&multipliers)[2][2],
-                                      const strip_sums<NumTiles> (&acc)[2]) {
-  for_each_sum<NumTiles>(p, strip, [&](std::uint32_t j, std::uint32_t i, std::uint32_t row, std::uint32_t n) {
+                                      const sums_of_warp& from) {
+  const std::uint32_t in_strip = lane_index() % strip_rows, n = strip * strip_rows + in_strip;
+  const bool is_up = lane_index() >= strip_rows;
+  if (n >= p.weights.num_rows) return;
+  if (p.partial != nullptr) {
+    const std::size_t of_gate = std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows;
+    float* const to = p.partial + partial_place(p, split, 0, n) + (is_up ? of_gate : 0);
+    for (std::uint32_t row = 0; row < p.num_rows; ++row)
+      to[std::size_t{row} * p.weights.num_rows] = from.at(row, lane_index()) * p.x.scales[row];
+    return;
+  }
+  PACELINE_ROLL
+  for (std::uint32_t row = is_up ? 1 : 0; row < p.num_rows; row += 2) {
     const float scale = p.x.scales[row];
-    store_gated(p, split, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
-                (acc[1][j][i] * (1.0F / multipliers[1][i / 2])) * scale);
-  });
+    p.y[row * p.y_stride + n] =
+        activate(p.act, from.at(row, in_strip) * scale) * (from.at(row, strip_rows + in_strip) * scale);
+  }
 }
 
 /// Calls `use` with the place of each of the tiles [begin, end) of a warp's strips. The next tiles are loaded
 /// meanwhile. `begun` is called once the loads of the first tiles have begun.
-template <tensor_type Type, class Begun, class Use>
-PACELINE_DEVICE void for_each_tile(strip_stream<Type> (&strips)[stream_strips], std::uint32_t begin,
-                                   std::uint32_t end, const Begun& begun, const Use& use) {
+template <tensor_type Type, class Strip, class Begun, class Use>
+PACELINE_DEVICE void for_each_tile(Strip (&strips)[stream_strips], std::uint32_t begin, std::uint32_t end,
+                                   const Begun& begun, const Use& use) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
   const auto fetch = [&](tile_place at) {
     if (at.tile < end) {
@@ -302,6 +336,9 @@ PACELINE_DEVICE void for_each_tile(strip_stream<Type> (&strips)[stream_strips], 
     }
     end_copy_group();
   };
+  // Unrolled: with a uniform counter in the shared address, ptxas 13.0 encodes copies that have a policy
+  // wrongly (an illegal instruction at run time).
+  PACELINE_UNROLL
   for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
   begun();
   std::uint32_t free = layout.stages - 1; // the slot of the previous tile, which is used next
@@ -327,55 +364,102 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   const std::uint32_t num_strips = p.weights.num_strips();
   if (first >= num_strips) return wait_for_rows(); // the whole warp returns
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
-  strip_stream<Type> strips[stream_strips];
+  const std::uint32_t begin = block.y * p.tiles_of_split;
+  const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
+  const auto strip_at = [&](std::uint32_t s) {
+    // The last strip may be computed twice.
+    return is_gated || first + s >= num_strips ? first : first + s;
+  };
+  const auto stream_of = [&](std::uint32_t s) {
+    const streamed_weights& from = is_gated && s == 1 ? p.up : p.weights;
+    return strip_stream<Type, true>(from.bytes + strip_at(s) * from.strip_bytes,
+                                    slots + s * layout.slot_bytes(), begin);
+  };
+  strip_stream<Type, true> strips[stream_strips] = {stream_of(0), stream_of(1)};
   float multipliers[stream_strips][2];
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
     const streamed_weights& from = is_gated && s == 1 ? p.up : p.weights;
-    // The last strip may be computed twice.
-    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s;
-    strips[s] = {from.bytes + strip * from.strip_bytes, slots + s * layout.slot_bytes()};
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)
-      multipliers[s][i] =
-          Type == tensor_type::bf16 ? from.multipliers[strip * strip_rows + lane_index() / 4 + i * 8] : 1.0F;
+      multipliers[s][i] = Type == tensor_type::bf16
+                              ? from.multipliers[strip_at(s) * strip_rows + lane_index() / 4 + i * 8]
+                              : 1.0F;
   }
-  const std::uint32_t begin = block.y * p.tiles_of_split;
-  const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
   running_sums<Type, NumTiles> sums;
-  for_each_tile<Type>(strips, begin, end, wait_for_rows,
-                      [&](tile_place at) { sums.multiply(p.x, strips, multipliers, at); });
-  if (is_gated) return store_gated_sums<NumTiles>(p, block.y, first, multipliers, sums.acc);
+  if constexpr (NumTiles <= most_tiles_ahead) {
+    rows_ahead<NumTiles, layout.has_mins && !layout.scales_codes()> rows{p.x};
+    const auto begun = [&] {
+      wait_for_rows();
+      rows.fetch(begin);
+    };
+    for_each_tile<Type>(strips, begin, end, begun, [&](tile_place at) {
+      const auto now = rows;
+      rows.fetch(at.tile + 1 < end ? at.tile + 1 : at.tile);
+      sums.multiply(now, strips, multipliers, at);
+    });
+  } else {
+    for_each_tile<Type>(strips, begin, end, wait_for_rows,
+                        [&](tile_place at) { sums.multiply(p.x, strips, multipliers, at); });
+  }
+  const sums_of_warp of_warp{reinterpret_cast<float*>(slots)};
+  sync_warp(); // all lanes have read the last weights
   PACELINE_UNROLL
-  for (std::uint32_t s = 0; s < stream_strips; ++s)
-    if (first + s < num_strips) store_sums<NumTiles>(p, block.y, first + s, multipliers[s], sums.acc[s]);
+  for (std::uint32_t s = 0; s < stream_strips; ++s) of_warp.put<NumTiles>(s, multipliers[s], sums.acc[s]);
+  sync_warp();
+  if (is_gated)
+    store_gated_sums(p, block.y, first, of_warp);
+  else
+    store_sums(p, block.y, first, of_warp);
 }
 
-template <tensor_type Type>
+// Kernels of their own for 8, 16, 32 and 64 rows: a kernel for all would need the registers of the largest in
+// every launch, and fewer of its blocks would run together.
+template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void stream_product(const streamed_params& p) {
   let_next_begin();
-  const auto wait = [] { wait_for_previous(); };
-  switch (p.x.num_tiles) {
-  case 1:
-    return multiply_strips<Type, 1>(p, own_place(), wait);
-  case 2:
-    return multiply_strips<Type, 2>(p, own_place(), wait);
-  case 4:
-    return multiply_strips<Type, 4>(p, own_place(), wait);
-  default:
-    return multiply_strips<Type, 8>(p, own_place(), wait);
-  }
+  multiply_strips<Type, NumTiles>(p, own_place(), [] { wait_for_previous(); });
 }
 
-PACELINE_KERNEL stream_q4_0(streamed_params p) { stream_product<tensor_type::q4_0>(p); }
-PACELINE_KERNEL stream_q4_1(streamed_params p) { stream_product<tensor_type::q4_1>(p); }
-PACELINE_KERNEL stream_q4_k(streamed_params p) { stream_product<tensor_type::q4_k>(p); }
-PACELINE_KERNEL stream_q5_0(streamed_params p) { stream_product<tensor_type::q5_0>(p); }
-PACELINE_KERNEL stream_q5_k(streamed_params p) { stream_product<tensor_type::q5_k>(p); }
-PACELINE_KERNEL stream_q6_k(streamed_params p) { stream_product<tensor_type::q6_k>(p); }
-PACELINE_KERNEL stream_q8_0(streamed_params p) { stream_product<tensor_type::q8_0>(p); }
-PACELINE_KERNEL stream_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3>(p); }
-PACELINE_KERNEL stream_f16(streamed_params p) { stream_product<tensor_type::f16>(p); }
-PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf16>(p); }
+PACELINE_KERNEL stream_q4_0(streamed_params p) { stream_product<tensor_type::q4_0, 1>(p); }
+PACELINE_KERNEL stream_q4_1(streamed_params p) { stream_product<tensor_type::q4_1, 1>(p); }
+PACELINE_KERNEL stream_q4_k(streamed_params p) { stream_product<tensor_type::q4_k, 1>(p); }
+PACELINE_KERNEL stream_q5_0(streamed_params p) { stream_product<tensor_type::q5_0, 1>(p); }
+PACELINE_KERNEL stream_q5_k(streamed_params p) { stream_product<tensor_type::q5_k, 1>(p); }
+PACELINE_KERNEL stream_q6_k(streamed_params p) { stream_product<tensor_type::q6_k, 1>(p); }
+PACELINE_KERNEL stream_q8_0(streamed_params p) { stream_product<tensor_type::q8_0, 1>(p); }
+PACELINE_KERNEL stream_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3, 1>(p); }
+PACELINE_KERNEL stream_f16(streamed_params p) { stream_product<tensor_type::f16, 1>(p); }
+PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf16, 1>(p); }
+PACELINE_KERNEL stream16_q4_0(streamed_params p) { stream_product<tensor_type::q4_0, 2>(p); }
+PACELINE_KERNEL stream16_q4_1(streamed_params p) { stream_product<tensor_type::q4_1, 2>(p); }
+PACELINE_KERNEL stream16_q4_k(streamed_params p) { stream_product<tensor_type::q4_k, 2>(p); }
+PACELINE_KERNEL stream16_q5_0(streamed_params p) { stream_product<tensor_type::q5_0, 2>(p); }
+PACELINE_KERNEL stream16_q5_k(streamed_params p) { stream_product<tensor_type::q5_k, 2>(p); }
+PACELINE_KERNEL stream16_q6_k(streamed_params p) { stream_product<tensor_type::q6_k, 2>(p); }
+PACELINE_KERNEL stream16_q8_0(streamed_params p) { stream_product<tensor_type::q8_0, 2>(p); }
+PACELINE_KERNEL stream16_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3, 2>(p); }
+PACELINE_KERNEL stream16_f16(streamed_params p) { stream_product<tensor_type::f16, 2>(p); }
+PACELINE_KERNEL stream16_bf16(streamed_params p) { stream_product<tensor_type::bf16, 2>(p); }
+PACELINE_KERNEL stream32_q4_0(streamed_params p) { stream_product<tensor_type::q4_0, 4>(p); }
+PACELINE_KERNEL stream32_q4_1(streamed_params p) { stream_product<tensor_type::q4_1, 4>(p); }
+PACELINE_KERNEL stream32_q4_k(streamed_params p) { stream_product<tensor_type::q4_k, 4>(p); }
+PACELINE_KERNEL stream32_q5_0(streamed_params p) { stream_product<tensor_type::q5_0, 4>(p); }
+PACELINE_KERNEL stream32_q5_k(streamed_params p) { stream_product<tensor_type::q5_k, 4>(p); }
+PACELINE_KERNEL stream32_q6_k(streamed_params p) { stream_product<tensor_type::q6_k, 4>(p); }
+PACELINE_KERNEL stream32_q8_0(streamed_params p) { stream_product<tensor_type::q8_0, 4>(p); }
+PACELINE_KERNEL stream32_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3, 4>(p); }
+PACELINE_KERNEL stream32_f16(streamed_params p) { stream_product<tensor_type::f16, 4>(p); }
+PACELINE_KERNEL stream32_bf16(streamed_params p) { stream_product<tensor_type::bf16, 4>(p); }
+PACELINE_KERNEL stream64_q4_0(streamed_params p) { stream_product<tensor_type::q4_0, 8>(p); }
+PACELINE_KERNEL stream64_q4_1(streamed_params p) { stream_product<tensor_type::q4_1, 8>(p); }
+PACELINE_KERNEL stream64_q4_k(streamed_params p) { stream_product<tensor_type::q4_k, 8>(p); }
+PACELINE_KERNEL stream64_q5_0(streamed_params p) { stream_product<tensor_type::q5_0, 8>(p); }
+PACELINE_KERNEL stream64_q5_k(streamed_params p) { stream_product<tensor_type::q5_k, 8>(p); }
+PACELINE_KERNEL stream64_q6_k(streamed_params p) { stream_product<tensor_type::q6_k, 8>(p); }
+PACELINE_KERNEL stream64_q8_0(streamed_params p) { stream_product<tensor_type::q8_0, 8>(p); }
+PACELINE_KERNEL stream64_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3, 8>(p); }
+PACELINE_KERNEL stream64_f16(streamed_params p) { stream_product<tensor_type::f16, 8>(p); }
+PACELINE_KERNEL stream64_bf16(streamed_params p) { stream_product<tensor_type::bf16, 8>(p); }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -45,8 +45,14 @@ inline constexpr float sum_multiplier = 0x1p-5F; ///< brings sums of 32 into flo
 inline constexpr std::uint32_t token_tile = 8;
 inline constexpr std::uint32_t streamed_rows = 64; ///< rows of x for which weights are read at a time
 inline constexpr std::uint32_t arrange_threads = 128;
-/// Bytes of shared memory of a block that searches a row's largest value.
-inline constexpr std::uint32_t arrange_shared_bytes = arrange_threads / 32 * sizeof(std::uint32_t);
+inline constexpr std::uint32_t arrange_warps = arrange_threads / 32;
+/// The widest row that is brought to shared memory before its norm is computed.
+inline constexpr std::uint32_t most_cols_brought = 8192;
+/// Bytes of shared memory of a block that arranges rows: a number for each warp, then a row to be normed.
+constexpr std::uint32_t arrange_shared_bytes(std::uint32_t num_cols, bool is_normed) {
+  const bool is_brought = is_normed && num_cols <= most_cols_brought;
+  return (arrange_warps + (is_brought ? num_cols : 0)) * static_cast<std::uint32_t>(sizeof(float));
+}
 
 /// Arranges rows, unchanged or after an RMS norm with weights `norm` (runtime/device/op_rms_norm.hpp). One
 /// thread for the 16 bytes of a lane, so four threads for each unit of a row; grid in blocks (4 * units /
@@ -64,6 +70,13 @@ struct arrange_rows_params {
 /// Warps of a block of the streamed products, and strips that a warp multiplies.
 inline constexpr std::uint32_t stream_warps = 4;
 inline constexpr std::uint32_t stream_strips = 2;
+
+/// Floats from one row of x to the next where a warp lays out its sums.
+inline constexpr std::uint32_t stream_sums_row = stream_strips * strip_rows + 4;
+
+/// The formats of streamed weights, as their kernels are called.
+#define PACELINE_FOR_STREAMED_FORMATS(use)                                                                   \
+  use(q4_0) use(q4_1) use(q4_k) use(q5_0) use(q5_k) use(q6_k) use(q8_0) use(f8) use(f16) use(bf16)
 
 /// One product for up to 64 rows of x: a warp multiplies two strips; grid in blocks (strips / 8, splits). Or
 /// a gated product (runtime/device/op_gated_matmul.hpp): a warp multiplies one strip of the gate and one of

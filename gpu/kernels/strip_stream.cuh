@@ -16,12 +16,19 @@ struct tile_place {
 };
 
 /// The stream of a strip's weights through the warp's shared memory: slots for headers, then slots for tiles.
-template <tensor_type Type>
+/// `ReadOnce`: they are copied as bytes that a pass reads once (`read_once`).
+template <tensor_type Type, bool ReadOnce>
 struct strip_stream {
   static constexpr streamed_layout layout = streamed_layout_of(Type);
   static constexpr std::uint32_t header_slots = layout.header_slots();
-  const std::byte* strip;
-  std::byte* slots;
+  const std::byte* next; ///< what the lane will copy next
+  std::byte* slots;      ///< of the warp
+  std::uint64_t policy;  ///< if `ReadOnce`
+
+  /// The first tile that is fetched is `first`, with which a span begins.
+  PACELINE_DEVICE strip_stream(const std::byte* strip, std::byte* slots_of_warp, std::uint32_t first)
+      : next(strip + first / layout.tiles_of_span * layout.span_bytes() + lane_index() * 16),
+        slots(slots_of_warp), policy(ReadOnce ? read_once() : 0) {}
 
   /// Header of the span that contains the tile.
   PACELINE_DEVICE std::byte* header(tile_place at) const {
@@ -32,24 +39,29 @@ struct strip_stream {
   PACELINE_DEVICE std::byte* codes(tile_place at) const {
     return slots + header_slots * layout.header_bytes + at.slot * layout.tile_bytes();
   }
-  /// Begins to copy the tile and, with the first tile of a span, the span's header.
-  PACELINE_DEVICE void fetch(tile_place at) const {
-    const std::uint32_t in_span = at.tile % layout.tiles_of_span;
-    const std::byte* const span = strip + at.tile / layout.tiles_of_span * layout.span_bytes();
-    copy<layout.tile_bytes()>(codes(at), span + layout.header_bytes + in_span * layout.tile_bytes());
+  /// Begins to copy the next tile and, before the first tile of a span, the span's header.
+  PACELINE_DEVICE void fetch(tile_place at) {
     if constexpr (layout.header_bytes != 0)
-      if (in_span == 0) copy<layout.header_bytes>(header(at), span);
+      if (layout.tiles_of_span == 1 || at.tile % layout.tiles_of_span == 0)
+        copy<layout.header_bytes>(header(at));
+    copy<layout.tile_bytes()>(codes(at));
   }
 
  private:
   /// Done by a warp, 16 bytes a lane at a time.
   template <std::uint32_t NumBytes>
-  PACELINE_DEVICE static void copy(std::byte* to, const std::byte* from) {
+  PACELINE_DEVICE void copy(std::byte* to) {
     constexpr std::uint32_t at_a_time = warp_size * 16;
     const std::uint32_t own = lane_index() * 16;
     PACELINE_UNROLL
     for (std::uint32_t at = 0; at < NumBytes; at += at_a_time)
-      if (at + at_a_time <= NumBytes || own < NumBytes - at) begin_copy(to + at + own, from + at + own);
+      if (at + at_a_time <= NumBytes || own < NumBytes - at) {
+        if constexpr (ReadOnce)
+          begin_copy(to + at + own, next + at, policy);
+        else
+          begin_copy(to + at + own, next + at);
+      }
+    next += NumBytes;
   }
 };
 

@@ -53,15 +53,15 @@ TEST_F(streamed_matmul, keeps_to_the_bounds_for_several_blocks_of_rows_and_split
     ASSERT_EQ(split_columns(260, num_cols).num_splits, 9U);
     ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(type, 260, num_cols, random_), rows(5, num_cols)));
   }
-  const std::uint32_t num_cols = 33024; // 129 units, two a split, and one in the last
-  ASSERT_EQ(split_columns(130, num_cols).num_splits, 65U);
+  const std::uint32_t num_cols = 33024; // 129 units, one a split
+  ASSERT_EQ(split_columns(130, num_cols).num_splits, 129U);
   ASSERT_NO_FATAL_FAILURE(
       expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols)));
 }
 
 /// The slots of tiles and headers are reused several times.
 TEST_F(streamed_matmul, keeps_to_the_bounds_where_a_split_is_much_longer_than_what_is_under_way) {
-  const std::uint32_t num_cols = 1025 * split_cols; // five units a split
+  const std::uint32_t num_cols = 2049 * split_cols; // five units a split
   ASSERT_EQ(split_columns(3, num_cols).tiles_of_split, 20U);
   for (const tensor_type type : streamed_types) {
     ASSERT_LT(2 * streamed_layout_of(type).stages, 20U);
@@ -235,7 +235,7 @@ TEST(split_columns, cover_the_width_in_whole_units_for_every_shape) {
     for (const std::uint32_t num_cols : {1U, 32U, 256U, 257U, 576U, 4096U, 14336U, 2147483647U}) {
       const column_splits splits = split_columns(num_rows, num_cols);
       ASSERT_GT(splits.num_splits, 0U);
-      ASSERT_LE(splits.num_splits, 256U);
+      ASSERT_LE(splits.num_splits, 512U);
       EXPECT_EQ(splits.tiles_of_split % tiles_of_split_unit, 0U);
       const std::uint64_t of_split = std::uint64_t{splits.tiles_of_split} * tile_cols;
       EXPECT_GE(of_split * splits.num_splits, num_cols) << "nothing is left out";
