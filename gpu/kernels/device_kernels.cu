@@ -89,14 +89,14 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::scale_weight_rows);
   case kernel_id::arrange_rows:
     return address(&on_gpu::arrange_rows);
-#define PACELINE_STREAM_KERNELS(format)                                                                       \
-  case kernel_id::stream_##format:                                                                            \
-    return address(&on_gpu::stream_##format);                                                                 \
-  case kernel_id::stream16_##format:                                                                          \
-    return address(&on_gpu::stream16_##format);                                                               \
-  case kernel_id::stream32_##format:                                                                          \
-    return address(&on_gpu::stream32_##format);                                                               \
-  case kernel_id::stream64_##format:                                                                          \
+#define PACELINE_STREAM_KERNELS(format)                                                                      \
+  case kernel_id::stream_##format:                                                                           \
+    return address(&on_gpu::stream_##format);                                                                \
+  case kernel_id::stream16_##format:                                                                         \
+    return address(&on_gpu::stream16_##format);                                                              \
+  case kernel_id::stream32_##format:                                                                         \
+    return address(&on_gpu::stream32_##format);                                                              \
+  case kernel_id::stream64_##format:                                                                         \
     return address(&on_gpu::stream64_##format);
     PACELINE_FOR_STREAMED_FORMATS(PACELINE_STREAM_KERNELS)
 #undef PACELINE_STREAM_KERNELS
