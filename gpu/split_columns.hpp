@@ -13,7 +13,9 @@ struct column_splits {
 };
 
 /// Depends only on the shape of the matrix, so that the sums of a row of x do not depend on other rows. Aims
-/// at 512 blocks: about four for each multiprocessor of a large GPU, which has room for five.
+/// at 512 blocks of a product that is not gated: about four for each multiprocessor of an H200, on which five
+/// of the kernel for 8 rows run together. A gated product has the same splits and twice as many blocks of
+/// rows.
 constexpr column_splits split_columns(std::uint32_t num_rows, std::uint32_t num_cols) {
   constexpr std::uint32_t wanted_blocks = 512, rows_of_block = stream_warps * stream_strips * strip_rows;
   const auto pieces = [](std::uint32_t num, std::uint32_t of) { return num / of + (num % of != 0 ? 1 : 0); };

@@ -54,7 +54,8 @@ class step_queue {
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   /// `to` is pinned.
   void copy_out(void* to, const void* from, std::size_t num_bytes);
-  /// `beside`: independent of the launch before it, so that both may run at the same time.
+  /// `beside`: does not depend on the launch before it. A chain needs no barrier between the two; streams and
+  /// graphs run them in order.
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params, bool beside = false) {
     static_assert(std::is_trivially_copyable_v<Params>);

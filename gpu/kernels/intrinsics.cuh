@@ -57,15 +57,16 @@ PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from) {
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(from)
                : "memory");
 }
-/// How weights are copied: each byte is read once in a pass, and the weights of a few layers fill the GPU's
-/// second-level cache. They are the first to leave it, so that activations, cells and instructions stay.
-PACELINE_DEVICE std::uint64_t read_once() {
+/// An L2 policy for weights: they are the first to leave the second-level cache. The weights of one layer of
+/// a large model exceed it; without the policy they would displace activations, cells and instructions.
+PACELINE_DEVICE std::uint64_t evict_first() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-/// `begin_copy` with a policy for the second-level cache. On GPUs before compute capability 9.0, where it has
-/// not been tried, without one: compilers have encoded it wrongly (docs/decisions/0661).
+/// `begin_copy` with an L2 policy. It is ignored before compute capability 9.0, because no such GPU has been
+/// tried. ptxas 13.0 encodes some of these copies wrongly for 9.0; see docs/decisions/0661 before calling
+/// this from another place.
 PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from, std::uint64_t policy) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
@@ -171,7 +172,7 @@ inline void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::u
   emulation::multiply_add_tile(c, a, b0, b1);
 }
 inline void begin_copy(std::byte* shared, const std::byte* from) { emulation::begin_copy(shared, from, 16); }
-inline std::uint64_t read_once() { return 0; }
+inline std::uint64_t evict_first() { return 0; }
 inline void begin_copy(std::byte* shared, const std::byte* from, std::uint64_t /*policy*/) {
   begin_copy(shared, from);
 }

@@ -16,19 +16,19 @@ struct tile_place {
 };
 
 /// The stream of a strip's weights through the warp's shared memory: slots for headers, then slots for tiles.
-/// `ReadOnce`: they are copied as bytes that a pass reads once (`read_once`).
-template <tensor_type Type, bool ReadOnce>
+/// `EvictFirst`: copies have the policy `evict_first`.
+template <tensor_type Type, bool EvictFirst>
 struct strip_stream {
   static constexpr streamed_layout layout = streamed_layout_of(Type);
   static constexpr std::uint32_t header_slots = layout.header_slots();
   const std::byte* next; ///< what the lane will copy next
   std::byte* slots;      ///< of the warp
-  std::uint64_t policy;  ///< if `ReadOnce`
+  std::uint64_t policy;  ///< if `EvictFirst`
 
   /// The first tile that is fetched is `first`, with which a span begins.
   PACELINE_DEVICE strip_stream(const std::byte* strip, std::byte* slots_of_warp, std::uint32_t first)
       : next(strip + first / layout.tiles_of_span * layout.span_bytes() + lane_index() * 16),
-        slots(slots_of_warp), policy(ReadOnce ? read_once() : 0) {}
+        slots(slots_of_warp), policy(EvictFirst ? evict_first() : 0) {}
 
   /// Header of the span that contains the tile.
   PACELINE_DEVICE std::byte* header(tile_place at) const {
@@ -56,7 +56,7 @@ struct strip_stream {
     PACELINE_UNROLL
     for (std::uint32_t at = 0; at < NumBytes; at += at_a_time)
       if (at + at_a_time <= NumBytes || own < NumBytes - at) {
-        if constexpr (ReadOnce)
+        if constexpr (EvictFirst)
           begin_copy(to + at + own, next + at, policy);
         else
           begin_copy(to + at + own, next + at);
