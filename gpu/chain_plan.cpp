@@ -36,8 +36,8 @@ stage_kind kind_of(kernel_id kernel) {
   case kernel_id::attend_q8:
     return stage_kind::attention;
   default:
-    return kernel >= kernel_id::stream_q4_0 && kernel <= kernel_id::stream_bf16 ? stage_kind::product
-                                                                                : stage_kind::none;
+    return kernel >= kernel_id::stream_q4_0 && kernel <= kernel_id::stream64_bf16 ? stage_kind::product
+                                                                                  : stage_kind::none;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "gpu/mirrored_memory.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::gpu {
 namespace {
@@ -13,6 +14,7 @@ constexpr std::size_t alignment = 4096;
 } // namespace
 
 std::unique_ptr<mirrored_pool::slab> mirrored_pool::take(std::size_t num_bytes) {
+  auto made = std::make_unique<slab>();
   {
     std::lock_guard lock(mutex_);
     const auto fits = [&](const auto& s) { return s->host.size_bytes() >= num_bytes; };
@@ -21,9 +23,9 @@ std::unique_ptr<mirrored_pool::slab> mirrored_pool::take(std::size_t num_bytes) 
       free_.erase(found);
       return taken;
     }
+    made->number = num_made_++;
   }
   const std::size_t size = std::max(num_bytes, least_slab_bytes);
-  auto made = std::make_unique<slab>();
   made->host = memory(on_, memory_kind::pinned, size);
   made->device = memory(on_, memory_kind::on_device, size);
   return made;
@@ -35,8 +37,9 @@ void mirrored_pool::give_back(std::vector<std::unique_ptr<slab>> slabs) {
     s->used = 0;
     free_.push_back(std::move(s));
   }
-  // The smallest that fits is used, so that a pass's inputs do not occupy the space of its logits.
-  std::ranges::sort(free_, {}, [](const auto& s) { return s->host.size_bytes(); });
+  // The smallest that fits is used, so that a pass's inputs do not occupy the space of its logits. Of several
+  // it is always the same one: a program gets the same addresses whenever the same number are under way.
+  std::ranges::sort(free_, {}, [](const auto& s) { return std::pair(s->host.size_bytes(), s->number); });
 }
 
 mirrored_piece mirrored_arena::take(std::size_t num_bytes) {

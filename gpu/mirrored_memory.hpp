@@ -24,6 +24,7 @@ class mirrored_pool {
     memory host;
     memory device;
     std::size_t used = 0;
+    std::size_t number = 0; ///< in the order in which they were made
   };
 
   explicit mirrored_pool(const device_context& on) : on_(on) {}
@@ -36,6 +37,7 @@ class mirrored_pool {
   const device_context& on_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<slab>> free_;
+  std::size_t num_made_ = 0;
 };
 
 /// The mirrored memory used by one program. Copies enqueued by the program use it later, so the caller of
@@ -44,7 +46,7 @@ class mirrored_arena {
  public:
   explicit mirrored_arena(mirrored_pool& pool) : pool_(pool) {}
 
-  /// Room for `num_bytes`, aligned to 64 bytes.
+  /// Room for `num_bytes`, aligned to 4096 bytes.
   mirrored_piece take(std::size_t num_bytes);
 
   /// All slabs in use; the arena is empty afterwards.

@@ -53,7 +53,12 @@ void split_attention::attend_slice(const device::attention_args& args, const til
                                    const row_tile* tiles_there, std::uint32_t queries_of_tile,
                                    const batch_view& batch) {
   const attention_shape shape = shape_of(args);
-  const split_partials partials = room_for(slice.range, shape);
+  // Blocks of the additional splits do nothing. Launches and their parameters stay the same until a growing
+  // context passes a power of two.
+  split_range range = slice.range;
+  range.num_splits = std::bit_ceil(range.num_splits);
+  if (partial_bytes(range, shape) > most_bytes_) range = slice.range;
+  const split_partials partials = room_for(range, shape);
   const std::uint32_t heads = heads_of_tile(shape), heads_of_kv = shape.num_heads / shape.num_kv_heads;
   const std::uint32_t parts = (heads_of_kv + heads - 1) / heads;
   const attend_params attend{batch,
@@ -61,7 +66,7 @@ void split_attention::attend_slice(const device::attention_args& args, const til
                              args.queries,
                              args.query_stride,
                              tiles_there + slice.first_tile,
-                             slice.range,
+                             range,
                              partials,
                              args.num_heads,
                              heads,
@@ -70,13 +75,13 @@ void split_attention::attend_slice(const device::attention_args& args, const til
                              args.soft_cap,
                              args.window};
   steps_.launch(kernel_for(args.layer.type),
-                {parts * shape.num_kv_heads * std::bit_ceil(slice.range.num_splits), slice.num_tiles,
-                 split_threads, tile_bytes_for(queries_of_tile, shape.head_dim)},
+                {parts * shape.num_kv_heads * range.num_splits, slice.num_tiles, split_threads,
+                 tile_bytes_for(queries_of_tile, shape.head_dim)},
                 attend);
-  const merge_attention_params merge{batch.rows,      slice.range,    partials,       args.out,
+  const merge_attention_params merge{batch.rows,      range,          partials,       args.out,
                                      args.out_stride, args.num_heads, shape.head_dim, args.window};
   steps_.launch(kernel_id::merge_attention,
-                {args.num_heads, slice.range.num_rows, merge_threads, sizeof(merge_memory)}, merge);
+                {args.num_heads, range.num_rows, merge_threads, sizeof(merge_memory)}, merge);
 }
 
 void split_attention::attend_steps(const device::attention_args& args,

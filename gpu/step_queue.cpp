@@ -26,7 +26,8 @@ bool step_queue::command::copies_the_same(const command& other) const noexcept {
 bool step_queue::step::is_like(const step& other) const noexcept {
   return std::ranges::equal(commands, other.commands,
                             [](const command& a, const command& b) { return a.is_like(b); }) &&
-         params == other.params;
+         params.size() == other.params.size() &&
+         (params.empty() || std::memcmp(params.data(), other.params.data(), params.size()) == 0);
 }
 
 launch_command step_queue::step::launch(std::size_t number) const noexcept {

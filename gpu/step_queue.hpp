@@ -29,7 +29,7 @@ void clear_padding([[maybe_unused]] T& value) {
 /// which the host waits for the device. They are issued one by one if the step's shape is new, and as one
 /// CUDA graph if the shape has occurred before. The shape is the sequence of commands: copies with their
 /// directions, and kernels with their grids, blocks, shared memory and parameters. Addresses and sizes of
-/// copies may change from step to step; the graph's nodes are updated with them before a launch. Nodes of
+/// copies may change from step to step; the graph's copies are updated before a launch. Nodes of
 /// kernels are never updated (docs/decisions/0503). Data that is not part of the commands (tokens, positions,
 /// block tables) is in the memory that the copies transfer.
 ///

@@ -49,12 +49,12 @@ class emulated_graph {
   std::list<node> nodes_;
 };
 
-/// A copy of a graph that can be launched (cudaGraphExec_t), and whose commands can be updated.
+/// A copy of a graph that can be launched (cudaGraphExec_t), and whose copies can be updated.
 class emulated_executable {
  public:
   explicit emulated_executable(const std::shared_ptr<const emulated_graph>& from);
 
-  /// Returns false if `node` is not an existing node of the graph, or `what` is not allowed for it.
+  /// Returns false if `node` is not an existing node of the graph, or `copy` is not allowed for it.
   bool update(const void* node, const copy_command& copy);
   struct step {
     graph_command what;

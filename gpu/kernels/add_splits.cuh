@@ -16,21 +16,37 @@ struct split_sums {
   PACELINE_DEVICE float at(std::uint32_t split, std::uint32_t row, std::uint32_t n) const {
     return partial[(std::size_t{split} * num_rows + row) * num_outputs + n];
   }
-  /// The sum in ascending order of splits.
-  PACELINE_DEVICE float of(std::uint32_t row, std::uint32_t n) const {
-    constexpr std::uint32_t at_a_time = 8; // loads under way together
-    float sum = at(0, row, n);
+  /// Sums of a row's outputs n, n + step, ... before `end`, each in ascending order of splits. Loads of
+  /// `AtATime` splits of all outputs are under way together.
+  template <std::uint32_t AtATime, std::uint32_t Outputs>
+  PACELINE_DEVICE void add_up(std::uint32_t row, std::uint32_t n, std::uint32_t step, std::uint32_t end,
+                              float (&sums)[Outputs]) const {
     PACELINE_ROLL
-    for (std::uint32_t first = 1; first < num_splits; first += at_a_time) {
-      float values[at_a_time];
+    for (std::uint32_t first = 0; first < num_splits; first += AtATime) {
+      float values[AtATime][Outputs];
       PACELINE_UNROLL
-      for (std::uint32_t i = 0; i < at_a_time; ++i)
-        values[i] = first + i < num_splits ? at(first + i, row, n) : 0.0F;
+      for (std::uint32_t s = 0; s < AtATime; ++s) {
+        PACELINE_UNROLL
+        for (std::uint32_t i = 0; i < Outputs; ++i)
+          values[s][i] =
+              first + s < num_splits && n + i * step < end ? at(first + s, row, n + i * step) : 0.0F;
+      }
       PACELINE_UNROLL
-      for (std::uint32_t i = 0; i < at_a_time; ++i)
-        if (first + i < num_splits) sum = sum + values[i];
+      for (std::uint32_t s = 0; s < AtATime; ++s) {
+        PACELINE_UNROLL
+        for (std::uint32_t i = 0; i < Outputs; ++i) {
+          if (first + s == 0)
+            sums[i] = values[s][i];
+          else if (first + s < num_splits)
+            sums[i] = sums[i] + values[s][i];
+        }
+      }
     }
-    return sum;
+  }
+  PACELINE_DEVICE float of(std::uint32_t row, std::uint32_t n) const {
+    float sum[1] = {};
+    add_up<8>(row, n, 0, n + 1, sum);
+    return sum[0];
   }
 };
 

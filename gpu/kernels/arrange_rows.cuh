@@ -84,7 +84,7 @@ PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t un
   words[2 + unit % 2] = static_cast<std::uint16_t>(rest);
 }
 
-/// Brings a row that the whole block will read in one order after another to shared memory.
+/// Copies a row, which every warp of the block will read several times, to shared memory.
 PACELINE_DEVICE const float* bring_row(const float* x, std::uint32_t num_cols) {
   float* const here = shared_memory<float>() + arrange_warps;
   constexpr std::uint32_t of_copy = 4; // values
@@ -103,7 +103,7 @@ PACELINE_DEVICE const float* bring_row(const float* x, std::uint32_t num_cols) {
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const std::uint32_t number = block.y;
   row_values row{p.x + number * p.x_stride, p.norm, 1};
-  // Each warp of each block computes the norm itself: synchronising would take longer.
+  // Each warp computes the norm itself, which is quicker than computing it once and sharing it.
   if (p.norm != nullptr) {
     if (p.num_cols <= most_cols_brought) row.x = bring_row(row.x, p.num_cols);
     row.scale = norm_scale(row.x, p.num_cols, p.epsilon);

@@ -29,40 +29,16 @@ PACELINE_DEVICE void add_up_head(const finish_heads_params& p, const head_at_han
                                  float* x) {
   const std::uint32_t head_dim = p.layer.head_dim;
   const split_sums sums{head.from.partial, head.from.num_splits, p.num_rows, head.from.num_heads * head_dim};
-  // Outputs and splits whose loads are under way together. Each output is added in ascending order of splits.
-  constexpr std::uint32_t outputs = 4, splits = 4;
+  constexpr std::uint32_t outputs = 4;
+  const std::uint32_t begin = head.number * head_dim;
   PACELINE_ROLL
   for (std::uint32_t first = lane_index(); first < head_dim; first += outputs * warp_size) {
-    float sum[outputs];
-    PACELINE_ROLL
-    for (std::uint32_t split = 0; split < head.from.num_splits; split += splits) {
-      float values[splits][outputs];
-      PACELINE_UNROLL
-      for (std::uint32_t s = 0; s < splits; ++s) {
-        PACELINE_UNROLL
-        for (std::uint32_t i = 0; i < outputs; ++i) {
-          const std::uint32_t d = first + i * warp_size;
-          const bool is_there = split + s < head.from.num_splits && d < head_dim;
-          values[s][i] = is_there ? sums.at(split + s, row, head.number * head_dim + d) : 0.0F;
-        }
-      }
-      PACELINE_UNROLL
-      for (std::uint32_t s = 0; s < splits; ++s) {
-        PACELINE_UNROLL
-        for (std::uint32_t i = 0; i < outputs; ++i) {
-          if (split + s == 0)
-            sum[i] = values[s][i];
-          else if (split + s < head.from.num_splits)
-            sum[i] = sum[i] + values[s][i];
-        }
-      }
-    }
+    float sum[outputs] = {};
+    sums.add_up<4>(row, begin + first, warp_size, begin + head_dim, sum);
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < outputs; ++i) {
       const std::uint32_t d = first + i * warp_size;
-      if (d >= head_dim) continue;
-      const float* const bias = head.from.bias;
-      x[d] = bias != nullptr ? sum[i] + bias[head.number * head_dim + d] : sum[i];
+      if (d < head_dim) x[d] = head.from.bias != nullptr ? sum[i] + head.from.bias[begin + d] : sum[i];
     }
   }
   sync_warp();

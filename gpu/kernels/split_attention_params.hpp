@@ -108,8 +108,8 @@ struct split_range {
 };
 
 /// One block for each tile, split and group of heads of one key-value head; grid in blocks (groups of heads *
-/// key-value heads * splits, tiles). One kernel for each type of cell. The number of splits is rounded up to
-/// a power of two, so that fewer different launches occur; blocks of the additional splits do nothing.
+/// key-value heads * splits, tiles). One kernel for each type of cell. Blocks of splits behind the
+/// rows' last positions do nothing.
 struct attend_params {
   batch_view batch;
   device::kv_layer layer;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu/kernels/activation.cuh"
+#include "gpu/kernels/stream_sums.cuh"
 #include "gpu/kernels/streamed_format.cuh"
 #include "gpu/kernels/strip_stream.cuh"
 
@@ -68,11 +68,6 @@ PACELINE_DEVICE const std::uint32_t* sums_of_span(const rows_ahead<NumTiles, Hel
                                                   std::uint32_t span, std::uint32_t j) {
   return sums_of_span<NumTiles>(rows.x, span, j);
 }
-
-/// A lane's sums of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
-/// rows 8 j + 2 (lane % 4) and the next of x (last index % 2).
-template <std::uint32_t NumTiles>
-using strip_sums = float[NumTiles][4];
 
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_codes(const unit_words& words, const unit_scales (&scales)[2],
@@ -251,77 +246,6 @@ struct running_sums {
     for (std::uint32_t s = 0; s < stream_strips; ++s) tiles[s].template multiply<Unit>(x, of_span[s]);
   }
 };
-
-/// The sums of a warp in its part of shared memory, where its weights were: for each row of x those of one
-/// strip, then those of the other. The distance of the rows leads to different banks.
-struct sums_of_warp {
-  static constexpr std::uint32_t row_floats = stream_sums_row;
-  float* sums;
-
-  template <std::uint32_t NumTiles>
-  PACELINE_DEVICE void put(std::uint32_t s, const float (&multipliers)[2],
-                           const strip_sums<NumTiles>& acc) const {
-    float* const own = sums + lane_index() % 4 * 2 * row_floats + s * strip_rows + lane_index() / 4;
-    PACELINE_UNROLL
-    for (std::uint32_t j = 0; j < NumTiles; ++j) {
-      PACELINE_UNROLL
-      for (std::uint32_t i = 0; i < 4; ++i)
-        own[(j * token_tile + i % 2) * row_floats + i / 2 * 8] = acc[j][i] * (1.0F / multipliers[i / 2]);
-    }
-  }
-  PACELINE_DEVICE float at(std::uint32_t row, std::uint32_t number) const {
-    return sums[row * row_floats + number];
-  }
-};
-
-/// Index of a split's sum among those of one matrix.
-PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
-                                          std::uint32_t n) {
-  return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
-}
-
-/// Stores the sums of two strips; each lane has one output. Instructions are read from memory once a launch,
-/// so these are few and in loops.
-PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t first_strip,
-                                const sums_of_warp& from) {
-  static_assert(stream_strips * strip_rows == warp_size);
-  const std::uint32_t n = first_strip * strip_rows + lane_index();
-  if (n >= p.weights.num_rows) return;
-  if (p.partial != nullptr) {
-    float* const to = p.partial + partial_place(p, split, 0, n);
-    for (std::uint32_t row = 0; row < p.num_rows; ++row)
-      to[std::size_t{row} * p.weights.num_rows] = from.at(row, lane_index()) * p.x.scales[row];
-    return;
-  }
-  const float bias = p.bias != nullptr ? p.bias[n] : 0.0F;
-  for (std::uint32_t row = 0; row < p.num_rows; ++row) {
-    float* const y = p.y + row * p.y_stride + n;
-    float sum = from.at(row, lane_index()) * p.x.scales[row];
-    if (p.bias != nullptr) sum = sum + bias;
-    *y = p.add ? *y + sum : sum;
-  }
-}
-
-/// Stores the sums of a strip of the gate and of one of the other matrix.
-PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
-                                      const sums_of_warp& from) {
-  const std::uint32_t in_strip = lane_index() % strip_rows, n = strip * strip_rows + in_strip;
-  const bool is_up = lane_index() >= strip_rows;
-  if (n >= p.weights.num_rows) return;
-  if (p.partial != nullptr) {
-    const std::size_t of_gate = std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows;
-    float* const to = p.partial + partial_place(p, split, 0, n) + (is_up ? of_gate : 0);
-    for (std::uint32_t row = 0; row < p.num_rows; ++row)
-      to[std::size_t{row} * p.weights.num_rows] = from.at(row, lane_index()) * p.x.scales[row];
-    return;
-  }
-  PACELINE_ROLL
-  for (std::uint32_t row = is_up ? 1 : 0; row < p.num_rows; row += 2) {
-    const float scale = p.x.scales[row];
-    p.y[row * p.y_stride + n] =
-        activate(p.act, from.at(row, in_strip) * scale) * (from.at(row, strip_rows + in_strip) * scale);
-  }
-}
 
 /// Calls `use` with the place of each of the tiles [begin, end) of a warp's strips. The next tiles are loaded
 /// meanwhile. `begun` is called once the loads of the first tiles have begun.

@@ -255,7 +255,7 @@ TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_th
     overlapped.overlap = overlap;
     EXPECT_EQ(answers(overlapped, gpu), expected);
   }
-  EXPECT_GT(gpu.runtime.num_calls("cudaGraphLaunch"), num_graphs) << "overlapped ones, too";
+  EXPECT_GT(gpu.runtime.num_calls("cudaGraphLaunch"), num_graphs + 3) << "overlapped ones, too";
 }
 
 TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {

@@ -42,7 +42,7 @@ def kernels(tmp_path_factory):
 
 
 def test_every_kernel_is_there(kernels):
-    text = open(os.path.join(ROOT, "gpu/kernels/params.hpp")).read()
+    text = open(os.path.join(ROOT, "gpu/kernels/kernel_id.hpp")).read()
     names = re.search(r"enum class kernel_id.*?\{(.*?)\}", text, re.S).group(1).replace(",", " ").split()
     assert len(names) > 10
     for name in names:
@@ -132,7 +132,7 @@ def name_of(mangled):
 
 def turns(kernels):
     """Kernels that wait for the one ahead themselves, and the others."""
-    text = open(os.path.join(ROOT, "gpu/kernels/params.hpp")).read()
+    text = open(os.path.join(ROOT, "gpu/kernels/kernel_id.hpp")).read()
     rule = re.search(r"constexpr bool takes_turns.*?\n\}", text, re.S).group(0)
     without = set(re.findall(r"kernel_id::(\w+)", rule))
     assert "pack_weights" in without and "return false;\n  default:\n    return true;" in rule

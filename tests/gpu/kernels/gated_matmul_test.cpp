@@ -127,8 +127,9 @@ TEST_F(gated_matmul, equals_them_over_several_splits_blocks_and_slices_of_rows) 
 }
 
 TEST_F(gated_matmul, equals_them_behind_a_norm_whose_rows_stay_out_of_memory) {
-  for (const auto& [type, num_cols] : {std::pair(tensor_type::q4_k, 768U), std::pair(tensor_type::q4_1, 96U),
-                                       std::pair(tensor_type::bf16, 4200U)}) {
+  for (const auto& [type, num_cols] :
+       {std::pair(tensor_type::q4_k, 768U), std::pair(tensor_type::q4_1, 96U),
+        std::pair(tensor_type::bf16, 4200U), std::pair(tensor_type::bf16, 8448U)}) {
     for (const std::uint32_t num_rows : {1U, 11U, 70U}) {
       if (num_rows > 1 && num_cols > 1000) continue; // takes many seconds on the emulation
       const layer of = normed(make_layer(type, type, num_rows, 37, num_cols));

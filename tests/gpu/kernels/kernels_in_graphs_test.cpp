@@ -55,7 +55,10 @@ class kernels_in_graphs : public kv_pool_test {
       const std::size_t first = num_uploads();
       const prepared again = prepare(time);
       const auto contents = contents_since(first);
-      for (int run = 0; run < 3; ++run) { // as commands, and twice as a graph
+      for (std::uint32_t run = 0; run < 3; ++run) { // as commands, and twice as a graph
+        random_.seed(100 + run);
+        const prepared other = prepare(time); // leaves other values where ops keep theirs between kernels
+        this->run([&](device::ops& ops) { many_rows(ops), other.op(ops), many_rows(ops); });
         restore(first, contents);
         EXPECT_EQ(num_graphs_of(again.op), run == 0 ? 0U : expected_graphs_)
             << "time " << time << ", run " << run;

@@ -221,6 +221,8 @@ TEST_F(qkv, equals_them_over_several_splits_and_slices_of_rows) {
   ASSERT_EQ(split_columns(6 * 32, 768).num_splits, 3U);
   for (const std::uint32_t num_rows : {1U, 9U, 70U})
     expect_equal({.num_cols = 768, .num_rows = num_rows, .type = tensor_type::q8_0, .has_bias = true});
+  ASSERT_EQ(split_columns(6 * 32, 1536).num_splits, 6U); // more than are added at a time
+  expect_equal({.num_cols = 1536, .num_rows = 2, .type = tensor_type::q8_0, .has_bias = true});
 }
 
 TEST_F(qkv, is_its_ops_where_weights_are_not_streamed) {
