@@ -1,6 +1,9 @@
 # Every outside package, in one place; docs/dependencies.md says what each is for.
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
+if(PACELINE_BUILD_TESTS)
+  find_package(Boost 1.81 REQUIRED COMPONENTS context) # stacks of emulated threads
+endif()
 find_package(yaml-cpp REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)

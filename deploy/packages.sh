@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that building and testing Paceline needs. Skips what is installed. With --tests also
-# PyTorch, the browser, the proxies and Prometheus, which some tests use; Debian starts proxies and Prometheus as services where it can.
+# PyTorch with a BLAS that is not the reference one, the browser, the proxies and Prometheus, which some tests use; Debian starts proxies and Prometheus as services where it can.
 set -euo pipefail
 
-build=(g++ cmake ninja-build ccache mold pkg-config libcaf-dev libboost1.81-dev libboost-json1.81-dev libyaml-cpp-dev
+build=(g++ cmake ninja-build ccache mold pkg-config libcaf-dev libboost1.81-dev libboost-json1.81-dev libboost-context1.81-dev libyaml-cpp-dev
        libssl-dev libcli11-dev libedit-dev libpcre2-dev libutf8proc-dev libxxhash-dev
        libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev
        curl ca-certificates openssl python3 python3-venv unzip)
-[ "${1:-}" != --tests ] || build+=(python3-torch chromium nginx-light haproxy caddy prometheus)
+[ "${1:-}" != --tests ] || build+=(python3-torch libopenblas0-serial chromium nginx-light haproxy caddy prometheus)
 
 missing=()
 for package in "${build[@]}"; do

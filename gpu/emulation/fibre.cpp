@@ -2,9 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <csetjmp>
-#include <ucontext.h>
-
+#include <atomic>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -15,6 +13,14 @@
 #include <sanitizer/common_interface_defs.h>
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
+#endif
+
+// Sanitizers only understand swapcontext, which makes a system call for the mask of signals in each switch.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PACELINE_SWAPCONTEXT
+#include <ucontext.h>
+#else
+#include <boost/context/detail/fcontext.hpp>
 #endif
 
 namespace paceline::gpu::emulation {
@@ -46,26 +52,25 @@ struct stack_notes {
   }
 };
 
-/// The point at which one side of a switch continues.
-struct continuation {
-  ucontext_t begin{}; ///< of a fibre that has not started
-  std::jmp_buf rest{};
-  bool is_entered = false;
-};
-
-/// Saves the state in `from` and continues at `to`; returns after a switch back. Jumps are used because
-/// swapcontext makes a system call for the signal mask each time, which would take most of a test's time.
-/// Sanitizers only understand swapcontext.
-void switch_stacks(continuation& from, continuation& to) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  swapcontext(&from.begin, &to.begin);
-#else
-  from.is_entered = true;
-  if (_setjmp(from.rest) != 0) return;
-  if (to.is_entered) _longjmp(to.rest, 1);
-  setcontext(&to.begin);
-#endif
+/// Where a stack begins below its end. Each switch touches the top of a stack; tops at the same place of
+/// their pages would displace each other from the cache.
+std::size_t next_colour() {
+  static std::atomic<std::size_t> number = 0;
+  return number++ % 61 * 1088;
 }
+
+/// The point at which one side of a switch continues.
+#ifdef PACELINE_SWAPCONTEXT
+using continuation = ucontext_t;
+#else
+using continuation = boost::context::detail::fcontext_t;
+
+/// What a switch tells the side that it continues.
+struct switch_notes {
+  continuation* from;
+  fibre::impl* to;
+};
+#endif
 
 } // namespace
 
@@ -74,8 +79,8 @@ struct fibre::impl {
   std::function<void()> body;
   bool is_at_rest = true; ///< the body has returned, or was never called
   void* stack = nullptr;
-  continuation inside;
-  continuation outside;
+  continuation inside{};
+  continuation outside{};
   stack_notes inside_notes;
   stack_notes outside_notes;
 
@@ -84,8 +89,17 @@ struct fibre::impl {
 
   void resume();
   void suspend();
+
+ private:
+  void run();
+#ifdef PACELINE_SWAPCONTEXT
   /// makecontext passes ints, so the address comes in two halves.
   static void enter(unsigned high, unsigned low);
+#else
+  static void enter(boost::context::detail::transfer_t arrived);
+#endif
+  /// Saves the state in `from` and continues at `to`; returns after a switch back.
+  void switch_stacks(continuation& from, continuation& to);
 };
 
 fibre::impl::impl() {
@@ -96,13 +110,17 @@ fibre::impl::impl() {
 #if defined(__SANITIZE_THREAD__)
   inside_notes.fibre = __tsan_create_fiber(0);
 #endif
-  ucontext_t& begin = inside.begin;
-  getcontext(&begin);
-  begin.uc_stack.ss_sp = stack;
-  begin.uc_stack.ss_size = stack_bytes;
+  const std::size_t size = stack_bytes - next_colour();
+#ifdef PACELINE_SWAPCONTEXT
+  getcontext(&inside);
+  inside.uc_stack.ss_sp = stack;
+  inside.uc_stack.ss_size = size;
   const auto address = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&begin, reinterpret_cast<void (*)()>(&impl::enter), 2, static_cast<unsigned>(address >> 32),
-              static_cast<unsigned>(address));
+  makecontext(&inside, reinterpret_cast<void (*)()>(static_cast<void (*)(unsigned, unsigned)>(&impl::enter)),
+              2, static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+#else
+  inside = boost::context::detail::make_fcontext(static_cast<std::byte*>(stack) + size, size, &impl::enter);
+#endif
 }
 
 fibre::impl::~impl() {
@@ -115,13 +133,36 @@ fibre::impl::~impl() {
   munmap(stack, stack_bytes);
 }
 
+#ifdef PACELINE_SWAPCONTEXT
+
+void fibre::impl::switch_stacks(continuation& from, continuation& to) { swapcontext(&from, &to); }
+
 void fibre::impl::enter(unsigned high, unsigned low) {
-  auto* const self = reinterpret_cast<impl*>(std::uintptr_t{high} << 32 | low);
-  self->inside_notes.arrive(self->outside_notes);
+  reinterpret_cast<impl*>(std::uintptr_t{high} << 32 | low)->run();
+}
+
+#else
+
+void fibre::impl::switch_stacks(continuation& from, continuation& to) {
+  switch_notes notes{&from, this};
+  const auto arrived = boost::context::detail::jump_fcontext(to, &notes);
+  *static_cast<switch_notes*>(arrived.data)->from = arrived.fctx;
+}
+
+void fibre::impl::enter(boost::context::detail::transfer_t arrived) {
+  const auto& notes = *static_cast<switch_notes*>(arrived.data);
+  *notes.from = arrived.fctx;
+  notes.to->run();
+}
+
+#endif
+
+void fibre::impl::run() {
+  inside_notes.arrive(outside_notes);
   for (;;) {
-    self->body();
-    self->is_at_rest = true;
-    self->suspend();
+    body();
+    is_at_rest = true;
+    suspend();
   }
 }
 

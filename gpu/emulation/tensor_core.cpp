@@ -6,44 +6,49 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace paceline::gpu::emulation {
 namespace {
 
-constexpr std::int8_t of_zero = -128; ///< exponent that stands for zero
+constexpr std::int16_t of_zero = -1000; ///< exponent of zero: its products are smaller than any float32
+constexpr std::int16_t not_finite = 16;
+constexpr int least_exponent = -200; ///< of a sum; smaller than any float32's
 
-/// A lane's operands as numbers, and their exponents.
-struct lane_operands {
-  float a[2][4]; ///< of rows g and g + 8: columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9
-  float b[4];    ///< of column g: rows 2 t, 2 t + 1, 2 t + 8, 2 t + 9
-  std::int8_t exponents_a[2][4], exponents_b[4];
+/// Numbers and their exponents.
+template <int Num>
+struct operands {
+  float values[Num];
+  std::int16_t exponents[Num];
 };
-static_assert(sizeof(lane_operands) <= shared_slot_bytes);
 
-void widen(std::uint32_t pair, float* out, std::int8_t* exponents) {
+/// What a lane has of both matrices, by halves of their common dimension: its elements 2 t, 2 t + 1.
+struct lane_operands {
+  operands<2> a[2][2]; ///< [0 for row g, 1 for row g + 8][half]
+  operands<2> b[2];    ///< [half]; of column g
+};
+static_assert(sizeof(lane_operands) <= shared_slot_bytes && std::is_trivially_copyable_v<lane_operands>);
+
+/// Half of a row of A, or of a column of B.
+using half_line = operands<8>;
+
+void widen(std::uint32_t pair, operands<2>& out) {
   for (int i = 0; i < 2; ++i) {
     const auto bits = static_cast<std::uint16_t>(pair >> (16 * i));
     const int exponent = std::max(bits >> 10 & 31, 1) - 15;
-    out[i] = device::float_of_f16(bits);
-    exponents[i] = (bits & 0x7fff) == 0 ? of_zero : static_cast<std::int8_t>(exponent);
+    out.values[i] = device::float_of_f16(bits);
+    out.exponents[i] = (bits & 0x7fff) == 0 ? of_zero : static_cast<std::int16_t>(exponent);
   }
 }
 
-/// Eight products, exact.
-struct eight_products {
-  double values[8];
-  int largest = 2 * of_zero; ///< exponent
-  int num = 0;
-
-  void add(float a, int exponent_a, float b, int exponent_b) {
-    values[num++] = double{a} * double{b};
-    if (exponent_a != of_zero && exponent_b != of_zero) largest = std::max(largest, exponent_a + exponent_b);
-  }
-};
+void place(const operands<2>& from, int part, half_line& line) {
+  std::memcpy(line.values + part * 2, from.values, sizeof from.values);
+  std::memcpy(line.exponents + part * 2, from.exponents, sizeof from.exponents);
+}
 
 int exponent_of(float value) {
   const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(value) >> 23 & 255U);
-  return value == 0 ? 2 * of_zero : std::max(exponent, 1) - 127;
+  return value == 0 ? int{of_zero} : std::max(exponent, 1) - 127;
 }
 
 double power_of_two(int exponent) {
@@ -53,15 +58,26 @@ double power_of_two(int exponent) {
 /// To float32, towards zero.
 float cut(double value) {
   const auto nearest = static_cast<float>(value);
-  return std::fabs(double{nearest}) > std::fabs(value) ? std::nextafter(nearest, 0.0F) : nearest;
+  const bool is_larger = std::fabs(double{nearest}) > std::fabs(value);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) - (is_larger ? 1U : 0U));
 }
 
-/// In fixed point; double precision represents the sums exactly.
-float add_up(float c, const eight_products& products) {
-  const int largest = std::max(exponent_of(c), products.largest);
+/// `c` plus eight products. In fixed point: 24 bits behind the largest exponent, the rest cut off.
+float add_up(float c, const half_line& a, const half_line& b) {
+  std::int16_t of_values = of_zero, of_products = 2 * of_zero;
+  for (int k = 0; k < 8; ++k) {
+    of_values = std::max({of_values, a.exponents[k], b.exponents[k]});
+    of_products = std::max(of_products, static_cast<std::int16_t>(a.exponents[k] + b.exponents[k]));
+  }
+  if (of_values == not_finite || !std::isfinite(c)) {
+    for (int k = 0; k < 8; ++k) c += a.values[k] * b.values[k];
+    return c;
+  }
+  const int largest = std::max({exponent_of(c), int{of_products}, least_exponent});
   const double to_fixed = power_of_two(24 - largest);
-  double sum = std::trunc(double{c} * to_fixed);
-  for (const double value : products.values) sum += std::trunc(value * to_fixed);
+  auto sum = static_cast<std::int32_t>(double{c} * to_fixed);
+  for (int k = 0; k < 8; ++k)
+    sum += static_cast<std::int32_t>(double{a.values[k]} * double{b.values[k]} * to_fixed); // below 2^26
   return cut(sum * power_of_two(largest - 24));
 }
 
@@ -69,29 +85,23 @@ float add_up(float c, const eight_products& products) {
 
 void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   lane_operands own;
-  for (int i = 0; i < 4; ++i) widen(a[i], own.a[i % 2] + i / 2 * 2, own.exponents_a[i % 2] + i / 2 * 2);
-  widen(b0, own.b, own.exponents_b), widen(b1, own.b + 2, own.exponents_b + 2);
+  for (int i = 0; i < 4; ++i) widen(a[i], own.a[i % 2][i / 2]);
+  widen(b0, own.b[0]), widen(b1, own.b[1]);
   const std::byte* const slots = lay_out_in_warp(&own, sizeof own);
-  const auto operands = [slots](std::uint32_t lane) {
-    lane_operands of;
-    std::memcpy(&of, slots + lane * shared_slot_bytes, sizeof of);
-    return of;
+  const auto of_lane = [slots](int lane) -> const lane_operands& {
+    return *reinterpret_cast<const lane_operands*>(slots + lane * shared_slot_bytes);
   };
-  const std::uint32_t lane = this_thread().index % 32, g = lane / 4, t = lane % 4;
-  eight_products products[2][4]; // [half of the columns of a][element of c]
-  // The lane with these columns of a also has these rows of b.
-  for (std::uint32_t part = 0; part < 4; ++part) {
-    const lane_operands of_rows = operands(g * 4 + part);
-    for (std::uint32_t column = 0; column < 2; ++column) {
-      const lane_operands of_column = operands((2 * t + column) * 4 + part);
-      for (int k = 0; k < 4; ++k)
-        for (std::uint32_t row = 0; row < 2; ++row)
-          products[k / 2][row * 2 + column].add(of_rows.a[row][k], of_rows.exponents_a[row][k],
-                                                of_column.b[k], of_column.exponents_b[k]);
-    }
+  const int lane = static_cast<int>(this_thread().index % 32), g = lane / 4, t = lane % 4;
+  for (int half = 0; half < 2; ++half) {
+    half_line rows[2], columns[2];
+    for (int part = 0; part < 4; ++part)
+      for (int i = 0; i < 2; ++i) {
+        // A lane that has these columns of A also has these rows of B.
+        place(of_lane(g * 4 + part).a[i][half], part, rows[i]);
+        place(of_lane((2 * t + i) * 4 + part).b[half], part, columns[i]);
+      }
+    for (int i = 0; i < 4; ++i) c[i] = add_up(c[i], rows[i / 2], columns[i % 2]);
   }
-  for (const auto& half : products)
-    for (int i = 0; i < 4; ++i) c[i] = add_up(c[i], half[i]);
 }
 
 } // namespace paceline::gpu::emulation

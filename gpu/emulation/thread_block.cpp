@@ -49,8 +49,8 @@ class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
       : shape_(shape), order_(seed), thread_(thread), threads_(shape.threads),
-        shared_(shape.shared_bytes / sizeof(chunk) + 1), exchanged_(2 * shape.threads),
-        laid_out_(2 * shape.threads * shared_slot_bytes) {
+        states_(shape.threads, state::fresh), shared_(shape.shared_bytes / sizeof(chunk) + 1),
+        shown_(2 * shape.threads), laid_out_(2 * shape.threads * shared_slot_bytes) {
     PACELINE_CHECK(shape.threads > 0 && shape.threads % warp_size == 0,
                    "a block of " + std::to_string(shape.threads) + " threads is not whole warps");
   }
@@ -69,6 +69,7 @@ class block_runner {
     std::iota(fresh_.begin(), fresh_.end(), 0U);
     order_.shuffle(fresh_);
     for (auto& t : threads_) t.start_again();
+    std::ranges::fill(states_, state::fresh);
     place_ = {0, shape_.threads, x, y, shared_.data()};
     num_done_ = 0;
   }
@@ -84,24 +85,21 @@ class block_runner {
   bool go_on() {
     while (num_done_ < shape_.threads) {
       if (!step() && !release_warps() && !release_block()) {
-        if (is_at_grid() || std::ranges::count(threads_, state::at_turn, &emulated_thread::state) > 0)
-          return false;
+        if (is_at_grid() || std::ranges::count(states_, state::at_turn) > 0) return false;
         throw barrier_fault(describe());
       }
       if (failure_) std::rethrow_exception(failure_);
     }
     return true;
   }
-  bool is_at_grid() const {
-    return std::ranges::count(threads_, state::at_grid, &emulated_thread::state) == shape_.threads;
-  }
+  bool is_at_grid() const { return std::ranges::count(states_, state::at_grid) == shape_.threads; }
   void release_from_grid() { release(0, shape_.threads, state::at_grid); }
 
   enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, at_grid, at_turn, done };
 
   void wait(state until) {
     const std::uint32_t self = place_.index;
-    threads_[self].state = until;
+    states_[self] = until;
     fibre* const own = current_;
     threads_[self].own = own;
     own->suspend();
@@ -113,22 +111,23 @@ class block_runner {
     if (is_ahead_) wait(state::at_turn);
   }
 
-  float exchange(float value, std::uint32_t source) {
+  /// The values of the warp's lanes.
+  const float* show(float value) {
     const std::uint32_t self = place_.index;
-    // Each thread has two slots. One thread may be at its next exchange while another still reads the
-    // previous one, but no thread can be two exchanges ahead.
-    float* const slots = exchanged_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads;
+    // Each thread has two slots. One thread may be at its next call while another still reads the
+    // previous one, but no thread can be two calls ahead.
+    float* const slots = shown_.data() + (threads_[self].num_shown++ % 2) * shape_.threads;
     slots[self] = value;
     wait(state::at_warp);
-    return slots[self / warp_size * warp_size + source % warp_size];
+    return slots + self / warp_size * warp_size;
   }
 
-  /// Like `exchange`, with separate slots.
+  /// Like `show`, with separate slots.
   const std::byte* lay_out(const void* value, std::size_t num_bytes) {
     PACELINE_CHECK(num_bytes <= shared_slot_bytes, "a lane lays out too much");
     const std::uint32_t self = place_.index;
     std::byte* const slots =
-        laid_out_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads * shared_slot_bytes;
+        laid_out_.data() + (threads_[self].num_shown++ % 2) * shape_.threads * shared_slot_bytes;
     std::memcpy(slots + self * shared_slot_bytes, value, num_bytes);
     wait(state::at_warp);
     return slots + self / warp_size * warp_size * shared_slot_bytes;
@@ -150,8 +149,7 @@ class block_runner {
  private:
   struct emulated_thread {
     emulation::fibre* own = nullptr;
-    std::uint32_t num_exchanges = 0;
-    block_runner::state state = state::fresh;
+    std::uint32_t num_shown = 0;
     bool has_waited = false; ///< for the preceding kernel
     copies_under_way copies;
 
@@ -202,7 +200,7 @@ class block_runner {
       } catch (...) {
         failure_ = std::current_exception();
       }
-      threads_[place_.index].state = state::done;
+      states_[place_.index] = state::done;
       ++num_done_;
     }
     idle_.push_back(current_);
@@ -210,9 +208,9 @@ class block_runner {
 
   bool release(std::uint32_t begin, std::uint32_t end, state waiting) {
     for (std::uint32_t t = begin; t < end; ++t)
-      if (threads_[t].state != waiting) return false;
+      if (states_[t] != waiting) return false;
     for (std::uint32_t t = begin; t < end; ++t) {
-      threads_[t].state = state::runnable;
+      states_[t] = state::runnable;
       runnable_.push_back(t);
     }
     return true;
@@ -226,9 +224,7 @@ class block_runner {
   bool release_block() { return release(0, shape_.threads, state::at_block); }
 
   std::string describe() const {
-    const auto count = [&](state s) {
-      return std::to_string(std::ranges::count(threads_, s, &emulated_thread::state));
-    };
+    const auto count = [&](state s) { return std::to_string(std::ranges::count(states_, s)); };
     return "block (" + std::to_string(place_.block_x) + ", " + std::to_string(place_.block_y) +
            "): " + count(state::at_block) + " threads wait for the block, " + count(state::at_warp) +
            " for their warps, " + count(state::at_grid) + " for the grid, and " + count(state::done) +
@@ -239,8 +235,9 @@ class block_runner {
   order_source order_;
   const std::function<void()>& thread_;
   std::vector<emulated_thread> threads_;
+  std::vector<state> states_; ///< by thread; apart, because each round of barriers looks at all of them
   std::vector<chunk> shared_;
-  std::vector<float> exchanged_;
+  std::vector<float> shown_;
   std::vector<std::byte> laid_out_;
   std::vector<std::uint32_t> fresh_;
   std::vector<std::uint32_t> runnable_;
@@ -356,7 +353,7 @@ void wait_for_block() { current_block->wait(block_runner::state::at_block); }
 void wait_for_warp() { current_block->wait(block_runner::state::at_warp); }
 void wait_for_previous() { current_block->wait_for_previous(); }
 void wait_for_grid() { current_block->wait(block_runner::state::at_grid); }
-float exchange_in_warp(float value, std::uint32_t source) { return current_block->exchange(value, source); }
+const float* show_to_warp(float value) { return current_block->show(value); }
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes) {
   return current_block->lay_out(value, num_bytes);
 }

@@ -86,18 +86,18 @@ void wait_for_grid();
 /// Returns once the previous kernel has ended.
 void wait_for_previous();
 
-/// Returns once all threads of the warp have called it or `exchange_in_warp`.
+/// Returns once all threads of the warp have called it or `show_to_warp`.
 void wait_for_warp();
 
-/// Returns the value passed by lane `source` of the warp. Includes a wait_for_warp.
-float exchange_in_warp(float value, std::uint32_t source);
+/// Returns the values passed by the lanes of the warp, valid until the thread's next wait. Includes a
+/// wait_for_warp.
+const float* show_to_warp(float value);
 
 /// Bytes of the slot in which each lane of a warp offers data to the others.
-inline constexpr std::size_t shared_slot_bytes = 64;
+inline constexpr std::size_t shared_slot_bytes = 80;
 
 /// Copies the `num_bytes` <= shared_slot_bytes at `value` to the lane's slot, and returns the slots of all
-/// lanes of the warp. They are valid until the thread's next call of this function, of exchange_in_warp or of
-/// a wait. Includes a wait_for_warp.
+/// lanes of the warp, valid until the thread's next wait. Includes a wait_for_warp.
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
 
 /// Begins a copy of at most 16 bytes to shared memory. The bytes of the destination are 0xff until

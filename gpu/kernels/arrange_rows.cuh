@@ -3,6 +3,7 @@
 #include "gpu/kernels/dialect.cuh"
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/norm.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 #include "gpu/kernels/sixteen_bit.hpp"
 #include "gpu/kernels/streamed_params.hpp"
 
@@ -26,11 +27,11 @@ struct row_values {
 /// The largest magnitude of the row, in all threads of the block; not finite if a value is not finite. All
 /// blocks of a row get the same result. Magnitudes are compared as bits: NaN is the largest.
 PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_cols) {
-  std::uint32_t largest = 0;
-  const auto compare = [&](float value) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
-    largest = largest < magnitude ? magnitude : largest;
+  const auto larger = [](float of, float other) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(other) & 0x7fffffffU;
+    return std::bit_cast<std::uint32_t>(of) < magnitude ? std::bit_cast<float>(magnitude) : of;
   };
+  float largest = 0;
   constexpr std::uint32_t at_a_time = 16; // loads under way together
   for (std::uint32_t first = thread_index(); first < num_cols; first += at_a_time * arrange_threads) {
     float values[at_a_time];
@@ -40,15 +41,14 @@ PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_co
       values[i] = k < num_cols ? row[k] : 0.0F;
     }
     PACELINE_UNROLL
-    for (std::uint32_t i = 0; i < at_a_time; ++i) compare(values[i]);
+    for (std::uint32_t i = 0; i < at_a_time; ++i) largest = larger(largest, values[i]);
   }
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
-    compare(shuffle_xor(std::bit_cast<float>(largest), mask));
+  largest = reduce_warp<warp_size / 2>(largest, larger);
   auto* const of_warps = shared_memory<float>();
-  if (lane_index() == 0) of_warps[warp_index()] = std::bit_cast<float>(largest);
+  if (lane_index() == 0) of_warps[warp_index()] = largest;
   sync_block();
-  for (std::uint32_t w = 0; w < arrange_warps; ++w) compare(of_warps[w]);
-  return std::bit_cast<float>(largest);
+  for (std::uint32_t w = 0; w < arrange_warps; ++w) largest = larger(largest, of_warps[w]);
+  return largest;
 }
 
 /// The 8 values of lane `lane` < 4 of a row in the unit that begins at column `first`, and, together with the

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/kernels/kv_cell.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/scalar_math.hpp"
@@ -56,7 +57,7 @@ PACELINE_DEVICE float score_split(const head_attention& head, std::uint32_t begi
     shared.scores[j - begin] = score;
     max = std::fmax(max, score);
   }
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) max = std::fmax(max, shuffle_xor(max, mask));
+  max = largest_of_warp(max);
   if (lane_index() == 0) shared.warp_max[warp_index()] = max;
   sync_block();
   for (std::uint32_t w = 0; w < attention_threads / warp_size; ++w) max = std::fmax(max, shared.warp_max[w]);
@@ -83,7 +84,7 @@ PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin
   float sum = 0;
   const std::uint32_t skipped = (lane_index() + 16 - begin % 16) % 16;
   for (std::uint32_t i = skipped; i < end - begin; i += 16) sum = sum + shared.scores[i];
-  sum = add_lanes(sum);
+  sum = add_lanes<16>(sum);
   if (lane_index() == 0) shared.sum = sum;
 }
 

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/choice_params.hpp"
 #include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 #include "gpu/kernels/top_scores.cuh"
 
 #include <limits>
@@ -88,10 +89,8 @@ PACELINE_DEVICE void do_block(const chunk_maxima_params& p, grid_place block) {
     const std::uint32_t token = chunk * choice_chunk + i;
     if (token < p.vocab_size && logits[token] > largest) largest = logits[token]; // false for NaN
   }
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) {
-    const float other = shuffle_xor(largest, mask);
-    largest = other > largest ? other : largest;
-  }
+  largest =
+      reduce_warp<warp_size / 2>(largest, [](float own, float other) { return other > own ? other : own; });
   if (lane_index() == 0) p.maxima[std::size_t{block.y} * num_chunks + chunk] = largest;
 }
 PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {

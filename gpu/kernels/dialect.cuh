@@ -68,7 +68,7 @@ inline std::uint32_t block_y() { return emulation::this_thread().block_y; }
 inline void sync_block() { emulation::wait_for_block(); }
 inline void sync_warp() { emulation::wait_for_warp(); }
 inline float shuffle_xor(float value, std::uint32_t mask) {
-  return emulation::exchange_in_warp(value, thread_index() % warp_size ^ mask);
+  return emulation::show_to_warp(value)[thread_index() % warp_size ^ mask];
 }
 template <class T>
 T* shared_memory() {

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/kv_cell.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 
 #include <bit>
 #include <cmath>
@@ -21,10 +22,8 @@ PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim)
     if (!std::isfinite(x[d])) spoilt = 1;
     largest = std::fmax(largest, std::fabs(x[d]));
   }
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) {
-    largest = std::fmax(largest, shuffle_xor(largest, mask));
-    spoilt = std::fmax(spoilt, shuffle_xor(spoilt, mask));
-  }
+  largest = largest_of_warp(largest);
+  spoilt = largest_of_warp(spoilt);
   if (spoilt != 0) return {std::bit_cast<float>(0x7fc00000U), 0.0F};
   if (largest < 0x1p-100F) return {0.0F, 0.0F};
   return {largest / 127.0F, 127.0F / largest};

@@ -21,7 +21,7 @@ PACELINE_DEVICE float max_of_splits(const head_merge& head, merge_memory& shared
   float max = -std::numeric_limits<float>::infinity();
   for (std::uint32_t split = head.begin + thread_index(); split < head.end; split += merge_threads)
     max = std::fmax(max, head.p.from.maxima[head.entry(split)]);
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) max = std::fmax(max, shuffle_xor(max, mask));
+  max = largest_of_warp(max);
   if (lane_index() == 0) shared.warp_max[warp_index()] = max;
   sync_block();
   for (std::uint32_t w = 0; w < merge_threads / warp_size; ++w) max = std::fmax(max, shared.warp_max[w]);

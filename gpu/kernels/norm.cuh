@@ -1,16 +1,10 @@
 #pragma once
 
-#include "gpu/kernels/dialect.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 
 #include <cmath>
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
-
-/// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
-PACELINE_DEVICE float add_lanes(float lane) {
-  for (std::uint32_t half = 8; half > 0; half /= 2) lane = lane + shuffle_xor(lane, half);
-  return lane;
-}
 
 /// The factor that norms a vector (runtime/device/op_rms_norm.hpp); the same in all lanes of the warp, which
 /// must all call it. Each lane issues many loads before it waits for the first: the time of a sequential sum
@@ -30,7 +24,7 @@ PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsi
     at += at_a_time * num_lanes;
   }
   for (; at < end; at += num_lanes) sum = std::fma(*at, *at, sum);
-  const float mean = add_lanes(sum) / static_cast<float>(width);
+  const float mean = add_lanes<num_lanes>(sum) / static_cast<float>(width);
   return 1.0F / std::sqrt(mean + epsilon);
 }
 

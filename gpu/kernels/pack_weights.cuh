@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/reduce_warp.cuh"
 #include "gpu/kernels/sixteen_bit.hpp"
 #include "gpu/kernels/streamed_params.hpp"
 #include "gpu/kernels/weight_block.cuh"
@@ -169,8 +170,7 @@ PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
   if (block_y() < p.from.num_rows)
     magnitude = device::is_floating(p.from.type) ? largest_value(p.from, block_y())
                                                  : largest_of_blocks(p.from, block_y());
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
-    magnitude = std::fmax(magnitude, shuffle_xor(magnitude, mask));
+  magnitude = largest_of_warp(magnitude);
   if (lane_index() == 0) p.multipliers[block_y()] = multiplier_to_f16(magnitude);
 }
 

@@ -80,7 +80,7 @@ PACELINE_DEVICE void score_experts(const device::expert_routing& by, const float
   float part = 0; // the upper half of the warp does the same as the lower one
   for (std::uint32_t e = lane_index() % device::routing::lanes; e < count; e += device::routing::lanes)
     part = part + scores[e];
-  const float sum = add_lanes(part);
+  const float sum = add_lanes<device::routing::lanes>(part);
   sync_warp();
   for (std::uint32_t e = lane_index(); e < count; e += warp_size) scores[e] = scores[e] / sum;
 }
@@ -96,7 +96,7 @@ PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
           .value;
   const float exponential = is_slot ? device::exp_reference(logit - top) : 0.0F;
   const float part = exponential + shuffle_xor(exponential, device::routing::lanes);
-  return exponential / add_lanes(part);
+  return exponential / add_lanes<device::routing::lanes>(part);
 }
 
 /// The part of step 2 about groups: marks the experts of groups that are not used as taken.

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/kv_cell.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 #include "gpu/kernels/split_attention_params.hpp"
 #include "runtime/device/scalar_math.hpp"
 
@@ -200,7 +201,7 @@ PACELINE_DEVICE void weigh_query(const tile_work& work, std::uint32_t q) {
   float max = -std::numeric_limits<float>::infinity();
   for (std::uint32_t j = lane_index(); j < row.end; j += warp_size)
     if (j >= row.first) max = std::fmax(max, scores[column(j)]);
-  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) max = std::fmax(max, shuffle_xor(max, mask));
+  max = largest_of_warp(max);
   float sum = 0;
   PACELINE_ROLL
   for (std::uint32_t j = lane_index(); j < row.end; j += warp_size) {
@@ -211,7 +212,7 @@ PACELINE_DEVICE void weigh_query(const tile_work& work, std::uint32_t q) {
     scores[c] =
         Type == kv_type::q8 ? probability * work.p.layer.value_scales[work.shared.cells[c]] : probability;
   }
-  for (std::uint32_t half = warp_size / 2; half > 0; half /= 2) sum = sum + shuffle_xor(sum, half);
+  sum = add_lanes<warp_size>(sum);
   if (lane_index() != 0) return;
   work.p.out.maxima[work.result(q)] = max;
   work.p.out.sums[work.result(q)] = sum;

@@ -1,6 +1,7 @@
 #include "gpu/emulation/thread_block.hpp"
 
 #include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/reduce_warp.cuh"
 
 #include <gtest/gtest.h>
 
@@ -91,10 +92,24 @@ TEST(thread_block, lanes_exchange_values_within_their_warp) {
     run_grid({1, 1, num_threads, 0}, seed, [&] {
       const std::uint32_t self = this_thread().index;
       float sum = static_cast<float>(self);
-      for (std::uint32_t mask = 16; mask > 0; mask /= 2) sum += exchange_in_warp(sum, self % 32 ^ mask);
+      for (std::uint32_t mask = 16; mask > 0; mask /= 2) sum += show_to_warp(sum)[self % 32 ^ mask];
       EXPECT_EQ(sum, static_cast<float>(self / 32 * 32 * 32 + 31 * 16));
     });
   }
+}
+
+TEST(thread_block, a_reduction_is_the_shuffles_that_a_gpu_does) {
+  const auto combine = [](float own, float other) { return own * 0.375F + other; }; // depends on every order
+  run_grid({1, 1, num_threads, 0}, 4, [&] {
+    const auto first = static_cast<float>(this_thread().index * 7 % 31) + 0.1F;
+    const auto shuffled = [&](std::uint32_t apart) {
+      float value = first;
+      for (; apart > 0; apart /= 2) value = combine(value, emulated::shuffle_xor(value, apart));
+      return value;
+    };
+    EXPECT_EQ(emulated::reduce_warp<16>(first, combine), shuffled(16));
+    EXPECT_EQ(emulated::reduce_warp<8>(first, combine), shuffled(8));
+  });
 }
 
 TEST(thread_block, a_barrier_that_not_all_threads_reach_is_a_fault) {

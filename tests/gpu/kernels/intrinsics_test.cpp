@@ -175,6 +175,23 @@ TEST_F(intrinsics, zeros_and_subnormals_count_and_nothing_is_flushed) {
       EXPECT_EQ(actual[m][n], m == n ? 0x1p-48F * static_cast<float>(n) : 0.0F);
 }
 
+TEST_F(intrinsics, values_that_are_not_finite_spoil_their_own_sums_only) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  auto a = fill<matrix_a>(integers(8));
+  const auto b = fill<matrix_b>([] { return 1.0F; });
+  auto c = fill<matrix_c>(integers(8));
+  const matrix_c before = products(a, b, c);
+  a[2][11] = infinity, a[9][0] = -infinity, a[9][15] = infinity, c[4][6] = infinity;
+  const matrix_c after = products(a, b, c);
+  for (std::size_t m = 0; m < 16; ++m)
+    for (std::size_t n = 0; n < 8; ++n) {
+      if (m == 9)
+        EXPECT_TRUE(std::isnan(after[m][n]));
+      else
+        EXPECT_EQ(after[m][n], m == 2 || (m == 4 && n == 6) ? infinity : before[m][n]);
+    }
+}
+
 TEST_F(intrinsics, copies_have_arrived_for_all_lanes_after_the_wait_and_a_barrier) {
   std::vector<std::byte> copied(1024);
   for (auto& b : copied) b = static_cast<std::byte>(random_());
