@@ -119,6 +119,7 @@ def test_it_outlives_its_server(page, tmp_path):
         configure(page, max_tokens=4)
         let_one_reply_run_on(page)
         page.get_by_role("button", name="Try again").click()
-        assert reply(page, 1).locator(".token").count() > 0
+        again = reply(page, 1)
+        assert again.locator(".token").count() > 0, again.inner_text()
     finally:
         assert second.stop() == 0
