@@ -52,8 +52,9 @@ struct response_request {
   bool parallel_tool_calls = true;
   tool_demand demand; ///< from tool_choice
   std::string previous_response_id;
-  std::string metadata = "{}"; ///< JSON text, echoed
-  std::string text_format;     ///< JSON text of `text.format`, echoed; empty: free text
+  std::string metadata = "{}";                     ///< JSON text, echoed
+  std::string safety_identifier, prompt_cache_key; ///< echoed
+  std::string text_format;                         ///< JSON text of `text.format`, echoed; empty: free text
   std::optional<std::uint32_t> num_logprobs;
   bool store = true;
   bool generate = true; ///< false: compute the prompt into the prefix cache and return no answer

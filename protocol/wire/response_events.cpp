@@ -66,12 +66,13 @@ response_narrator::response_narrator(response_identity identity, const response_
       echo_(std::make_shared<response_echo>(
           response_echo{request.instructions, flat_tools(request.tools), request.text_format})),
       previous_response_id_(request.previous_response_id), metadata_(request.metadata),
-      user_(request.fields.user), effort_(request.fields.effort.level), demand_(request.demand),
-      max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
-      temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
-      store_(request.store), parallel_tool_calls_(request.parallel_tool_calls),
-      request_generate_(request.generate), shows_scores_(request.num_logprobs.has_value()),
-      shows_token_ids_(request.fields.return_token_ids),
+      user_(request.fields.user), safety_identifier_(request.safety_identifier),
+      prompt_cache_key_(request.prompt_cache_key), effort_(request.fields.effort.level),
+      demand_(request.demand), max_output_tokens_(request.fields.max_tokens),
+      num_top_logprobs_(request.num_logprobs.value_or(0)), temperature_(request.fields.sampling.temperature),
+      top_p_(request.fields.sampling.top_p), store_(request.store),
+      parallel_tool_calls_(request.parallel_tool_calls), request_generate_(request.generate),
+      shows_scores_(request.num_logprobs.has_value()), shows_token_ids_(request.fields.return_token_ids),
       shows_positions_(shows_token_ids_ || request.options.resumable), only_text_(only_text),
       spell_(std::move(spell)), tokens_(std::make_shared<response_part>()) {
   tokens_->what = kind::tokens;
@@ -294,7 +295,7 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
   out.key("max_tool_calls").null().field("parallel_tool_calls", parallel_tool_calls_);
   out.key("previous_response_id").string_or_null(previous_response_id_);
   out.key("prompt_cache_key")
-      .null()
+      .string_or_null(prompt_cache_key_)
       .key("reasoning")
       .begin_object()
       .key("effort")
@@ -302,7 +303,10 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
       .key("summary")
       .null()
       .end_object();
-  out.key("safety_identifier").null().field("service_tier", "default").field("store", store_);
+  out.key("safety_identifier")
+      .string_or_null(safety_identifier_)
+      .field("service_tier", "default")
+      .field("store", store_);
   out.field("temperature", temperature_);
   out.key("text").begin_object();
   if (echo_->text_format.empty())

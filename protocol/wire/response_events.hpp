@@ -108,6 +108,8 @@ class response_narrator {
   std::string previous_response_id_;
   std::string metadata_;
   std::string user_;
+  std::string safety_identifier_;
+  std::string prompt_cache_key_;
   std::string effort_; ///< `reasoning.effort`; empty: not given
   tool_demand demand_;
   std::optional<std::uint32_t> max_output_tokens_;

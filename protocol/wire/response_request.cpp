@@ -204,6 +204,8 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_tools(reader, out.tools, out.parallel_tool_calls, out.demand);
   read_reasoning_options(reader, out.fields.thoughts);
   read_metadata(reader, out.metadata);
+  reader.text(spec("safety_identifier", in::responses), out.safety_identifier);
+  reader.text(spec("prompt_cache_key", in::responses), out.prompt_cache_key);
   read_generation_fields(reader, limits, out.fields);
   refuse_several_outputs(reader, out.fields);
   read_max_tokens(reader, spec("max_output_tokens"), 1, out.fields);

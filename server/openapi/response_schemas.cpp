@@ -66,9 +66,9 @@ const std::string_view response_schemas = R"schemas({
     "model": {"type": "string"}, "output": {"type": "array", "items": @output_item},
     "instructions": {"type": ["string", "null"]}, "max_output_tokens": {"type": ["integer", "null"]},
     "max_tool_calls": {"type": "null"}, "parallel_tool_calls": {"type": "boolean"},
-    "previous_response_id": {"type": ["string", "null"]}, "prompt_cache_key": {"type": "null"},
+    "previous_response_id": {"type": ["string", "null"]}, "prompt_cache_key": {"type": ["string", "null"]},
     "reasoning": {"type": "object", "properties": {"effort": {"type": ["string", "null"]}, "summary": {"type": "null"}}},
-    "safety_identifier": {"type": "null"}, "service_tier": {"const": "default"}, "store": {"type": "boolean"},
+    "safety_identifier": {"type": ["string", "null"]}, "service_tier": {"const": "default"}, "store": {"type": "boolean"},
     "temperature": {"type": "number"},
     "text": {
       "type": "object", "required": ["format", "verbosity"],

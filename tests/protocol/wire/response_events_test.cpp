@@ -82,6 +82,10 @@ TEST(response_narrator, the_object_repeats_what_was_asked) {
   EXPECT_EQ(json::serialize(object("").at("text")), R"({"format":{"type":"text"},"verbosity":"medium"})");
   EXPECT_TRUE(object("").at("user").is_null());
   EXPECT_EQ(object(R"(,"user":"ann")").at("user"), "ann");
+  for (const char* field : {"safety_identifier", "prompt_cache_key"}) {
+    EXPECT_TRUE(object("").at(field).is_null());
+    EXPECT_EQ(object(",\"" + std::string(field) + R"(":"ann")").at(field), "ann");
+  }
   EXPECT_TRUE(object("").at("reasoning").at("effort").is_null());
   EXPECT_EQ(object(R"(,"reasoning":{"effort":"low"})").at("reasoning").at("effort"), "low");
   EXPECT_EQ(object("").at("tool_choice"), "auto");
