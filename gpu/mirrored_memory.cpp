@@ -14,7 +14,7 @@ constexpr std::size_t alignment = 4096;
 } // namespace
 
 std::unique_ptr<mirrored_pool::slab> mirrored_pool::take(std::size_t num_bytes) {
-  auto made = std::make_unique<slab>();
+  std::size_t number = 0;
   {
     std::lock_guard lock(mutex_);
     const auto fits = [&](const auto& s) { return s->host.size_bytes() >= num_bytes; };
@@ -23,9 +23,11 @@ std::unique_ptr<mirrored_pool::slab> mirrored_pool::take(std::size_t num_bytes) 
       free_.erase(found);
       return taken;
     }
-    made->number = num_made_++;
+    number = num_made_++;
   }
   const std::size_t size = std::max(num_bytes, least_slab_bytes);
+  auto made = std::make_unique<slab>();
+  made->number = number;
   made->host = memory(on_, memory_kind::pinned, size);
   made->device = memory(on_, memory_kind::on_device, size);
   return made;

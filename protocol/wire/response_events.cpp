@@ -294,20 +294,11 @@ void response_narrator::write_request_echo(json_writer& out, marks& marked) cons
   max_output_tokens_ ? out.value(*max_output_tokens_) : out.null();
   out.key("max_tool_calls").null().field("parallel_tool_calls", parallel_tool_calls_);
   out.key("previous_response_id").string_or_null(previous_response_id_);
-  out.key("prompt_cache_key")
-      .string_or_null(prompt_cache_key_)
-      .key("reasoning")
-      .begin_object()
-      .key("effort")
-      .string_or_null(effort_)
-      .key("summary")
-      .null()
-      .end_object();
-  out.key("safety_identifier")
-      .string_or_null(safety_identifier_)
-      .field("service_tier", "default")
-      .field("store", store_);
-  out.field("temperature", temperature_);
+  out.key("prompt_cache_key").string_or_null(prompt_cache_key_);
+  out.key("reasoning").begin_object();
+  out.key("effort").string_or_null(effort_).key("summary").null().end_object();
+  out.key("safety_identifier").string_or_null(safety_identifier_);
+  out.field("service_tier", "default").field("store", store_).field("temperature", temperature_);
   out.key("text").begin_object();
   if (echo_->text_format.empty())
     out.key("format").begin_object().field("type", "text").end_object();
