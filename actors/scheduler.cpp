@@ -8,12 +8,12 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = scheduler_actor::stateful_pointer<scheduler_peers>;
+using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_peers>;
 constexpr auto tick_interval = std::chrono::milliseconds(50);
 
 /// Sends what the state machine decided: pool commands first, because rounds use the memory, then rounds,
 /// then final events.
-void carry_out(self_pointer self, const scheduling::scheduler_state& state, model_number model,
+void carry_out(scheduler_pointer self, const scheduling::scheduler_state& state, model_number model,
                scheduling::decisions decisions) {
   auto& context = self->state;
   if (!decisions.pool.empty() && context.kv_pool)
@@ -33,7 +33,7 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, mode
 
 } // namespace
 
-scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
+scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduling::scheduler_state* state,
                                          const clock* time, model_number model,
                                          std::shared_ptr<const session_registry> sessions,
                                          std::shared_ptr<fault_book> faults,

@@ -6,7 +6,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = session_actor::stateful_pointer<session_context>;
+using session_pointer = session_actor::stateful_pointer<session_context>;
 
 /// Delivers the client's last event and destroys the sink. This releases what the sink holds, and no event
 /// can follow.
@@ -36,7 +36,7 @@ void close(client_line& line) noexcept {
 }
 
 /// `event` is the event that arrived, or null.
-void carry_out(self_pointer self, const session_actions& actions, const token_event* event = nullptr) {
+void carry_out(session_pointer self, const session_actions& actions, const token_event* event = nullptr) {
   auto& line = *self->state.line;
   const auto& scheduler = line.state.scheduler();
   const auto request = line.state.request();
@@ -50,7 +50,7 @@ void carry_out(self_pointer self, const session_actions& actions, const token_ev
 
 } // namespace
 
-session_actor::behavior_type session(self_pointer self, session_client client) {
+session_actor::behavior_type session(session_pointer self, session_client client) {
   self->state.line = open(std::move(client));
   auto* const state = &self->state.line->state;
   self->attach_functor([line = self->state.line] { close(*line); });

@@ -6,12 +6,12 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = supervisor_actor::stateful_pointer<supervisor_context>;
+using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_context>;
 
 /// Carries out the state's decisions: spawns actors and sends messages.
 class executor {
  public:
-  executor(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
+  executor(supervisor_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
 
   void operator()(const std::vector<supervision_step>& plan) {
     for (const auto& step : plan) std::visit(*this, step);
@@ -137,7 +137,7 @@ class executor {
     if (const auto handle = address<Handle>(whom)) self_->send(handle, std::move(news));
   }
 
-  self_pointer self_;
+  supervisor_pointer self_;
   const supervisor_parts& parts_;
 };
 
@@ -164,7 +164,7 @@ std::optional<part> take_by_address(supervisor_context& context, const caf::acto
 
 } // namespace
 
-supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts parts) {
+supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_parts parts) {
   auto shared = std::make_shared<const supervisor_parts>(std::move(parts));
   auto& context = self->state;
   context.supervision =

@@ -8,15 +8,16 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = target_verifier_actor::stateful_pointer<verifier_peers>;
+using target_verifier_pointer = target_verifier_actor::stateful_pointer<verifier_peers>;
 
-void report(self_pointer self, const scheduling::round_result& result) {
+void report(target_verifier_pointer self, const scheduling::round_result& result) {
   if (result.events.empty() || !self->state.fan_out) return;
   self->send(self->state.fan_out,
              event_batch{std::make_shared<const std::vector<token_event>>(result.events)});
 }
 
-void carry_out(self_pointer self, const target_verifier_state& state, const verifier_actions& actions) {
+void carry_out(target_verifier_pointer self, const target_verifier_state& state,
+               const verifier_actions& actions) {
   const auto& workers = self->state.draft_workers;
   for (const auto& ask : actions.asks)
     if (const auto d = ask.drafter.value; d < workers.size() && workers[d])
@@ -39,8 +40,9 @@ void link(verifier_peers& context, const link_command& peers) {
 
 } // namespace
 
-target_verifier_actor::behavior_type target_verifier(self_pointer self, target_verifier_state* state,
-                                                     link_command peers, std::shared_ptr<actor_meter> meter) {
+target_verifier_actor::behavior_type target_verifier(target_verifier_pointer self,
+                                                     target_verifier_state* state, link_command peers,
+                                                     std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   link(self->state, peers);

@@ -14,6 +14,12 @@ endif()
 option(PACELINE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+# Most of a library's time to compile is that of the headers it includes. Names in unnamed namespaces must differ within a library for this.
+option(PACELINE_UNITY_BUILD "Compile the libraries' sources eight at a time" OFF)
+if(PACELINE_UNITY_BUILD)
+  # GCC 12 inlines more then, and warns of optional values that are set.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+endif()
 set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them (address,undefined or thread)")
 
 # Results are defined to the bit: the compiler may not fuse or reorder floating-point operations on its own.

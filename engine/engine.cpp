@@ -62,7 +62,7 @@ struct engine::impl {
   // use.
   config::engine_options options;
   steady_clock time;
-  std::unique_ptr<own_configuration> configuration;
+  std::unique_ptr<caf::actor_system_config> configuration;
   std::unique_ptr<caf::actor_system> own_system;
   caf::actor_system* system = nullptr;
   gpu_opener open_gpu = gpu::open_device;

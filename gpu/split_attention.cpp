@@ -29,8 +29,6 @@ std::uint32_t room_for_queries(std::uint32_t num_queries) {
   return room;
 }
 
-/// Shared memory that a launch can have without asking for more.
-constexpr std::uint32_t most_shared_bytes = 48 * 1024;
 static_assert(tile_bytes_for(tile_queries_for(128), 128) <= most_shared_bytes);
 static_assert(tile_bytes_for(tile_queries_for(device::max_head_dim), device::max_head_dim) <=
               most_shared_bytes);

@@ -11,9 +11,6 @@
 namespace paceline::gpu {
 namespace {
 
-/// Shared memory that a launch can have without asking for more.
-constexpr std::uint32_t most_shared_bytes = 48 * 1024;
-
 /// Whether a launch's shared memory suffices for weights, and a warp's part of it for its sums.
 constexpr bool has_room(device::tensor_type type) {
   return stream_shared_bytes(type) <= most_shared_bytes &&

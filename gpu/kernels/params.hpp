@@ -32,6 +32,9 @@ struct weight_rows {
   std::uint32_t num_cols = 0;
 };
 
+/// Bytes of shared memory that a launch can have without asking for more.
+inline constexpr std::uint32_t most_shared_bytes = 48 * 1024;
+
 /// Number of activations that share a scale.
 inline constexpr std::uint32_t quantised_block = 32;
 /// Number of codes whose sum is computed in advance, for weight formats with minima.

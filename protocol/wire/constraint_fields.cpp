@@ -9,9 +9,9 @@ namespace paceline::wire {
 
 namespace {
 
-using kind = grammar::grammar_source::kind;
+using source_kind = grammar::grammar_source::kind;
 
-void set(field_reader& reader, std::string_view name, kind what, std::string text,
+void set(field_reader& reader, std::string_view name, source_kind what, std::string text,
          std::optional<output_constraint>& out) {
   if (out)
     return reader.fail(name, "constrains the output, and so does " + out->field + "; only one is allowed");
@@ -24,14 +24,14 @@ void read_schema(field_reader& reader, const field_spec& row, std::optional<outp
   const auto schema = reader.find(row);
   if (!schema) return;
   if (schema->is_object() || schema->is_bool())
-    return set(reader, name, kind::json_schema, compact(*schema), out);
+    return set(reader, name, source_kind::json_schema, compact(*schema), out);
   auto text = schema->string();
   if (!text) return reader.fail(name, "must be a JSON schema, not " + std::string(kind_of(*schema)));
   if (!parse_object(*text)) return reader.fail(name, "must be a JSON schema, or the JSON text of one");
-  set(reader, name, kind::json_schema, *std::move(text), out);
+  set(reader, name, source_kind::json_schema, *std::move(text), out);
 }
 
-void read_grammar_text(field_reader& reader, const field_spec& row, kind what,
+void read_grammar_text(field_reader& reader, const field_spec& row, source_kind what,
                        std::optional<output_constraint>& out) {
   std::string text;
   if (reader.text(row, text) && !text.empty()) set(reader, row.name, what, std::move(text), out);
@@ -46,7 +46,7 @@ void read_choice(field_reader& reader, const field_spec& row, std::optional<outp
     if (!text.is_string()) return reader.fail(place, "must be a string, not " + std::string(kind_of(text)));
     if (text.is_string("")) return reader.fail(place, "must not be empty");
   }
-  set(reader, row.name, kind::choice, compact(*reader.find(row)), out);
+  set(reader, row.name, source_kind::choice, compact(*reader.find(row)), out);
 }
 
 /// The rows of a format. It is `response_format`, or `text.format` of the Responses API.
@@ -87,7 +87,7 @@ void read_format(field_reader& reader, const format_rows& rows, bool nested,
   } else if (*type == 2) {
     reader.fail("schema", "is required");
   } else {
-    set(reader, "type", kind::json_object, "", out);
+    set(reader, "type", source_kind::json_object, "", out);
   }
 }
 
@@ -107,12 +107,12 @@ void read_structured_outputs(field_reader& outer, std::optional<output_constrain
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("structured_outputs"));
   read_schema(reader, spec("structured_outputs.json"), out);
-  read_grammar_text(reader, spec("structured_outputs.regex"), kind::regex, out);
+  read_grammar_text(reader, spec("structured_outputs.regex"), source_kind::regex, out);
   read_choice(reader, spec("structured_outputs.choice"), out);
-  read_grammar_text(reader, spec("structured_outputs.grammar"), kind::ebnf, out);
+  read_grammar_text(reader, spec("structured_outputs.grammar"), source_kind::ebnf, out);
   bool any_object = false;
   if (reader.boolean(spec("structured_outputs.json_object"), any_object) && any_object)
-    set(reader, "json_object", kind::json_object, "", out);
+    set(reader, "json_object", source_kind::json_object, "", out);
   reader.refuse(spec("structured_outputs.structural_tag"));
   reader.accept(spec("structured_outputs.disable_fallback"));
   reader.accept(spec("structured_outputs.disable_any_whitespace"));
@@ -127,10 +127,10 @@ void read_constraint(field_reader& reader, std::optional<output_constraint>& out
   read_response_format(reader, out);
   read_structured_outputs(reader, out);
   read_schema(reader, spec("guided_json"), out);
-  read_grammar_text(reader, spec("guided_regex"), kind::regex, out);
+  read_grammar_text(reader, spec("guided_regex"), source_kind::regex, out);
   read_choice(reader, spec("guided_choice"), out);
-  read_grammar_text(reader, spec("guided_grammar"), kind::ebnf, out);
-  read_grammar_text(reader, spec("grammar"), kind::ebnf, out);
+  read_grammar_text(reader, spec("guided_grammar"), source_kind::ebnf, out);
+  read_grammar_text(reader, spec("grammar"), source_kind::ebnf, out);
   read_schema(reader, spec("json_schema"), out);
   reader.accept(spec("guided_decoding_backend"));
 }

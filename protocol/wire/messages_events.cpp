@@ -10,7 +10,7 @@ namespace paceline::wire {
 
 namespace {
 
-using kind = output_item::kind;
+using item_kind = output_item::kind;
 
 /// Writes the members from "type" to "model".
 json_writer& begin_message(json_writer& out, const message_identity& identity) {
@@ -48,8 +48,8 @@ void write_message_usage(json_writer& out, const usage& used) {
 /// Begins a block whose text or input follows.
 json_writer& begin_block(json_writer& out, const output_item& item) {
   out.begin_object();
-  if (item.what == kind::text) return out.field("type", "text");
-  if (item.what == kind::reasoning) return out.field("type", "thinking").field("signature", "");
+  if (item.what == item_kind::text) return out.field("type", "text");
+  if (item.what == item_kind::reasoning) return out.field("type", "thinking").field("signature", "");
   return out.field("type", "tool_use").field("id", item.call_id).field("name", item.text);
 }
 
@@ -63,22 +63,22 @@ void write_whole_blocks(json_writer& out, const output_items& items) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto& item = items[i];
     switch (item.what) {
-    case kind::reasoning:
+    case item_kind::reasoning:
       begin_block(out, item).field("thinking", item.text).end_object();
       break;
-    case kind::text:
+    case item_kind::text:
       begin_block(out, item).field("text", item.text).end_object();
       break;
-    case kind::call_begin: {
-      const bool has_arguments = i + 1 < items.size() && items[i + 1].what == kind::call_arguments;
+    case item_kind::call_begin: {
+      const bool has_arguments = i + 1 < items.size() && items[i + 1].what == item_kind::call_arguments;
       begin_block(out, item)
           .key("input")
           .raw(has_arguments ? input_of(items[i + 1].text) : "{}")
           .end_object();
       break;
     }
-    case kind::call_arguments:
-    case kind::call_end:
+    case item_kind::call_arguments:
+    case item_kind::call_end:
       break;
     }
   }
@@ -123,10 +123,10 @@ void message_stream::begin_block(const output_item& first, events& out) {
   json_writer body;
   body.begin_object().field("type", "content_block_start").field("index", num_blocks_).key("content_block");
   wire::begin_block(body, first);
-  if (first.what == kind::call_begin)
+  if (first.what == item_kind::call_begin)
     body.key("input").begin_object().end_object();
   else
-    body.field(first.what == kind::text ? "text" : "thinking", "");
+    body.field(first.what == item_kind::text ? "text" : "thinking", "");
   out.push_back({"content_block_start", body.end_object().end_object().take()});
   open_ = first.what;
 }
@@ -152,22 +152,23 @@ std::vector<message_event> message_stream::add(const output_items& items) {
   };
   for (const auto& item : items) {
     switch (item.what) {
-    case kind::reasoning:
-    case kind::text:
+    case item_kind::reasoning:
+    case item_kind::text:
       if (open_ != item.what) {
         end_block(out);
         begin_block(item, out);
       }
-      tell(item, item.what == kind::text ? delta{"text_delta", "text"} : delta{"thinking_delta", "thinking"});
+      tell(item,
+           item.what == item_kind::text ? delta{"text_delta", "text"} : delta{"thinking_delta", "thinking"});
       break;
-    case kind::call_begin:
+    case item_kind::call_begin:
       end_block(out);
       begin_block(item, out);
       break;
-    case kind::call_arguments:
+    case item_kind::call_arguments:
       tell(item, {"input_json_delta", "partial_json"});
       break;
-    case kind::call_end:
+    case item_kind::call_end:
       end_block(out);
       break;
     }

@@ -13,18 +13,18 @@ namespace paceline::cpu {
 
 namespace {
 
-constexpr std::uint32_t block_cols = 32;
+constexpr std::uint32_t cols_per_sum = 32;
 
 /// A block of activations: value i is approximately dx * q[i].
 struct quantised_block {
   float dx = 0;
-  std::int32_t q[block_cols] = {};
+  std::int32_t q[cols_per_sum] = {};
 };
 
 quantised_block quantise(const float* x) {
   quantised_block block;
   float amax = 0;
-  for (std::uint32_t i = 0; i < block_cols; ++i) {
+  for (std::uint32_t i = 0; i < cols_per_sum; ++i) {
     if (!std::isfinite(x[i])) {
       block.dx = std::numeric_limits<float>::quiet_NaN();
       return block;
@@ -33,15 +33,15 @@ quantised_block quantise(const float* x) {
   }
   if (amax < 0x1p-100f) return block;
   block.dx = amax / 127.0f;
-  for (std::uint32_t i = 0; i < block_cols; ++i)
+  for (std::uint32_t i = 0; i < cols_per_sum; ++i)
     block.q[i] = static_cast<std::int32_t>(std::nearbyint(x[i] * (127.0f / amax)));
   return block;
 }
 
 /// The remainder after the quantisation of a block.
-std::array<float, block_cols> rest_of(const float* x, const quantised_block& block) {
-  std::array<float, block_cols> rest;
-  for (std::uint32_t i = 0; i < block_cols; ++i)
+std::array<float, cols_per_sum> rest_of(const float* x, const quantised_block& block) {
+  std::array<float, cols_per_sum> rest;
+  for (std::uint32_t i = 0; i < cols_per_sum; ++i)
     rest[i] = std::fma(-block.dx, static_cast<float>(block.q[i]), x[i]);
   return rest;
 }
@@ -49,13 +49,13 @@ std::array<float, block_cols> rest_of(const float* x, const quantised_block& blo
 /// acc plus the product of block `b` of a stored row with `x`.
 float add_block(const device::quantised_traits& traits, const device::stored_block& stored, std::uint32_t b,
                 const quantised_block& x, float acc) {
-  const std::uint32_t num_groups = block_cols / traits.group_values;
+  const std::uint32_t num_groups = cols_per_sum / traits.group_values;
   std::int64_t j = 0;
   std::int32_t sums[2] = {0, 0}; // of q, per group
   for (std::uint32_t g = 0; g < num_groups; ++g) {
     std::int64_t products = 0;
     for (std::uint32_t i = g * traits.group_values; i < (g + 1) * traits.group_values; ++i) {
-      products += device::code_value(traits, stored.codes[b * block_cols + i]) * x.q[i];
+      products += device::code_value(traits, stored.codes[b * cols_per_sum + i]) * x.q[i];
       sums[g] += x.q[i];
     }
     j += stored.scales[b * num_groups + g] * products;
@@ -71,7 +71,7 @@ float add_block(const device::quantised_traits& traits, const device::stored_blo
 float quantised_dot(device::tensor_type type, std::span<const std::byte> row,
                     const std::vector<quantised_block>& x) {
   const device::quantised_traits traits = *device::quantised_traits_of(type);
-  const std::uint32_t unit_blocks = traits.num_values / block_cols;
+  const std::uint32_t unit_blocks = traits.num_values / cols_per_sum;
   device::stored_block stored;
   float acc = 0;
   for (std::size_t b = 0; b < x.size(); ++b) {
@@ -103,7 +103,7 @@ std::vector<float> matmul_reference(const device::tensor_view& weights, referenc
     const auto row_of_x = x.x.subspan(r * weights.num_cols, weights.num_cols);
     const bool quantised = !device::is_floating(weights.type);
     std::vector<quantised_block> blocks, rest;
-    for (std::size_t k = 0; quantised && k < row_of_x.size(); k += block_cols) {
+    for (std::size_t k = 0; quantised && k < row_of_x.size(); k += cols_per_sum) {
       blocks.push_back(quantise(&row_of_x[k]));
       if (x.two_planes) rest.push_back(quantise(rest_of(&row_of_x[k], blocks.back()).data()));
     }

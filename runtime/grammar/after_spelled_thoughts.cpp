@@ -35,7 +35,7 @@ std::size_t find_close(std::string_view close, std::uint32_t& matched, std::stri
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
-struct terms {
+struct after_spelled_thoughts_terms {
   std::shared_ptr<const token_constraint> answer;
   std::string close;
   std::vector<token_id> end_ids;
@@ -69,7 +69,7 @@ struct terms {
   }
 };
 
-void fill_masks(terms& out, std::uint32_t vocab_size) {
+void fill_masks(after_spelled_thoughts_terms& out, std::uint32_t vocab_size) {
   mask all(num_mask_words(vocab_size));
   for (std::uint32_t i = 0; i < vocab_size; ++i)
     if (!out.is_end(token_id{static_cast<token_id::rep>(i)})) set_bit(all, i);
@@ -83,9 +83,9 @@ void fill_masks(terms& out, std::uint32_t vocab_size) {
   }
 }
 
-class cursor final : public constraint_cursor {
+class after_spelled_thoughts_cursor final : public constraint_cursor {
  public:
-  explicit cursor(std::shared_ptr<const terms> common)
+  explicit after_spelled_thoughts_cursor(std::shared_ptr<const after_spelled_thoughts_terms> common)
       : terms_(std::move(common)), answer_(terms_->answer->begin()) {}
 
   std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
@@ -152,7 +152,7 @@ class cursor final : public constraint_cursor {
     return mask_;
   }
 
-  std::shared_ptr<const terms> terms_;
+  std::shared_ptr<const after_spelled_thoughts_terms> terms_;
   std::unique_ptr<constraint_cursor> answer_;
   std::vector<token_id> seen_;  ///< tokens of the last calls
   std::vector<progress> after_; ///< the position behind each of them
@@ -164,7 +164,7 @@ class cursor final : public constraint_cursor {
 std::shared_ptr<const token_constraint>
 after_spelled_thoughts(std::shared_ptr<const token_constraint> answer, std::string close,
                        std::vector<token_id> end_ids, const token_speller& spell, std::uint32_t vocab_size) {
-  terms common;
+  after_spelled_thoughts_terms common;
   common.answer = std::move(answer);
   common.close = std::move(close);
   common.end_ids = std::move(end_ids);
@@ -174,7 +174,7 @@ after_spelled_thoughts(std::shared_ptr<const token_constraint> answer, std::stri
     common.ends.push_back(static_cast<std::uint32_t>(common.pieces.size()));
   }
   fill_masks(common, vocab_size);
-  return make_constraint<cursor>(std::move(common));
+  return make_constraint<after_spelled_thoughts_cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

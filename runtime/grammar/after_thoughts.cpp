@@ -12,7 +12,7 @@ namespace {
 
 using tokens = std::span<const token_id>;
 
-struct terms {
+struct after_thoughts_terms {
   std::shared_ptr<const token_constraint> answer;
   thought_tokens marks;
   std::vector<std::uint32_t> free; ///< mask within thoughts
@@ -20,9 +20,9 @@ struct terms {
   std::size_t num_bytes() const noexcept { return answer->num_bytes() + free.size() * sizeof(std::uint32_t); }
 };
 
-class cursor final : public constraint_cursor {
+class after_thoughts_cursor final : public constraint_cursor {
  public:
-  explicit cursor(std::shared_ptr<const terms> common)
+  explicit after_thoughts_cursor(std::shared_ptr<const after_thoughts_terms> common)
       : terms_(std::move(common)), answer_(terms_->answer->begin()) {}
 
   std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
@@ -86,7 +86,7 @@ class cursor final : public constraint_cursor {
     return std::ranges::find(terms_->marks.end_ids, token) != terms_->marks.end_ids.end();
   }
 
-  std::shared_ptr<const terms> terms_;
+  std::shared_ptr<const after_thoughts_terms> terms_;
   std::unique_ptr<constraint_cursor> answer_;
   std::vector<std::uint32_t> beginning_;
 };
@@ -95,12 +95,12 @@ class cursor final : public constraint_cursor {
 
 std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const token_constraint> answer,
                                                        thought_tokens marks, std::uint32_t vocab_size) {
-  terms common;
+  after_thoughts_terms common;
   common.answer = std::move(answer);
   common.free.assign(num_mask_words(vocab_size), 0xFFFFFFFFU);
   for (const auto token : marks.end_ids) clear_bit(common.free, static_cast<std::size_t>(token.value));
   common.marks = std::move(marks);
-  return make_constraint<cursor>(std::move(common));
+  return make_constraint<after_thoughts_cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

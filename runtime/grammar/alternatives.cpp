@@ -13,7 +13,7 @@ namespace {
 using tokens = std::span<const token_id>;
 using list = std::vector<std::shared_ptr<const token_constraint>>;
 
-struct terms {
+struct alternatives_terms {
   list alternatives;
   std::size_t num_words = 0; ///< of a mask
 
@@ -28,9 +28,9 @@ bool has_any(std::span<const std::uint32_t> mask) {
   return std::ranges::any_of(mask, [](std::uint32_t word) { return word != 0; });
 }
 
-class cursor final : public constraint_cursor {
+class alternatives_cursor final : public constraint_cursor {
  public:
-  explicit cursor(std::shared_ptr<const terms> common) : terms_(std::move(common)) {
+  explicit alternatives_cursor(std::shared_ptr<const alternatives_terms> common) : terms_(std::move(common)) {
     for (const auto& one : terms_->alternatives) cursors_.push_back(one->begin());
   }
 
@@ -65,7 +65,7 @@ class cursor final : public constraint_cursor {
   }
 
  private:
-  std::shared_ptr<const terms> terms_;
+  std::shared_ptr<const alternatives_terms> terms_;
   std::vector<std::unique_ptr<constraint_cursor>> cursors_;
   std::vector<std::uint32_t> mask_;
 };
@@ -73,10 +73,10 @@ class cursor final : public constraint_cursor {
 } // namespace
 
 std::shared_ptr<const token_constraint> any_alternative(list alternatives, std::uint32_t vocab_size) {
-  terms common;
+  alternatives_terms common;
   common.alternatives = std::move(alternatives);
   common.num_words = num_mask_words(vocab_size);
-  return make_constraint<cursor>(std::move(common));
+  return make_constraint<alternatives_cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

@@ -22,7 +22,7 @@ std::string class_of(const code_set& set) {
   return is_single(set) ? "\"" + out.substr(1, out.size() - 2) + "\"" : out;
 }
 
-std::string joined(const std::vector<std::string>& alternatives) {
+std::string alternation(const std::vector<std::string>& alternatives) {
   std::string out;
   for (const auto& one : alternatives) out += (out.empty() ? "" : " | ") + one;
   return out;
@@ -61,7 +61,7 @@ class writer {
   void append(const regex_node& node) {
     switch (node.what) {
     case kind::characters:
-      text += "(" + joined(spellings(node.characters)) + ")";
+      text += "(" + alternation(spellings(node.characters)) + ")";
       return;
     case kind::sequence:
       append_parts(node.parts, " ");
@@ -109,7 +109,7 @@ class writer {
         alternatives = {class_of(low), class_of(high)};
       }
     }
-    return alternatives.size() == 1 ? alternatives[0] : add_rule_(joined(alternatives));
+    return alternatives.size() == 1 ? alternatives[0] : add_rule_(alternation(alternatives));
   }
 
   void append_parts(const std::vector<regex_node>& parts, std::string_view between) {

@@ -9,10 +9,10 @@ namespace paceline::grammar {
 
 namespace {
 
-constexpr std::size_t max_depth = 32;
+constexpr std::size_t max_group_depth = 32;
 constexpr std::uint64_t max_weight = 2'000;
 constexpr std::size_t ranges_per_weight = 16; // for a set of characters; "\\S" has 11 ranges
-constexpr std::uint32_t max_count = 10'000;
+constexpr std::uint32_t max_repeats = 10'000;
 constexpr std::size_t max_open = 64; // the automaton may be at any place of each at the same time
 
 using kind = regex_node::kind;
@@ -107,7 +107,7 @@ class parser {
   }
 
   regex_node group() {
-    if (++depth_ > max_depth) refuse(errc::unsupported, "more than 32 nested groups");
+    if (++depth_ > max_group_depth) refuse(errc::unsupported, "more than 32 nested groups");
     add_weight(1); // an empty part may be repeated, too
     if (take('?') && !take(':')) {
       const bool is_named = take('<') && !is_at('=') && !is_at('!');
@@ -125,10 +125,10 @@ class parser {
     if (done() || std::isdigit(static_cast<unsigned char>(text_[at_])) == 0) return std::nullopt;
     std::uint32_t value = 0;
     while (!done() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) {
-      value = std::min(value * 10 + static_cast<std::uint32_t>(text_[at_] - '0'), max_count + 1);
+      value = std::min(value * 10 + static_cast<std::uint32_t>(text_[at_] - '0'), max_repeats + 1);
       ++at_;
     }
-    if (value > max_count) refuse(errc::unsupported, "more than 10000 repetitions");
+    if (value > max_repeats) refuse(errc::unsupported, "more than 10000 repetitions");
     return value;
   }
 

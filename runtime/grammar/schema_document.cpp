@@ -70,8 +70,6 @@ std::string_view without_fragment(std::string_view reference) {
   return reference.substr(0, reference.find('#'));
 }
 
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
-
 } // namespace
 
 expected<schema_document> schema_document::parse(std::string_view text) {

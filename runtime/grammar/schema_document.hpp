@@ -19,6 +19,8 @@
 
 namespace paceline::grammar {
 
+inline std::string_view view(const boost::json::string& text) noexcept { return {text.data(), text.size()}; }
+
 /// A schema (an object or a boolean) in a document; its address is its identity.
 using schema_ptr = const boost::json::value*;
 

@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr double max_count = 1e9;
+constexpr double max_exact_count = 1e9;
 
 double scale_of(const decimal_bound& bound) {
   return static_cast<double>(bound.scaled) / std::pow(10.0, bound.num_decimals);
@@ -124,7 +124,7 @@ std::optional<std::uint32_t> largest(const conjunction& schemas, std::string_vie
   for (const auto& [schema, parent] : schemas)
     if (const auto* value = member(schema, keyword))
       out = std::max(out.value_or(0),
-                     static_cast<std::uint32_t>(std::min(value->to_number<double>(), max_count)));
+                     static_cast<std::uint32_t>(std::min(value->to_number<double>(), max_exact_count)));
   return out;
 }
 
@@ -132,7 +132,7 @@ std::optional<std::uint32_t> smallest(const conjunction& schemas, std::string_vi
   std::optional<std::uint32_t> out;
   for (const auto& [schema, parent] : schemas)
     if (const auto* value = member(schema, keyword)) {
-      const auto count = static_cast<std::uint32_t>(std::min(value->to_number<double>(), max_count));
+      const auto count = static_cast<std::uint32_t>(std::min(value->to_number<double>(), max_exact_count));
       out = std::min(out.value_or(count), count);
     }
   return out;

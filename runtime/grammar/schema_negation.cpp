@@ -10,9 +10,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_depth = 8;
+constexpr std::size_t max_negation_depth = 8;
 constexpr std::size_t max_results = 32;
-constexpr std::size_t max_one_of = 8;
+constexpr std::size_t max_negated_one_of = 8;
 
 /// The schema that holds if and only if this one keyword does not hold, for keywords that limit a number or a
 /// count.
@@ -164,7 +164,7 @@ bool schema_algebra::negate_combination(schema_ptr schema, std::string_view name
   }
   put(std::move(none));
   if (name == "anyOf") return true;
-  if (branches.size() > max_one_of) return false;
+  if (branches.size() > max_negated_one_of) return false;
   for (std::size_t i = 0; i < branches.size(); ++i)
     for (std::size_t k = i + 1; k < branches.size(); ++k) put({here(&branches[i]), here(&branches[k])});
   return true;
@@ -217,7 +217,8 @@ const std::optional<schema_algebra::schema_list>& schema_algebra::negation(schem
 std::optional<schema_algebra::schema_list> schema_algebra::make_negation(schema_ptr schema,
                                                                          std::size_t depth) {
   if (const auto* flag = schema->if_bool()) return *flag ? schema_list{} : schema_list{keep(true, schema)};
-  if (!schema->is_object() || depth > max_depth || !spend(1, schema) || !check(schema)) return std::nullopt;
+  if (!schema->is_object() || depth > max_negation_depth || !spend(1, schema) || !check(schema))
+    return std::nullopt;
   schema_list out;
   for (const auto& entry : schema->get_object()) {
     const std::string_view name(entry.key().data(), entry.key().size());

@@ -18,8 +18,6 @@ namespace json = boost::json;
 
 constexpr std::size_t max_results = 32; // maximum number of conditions for one text
 
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
-
 /// The first `count` characters of `text`, or all of it.
 std::string first_characters(std::string_view text, std::size_t count) {
   std::size_t at = 0;

@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_depth = 24;
+constexpr std::size_t max_checked_depth = 24;
 constexpr std::size_t steps_per_spent = 64;
 constexpr std::size_t max_format_text = 60; // for longer texts the pattern of a format is not exact
 
@@ -34,8 +34,6 @@ class verdict {
   bool is_false_ = false;
   bool is_open_ = false;
 };
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
 std::size_t num_characters(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
@@ -202,7 +200,7 @@ std::optional<bool> schema_algebra::is_valid(const json::value& value, schema_pt
   verdict out;
   out.also(is_valid_alone(value, schema, depth));
   if (out.is_false() || failure_ || !schema->is_object()) return out.value();
-  if (depth < max_depth) out.also(is_valid_combination(value, schema, depth + 1));
+  if (depth < max_checked_depth) out.also(is_valid_combination(value, schema, depth + 1));
   return out.value();
 }
 
@@ -210,7 +208,8 @@ std::optional<bool> schema_algebra::is_valid_alone(const json::value& value, sch
                                                    std::size_t depth) {
   if (const auto* flag = schema->if_bool()) return *flag;
   constexpr std::size_t values_per_spent = 16;
-  if (++depth > max_depth || !schema->is_object() || !spend(1, schema) || !check(schema)) return std::nullopt;
+  if (++depth > max_checked_depth || !schema->is_object() || !spend(1, schema) || !check(schema))
+    return std::nullopt;
   if (!spend(facts_.width(schema) / values_per_spent, schema)) return std::nullopt;
   const auto& keywords = schema->get_object();
   verdict out;

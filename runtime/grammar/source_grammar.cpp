@@ -17,7 +17,7 @@ namespace paceline::grammar {
 
 namespace {
 
-constexpr std::size_t max_depth = 32;
+constexpr std::size_t max_source_depth = 32;
 // XGrammar 0.2.8 expands repetitions; its masks for more are wrong.
 constexpr std::size_t max_repetition = 128;
 
@@ -64,7 +64,7 @@ class ebnf_scan {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) return number();
     ++at_;
     if (c == '(') {
-      if (++depth_ > max_depth) return refusal(errc::unsupported, line_, "more than 32 nested groups");
+      if (++depth_ > max_source_depth) return refusal(errc::unsupported, line_, "more than 32 nested groups");
       if (at_ < text_.size() && text_[at_] == '=')
         return refusal(errc::unsupported, line_, "look-ahead is not supported");
     }

@@ -13,7 +13,7 @@ namespace {
 
 using tokens = std::span<const token_id>;
 
-struct terms {
+struct token_frames_terms {
   std::vector<token_frame> frames;
   std::size_t num_words = 0; ///< of a mask
 
@@ -44,9 +44,9 @@ bool agrees(const token_frame& frame, const text_so_far& text) {
   return true;
 }
 
-class cursor final : public constraint_cursor {
+class token_frames_cursor final : public constraint_cursor {
  public:
-  explicit cursor(std::shared_ptr<const terms> common)
+  explicit token_frames_cursor(std::shared_ptr<const token_frames_terms> common)
       : terms_(std::move(common)), answers_(terms_->frames.size()) {}
 
   std::span<const std::uint32_t> allowed(tokens output, tokens path) override {
@@ -130,7 +130,7 @@ class cursor final : public constraint_cursor {
     return *made;
   }
 
-  std::shared_ptr<const terms> terms_;
+  std::shared_ptr<const token_frames_terms> terms_;
   std::vector<std::unique_ptr<constraint_cursor>> answers_; ///< by frame; null: not needed yet
   std::vector<std::uint32_t> mask_;                         ///< within leads
 };
@@ -138,10 +138,10 @@ class cursor final : public constraint_cursor {
 } // namespace
 
 std::shared_ptr<const token_constraint> any_frame(std::vector<token_frame> frames, std::uint32_t vocab_size) {
-  terms common;
+  token_frames_terms common;
   common.frames = std::move(frames);
   common.num_words = num_mask_words(vocab_size);
-  return make_constraint<cursor>(std::move(common));
+  return make_constraint<token_frames_cursor>(std::move(common));
 }
 
 } // namespace paceline::grammar

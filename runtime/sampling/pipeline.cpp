@@ -2,17 +2,15 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/minus_infinity.hpp"
 #include "runtime/sampling/row_kernels.hpp"
 #include "runtime/sampling/token_mask.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace paceline::sampling {
 
 namespace {
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 std::size_t index_of(token_id token) noexcept { return static_cast<std::size_t>(token.value); }
 

@@ -1,4 +1,5 @@
 #include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/minus_infinity.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/sampling/row_kernels.hpp"
 
@@ -11,7 +12,6 @@ namespace paceline::sampling {
 
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 /// Number of further tokens in the normalisation of weights under noise. Noise puts a few tokens far above
 /// the others, so the sum over these approximates the sum over the vocabulary.
 constexpr std::size_t num_rivals = 8;

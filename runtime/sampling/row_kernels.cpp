@@ -1,5 +1,6 @@
 #include "runtime/sampling/row_kernels.hpp"
 
+#include "runtime/sampling/minus_infinity.hpp"
 #include "runtime/sampling/vector_clones.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@ namespace paceline::sampling {
 
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr std::size_t lanes = 16; ///< of the accumulators: a multiple of every vector width
 
 /// Largest of `size` values, size <= chunk_size.

@@ -1,17 +1,15 @@
 #include "runtime/sampling/token_mask.hpp"
 
 #include "runtime/base/token_bits.hpp"
+#include "runtime/sampling/minus_infinity.hpp"
 #include "runtime/sampling/vector_clones.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 namespace paceline::sampling {
 
 namespace {
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 PACELINE_VECTOR_CLONES void apply_word(mask_word word, float* row) noexcept {
   for (std::size_t i = 0; i < mask_word_bits; ++i) row[i] = (word >> i & 1U) != 0 ? row[i] : minus_infinity;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/portable_math.hpp"
 #include "runtime/device/op_choose.hpp"
+#include "runtime/sampling/minus_infinity.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +13,6 @@
 namespace paceline::sampling {
 
 namespace {
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 constexpr std::size_t part_size = 16; ///< tokens of a chunk that are skipped together
 

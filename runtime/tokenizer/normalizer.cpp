@@ -97,7 +97,7 @@ std::string to_form(std::string_view text, unicode_form form) {
   return out;
 }
 
-struct step_runner {
+struct normalising_runner {
   std::string& text;
   regex::scratch& work;
 
@@ -170,7 +170,7 @@ struct step_runner {
 
 expected<std::string> normalizer::apply(std::string text, regex::scratch& work) const {
   for (const auto& step : steps_)
-    if (auto done = std::visit(step_runner{text, work}, step); !done) return std::move(done).error();
+    if (auto done = std::visit(normalising_runner{text, work}, step); !done) return std::move(done).error();
   return text;
 }
 

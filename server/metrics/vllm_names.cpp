@@ -20,16 +20,16 @@ double usage_of(const model_counters& model) {
 
 /// One family of counters or gauges with one sample a model.
 template <class Field>
-void per_model(exposition& out, const engine_snapshot& snapshot, bool is_counter, const char* name,
-               const char* help, Field field) {
+void per_vllm_model(exposition& out, const engine_snapshot& snapshot, bool is_counter, const char* name,
+                    const char* help, Field field) {
   is_counter ? out.counter(name, help) : out.gauge(name, help);
   for (const auto& model : snapshot.models)
     out.sample({{"engine", "0"}, {"model_name", model.name}}, field(model));
 }
 
-void write_requests(exposition& out, const engine_snapshot& snapshot) {
+void write_vllm_requests(exposition& out, const engine_snapshot& snapshot) {
   const auto one = [&](bool is_counter, const char* name, const char* help, auto field) {
-    per_model(out, snapshot, is_counter, name, help, field);
+    per_vllm_model(out, snapshot, is_counter, name, help, field);
   };
   one(false, "vllm:num_requests_running", "Requests being decoded.",
       [](const auto& m) { return m.num_running; });
@@ -55,9 +55,9 @@ void write_requests(exposition& out, const engine_snapshot& snapshot) {
   }
 }
 
-void write_speculation(exposition& out, const engine_snapshot& snapshot) {
+void write_vllm_speculation(exposition& out, const engine_snapshot& snapshot) {
   const auto over_drafters = [&](const char* name, const char* help, auto member) {
-    per_model(out, snapshot, true, name, help, [member](const model_counters& model) {
+    per_vllm_model(out, snapshot, true, name, help, [member](const model_counters& model) {
       std::uint64_t total = 0;
       for (const auto& drafter : model.drafters) total += drafter.*member;
       return total;
@@ -103,8 +103,8 @@ void write_latencies(exposition& out, const std::vector<named_model_metrics>& mo
 
 void write_vllm_names(exposition& out, const engine_snapshot& snapshot,
                       const std::vector<named_model_metrics>& models) {
-  write_requests(out, snapshot);
-  write_speculation(out, snapshot);
+  write_vllm_requests(out, snapshot);
+  write_vllm_speculation(out, snapshot);
   write_latencies(out, models);
 }
 

@@ -26,7 +26,7 @@ std::string name_in_modules(std::string_view name) {
 }
 
 /// The name that a tensor of a GGUF file has in directories.
-std::string name_of_gguf_tensor(std::string_view name) {
+std::string name_of_dflash_tensor(std::string_view name) {
   if (name == "enc.output_norm.weight") return "hidden_norm.weight";
   if (name.starts_with("markov_w")) return "markov_head." + std::string(name);
   constexpr std::string_view confidence = "conf_proj.";
@@ -132,7 +132,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
   auto tensors =
-      head_tensors::of(tensors_of(*file), path, name_of_gguf_tensor, memory.weights, options.format);
+      head_tensors::of(tensors_of(*file), path, name_of_dflash_tensor, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   auto config = read_dflash_config(*file, kind, shown_by(*tensors), facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();

@@ -105,7 +105,7 @@ void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights
 
 /// The name that a tensor of a GGUF file has in the form of speculators. Factors of rotation are read
 /// together with the sizes.
-std::string name_of_gguf_tensor(std::string_view name) {
+std::string name_of_eagle_tensor(std::string_view name) {
   if (name == "rope_freqs.weight") return "";
   if (name == "enc.output_norm.weight") return "input_norm.weight";
   return name_in_directories(name);
@@ -142,7 +142,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
   auto config = read_eagle_config(*file, facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   auto tensors =
-      head_tensors::of(tensors_of(*file), path, name_of_gguf_tensor, memory.weights, options.format);
+      head_tensors::of(tensors_of(*file), path, name_of_eagle_tensor, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
 }

@@ -167,7 +167,7 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
 
 /// The name that a tensor of the module in layer `prefix` has in directories. It is empty for a tensor of
 /// another layer.
-std::string name_of_gguf_tensor(std::string_view name, std::string_view prefix) {
+std::string name_of_mtp_tensor(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return "";
   name.remove_prefix(prefix.size());
   constexpr std::string_view module = "nextn.", ffn_norm = "post_attention_norm.";
@@ -191,7 +191,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesyst
   auto config = read_mtp_config(*file, facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   const std::string prefix = "blk." + std::to_string(*layer) + ".";
-  const auto name_of = [&](std::string_view name) { return name_of_gguf_tensor(name, prefix); };
+  const auto name_of = [&](std::string_view name) { return name_of_mtp_tensor(name, prefix); };
   auto tensors = head_tensors::of(tensors_of(*file), path, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   return take_head(*tensors, *std::move(config), gguf_dialect(), std::move(target), options, buffers);

@@ -22,7 +22,8 @@ constexpr double since_load = 4e-3;       ///< change of such a shape since then
 constexpr double shape_memory = 1024;
 /// A measurement that deviates by more standard deviations counts as deviating by this many.
 constexpr double outlier = 2.0;
-constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
+constexpr std::uint64_t passes_remembered =
+    4096; ///< passes after which a shape not seen since counts as unknown
 // Drawing the curve takes a microsecond. That is as much as a round of eight requests may spend on
 // scheduling.
 constexpr double worth_drawing = 1e-3; ///< relative change of a point from which the curve is drawn again
@@ -34,7 +35,7 @@ constexpr std::uint64_t drawn_at_least = 64;
 bool pass_cost::known(std::uint32_t rows) const noexcept {
   if (rows > max_rows) return true;
   const point& at = points_[rows];
-  return at.at_load > 0 || (at.num_seen > 0 && num_passes_ - at.last_seen < memory);
+  return at.at_load > 0 || (at.num_seen > 0 && num_passes_ - at.last_seen < passes_remembered);
 }
 
 /// What is known of a size now. For a size that has not run for a while, this is what was measured when the

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/bigram_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/corpus_file.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -13,8 +14,6 @@ namespace paceline::speculation {
 namespace {
 
 constexpr std::size_t max_followers = 32; ///< counted for each token
-constexpr std::size_t max_catch_up = 4096;
-
 /// Counts of the tokens that followed each token.
 using bigram_counts = std::unordered_map<token_id, token_ranking>;
 

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/copy_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -11,7 +12,6 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr std::size_t max_catch_up = 4096;
 constexpr std::size_t max_places = 64;
 constexpr std::uint32_t longest_run = 16;
 

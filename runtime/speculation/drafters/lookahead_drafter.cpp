@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/lookahead_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/lookahead_window.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -11,8 +12,6 @@
 namespace paceline::speculation {
 
 namespace {
-
-constexpr std::size_t max_catch_up = 4096;
 
 struct lookahead_session final : drafter_session {
   explicit lookahead_session(const config::drafter_options& options)

@@ -13,7 +13,7 @@ namespace paceline::speculation {
 namespace {
 
 constexpr std::size_t max_followers = 8; ///< counted for each context
-constexpr std::size_t max_catch_up = 2048;
+constexpr std::size_t max_learnt_per_call = 2048;
 /// The maximum number of stored contexts. A full store only counts the followers of contexts that it already
 /// has.
 constexpr std::size_t max_contexts = std::size_t{1} << 20U;
@@ -84,7 +84,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
  private:
   void draft_one(const draft_task& task, nasd_session& session, draft& result) override {
     // An n-gram of the text counts as often as the target's best token, whose weight is the number of ranks.
-    const std::size_t end = std::min(task.settled().size(), session.num_taught + max_catch_up);
+    const std::size_t end = std::min(task.settled().size(), session.num_taught + max_learnt_per_call);
     for (; session.num_taught < end; ++session.num_taught)
       session.store.teach(tail(task.tokens.first(session.num_taught)), task.tokens[session.num_taught],
                           traits_.top_tokens);

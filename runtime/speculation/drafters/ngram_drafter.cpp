@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/ngram_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -17,9 +18,6 @@ namespace {
 constexpr std::array<float, 8> first_acceptance{0, 0.3F, 0.5F, 0.73F, 0.92F, 0.98F, 0.98F, 0.98F};
 
 constexpr std::size_t longest_signal = 64;
-/// Tokens indexed per call and session (about half a millisecond), so that a long prompt is learnt over
-/// several rounds.
-constexpr std::size_t max_catch_up = 4096;
 /// Earlier occurrences examined when several candidates are wanted.
 constexpr std::size_t max_occurrences = 64;
 

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/prediction_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -11,8 +12,6 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Tokens of the prediction indexed per call.
-constexpr std::size_t max_catch_up = 4096;
 constexpr std::size_t max_places = 64;
 /// Longest match that is compared to find the position; a single token is no evidence.
 constexpr std::uint32_t longest_run = 32;

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/suffix_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/frequency_tree.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/output_corpus.hpp"
@@ -16,9 +17,6 @@ namespace {
 /// `drafter_traits::first_acceptance`, by the probability of the path, in sevenths.
 constexpr std::array<float, 8> first_acceptance{0.06F, 0.11F, 0.2F, 0.33F, 0.49F, 0.72F, 0.97F, 0.98F};
 
-/// Maximum number of tokens indexed in one call, for the request's text and for the corpus each. This takes
-/// about half a millisecond.
-constexpr std::size_t max_catch_up = 4096;
 /// Earlier occurrences examined in each text.
 constexpr std::size_t max_occurrences = 64;
 /// A short match predicts little about later tokens. So the number of levels is limited to this number for

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/unigram_drafter.hpp"
 
+#include "runtime/speculation/drafters/catch_up.hpp"
 #include "runtime/speculation/drafters/corpus_file.hpp"
 #include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/path_tree.hpp"
@@ -13,7 +14,6 @@ namespace {
 
 /// Four times as many counters as entries of a distribution, so that frequent tokens are counted well.
 constexpr std::size_t max_tokens = 256;
-constexpr std::size_t max_catch_up = 4096;
 
 struct unigram_session final : drafter_session {
   explicit unigram_session(const token_ranking& corpus) : counts(corpus) {}

@@ -20,7 +20,7 @@ void rewrite(text_pieces& pieces, Write&& write) {
   pieces.text = std::move(text);
 }
 
-struct step_runner {
+struct split_runner {
   text_pieces& pieces;
   bool begins_input;
   regex::scratch& work;
@@ -55,7 +55,7 @@ struct step_runner {
 
 expected<void> pre_tokenizer::apply(text_pieces& pieces, bool begins_input, regex::scratch& work) const {
   for (const auto& step : steps_)
-    if (auto done = std::visit(step_runner{pieces, begins_input, work}, step); !done) return done;
+    if (auto done = std::visit(split_runner{pieces, begins_input, work}, step); !done) return done;
   return {};
 }
 

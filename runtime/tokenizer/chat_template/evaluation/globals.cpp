@@ -84,7 +84,7 @@ struct global_entry {
   bool of_chat = false; ///< true: transformers adds it to the globals of jinja2
 };
 
-constexpr global_entry entries[] = {
+constexpr global_entry global_entries[] = {
     {"range", range},
     {"dict", dict},
     {"namespace", name_space},
@@ -112,7 +112,7 @@ value reset(runtime&, const value& self, const call_arguments& arguments) {
 } // namespace
 
 std::optional<value> find_global(runtime& rt, std::string_view name) {
-  for (const global_entry& entry : entries) {
+  for (const global_entry& entry : global_entries) {
     if (entry.name != name || (entry.of_chat && !rt.options.chat_functions)) continue;
     auto& made = rt.memory.make<function_object>();
     made.name = entry.name;

@@ -171,7 +171,7 @@ value slice(runtime& rt, const value& v, const call_arguments& arguments) {
   });
 }
 
-constexpr filter_entry entries[] = {
+constexpr filter_entry selection_entries[] = {
     {"map", map},
     {"select", select<true, false>},
     {"reject", select<false, false>},
@@ -185,6 +185,6 @@ constexpr filter_entry entries[] = {
 
 } // namespace
 
-std::span<const filter_entry> selection_filters() { return entries; }
+std::span<const filter_entry> selection_filters() { return selection_entries; }
 
 } // namespace paceline::tokenizer::jinja

@@ -160,7 +160,7 @@ value group_by(runtime& rt, const value& v, const call_arguments& arguments) {
   return rt.memory.list(std::move(groups));
 }
 
-constexpr filter_entry entries[] = {
+constexpr filter_entry sequence_entries[] = {
     {"length", length}, {"count", length},       {"list", list},         {"first", first},
     {"last", last},     {"reverse", reverse},    {"sort", sort},         {"dictsort", dict_sort},
     {"sum", sum},       {"min", extreme<false>}, {"max", extreme<true>}, {"groupby", group_by},
@@ -168,6 +168,6 @@ constexpr filter_entry entries[] = {
 
 } // namespace
 
-std::span<const filter_entry> sequence_filters() { return entries; }
+std::span<const filter_entry> sequence_filters() { return sequence_entries; }
 
 } // namespace paceline::tokenizer::jinja

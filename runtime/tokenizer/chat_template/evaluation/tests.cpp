@@ -131,7 +131,7 @@ bool is_test_name(runtime& rt, const value& v, const call_arguments& arguments) 
   return v.is_string() && find_test(v.text()) != nullptr;
 }
 
-constexpr test_entry entries[] = {
+constexpr test_entry test_entries[] = {
     {"defined", is_defined},
     {"undefined", is_type<value_type::undefined>},
     {"none", is_type<value_type::none>},
@@ -176,9 +176,9 @@ constexpr test_entry entries[] = {
 } // namespace
 
 const test_entry* find_test(std::string_view name) {
-  const auto* found = std::find_if(std::begin(entries), std::end(entries),
+  const auto* found = std::find_if(std::begin(test_entries), std::end(test_entries),
                                    [&](const test_entry& entry) { return entry.name == name; });
-  return found == std::end(entries) ? nullptr : found;
+  return found == std::end(test_entries) ? nullptr : found;
 }
 
 } // namespace paceline::tokenizer::jinja

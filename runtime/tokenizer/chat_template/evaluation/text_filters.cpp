@@ -233,7 +233,7 @@ value xml_attributes(runtime& rt, const value& v, const call_arguments& argument
   return rt.memory.keep(std::move(out));
 }
 
-constexpr filter_entry entries[] = {
+constexpr filter_entry text_entries[] = {
     {"lower", lower},
     {"upper", upper},
     {"capitalize", capitalize_filter},
@@ -257,6 +257,6 @@ constexpr filter_entry entries[] = {
 
 } // namespace
 
-std::span<const filter_entry> text_filters() { return entries; }
+std::span<const filter_entry> text_filters() { return text_entries; }
 
 } // namespace paceline::tokenizer::jinja

@@ -179,7 +179,7 @@ value not_offered(runtime&, const value&, const call_arguments&) {
       "the filters pprint, random, striptags, urlize and wordwrap are not offered in chat templates", 0};
 }
 
-constexpr filter_entry entries[] = {
+constexpr filter_entry value_entries[] = {
     {"default", default_filter}, {"d", default_filter},         {"attr", attribute},
     {"abs", absolute},           {"int", to_integer},           {"float", to_real},
     {"round", round_filter},     {"filesizeformat", file_size}, {"tojson", tojson},
@@ -189,7 +189,7 @@ constexpr filter_entry entries[] = {
 
 } // namespace
 
-std::span<const filter_entry> value_filters() { return entries; }
+std::span<const filter_entry> value_filters() { return value_entries; }
 
 const filter_entry* find_filter(std::string_view name) {
   for (const auto table : {text_filters(), sequence_filters(), selection_filters(), value_filters()})

@@ -232,7 +232,7 @@ value format_map(runtime& rt, const value& self, const call_arguments& arguments
   return brace_format(rt, self, named);
 }
 
-constexpr method_entry entries[] = {
+constexpr method_entry string_entries[] = {
     {"strip", stripped<side::both>},
     {"lstrip", stripped<side::left>},
     {"rstrip", stripped<side::right>},
@@ -257,6 +257,6 @@ constexpr method_entry entries[] = {
 
 } // namespace
 
-std::span<const method_entry> string_methods() { return entries; }
+std::span<const method_entry> string_methods() { return string_entries; }
 
 } // namespace paceline::tokenizer::jinja

@@ -258,7 +258,7 @@ value is_identifier(runtime& rt, const value& self, const call_arguments& argume
   return value::of(good);
 }
 
-constexpr method_entry entries[] = {
+constexpr method_entry string_search_entries[] = {
     {"split", split<false>},
     {"rsplit", split<true>},
     {"splitlines", split_lines},
@@ -287,6 +287,6 @@ constexpr method_entry entries[] = {
 
 } // namespace
 
-std::span<const method_entry> string_search_methods() { return entries; }
+std::span<const method_entry> string_search_methods() { return string_search_entries; }
 
 } // namespace paceline::tokenizer::jinja
