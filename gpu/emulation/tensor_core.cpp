@@ -62,7 +62,7 @@ float cut(double value) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) - (is_larger ? 1U : 0U));
 }
 
-// In the types of GCC's vector extensions: loops over these lines take most of the time of emulated products.
+// GCC's vector extensions, because `add_up` takes most of the time of emulated products.
 using eight_shorts = std::int16_t __attribute__((vector_size(16)));
 using four_floats = float __attribute__((vector_size(16)));
 using four_ints = std::int32_t __attribute__((vector_size(16)));
