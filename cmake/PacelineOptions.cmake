@@ -14,7 +14,8 @@ endif()
 option(PACELINE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
-# Most of a library's time to compile is that of the headers it includes. Names in unnamed namespaces must differ within a library for this.
+# Most of a library's time to compile is that of the headers it includes. Names in unnamed namespaces must differ among eight neighbours
+# in a list of sources for this (docs/decisions/0662).
 option(PACELINE_UNITY_BUILD "Compile the libraries' sources eight at a time" OFF)
 if(PACELINE_UNITY_BUILD)
   # GCC 12 inlines more then, and warns of optional values that are set.

@@ -8,9 +8,6 @@
 namespace paceline::cpu {
 namespace {
 
-/// With fewer values than this, a step runs on the calling thread alone.
-constexpr std::size_t values_worth_sharing = 8192;
-
 /// Calls fn(row) for all rows, on the whole team if there are many values.
 template <class Fn>
 void for_each_row(thread_team& team, std::uint32_t num_rows, std::size_t values_per_row, const Fn& fn) {

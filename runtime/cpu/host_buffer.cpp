@@ -1,6 +1,7 @@
 #include "runtime/cpu/host_buffer.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/cpu/huge_pages.hpp"
 
 #include <sys/mman.h>
 
@@ -9,8 +10,6 @@
 
 namespace paceline::cpu {
 namespace {
-
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 std::align_val_t alignment_of(std::uint64_t num_bytes) {
   return std::align_val_t{num_bytes < huge_page_bytes ? 64 : huge_page_bytes};

@@ -12,9 +12,6 @@
 namespace paceline::cpu {
 namespace {
 
-/// With fewer values than this, a row op runs on the calling thread alone: that is work of about a
-/// microsecond.
-constexpr std::size_t values_worth_sharing = 8192;
 /// Chunks for each member in a shared op, so that a delayed member delays little.
 constexpr std::uint32_t chunks_per_member = 4;
 /// Largest number of values for parts of splits, to share one row among members: 16 MiB.

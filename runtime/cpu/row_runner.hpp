@@ -5,6 +5,7 @@
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_elementwise.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace paceline::cpu {
 
 /// The kernels of a level that this CPU has.
 const row_kernels& row_kernels_of(kernel_level level);
+
+/// With fewer values than this, a row op or a step of a mixture runs on the calling thread alone: that is
+/// work of about a microsecond.
+inline constexpr std::size_t values_worth_sharing = 8192;
 
 /// Executes the row ops on a thread team. The assignment to threads changes no result. Small work stays on
 /// the calling thread, because waking the others would take longer.

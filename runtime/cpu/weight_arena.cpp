@@ -1,5 +1,7 @@
 #include "runtime/cpu/weight_arena.hpp"
 
+#include "runtime/cpu/huge_pages.hpp"
+
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -9,7 +11,6 @@ namespace paceline::cpu {
 
 namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 constexpr std::size_t slab_bytes = 16 * huge_page_bytes;
 constexpr std::size_t alignment = 64;
 

@@ -23,7 +23,7 @@ std::string digit_class(char first, char last) {
   return std::string{'[', first, '-', last, ']'};
 }
 
-std::string optional_choice(const std::vector<std::string>& alternatives) {
+std::string grouped(const std::vector<std::string>& alternatives) {
   std::string out;
   for (const auto& alternative : alternatives) {
     if (alternative.empty()) continue;
@@ -56,7 +56,7 @@ class digit_ranges {
     if (high.substr(1) != nines) end = digit_class(last, last) + " " + between(zeros, high.substr(1)), --last;
     if (first <= last) parts.push_back(digit_class(first, last) + " " + any(rest));
     parts.push_back(end);
-    return point + optional_choice(parts);
+    return point + grouped(parts);
   }
 
   /// All texts of `count` digits.
@@ -90,7 +90,7 @@ class digit_ranges {
       const auto size = std::max<std::size_t>(least_digits, low.size());
       parts.push_back("[1-9] [0-9]* " + any(size));
     }
-    return optional_choice(parts);
+    return grouped(parts);
   }
 
  private:
@@ -153,7 +153,7 @@ std::string magnitude_range(std::optional<decimal_bound> min, const std::optiona
     if (!body.empty()) parts.push_back(body + more);
   }
   if (max && !max->is_exclusive) parts.push_back(digits.natural(max->scaled, max->scaled) + none);
-  return optional_choice(parts);
+  return grouped(parts);
 }
 
 std::optional<decimal_bound> negated(const std::optional<decimal_bound>& bound) {
@@ -187,7 +187,7 @@ std::string integer_range(std::optional<std::int64_t> min, std::optional<std::in
     const auto low = min ? std::max<std::int64_t>(0, *min) : 0;
     if (!max || low <= *max) parts.push_back(digits.natural(low, max));
   }
-  return optional_choice(parts);
+  return grouped(parts);
 }
 
 std::string integer_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
@@ -217,7 +217,7 @@ std::string number_range(const std::optional<decimal_bound>& min, const std::opt
   if (const auto below = magnitude_range(negated(high), negated(low), k);
       !below.empty() && (!low || low->scaled < 0))
     parts.push_back("\"-\" " + below);
-  return optional_choice(parts);
+  return grouped(parts);
 }
 
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max) {
@@ -243,7 +243,7 @@ std::string fraction_range(const std::optional<decimal_bound>& min, const std::o
   if (!max || *high > 0) put("", std::max<std::int64_t>(low.value_or(0), 0), high);
   if (!min || *low < 0)
     put("\"-\" ", std::max<std::int64_t>(-high.value_or(0), 0), low ? std::optional(-*low) : low);
-  return optional_choice(parts);
+  return grouped(parts);
 }
 
 bool is_less(const decimal_bound& a, const decimal_bound& b) {

@@ -16,10 +16,7 @@ constexpr std::size_t max_alternatives = 64;
 constexpr std::size_t max_one_of = 32;
 constexpr std::size_t values_per_spent = 16;
 
-std::string_view text_of(const json::value& value) {
-  const auto& text = value.get_string();
-  return {text.data(), text.size()};
-}
+std::string_view text_of(const json::value& value) { return view(value.get_string()); }
 
 } // namespace
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_results = 32; // maximum number of conditions for one text
+constexpr std::size_t max_text_conditions = 32; // maximum number of conditions for one text
 
 /// The first `count` characters of `text`, or all of it.
 std::string first_characters(std::string_view text, std::size_t count) {
@@ -191,7 +191,7 @@ std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from
   // The pattern of a format is exact enough for short texts only.
   auto most = terms.most;
   if (terms.format != nullptr) most = std::min(most.value_or(60), 60U);
-  if (failure() || conditions.size() > max_results) return "";
+  if (failure() || conditions.size() > max_text_conditions) return "";
   const auto make = [&] {
     return text_automaton::make(
         conditions, [&](std::uint64_t obeyed) { return obeyed == wanted; }, max_states,
