@@ -14,9 +14,10 @@ endif()
 option(PACELINE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
-# Most of a library's time to compile is that of the headers it includes. Names in unnamed namespaces must differ among eight neighbours
+# Most of a source's time to compile is that of the headers it includes. Names in unnamed namespaces must differ among eight neighbours
 # in a list of sources for this (docs/decisions/0662).
-option(PACELINE_UNITY_BUILD "Compile the libraries' sources eight at a time" OFF)
+option(PACELINE_UNITY_BUILD "Compile sources eight at a time" OFF)
+set(CMAKE_UNITY_BUILD ${PACELINE_UNITY_BUILD})
 if(PACELINE_UNITY_BUILD)
   # GCC 12 inlines more then, and warns of optional values that are set.
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)

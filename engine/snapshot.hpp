@@ -11,10 +11,12 @@ class engine;
 /// What one drafter did since the engine started.
 struct drafter_counters {
   std::string name;
-  std::uint64_t num_rounds = 0; ///< rounds that verified at least one of its tokens
+  /// How often a draft of its tokens was verified: counted once for each request and round.
+  std::uint64_t num_rounds = 0;
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
-  std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
+  /// [j] = number of those drafts of which more than j tokens were accepted.
+  std::vector<std::uint64_t> accepted_per_position;
   /// How often a request had drafts made in advance for a round's verdict: counted once for each request and
   /// round.
   std::uint64_t num_foreseen = 0;
@@ -65,12 +67,12 @@ struct pass_counters {
   double seconds = 0; ///< of the passes and of the decisions after them
 };
 
-/// Rounds, by number of requests, with exactly one draft worker, which drafted for every request after the
-/// previous verdict (no draft had been made in advance).
+/// Rounds with one number of requests and without prompt rows, in which one draft worker drafted for every
+/// request. All drafts were made after the previous verdict, by a drafter that had read the whole text.
 struct drafted_round_counters {
   std::uint64_t num_rounds = 0;
-  double verify_seconds = 0; ///< of the passes and of the decisions after them
-  double draft_seconds = 0;  ///< of the worker
+  double verify_seconds = 0; ///< of the verify programs: drafts collected, pass, decisions
+  double draft_seconds = 0;  ///< of the worker's programs
 };
 
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
@@ -92,11 +94,11 @@ struct model_counters {
   std::uint64_t cached_prompt_tokens = 0;
   std::uint64_t generation_tokens = 0;
   std::uint64_t num_rounds = 0;
-  std::uint64_t num_rollbacks = 0; ///< rounds in which at least one draft token was rolled back
+  std::uint64_t num_rollbacks = 0; ///< verified drafts of which at least one token was not accepted
   std::uint64_t rolled_back_tokens = 0;
   std::uint64_t stale_drafts = 0;
   std::uint64_t num_decoding_rounds = 0;       ///< rounds without prompt rows
-  double draft_seconds = 0;                    ///< time of the in-line drafters in those rounds
+  double draft_seconds = 0;                    ///< time of in-line drafters and of the choice among drafts
   double pass_seconds = 0;                     ///< time of the target's passes in those rounds
   double decide_seconds = 0;                   ///< time of sampling, verification and commit in those rounds
   std::vector<pass_counters> decoding_by_rows; ///< [rows - 1], of the same rounds

@@ -10,8 +10,9 @@
 
 namespace paceline::server {
 
-/// The bytes of one budget that each tenant holds. When a budget is used up, the tenant with most bytes loses
-/// memory first, so that no tenant can lock out another. Not thread-safe: the caller must hold a lock.
+/// Counts how many bytes of one budget each tenant holds. The owner of the budget decides by these counts who
+/// gives way when the budget is used up: tenants with more bytes come first, so that no tenant can lock out
+/// another. Not thread-safe: the caller must hold a lock.
 class tenant_bytes {
  public:
   /// An item of `tenant` changes its size from `from` to `to` bytes.

@@ -1,5 +1,6 @@
 #include "apps/bench/arms.hpp"
 
+#include "apps/bench/report.hpp"
 #include "engine/activity.hpp"
 #include "engine/probe.hpp"
 
@@ -10,8 +11,6 @@
 namespace paceline::apps::bench {
 
 namespace {
-
-double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
 double ratio(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);

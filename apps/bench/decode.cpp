@@ -17,8 +17,6 @@ namespace paceline::apps::bench {
 
 namespace {
 
-double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
-
 /// A plain, greedy request of made-up tokens that runs to its full length.
 generation_request made_up(std::uint32_t vocab_size, std::uint32_t prompt_tokens, std::uint32_t tokens,
                            std::uint64_t seed) {

@@ -14,7 +14,6 @@ namespace paceline::apps::bench {
 
 namespace {
 
-constexpr std::uint32_t block_size = 32;
 /// Together with the newest token's row this is the most logits that a pass gives.
 constexpr std::uint32_t most_nodes = 63;
 

@@ -10,11 +10,7 @@
 
 namespace paceline::apps::bench {
 
-namespace {
-
-constexpr std::uint32_t block_size = 32;
-
-} // namespace
+namespace {} // namespace
 
 expected<lone_model> lone_model::open(const model_choice& choice, std::uint32_t num_threads,
                                       std::uint32_t num_positions) {

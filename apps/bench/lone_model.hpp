@@ -13,6 +13,9 @@
 
 namespace paceline::apps::bench {
 
+/// Positions of a block of their KV storage.
+inline constexpr std::uint32_t block_size = 32;
+
 /// A model on a device, without an engine, and one sequence of it.
 class lone_model {
  public:

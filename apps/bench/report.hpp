@@ -2,12 +2,15 @@
 
 #include <boost/json/object.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace paceline::apps::bench {
+
+inline double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
 /// Statistics of repeated measurements. Shared machines have slow moments, so the median is the result and
 /// the extremes are also shown.

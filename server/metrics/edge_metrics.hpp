@@ -33,7 +33,7 @@ struct model_metrics {
   histogram output_tokens{token_count_bounds()};
 };
 
-/// The counters of the edge. Any thread may count; /metrics reads.
+/// The counters of the edge, which is the HTTP and WebSocket server. Any thread may count; /metrics reads.
 class edge_metrics {
  public:
   explicit edge_metrics(const std::vector<std::string>& model_names);

@@ -104,7 +104,7 @@ void write_rounds(exposition& out, const engine_snapshot& snapshot) {
     per_model(out, snapshot, true, name, help, field);
   };
   counter("paceline_rounds_total", "Rounds run.", [](const auto& m) { return m.num_rounds; });
-  counter("paceline_rollbacks_total", "Rounds that forgot at least one draft token.",
+  counter("paceline_rollbacks_total", "Verified drafts of which at least one token was not accepted.",
           [](const auto& m) { return m.num_rollbacks; });
   counter("paceline_rolled_back_tokens_total", "Draft tokens forgotten.",
           [](const auto& m) { return m.rolled_back_tokens; });
@@ -127,7 +127,8 @@ void write_rounds(exposition& out, const engine_snapshot& snapshot) {
 }
 
 void write_speculation(exposition& out, const engine_snapshot& snapshot) {
-  per_drafter(out, snapshot, "paceline_draft_rounds_total", "Rounds that verified draft tokens.",
+  per_drafter(out, snapshot, "paceline_draft_rounds_total",
+              "Drafts verified, counted once for each request and round.",
               [](const auto& d) { return d.num_rounds; });
   per_drafter(out, snapshot, "paceline_draft_tokens_total", "Draft tokens verified.",
               [](const auto& d) { return d.num_draft_tokens; });

@@ -22,9 +22,10 @@ struct replay_start {
 
 /// The events of one resumable response, kept for clients that reconnect. Written on the response's executor
 /// and read on that of a connection. There is one reader at a time; a new one replaces it. Above `max_bytes`,
-/// the oldest events that the reader has taken are dropped. While events of more than half of `max_bytes` are
-/// not taken, the generation pauses. A log that is being read is not evicted from `kept_memory`; if that
-/// memory is used up, the log applies lower limits instead.
+/// the oldest events that the reader has taken are dropped. The generation pauses while the events that are
+/// not taken have more than `max_bytes` / 2 bytes. A log that is being read is not evicted from
+/// `kept_memory`. If that memory is used up, the log drops all taken events, and the generation pauses above
+/// 64 KiB.
 class replay_log final : public response_listener {
  public:
   explicit replay_log(std::size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -32,8 +33,8 @@ class replay_log final : public response_listener {
   /// Counts the log's bytes in `memory`, with `claim`. Must be called first.
   void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
 
-  /// Called without the log's lock, on the thread of the writer or of another reader. It must only post a
-  /// task.
+  /// Called without the log's lock: for a reader, on the thread of the writer or of the reader that replaces
+  /// it; for the writer (`on_room`), on the thread of the reader. It must only post a task.
   using notification = std::function<void()>;
 
   void on_event(const wire::response_event& event) override;
@@ -42,7 +43,7 @@ class replay_log final : public response_listener {
 
   /// Makes the caller the reader, starting at `start`. `notify` is called when events arrive or another
   /// reader replaces this one. Returns an id of this reader; nullopt if `start` is before the oldest event
-  /// kept.
+  /// kept or after the newest, or if the log has been evicted.
   std::optional<std::uint64_t> attach(const replay_start& start, notification notify);
   void detach(std::uint64_t reader, time_point now);
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::config {
+namespace paceline::config::print_test {
 namespace {
 
 constexpr std::string_view file = R"(version: 1
@@ -58,4 +58,4 @@ TEST(print_test, a_reload_finds_what_changed_among_many_settings) {
 }
 
 } // namespace
-} // namespace paceline::config
+} // namespace paceline::config::print_test

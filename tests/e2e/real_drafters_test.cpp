@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace paceline::test {
+namespace paceline::test::real_drafters_test {
 namespace {
 
 using testing::generation;
@@ -126,4 +126,4 @@ TEST(real_drafters, a_model_of_another_vocabulary_drafts_for_gemma) {
 }
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::real_drafters_test

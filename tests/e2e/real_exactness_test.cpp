@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace paceline::test {
+namespace paceline::test::real_exactness_test {
 namespace {
 
 using testing::generation;
@@ -178,4 +178,4 @@ INSTANTIATE_TEST_SUITE_P(overlap, real_exactness,
                          });
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::real_exactness_test

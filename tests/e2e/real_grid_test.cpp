@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace paceline::test {
+namespace paceline::test::real_grid_test {
 namespace {
 
 using testing::generation;
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(models, real_grid, ::testing::Values("smollm2", "gemma3
                          [](const auto& tested) { return tested.param; });
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::real_grid_test

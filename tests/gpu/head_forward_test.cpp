@@ -13,7 +13,7 @@
 
 #include <numeric>
 
-namespace paceline::gpu {
+namespace paceline::gpu::head_forward_test {
 namespace {
 
 using test::tiny_head;
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(kinds, gpu_heads, testing::Values("eagle3", "eagle2", "
                          [](const auto& test) { return std::string(test.param); });
 
 } // namespace
-} // namespace paceline::gpu
+} // namespace paceline::gpu::head_forward_test

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace paceline::gpu {
+namespace paceline::gpu::sixteen_bit_forward_test {
 namespace {
 
 using device::tensor_type;
@@ -50,7 +50,7 @@ std::vector<double> log_probabilities(std::span<const T> logits) {
 }
 
 class sixteen_bit_forward : public gpu_test,
-                            public testing::WithParamInterface<std::tuple<architecture, tensor_type>> {
+                            public ::testing::WithParamInterface<std::tuple<architecture, tensor_type>> {
  protected:
   explicit sixteen_bit_forward(arithmetic products = arithmetic::sixteen_bit) : gpu_test(products) {}
 
@@ -264,14 +264,14 @@ TEST_P(fast_forward, passes_of_few_rows_go_on_as_in_strict_mode) {
   EXPECT_FALSE(same_bits(expected, in_passes(rows, {75}))) << "the sums of cuBLASLt";
 }
 
-const auto some_models = testing::Values(
+const auto some_models = ::testing::Values(
     std::tuple(architecture::llama, tensor_type::q8_0), std::tuple(architecture::qwen2, tensor_type::q4_0),
     std::tuple(architecture::qwen3, tensor_type::bf16), std::tuple(architecture::gemma3, tensor_type::q4_1),
     std::tuple(architecture::llama, tensor_type::q6_k), std::tuple(architecture::qwen3moe, tensor_type::q8_0),
     std::tuple(architecture::qwen3moe, tensor_type::bf16),
     std::tuple(architecture::qwen3moe, tensor_type::q4_k));
 
-std::string name_of(const testing::TestParamInfo<std::tuple<architecture, tensor_type>>& test) {
+std::string name_of(const ::testing::TestParamInfo<std::tuple<architecture, tensor_type>>& test) {
   return std::string(to_string(std::get<0>(test.param))) + "_" +
          std::string(device::traits_of(std::get<1>(test.param))->name);
 }
@@ -280,4 +280,4 @@ INSTANTIATE_TEST_SUITE_P(models, sixteen_bit_forward, some_models, name_of);
 INSTANTIATE_TEST_SUITE_P(models, fast_forward, some_models, name_of);
 
 } // namespace
-} // namespace paceline::gpu
+} // namespace paceline::gpu::sixteen_bit_forward_test

@@ -25,21 +25,23 @@ class ngram_index {
  public:
   /// Indexes all lengths from min_length to max_length; keeps only the last occurrence.
   ngram_index(std::uint32_t min_length, std::uint32_t max_length);
-  /// Indexes these lengths (ascending, from 1) and keeps all occurrences, for `find`. Takes 4 more bytes for
-  /// each token and length.
+  /// Indexes these lengths (in ascending order, each at least 1) and keeps all occurrences, for `find`. Takes
+  /// 4 more bytes for each token and length.
   explicit ngram_index(std::vector<std::uint32_t> lengths);
 
-  /// Indexes the n-grams of `text` that end before its last token, because these have a continuation. Adds at
-  /// most `max_tokens` of them. `text` must begin with the text of earlier calls. True when all are indexed.
+  /// Indexes the n-grams of `text` that end before its last token, because these have a continuation. One
+  /// call handles at most `max_tokens` end positions. `text` must begin with the text of earlier calls; if it
+  /// is shorter than what is indexed, the index starts over. True when all are indexed.
   bool extend(std::span<const token_id> text, std::size_t max_tokens);
 
-  /// Position after the most recent earlier occurrence of the longest suffix of `text` that occurred before.
+  /// Finds the longest suffix of `text`, among the indexed lengths, that occurred before. Returns the
+  /// position after its last earlier occurrence; nullopt if there is none.
   std::optional<std::size_t> continuation(std::span<const token_id> text) const;
 
-  /// Fills `out` with at most `max_count` places of `text` where a suffix of `query` (which may be `text`
-  /// itself) occurred: the longest agreement first, up to `max_length` tokens, then the most recent. Checks
-  /// the most recent `max_looks` occurrences, those of the longest indexed suffix first, and finds the
-  /// longest agreement among these.
+  /// Fills `out` with at most `max_count` places of `text` that follow a suffix of `query` (which may be
+  /// `text` itself). Places after longer suffixes come first (lengths count up to `max_length`), then later
+  /// places. At most `max_looks` occurrences are compared: those of the longest indexed suffix, latest first,
+  /// then those of shorter ones.
   void find(std::span<const token_id> text, std::span<const token_id> query, std::size_t max_count,
             std::uint32_t max_length, std::vector<occurrence>& out) const;
 
@@ -53,13 +55,13 @@ class ngram_index {
   std::size_t num_indexed_ = 0; ///< n-grams that end before this position are in the index
   std::unordered_map<std::uint64_t, std::uint32_t>
       next_; ///< key: hash of an n-gram and its length; value: position after it
-  /// [length][position]: position after the previous occurrence of the n-gram that ends at `position`; 0 =
-  /// none.
+  /// [i][position]: position after the previous occurrence of the n-gram of length lengths_[i] that ends at
+  /// `position`; 0 = none.
   std::vector<std::vector<std::uint32_t>> earlier_;
 };
 
-/// The `length` tokens from `next` on in `text`. If they reach the end of the text, the text repeats with
-/// that period, and the continuation continues with its own beginning.
+/// The `length` tokens of `text` from position `next` on. If the text ends before, the tokens from `next` to
+/// its end are repeated as often as necessary.
 std::vector<token_id> continuation_of(std::span<const token_id> text, std::size_t next, std::size_t length);
 
 } // namespace paceline::speculation

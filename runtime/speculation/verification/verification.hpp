@@ -19,8 +19,9 @@ struct verdict {
   std::vector<std::int32_t> accepted_path; ///< node indices, root first: the leading run kept
   token_id next;      ///< the recovered token, or the bonus token if the path ends in a leaf
   bool bonus = false; ///< no draft token was rejected: `next` follows a leaf
-  bool hopeless =
-      false; ///< the row that decides `next` had no finite logit; `next` is the lowest id. The model failed
+  /// No token is possible: in the row that decides `next`, no logit is finite (the model failed), or the
+  /// constraint allows no token. `next` is then the lowest id.
+  bool hopeless = false;
 };
 
 /// Returns the target's raw logits at one place of the tree: `token_tree::root` (the row of the last
@@ -60,29 +61,32 @@ verdict verdict_of(const device::chosen_run& run, const token_tree& tree);
 /// Parameters of the lossy variants of rule `rejection`.
 struct rejection_terms {
   double lenience = 1.0; ///< factor of draft_probs (rule `lenient`)
-  /// A rejection does not change the target's distribution (rule `skip_sample_adjustment`).
+  /// After a rejection, target_probs is used again instead of norm(max(0, target_probs - draft_probs)) (rule
+  /// `skip_sample_adjustment`).
   bool keep_target = false;
 };
 
 /// Rule `rejection` (Leviathan et al. 2023, algorithm 1; for trees and several proposals of one position
 /// SpecInfer's multi-step speculative sampling). Siblings are tried in turn. A draft token is kept with
-/// probability min(1, target_prob / draft_prob). After a rejection the next sibling, and finally the
-/// recovered token, face norm(max(0, target_probs - draft_probs)). After full acceptance the bonus token is
+/// probability min(1, target_prob / draft_prob). A rejection replaces target_probs by
+/// norm(max(0, target_probs - draft_probs)). The next sibling is compared with this distribution. If all
+/// siblings are rejected, the recovered token is drawn from it. After full acceptance the bonus token is
 /// drawn from the target. Exact in distribution if every node was drawn from its `draft::probs` and the
 /// decision to draw it depended only on tokens drawn before. Temperature above 0.
 verdict verify_rejection(const draft& proposal, const verification_context& context, const target_row& rows,
                          dice& dice, rejection_terms terms = {});
 
 /// Rule `block` (Sun et al., "Block verification accelerates speculative decoding", algorithm 2): decides on
-/// the whole chain at once and keeps the longest run that a joint probability allows. Exact in distribution;
-/// never fewer tokens on average than `rejection`. Trees, and chains without distributions, are verified by
-/// `rejection`; for the latter both rules keep equally many tokens. Temperature above 0.
+/// prefixes of the chain, the longest first, and keeps the first one that is accepted. The probability of
+/// this depends on the joint probability of the prefix. Exact in distribution; on average it keeps at least
+/// as many tokens as `rejection`. Trees, and chains without distributions, are verified by `rejection`; for
+/// such chains both rules keep equally many tokens. For temperatures above 0.
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice);
 
 /// Rule `typical` (Cai et al., "Medusa", section 2.3.1): keeps the deepest path on which the target gives
-/// every draft token a probability of at least min(epsilon, delta * e^-entropy); the likeliest among equally
-/// deep ones. Then it samples a token from the target. At temperature 0 this is the argmax.
+/// every draft token a probability of at least min(epsilon, delta * e^-entropy). Among equally deep paths it
+/// keeps the likeliest. Then it samples a token from the target. At temperature 0 this is the argmax.
 verdict verify_typical(const draft& proposal, const verification_context& context, const target_row& rows,
                        double epsilon, double delta);
 
@@ -92,8 +96,8 @@ verdict verify_typical(const draft& proposal, const verification_context& contex
 verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
                          double lenience);
 
-/// True if the request's rule is `coupled` or is equivalent to it at its temperature: with a one-hot target
-/// the ratio of rule `rejection` and its variants is positive for the target's own token only.
+/// True for rule `coupled`, and at temperature 0 for `rejection`, `block` and `skip_sample_adjustment`. There
+/// the target is one-hot, so these rules accept a draft token exactly if it is the target's own token.
 bool follows_samples(const speculation_params& how, const sampling::pipeline& sampling) noexcept;
 
 /// Verifies by the request's rule, at any temperature, with the request's random decisions.

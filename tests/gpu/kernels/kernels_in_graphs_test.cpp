@@ -11,7 +11,7 @@
 #include <array>
 #include <functional>
 
-namespace paceline::gpu {
+namespace paceline::gpu::kernels_in_graphs_test {
 namespace {
 
 using device::tensor_type;
@@ -221,4 +221,4 @@ TEST_F(kernels_in_graphs, ops_over_many_rows_are_none_however_few_their_tiles_an
 }
 
 } // namespace
-} // namespace paceline::gpu
+} // namespace paceline::gpu::kernels_in_graphs_test

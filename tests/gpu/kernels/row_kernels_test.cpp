@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-namespace paceline::gpu {
+namespace paceline::gpu::row_kernels_test {
 namespace {
 
 using testing_support::same_bits;
@@ -206,4 +206,4 @@ TEST_F(gpu_row_kernels, scatter_writes_the_named_rows_only) {
 }
 
 } // namespace
-} // namespace paceline::gpu
+} // namespace paceline::gpu::row_kernels_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace paceline::gpu {
+namespace paceline::gpu::split_attention_test {
 namespace {
 
 using testing_support::same_bits;
@@ -227,4 +227,4 @@ TEST_F(gpu_split_attention, slices_of_little_memory_give_the_same_bits) {
 }
 
 } // namespace
-} // namespace paceline::gpu
+} // namespace paceline::gpu::split_attention_test

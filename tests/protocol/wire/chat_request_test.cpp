@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::wire {
+namespace paceline::wire::chat_request_test {
 namespace {
 
 parsed<chat_request> parse(const std::string& members) { return parse_chat_request("{" + members + "}", {}); }
@@ -157,4 +157,4 @@ TEST(chat_request, refuses_known_fields_it_does_not_offer) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::chat_request_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::wire {
+namespace paceline::wire::completion_request_test {
 namespace {
 
 parsed<completion_request> parse(std::string_view body) { return parse_completion_request(body, {}); }
@@ -79,4 +79,4 @@ TEST(detokenize_request, needs_token_ids) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::completion_request_test

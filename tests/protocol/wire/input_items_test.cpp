@@ -3,7 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
 
-namespace paceline::wire {
+namespace paceline::wire::input_items_test {
 namespace {
 
 namespace json = boost::json;
@@ -56,4 +56,4 @@ TEST(input_items, are_told_in_pages) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::input_items_test

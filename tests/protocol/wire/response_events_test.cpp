@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace paceline::wire {
+namespace paceline::wire::response_events_test {
 namespace {
 
 namespace json = boost::json;
@@ -241,4 +241,4 @@ TEST(response_narrator, pieces_of_an_event_are_its_text) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::response_events_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::wire {
+namespace paceline::wire::response_request_test {
 namespace {
 
 parsed<response_request> parse(const std::string& members) {
@@ -148,4 +148,4 @@ TEST(client_frame, refuses_other_frames) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::response_request_test

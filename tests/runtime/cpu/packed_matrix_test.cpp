@@ -16,7 +16,7 @@
 #include <limits>
 #include <random>
 
-namespace paceline::cpu {
+namespace paceline::cpu::packed_matrix_test {
 namespace {
 
 using device::tensor_type;
@@ -108,4 +108,4 @@ TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
 }
 
 } // namespace
-} // namespace paceline::cpu
+} // namespace paceline::cpu::packed_matrix_test

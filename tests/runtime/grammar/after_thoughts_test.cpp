@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::grammar {
+namespace paceline::grammar::after_thoughts_test {
 namespace {
 
 constexpr std::uint32_t vocab_size = 40;
@@ -66,4 +66,4 @@ TEST(after_thoughts, force_only_what_the_answer_forces) {
 }
 
 } // namespace
-} // namespace paceline::grammar
+} // namespace paceline::grammar::after_thoughts_test

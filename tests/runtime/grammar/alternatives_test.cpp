@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::grammar {
+namespace paceline::grammar::alternatives_test {
 namespace {
 
 constexpr std::uint32_t vocab_size = 40;
@@ -50,4 +50,4 @@ TEST(alternatives, force_only_where_one_is_left) {
 }
 
 } // namespace
-} // namespace paceline::grammar
+} // namespace paceline::grammar::alternatives_test

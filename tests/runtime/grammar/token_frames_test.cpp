@@ -7,7 +7,7 @@
 
 #include <set>
 
-namespace paceline::grammar {
+namespace paceline::grammar::token_frames_test {
 namespace {
 
 constexpr std::uint32_t vocab_size = 40;
@@ -85,4 +85,4 @@ TEST(token_frames, stand_behind_thoughts) {
 }
 
 } // namespace
-} // namespace paceline::grammar
+} // namespace paceline::grammar::token_frames_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <tuple>
 
-namespace paceline::test {
+namespace paceline::test::transformer_test {
 namespace {
 
 using device::tensor_type;
@@ -278,4 +278,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::transformer_test

@@ -15,7 +15,7 @@
 #include <set>
 #include <vector>
 
-namespace paceline::rounds {
+namespace paceline::rounds::hypothesis_cells_test {
 namespace {
 
 using speculation::model_drafter;
@@ -242,4 +242,4 @@ TEST_F(hypothesis_cells_test, nobody_writes_to_blocks_of_the_prefix_cache) {
 }
 
 } // namespace
-} // namespace paceline::rounds
+} // namespace paceline::rounds::hypothesis_cells_test

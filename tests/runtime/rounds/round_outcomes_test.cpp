@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace paceline::rounds {
+namespace paceline::rounds::round_outcomes_test {
 
 using namespace scheduling;
 namespace {
@@ -293,4 +293,4 @@ TEST(round_outcomes, a_request_that_is_not_traced_tells_no_rounds) {
 }
 
 } // namespace
-} // namespace paceline::rounds
+} // namespace paceline::rounds::round_outcomes_test

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace paceline::sampling {
+namespace paceline::sampling::row_kernels_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -142,4 +142,4 @@ TEST(row_kernels, vector_loops_and_scalar_code_agree_to_the_bit) {
 }
 
 } // namespace
-} // namespace paceline::sampling
+} // namespace paceline::sampling::row_kernels_test

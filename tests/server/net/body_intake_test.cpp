@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace paceline::server {
+namespace paceline::server::body_intake_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -103,4 +103,4 @@ TEST(body_intake, a_chunked_body_earns_its_time_byte_by_byte) {
 }
 
 } // namespace
-} // namespace paceline::server
+} // namespace paceline::server::body_intake_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::server {
+namespace paceline::server::output_budget_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -158,4 +158,4 @@ TEST(output_budget, a_client_that_has_taken_all_begins_anew) {
 }
 
 } // namespace
-} // namespace paceline::server
+} // namespace paceline::server::output_budget_test

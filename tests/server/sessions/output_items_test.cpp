@@ -10,7 +10,7 @@
 
 #include <map>
 
-namespace paceline::server {
+namespace paceline::server::output_items_test {
 namespace {
 
 namespace json = boost::json;
@@ -232,4 +232,4 @@ TEST(output_items, scores_of_a_response_are_those_of_the_answer) {
 }
 
 } // namespace
-} // namespace paceline::server
+} // namespace paceline::server::output_items_test

@@ -8,7 +8,7 @@
 
 #include <random>
 
-namespace paceline::wire {
+namespace paceline::wire::output_pipeline_test {
 namespace {
 
 using kind = output_item::kind;
@@ -310,4 +310,4 @@ TEST(callable_functions, have_objects_as_arguments) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::output_pipeline_test

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::test {
+namespace paceline::test::dflash_loader_test {
 namespace {
 
 using ::testing::AllOf;
@@ -397,4 +397,4 @@ TEST_F(dflash_loader_test, the_tensors_say_what_the_config_leaves_out) {
 }
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::dflash_loader_test

@@ -20,7 +20,7 @@
 #include <optional>
 #include <stdexcept>
 
-namespace paceline::test {
+namespace paceline::test::eagle_loader_test {
 namespace {
 
 using model::eagle_version;
@@ -351,4 +351,4 @@ INSTANTIATE_TEST_SUITE_P(versions, head_pass_test,
                          });
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::eagle_loader_test

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <limits>
 
-namespace paceline::test {
+namespace paceline::test::gguf_head_test {
 namespace {
 
 using device::tensor_type;
@@ -245,4 +245,4 @@ TEST_F(gguf_head_test, refuses_what_does_not_fit_with_key_and_both_values) {
 }
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::gguf_head_test

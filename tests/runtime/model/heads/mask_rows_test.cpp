@@ -17,7 +17,7 @@
 #include <optional>
 #include <stdexcept>
 
-namespace paceline::test {
+namespace paceline::test::mask_rows_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -221,4 +221,4 @@ INSTANTIATE_TEST_SUITE_P(heads, mask_pass_test, ::testing::Values("peagle", "dar
                          [](const auto& tested) { return std::string(tested.param); });
 
 } // namespace
-} // namespace paceline::test
+} // namespace paceline::test::mask_rows_test

@@ -12,7 +12,7 @@
 #include <functional>
 #include <span>
 
-namespace paceline::model {
+namespace paceline::model::gguf_model_test {
 namespace {
 
 using device::tensor_type;
@@ -253,4 +253,4 @@ TEST(gguf_model, norms_may_not_be_quantised) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::gguf_model_test

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-namespace paceline::model {
+namespace paceline::model::gguf_vocabulary_test {
 namespace {
 
 using test::gguf_builder;
@@ -42,7 +42,7 @@ expected<tokenizer::vocabulary_data> read(const gguf_builder& builder) {
   return read_gguf_vocabulary(file->metadata());
 }
 
-std::string problem(const gguf_builder& builder) {
+std::string refusal_text(const gguf_builder& builder) {
   const auto vocabulary = read(builder);
   return vocabulary ? "was accepted" : vocabulary.error().message();
 }
@@ -115,9 +115,9 @@ TEST(gguf_vocabulary, an_end_of_a_message_ends_no_generation_in_harmony) {
 TEST(gguf_vocabulary, ids_are_below_the_number_of_tokens_or_none) {
   for (const char* name : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
     const auto key = "tokenizer.ggml." + std::string(name) + "_token_id";
-    EXPECT_THAT(problem(bpe().set_uint32(key, 4)),
+    EXPECT_THAT(refusal_text(bpe().set_uint32(key, 4)),
                 HasSubstr("'" + key + "' must be below the number of tokens 4, is 4"));
-    EXPECT_EQ(problem(bpe().set_uint32(key, 3)), "was accepted");
+    EXPECT_EQ(refusal_text(bpe().set_uint32(key, 3)), "was accepted");
   }
   const auto none = read(bpe().set_uint32("tokenizer.ggml.padding_token_id", 0xffffffff));
   ASSERT_TRUE(none);
@@ -125,27 +125,29 @@ TEST(gguf_vocabulary, ids_are_below_the_number_of_tokens_or_none) {
 }
 
 TEST(gguf_vocabulary, lists_are_as_long_as_the_tokens) {
-  EXPECT_THAT(problem(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1})),
+  EXPECT_THAT(refusal_text(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1})),
               HasSubstr("one integer for each token"));
-  EXPECT_THAT(problem(spm().set_float32s("tokenizer.ggml.scores", std::vector<float>{1})),
+  EXPECT_THAT(refusal_text(spm().set_float32s("tokenizer.ggml.scores", std::vector<float>{1})),
               HasSubstr("one float32 for each token"));
-  EXPECT_THAT(problem(spm().remove("tokenizer.ggml.scores")),
+  EXPECT_THAT(refusal_text(spm().remove("tokenizer.ggml.scores")),
               HasSubstr("'tokenizer.ggml.scores' is missing"));
-  EXPECT_THAT(problem(bpe().remove("tokenizer.ggml.merges")),
+  EXPECT_THAT(refusal_text(bpe().remove("tokenizer.ggml.merges")),
               HasSubstr("'tokenizer.ggml.merges' is missing"));
-  EXPECT_THAT(problem(bpe().remove("tokenizer.ggml.tokens")), HasSubstr("missing or empty"));
+  EXPECT_THAT(refusal_text(bpe().remove("tokenizer.ggml.tokens")), HasSubstr("missing or empty"));
 }
 
 TEST(gguf_vocabulary, elements_keep_their_rules) {
-  EXPECT_THAT(problem(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1, 7, 1})),
-              HasSubstr("element 2 must be 0 to 6"));
-  EXPECT_THAT(problem(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1, -1, 1})),
-              HasSubstr("element 2 must be 0 to 6"));
+  EXPECT_THAT(
+      refusal_text(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1, 7, 1})),
+      HasSubstr("element 2 must be 0 to 6"));
+  EXPECT_THAT(
+      refusal_text(bpe().set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1, -1, 1})),
+      HasSubstr("element 2 must be 0 to 6"));
   const auto nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(problem(spm().set_float32s("tokenizer.ggml.scores", std::vector<float>{0, nan, 0})),
+  EXPECT_THAT(refusal_text(spm().set_float32s("tokenizer.ggml.scores", std::vector<float>{0, nan, 0})),
               HasSubstr("element 1 must be finite"));
   for (const auto* merge : {"ab", "", " ab", "ab "})
-    EXPECT_THAT(problem(bpe().set_strings("tokenizer.ggml.merges", std::vector<std::string>{merge})),
+    EXPECT_THAT(refusal_text(bpe().set_strings("tokenizer.ggml.merges", std::vector<std::string>{merge})),
                 HasSubstr("element 0 must be two parts"));
 }
 
@@ -153,7 +155,7 @@ TEST(gguf_vocabulary, byte_tokens_spell_a_byte) {
   for (const auto* spelling : {"<0x-1>", "<0x1>", "<0x100>", "<0xGG>", "0x0A", ""}) {
     auto builder = spm();
     builder.set_strings("tokenizer.ggml.tokens", std::vector<std::string>{"<unk>", spelling, "a"});
-    EXPECT_THAT(problem(builder), HasSubstr("not <0xHH>")) << spelling;
+    EXPECT_THAT(refusal_text(builder), HasSubstr("not <0xHH>")) << spelling;
   }
 }
 
@@ -165,4 +167,4 @@ TEST(gguf_vocabulary, other_kinds_are_refused_by_name) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::gguf_vocabulary_test

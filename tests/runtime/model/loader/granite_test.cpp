@@ -9,7 +9,7 @@
 #include <cmath>
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::granite_test {
 namespace {
 
 using testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(granite_hf, refuses_what_does_not_fit) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::granite_test

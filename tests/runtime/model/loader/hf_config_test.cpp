@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace paceline::model {
+namespace paceline::model::hf_config_test {
 namespace {
 
 using testing::HasSubstr;
@@ -208,4 +208,4 @@ TEST(json_text, objects_are_strict) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::hf_config_test

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::lfm2_test {
 namespace {
 
 using test::gguf_builder;
@@ -131,4 +131,4 @@ TEST(lfm2_hf, settings_have_the_defaults_of_its_classes) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::lfm2_test

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::mistral3_test {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(ministral3_hf, refuses_what_does_not_fit) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::mistral3_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::model {
+namespace paceline::model::olmo2_test {
 namespace {
 
 using device::tensor_type;
@@ -170,4 +170,4 @@ TEST(olmo2_hf, refuses_what_does_not_fit) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::olmo2_test

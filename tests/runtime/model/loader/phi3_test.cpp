@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::phi3_test {
 namespace {
 
 using device::tensor_type;
@@ -190,4 +190,4 @@ TEST(phi3_hf, refuses_fused_matrices_in_fp8) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::phi3_test

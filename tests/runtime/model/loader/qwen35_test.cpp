@@ -10,7 +10,7 @@
 #include <cmath>
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::qwen35_test {
 namespace {
 
 using test::gguf_builder;
@@ -139,4 +139,4 @@ TEST(qwen35_hf, layers_and_rotation_are_read) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::qwen35_test

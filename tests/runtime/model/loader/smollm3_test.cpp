@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace paceline::model {
+namespace paceline::model::smollm3_test {
 namespace {
 
 using testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(smollm3_hf, refuses_what_does_not_fit) {
 }
 
 } // namespace
-} // namespace paceline::model
+} // namespace paceline::model::smollm3_test

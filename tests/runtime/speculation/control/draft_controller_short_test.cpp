@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-namespace paceline::speculation {
+namespace paceline::speculation::draft_controller_short_test {
 namespace {
 
 constexpr std::uint32_t num_tokens = 48; ///< of a reply
@@ -198,4 +198,4 @@ INSTANTIATE_TEST_SUITE_P(curves, short_replies,
                          [](const auto& tested) { return std::string(tested.param.first); });
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::draft_controller_short_test

@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-namespace paceline::speculation {
+namespace paceline::speculation::draft_controller_test {
 namespace {
 
 constexpr std::uint32_t most_levels = 16;
@@ -354,4 +354,4 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::draft_controller_test

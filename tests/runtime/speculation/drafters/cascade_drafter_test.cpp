@@ -11,7 +11,7 @@
 #include <numeric>
 #include <random>
 
-namespace paceline::speculation {
+namespace paceline::speculation::cascade_drafter_test {
 namespace {
 
 using test_support::counted_model;
@@ -262,4 +262,4 @@ TEST(cascade_drafter, proposes_chains_over_the_targets_vocabulary_only) {
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::cascade_drafter_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::speculation {
+namespace paceline::speculation::level_rows_test {
 namespace {
 
 constexpr std::uint32_t vocab = 20, num_slots = 5, cells_of_block = 4;
@@ -167,4 +167,4 @@ TEST_F(level_rows_test, a_lease_without_room_behind_the_block_makes_the_draft_sh
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::level_rows_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::speculation {
+namespace paceline::speculation::model_session_test {
 namespace {
 
 std::vector<token_id> tokens(std::vector<std::int32_t> ids) {
@@ -96,4 +96,4 @@ TEST(model_session, context_is_never_fed_behind_branches) {
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::model_session_test

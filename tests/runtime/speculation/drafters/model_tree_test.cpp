@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-namespace paceline::speculation {
+namespace paceline::speculation::model_tree_test {
 namespace {
 
 using config::tree_kind;
@@ -343,4 +343,4 @@ TEST(model_tree, decoding_with_trees_gives_the_tokens_of_plain_decoding) {
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::model_tree_test

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <random>
 
-namespace paceline::speculation {
+namespace paceline::speculation::target_prefix_test {
 namespace {
 
 using test_support::counted_model;
@@ -270,4 +270,4 @@ TEST(target_prefix, cells_copied_are_the_bits_of_cells_computed) {
 }
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::target_prefix_test

@@ -4,7 +4,7 @@
 /// Real drafters with rules that use their probabilities: committed tokens have the target's joint
 /// distribution, whether the text that the drafters learn from is similar to the target's or the opposite.
 /// PACELINE_LAW_SAMPLES=1000000 for docs/figures.md.
-namespace paceline::speculation {
+namespace paceline::speculation::drafter_law_test {
 namespace {
 
 using namespace test_support;
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(verification_law, drafter_law,
                          [](const auto& instance) { return name_of(instance.param); });
 
 } // namespace
-} // namespace paceline::speculation
+} // namespace paceline::speculation::drafter_law_test
