@@ -7,6 +7,17 @@ namespace paceline::actors {
 
 namespace {
 
+/// `size` of a seat with a drafter; for "auto" the maximum over the other drafters, at least `length`.
+template <class Size>
+std::uint32_t largest(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length,
+                      Size size) {
+  if (drafters[index.value].drafter) return size(drafters[index.value]);
+  std::uint32_t most = index == plain_decoding ? 0 : length;
+  for (std::uint32_t i = 1; i < index.value; ++i)
+    if (drafters[i].drafter) most = std::max(most, size(drafters[i]));
+  return most;
+}
+
 /// The scheduler's description of a drafter. `seats` are the seats of all drafters and must be filled before
 /// the first round.
 scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
@@ -17,7 +28,8 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   slot.pool = seat.pool;
   slot.worker = seat.stream != nullptr;
   slot.length_rule = seat.length_rule;
-  slot.max_nodes = [seats, index](std::uint32_t length) { return most_rows(*seats, index, length); };
+  slot.max_rows = [seats, index](std::uint32_t length) { return most_rows(*seats, index, length); };
+  slot.max_nodes = [seats, index](std::uint32_t length) { return most_nodes(*seats, index, length); };
   if (!seat.drafter) return slot;
   slot.own_positions = [from = seat.drafter](std::uint32_t length) { return from->own_positions(length); };
   slot.text_begin = seat.drafter->traits().text_begin;
@@ -31,16 +43,18 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
 
 } // namespace
 
+std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
+                         std::uint32_t length) {
+  return largest(drafters, index, length, [length](const drafter_seat& seat) {
+    return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes);
+  });
+}
+
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index,
                         std::uint32_t length) {
-  const auto& seat = drafters[index.value];
-  if (seat.drafter)
+  return largest(drafters, index, length, [length](const drafter_seat& seat) {
     return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes) + seat.drafter->max_probes();
-  // "auto" needs as much as the largest of the other drafters.
-  std::uint32_t most = index == plain_decoding ? 0 : length;
-  for (std::uint32_t i = 1; i < index.value; ++i)
-    if (drafters[i].drafter) most = std::max(most, most_rows(drafters, drafter_index{i}, length));
-  return most;
+  });
 }
 
 model_assembly::model_assembly(model_materials materials) {

@@ -81,8 +81,11 @@ class model_assembly {
   std::unique_ptr<target_verifier_state> verifier_;
 };
 
-/// Largest number of rows (tree nodes plus probes) of a draft of `length` levels by drafter `index`, within
-/// the limits of its seat. For "auto": the maximum over the other drafters.
+/// Largest number of tree nodes of a draft of `length` levels by drafter `index`, within the limits of its
+/// seat. For "auto": the maximum over the other drafters.
+std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
+                         std::uint32_t length);
+/// The same, with probes.
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

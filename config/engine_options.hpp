@@ -104,6 +104,9 @@ struct hash_model_options {
   std::uint32_t pass_work = 0;    ///< hash steps computed in each pass, so that it takes time
 };
 
+/// Largest `context_length` that a model may be given.
+inline constexpr std::uint32_t max_context_length = 1U << 24;
+
 struct model_options {
   std::string name = "default";
   std::vector<std::string> aliases;

@@ -232,7 +232,7 @@ void declare_model(group_builder<model_options>& g) {
       "bits of the CPU. `cuda:0/fast` is faster for long prompts, but a text may depend on other requests in "
       "the same pass.");
   g.add(
-      "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
+      "context_length", integers(0, max_context_length), [](m & o) -> auto& { return o.context_length; },
       "Largest number of tokens in a prompt and its output; 0 = the model's own, at most 8192.");
   g.add(
       "kv.block_size", integers(1, 256), [](m & o) -> auto& { return o.block_size; },

@@ -106,7 +106,10 @@ loaded_model::load(const config::model_options& options, device::compute_device&
   auto loaded =
       options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
   if (!loaded) return std::move(loaded).error();
-  for (auto id : made->vocabulary_->eos_like()) made->eos_ids_.push_back(id);
+  // A tokenizer may have tokens for which the model has no logits, so that it never gives them.
+  const auto num_tokens = made->runs_->info().vocab_size;
+  for (auto id : made->vocabulary_->eos_like())
+    if (static_cast<std::uint32_t>(id.value) < num_tokens) made->eos_ids_.push_back(id);
   std::ranges::sort(made->eos_ids_);
   made->eos_ids_.erase(std::ranges::unique(made->eos_ids_).begin(), made->eos_ids_.end());
   const auto own = made->runs_->info().context_length;

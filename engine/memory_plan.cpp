@@ -1,6 +1,7 @@
 #include "engine/memory_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace paceline {
 
@@ -76,7 +77,9 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
       if (!space) return space.error();
       kv::pool_config config;
       config.name = need.name;
-      config.num_blocks = need.wanted_blocks;
+      // Block ids have 32 bits.
+      config.num_blocks = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(need.wanted_blocks, std::numeric_limits<std::uint32_t>::max()));
       config.block_size = unit->options.block_size;
       config.block_bytes = std::max<std::uint64_t>(need.cell_bytes * unit->options.block_size, 1);
       config.slab_blocks = 1;
@@ -98,6 +101,11 @@ expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes)
     const auto& space = plan.spaces[s];
     const auto all = demand_in(s, plan);
     const auto least = all.least + all.least_states;
+    if (budget_bytes == 0 && space.most_bytes != 0 && least > space.most_bytes)
+      return error{errc::resource_exhausted, "one request of full length a model takes " +
+                                                 std::to_string(least) + " bytes of KV cells, memory of " +
+                                                 space.name + " has " + std::to_string(space.most_bytes) +
+                                                 ": use a smaller context_length"};
     const auto total = budget_bytes != 0
                            ? budget_bytes
                            : std::min(all.wanted + all.wanted_states, std::max(space.bytes_for_cells, least));

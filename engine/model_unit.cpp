@@ -211,7 +211,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
     need.device = where;
     need.cell_bytes = model.cell_bytes(num_taps);
     need.least_blocks = blocks_for(num_positions, options.block_size);
-    need.wanted_blocks = need.least_blocks * std::max(options.max_running, 1U);
+    need.wanted_blocks = std::uint64_t{need.least_blocks} * std::max(options.max_running, 1U);
     needs.push_back(std::move(need));
   };
   add(options.name, *target->runs(), taps().size(), device, context_length);
@@ -223,7 +223,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
     needs.back().shares_prefixes = d.drafter->traits().text_begin.has_value();
     if (!d.drafter->traits().drafts_in_advance()) continue;
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
-    needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
+    needs.back().wanted_blocks += std::uint64_t{spare} * std::max(options.max_running, 1U);
   }
   return needs;
 }

@@ -20,7 +20,7 @@ struct pool_need {
   std::string name;
   device::compute_device* device = nullptr; ///< the device that holds its blocks
   std::uint64_t cell_bytes = 0;             ///< of one position over all layers
-  std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
+  std::uint64_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
   std::uint64_t state_bytes = 0;            ///< of one slot of a recurrent state; 0: the model has none
   std::uint32_t wanted_states = 0; ///< slots for all requests that may run together, and for snapshots

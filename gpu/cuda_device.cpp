@@ -93,7 +93,7 @@ expected<device::memory_space> cuda_device::cell_memory() {
     return context_.error_of(failure, "cudaSetDevice");
   if (const status failure = context_.api.count_free(free_bytes); failure != 0)
     return context_.error_of(failure, "cudaMemGetInfo");
-  return device::memory_space{context_.name, free_bytes / 10 * 9, true};
+  return device::memory_space{context_.name, free_bytes / 10 * 9, true, free_bytes};
 }
 
 std::unique_ptr<device::stream> cuda_device::make_stream(std::string name, std::uint32_t partition,

@@ -45,7 +45,8 @@ inline void add_model(CLI::App& app, model_choice& choice) {
       ->required();
   app.add_option("-t,--threads", choice.threads, "CPU threads; 0: all cores");
   app.add_option("-c,--ctx-size", choice.context_length,
-                 "positions a request may use; 0: the model's own, at most 8192");
+                 "positions a request may use; 0: the model's own, at most 8192")
+      ->check(CLI::Range(0U, config::max_context_length));
   app.add_option("--chat-template", choice.chat_template,
                  "file of a template that replaces the model's own; chatml: the built-in one");
   add_kv_dtype(app, choice.kv_dtype);

@@ -57,7 +57,7 @@ std::uint32_t cpu_device::num_threads(std::uint32_t partition) const {
 expected<device::memory_space> cpu_device::cell_memory() {
   const auto machine_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                              static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
-  return device::memory_space{"host", machine_bytes / 2, false};
+  return device::memory_space{"host", machine_bytes / 2, false, machine_bytes};
 }
 
 std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::uint32_t partition,

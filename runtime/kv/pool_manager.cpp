@@ -169,7 +169,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   // without its last cell.
   const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
   // A pool with states shares only whole blocks, because no state is stored for a position inside a block.
-  const auto initial = p.states ? p.end_at_snapshot(path, most_shared) : std::nullopt;
+  const auto initial = p.states ? p.usable_snapshot(path, most_shared, options.least_states) : std::nullopt;
   const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
   const auto num_blocks =
@@ -267,6 +267,10 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   // becomes free here.
   if (length > table.length && table.copy_source)
     drop(p, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
+  // Later passes continue from the states in the lease's own slots.
+  if (length > table.length && table.initial_state)
+    p.states->remove_owner(*std::exchange(table.initial_state, std::nullopt), block_owner::table,
+                           ++last_use_);
   table.length = length;
   p.publish(table);
   for (const auto& snapshot : snapshots) p.keep_snapshot(table, snapshot);

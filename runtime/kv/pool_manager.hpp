@@ -152,8 +152,6 @@ class pool_manager {
   const kv_budget& budget_of(const pool_state& pool) const;
   /// The table of the key, or `errc::stale`.
   expected<block_table*> table_of(const lease_key& key);
-  expected<lease> append_blocks(pool_state& pool, const lease_key& key, block_table& table,
-                                std::uint32_t num);
   error pool_full(pool_state& pool, std::uint64_t num_wanted);
   error state_slots_full(pool_state& pool, std::uint32_t num_wanted);
   expected<void> check_reach(pool_id pool, std::uint64_t num_blocks) const;

@@ -61,6 +61,15 @@ std::optional<state_slot> pool_state::end_at_snapshot(std::vector<prefix_index::
   return std::nullopt;
 }
 
+std::optional<state_slot> pool_state::usable_snapshot(std::vector<prefix_index::node_ref>& path,
+                                                      std::size_t most, std::uint32_t num_others) const {
+  const auto snapshot = end_at_snapshot(path, most);
+  if (!snapshot) return snapshot;
+  if (states->num_free() + states->num_idle() >= num_others + states->is_idle(*snapshot)) return snapshot;
+  path.clear();
+  return std::nullopt;
+}
+
 void pool_state::keep_snapshot(const block_table& table, const state_snapshot& snapshot) {
   if (!index) return;
   const std::span<const token_id> tokens(table.tokens);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -8,39 +9,45 @@
 namespace paceline::kv {
 
 /// A set of numbers of slabs below a fixed size. A slab is a run of blocks that is lent to a pool as a whole
-/// (block_pool.hpp). `first` and `last` search 64 numbers at a time, so that pools
-/// with many small slabs stay cheap. Never allocates after construction.
+/// (block_pool.hpp). `first` and `last` search 64 numbers at a time, between bounds outside of which there
+/// are none: a pool of a million slabs borrows them one after another. Never allocates after construction.
 class slab_set {
  public:
   /// Result of `first` and `last` for an empty set.
   static constexpr std::size_t none = ~std::size_t{0};
 
-  explicit slab_set(std::size_t size) : words_((size + 63) / 64) {}
+  explicit slab_set(std::size_t size) : words_((size + 63) / 64), begin_(words_.size()) {}
 
   bool contains(std::size_t slab) const noexcept { return (words_[slab / 64] >> (slab % 64) & 1) != 0; }
 
   void set(std::size_t slab, bool member) noexcept {
     const auto bit = std::uint64_t{1} << (slab % 64);
-    if (member)
+    if (member) {
       words_[slab / 64] |= bit;
-    else
+      begin_ = std::min(begin_, slab / 64);
+      end_ = std::max(end_, slab / 64 + 1);
+    } else {
       words_[slab / 64] &= ~bit;
+      while (begin_ < end_ && words_[begin_] == 0) ++begin_;
+      while (begin_ < end_ && words_[end_ - 1] == 0) --end_;
+    }
+    if (begin_ >= end_) begin_ = words_.size(), end_ = 0;
   }
 
   std::size_t first() const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i)
-      if (words_[i] != 0) return i * 64 + static_cast<std::size_t>(std::countr_zero(words_[i]));
-    return none;
+    if (begin_ >= end_) return none;
+    return begin_ * 64 + static_cast<std::size_t>(std::countr_zero(words_[begin_]));
   }
 
   std::size_t last() const noexcept {
-    for (std::size_t i = words_.size(); i-- > 0;)
-      if (words_[i] != 0) return i * 64 + 63 - static_cast<std::size_t>(std::countl_zero(words_[i]));
-    return none;
+    if (begin_ >= end_) return none;
+    return end_ * 64 - 1 - static_cast<std::size_t>(std::countl_zero(words_[end_ - 1]));
   }
 
  private:
   std::vector<std::uint64_t> words_;
+  /// Of the first word that is not zero, and behind the last one; begin_ = size and end_ = 0 if all are.
+  std::size_t begin_, end_ = 0;
 };
 
 } // namespace paceline::kv

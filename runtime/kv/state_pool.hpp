@@ -33,6 +33,8 @@ class state_pool {
   std::uint32_t num_held() const noexcept {
     return slots_.count(block_state::active) + slots_.count(block_state::deferred);
   }
+  /// A snapshot that nothing but the index owns.
+  bool is_idle(state_slot slot) const { return slots_.state_of(block_id{slot.value}) == block_state::cached; }
   std::uint32_t num_owners(state_slot slot, block_owner owner) const {
     return slots_.num_owners(block_id{slot.value}, owner);
   }

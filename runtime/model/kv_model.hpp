@@ -50,8 +50,8 @@ class kv_storage {
   /// Fills blocks with values that no pass writes (NaN where the layout has floats). Tests call it on freed
   /// blocks, so that reads of these show.
   virtual void poison(std::span<const block_id> blocks) = 0;
-  /// Allocates the slots of recurrent states, zeroed; once, before the first pass. Does nothing for a model
-  /// without such a state. Throws std::bad_alloc.
+  /// Allocates the slots of recurrent states; once, before the first pass. No slot is read before a pass
+  /// wrote it. Does nothing for a model without such a state. Throws std::bad_alloc.
   virtual void make_states(std::uint32_t /*num_slots*/) {}
   virtual std::uint32_t num_state_slots() const noexcept { return 0; }
   /// As `poison`, for slots of states.

@@ -41,9 +41,16 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
     if (granted)
       begin_running(r, event);
     else
-      r.state = phase::waiting;
+      wait_for_memory(r);
   }
   retire_if_idle(event.request, out);
+}
+
+/// The request has no lease, and asks again when it can be admitted.
+void scheduler_state::wait_for_memory(record& r) {
+  r.state = phase::waiting;
+  r.states.reset();
+  r.num_states = r.num_row_states = 0;
 }
 
 /// Called when the request gets its first blocks after its admission or preemption.
@@ -55,7 +62,8 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.copies = lease.copies;
   if (options_.state_interval != 0) {
     r.states = std::make_shared<const kv::state_lease>(lease.states);
-    r.num_row_states = std::min(row_states_wanted(r), static_cast<std::uint32_t>(lease.states.slots.size()));
+    r.num_states = static_cast<std::uint32_t>(lease.states.slots.size());
+    r.num_row_states = std::min(r.num_row_states, r.num_states);
   }
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // none of its programs is running
@@ -77,7 +85,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   tell_completed(completed_, out);
   ledger_.on_pool_restarted(out.pool);
   for (auto& [id, r] : requests_)
-    if (r.state == phase::acquiring) r.state = phase::waiting;
+    if (r.state == phase::acquiring) wait_for_memory(r);
   for (auto id : std::vector(running_)) retire_if_idle(id, out);
   pump(out, now);
   return out;
@@ -101,38 +109,43 @@ void scheduler_state::admit(decisions& out) {
   const auto known = std::max(r.request.log->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
   if (options_.state_interval != 0) {
+    const auto wanted = states_wanted(r);
     ask.least_states = least_row_states(r.beam_width);
-    ask.most_states = row_states_wanted(r);
-    ask.spare_states = spare_states_wanted(r);
+    ask.most_states = r.num_row_states = wanted.for_rows;
+    ask.spare_states = wanted.spare;
+    r.num_states = wanted.for_rows + wanted.spare;
   }
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// An equal share of the state slots for each present request. The share leaves the minimum for each further
-/// request that may run.
-std::uint32_t scheduler_state::share_of_states() const {
-  const auto most = std::max(options_.max_running, 1U);
-  const auto there = std::clamp(static_cast<std::uint32_t>(requests_.size()), 1U, most);
-  const auto reserved = std::min(options_.num_states, least_row_states(0) * (most - there));
-  return std::max(options_.num_states / most, (options_.num_states - reserved) / there);
-}
-
-/// The number of states that the rows of a round need: the state before the round, that of the last committed
-/// token, and that of each draft node. It is limited to the request's share of the slots.
-std::uint32_t scheduler_state::row_states_wanted(const record& r) const {
+/// The state slots that `r` asks for. `for_rows` are those of a round: of the state before it, of the last
+/// committed token, and of each draft node. `spare` are for snapshots, one for each place at which one is
+/// kept; a beam search keeps only states of its prompt.
+///
+/// A request keeps its slots until it ends. So each further request that may still run has its minimum left,
+/// and no snapshot but the first takes a slot that such a request needs for drafts of the same size.
+scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record& r) const {
+  const auto less = [](std::uint32_t from, std::uint32_t by) { return from - std::min(from, by); };
+  auto left = options_.num_states;
+  auto still_to_come = less(std::max(options_.max_running, 1U), 1);
+  for (const auto& [id, other] : requests_) {
+    if (&other == &r || other.num_states == 0) continue;
+    left = less(left, other.num_states);
+    still_to_come = less(still_to_come, 1);
+  }
   const auto least = least_row_states(r.beam_width);
-  const auto nodes = r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_nodes(r, r.draft_length);
-  const auto share = share_of_states();
-  return std::min(least + std::min(nodes, speculation::token_tree::max_nodes), std::max(least, share));
-}
-
-/// One slot for each place at which a state is kept, as long as the other requests keep their shares. A beam
-/// search keeps only states of its prompt.
-std::uint32_t scheduler_state::spare_states_wanted(const record& r) const {
-  if (!options_.prefix_cache) return 0;
-  const auto share = share_of_states(), rows = row_states_wanted(r);
+  const auto nodes = std::min(r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_tree_nodes(r),
+                              speculation::token_tree::max_nodes);
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
-  return std::min(positions / options_.state_interval + 1, std::max(share, rows + 1) - rows);
+  const auto places = options_.prefix_cache ? positions / options_.state_interval + 1 : 0;
+
+  const auto most = std::max(least, less(left, least_row_states(0) * still_to_come));
+  const auto first = std::min({places, most - least, 1U});
+  state_slots_wanted wanted;
+  wanted.for_rows = std::min(least + nodes, most - first);
+  const auto for_others = (least_row_states(0) + nodes + 1) * still_to_come;
+  wanted.spare = std::min(places, std::max(first, less(left, wanted.for_rows + for_others)));
+  return wanted;
 }
 
 /// Preempts another request for `r` if necessary. This happens at once if that request has nothing in flight.
@@ -273,9 +286,23 @@ std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
   const auto& slot = slot_of(r.drafter);
-  if (!slot.max_nodes) return draft_length;
-  return std::clamp(slot.max_nodes(draft_length), draft_length,
-                    std::max(draft_length, speculation::draft::max_rows));
+  if (!slot.max_rows) return draft_length;
+  auto rows = slot.max_rows(draft_length);
+  // Nodes need state slots, probes do not.
+  if (r.states && r.beam_width == 0)
+    rows = std::min(rows, drafts_in_states(r) + rows - slot.max_nodes(draft_length));
+  return std::clamp(rows, draft_length, std::max(draft_length, speculation::draft::max_rows));
+}
+
+/// The largest number of nodes of the request's drafts, if it gets all memory that it asks for.
+std::uint32_t scheduler_state::num_tree_nodes(const record& r) const {
+  const auto& slot = slot_of(r.drafter);
+  return slot.max_rows ? std::max(slot.max_nodes(r.draft_length), r.draft_length) : r.draft_length;
+}
+
+/// The number of draft nodes for which a request with recurrent states has slots.
+std::uint32_t scheduler_state::drafts_in_states(const record& r) const {
+  return std::max(r.num_row_states, least_row_states(0)) - least_row_states(0);
 }
 
 } // namespace paceline::scheduling

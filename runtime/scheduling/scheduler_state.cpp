@@ -171,7 +171,7 @@ void scheduler_state::preempt(record& r, decisions& out) {
   ++counters_.num_preemptions;
   ledger_.preempted(r.request.id(), out.pool);
   if (!by_worker(r)) r.worker.reset(), r.advice = {};
-  r.state = phase::waiting;
+  wait_for_memory(r);
   r.stalled_since.reset();
   std::erase(running_, r.request.id());
 }

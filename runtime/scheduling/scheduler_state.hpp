@@ -31,9 +31,9 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::optional<pool_number> pool; ///< pool for the cells of its own model, if it has one
   bool worker = false;             ///< drafts on its own stream
-  /// Largest number of rows (nodes and probes) of a draft with the given number of levels; empty: it drafts
-  /// chains.
-  by_length max_nodes = {};
+  /// Largest number of rows (nodes and probes) of a draft with the given number of levels, and how many of
+  /// these are nodes. Both are empty if it drafts chains.
+  by_length max_rows = {}, max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Largest number of cells of its own pool that such a draft needs after those of the text; empty: one for
   /// each level.
@@ -169,10 +169,11 @@ class scheduler_state {
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies;           ///< for its first round
     std::shared_ptr<const kv::state_lease> states; ///< null if the target has no recurrent state
-    std::uint32_t num_row_states = 0;              ///< of these, for the rows of passes
-    std::uint32_t known_length = 0;                ///< committed tokens reported so far
-    std::uint32_t planned_kv = 0; ///< context rows planned, until the whole prompt is planned
-    bool decoding = false;        ///< the whole prompt is planned: further items decode
+    std::uint32_t num_states = 0;     ///< of these or, until they are granted, asked for; 0 without a lease
+    std::uint32_t num_row_states = 0; ///< of these, for the rows of passes
+    std::uint32_t known_length = 0;   ///< committed tokens reported so far
+    std::uint32_t planned_kv = 0;     ///< context rows planned, until the whole prompt is planned
+    bool decoding = false;            ///< the whole prompt is planned: further items decode
     /// Upper bound of the committed length after all rounds in flight: `known_length` and what each may add.
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< upper bound of the slots that rounds in flight may write
@@ -234,9 +235,11 @@ class scheduler_state {
   void take_lease(const lease_event& lease, decisions& out);
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
-  std::uint32_t share_of_states() const;
-  std::uint32_t row_states_wanted(const record& r) const;
-  std::uint32_t spare_states_wanted(const record& r) const;
+  void wait_for_memory(record& r);
+  struct state_slots_wanted {
+    std::uint32_t for_rows = 0, spare = 0;
+  };
+  state_slots_wanted states_wanted(const record& r) const;
   void make_way_for(const record& r, decisions& out);
   memory_use use_of(const record& r) const;
   std::uint32_t max_positions(const record& r) const;
@@ -250,6 +253,8 @@ class scheduler_state {
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
                         std::uint32_t num_more = 0) const;
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
+  std::uint32_t num_tree_nodes(const record& r) const;
+  std::uint32_t drafts_in_states(const record& r) const;
   std::uint32_t spare_blocks_wanted(const record& r) const;
   std::uint32_t num_spare_blocks(const record& r) const;
 

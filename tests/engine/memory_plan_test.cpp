@@ -42,6 +42,18 @@ TEST(memory_plan, gives_what_is_wanted_where_there_is_room) {
   EXPECT_EQ(blocks(*plan), (std::vector<std::uint32_t>{16, 16}));
 }
 
+TEST(memory_plan, a_request_that_the_machine_can_never_hold_is_refused_before_memory_is_taken) {
+  // One request of each takes 440 bytes.
+  const auto refused = fit_memory(pools_in({{"host", 200, false, 400}}, 0), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::resource_exhausted);
+  EXPECT_NE(refused.error().message().find("takes 440 bytes of KV cells, memory of host has 400"),
+            std::string::npos)
+      << refused.error().message();
+  EXPECT_TRUE(fit_memory(pools_in({{"host", 200, false, 440}}, 0), 0));
+  EXPECT_TRUE(fit_memory(pools_in({{"host", 200, false, 400}}, 0), 500)) << "the configuration knows better";
+}
+
 TEST(memory_plan, states_take_at_most_half_of_what_the_least_blocks_leave) {
   auto wanted = pools_in({{"host", 5000, false}}, 0);
   wanted.pools[0][0].num_states = 20;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace paceline::kv {
 namespace {
 
@@ -74,6 +76,28 @@ TEST_F(block_pool_test, a_free_block_cannot_be_shared_and_no_owner_goes_twice) {
   pool.remove_owner(block, block_owner::table);
   EXPECT_THROW(pool.remove_owner(block, block_owner::table), check_failure);
   EXPECT_THROW(pool.state_of(block_id{10}), check_failure);
+}
+
+TEST(slab_set_test, agrees_with_a_plain_search_whatever_changes) {
+  constexpr std::size_t size = 300;
+  slab_set set(size);
+  std::vector<bool> plain(size);
+  std::mt19937 random(7);
+  for (int step = 0; step < 20000; ++step) {
+    // Long runs of removals empty the set now and then.
+    const auto slab = random() % size;
+    const bool member = step / 500 % 2 == 0;
+    set.set(slab, member);
+    plain[slab] = member;
+    const auto first = std::ranges::find(plain, true);
+    const auto last = std::ranges::find(plain.rbegin(), plain.rend(), true);
+    const auto expected_first =
+        first == plain.end() ? slab_set::none : static_cast<std::size_t>(first - plain.begin());
+    const auto expected_last =
+        last == plain.rend() ? slab_set::none : size - 1 - static_cast<std::size_t>(last - plain.rbegin());
+    ASSERT_EQ(set.first(), expected_first) << step;
+    ASSERT_EQ(set.last(), expected_last) << step;
+  }
 }
 
 TEST(slab_set_test, first_and_last_cross_word_borders) {

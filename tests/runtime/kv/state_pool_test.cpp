@@ -199,6 +199,43 @@ TEST_F(state_slots_of_a_pool, a_snapshot_in_use_is_not_evicted) {
   EXPECT_EQ(std::ranges::count(rest->states.slots, kept), 0);
 }
 
+TEST_F(state_slots_of_a_pool, a_request_gives_its_first_state_back_when_it_has_one_of_its_own) {
+  const auto first = acquire(1, text(6), 2, 2);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(
+      manager_.commit(first->lease.key, {}, 5, std::vector{state_snapshot{4, first->states.slots[0]}}));
+  ASSERT_TRUE(manager_.release(first->lease.key, {}));
+  const auto reader = acquire(2, text(6), 2, 2);
+  ASSERT_TRUE(reader);
+  ASSERT_TRUE(reader->states.initial);
+  EXPECT_EQ(states().num_held(), 3U);
+  ASSERT_TRUE(manager_.commit(reader->lease.key, {}, 4, {}));
+  EXPECT_EQ(states().num_held(), 3U) << "nothing is final that was not found";
+  ASSERT_TRUE(manager_.commit(reader->lease.key, {}, 5, {}));
+  EXPECT_EQ(states().num_held(), 2U);
+  EXPECT_EQ(states().num_idle(), 1U) << "the prefix is still found";
+  EXPECT_TRUE(manager_.release(reader->lease.key, {}));
+}
+
+TEST_F(state_slots_of_a_pool, a_request_for_which_a_cached_prefix_leaves_no_slot_begins_without_it) {
+  const auto first = acquire(1, text(6), 2, 2);
+  ASSERT_TRUE(first);
+  const auto kept = first->states.slots[0];
+  ASSERT_TRUE(manager_.commit(first->lease.key, {}, 5, std::vector{state_snapshot{4, kept}}));
+  ASSERT_TRUE(manager_.release(first->lease.key, {}));
+  const auto others = acquire(2, text(6, 50), 6, 6);
+  ASSERT_TRUE(others);
+  const auto second = acquire(3, text(6), 2, 2);
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_FALSE(second->states.initial);
+  EXPECT_EQ(second->lease.length, 0U);
+  EXPECT_EQ(states().num_snapshots(), 0U) << "its slot is one of the two";
+  const auto third = acquire(4, text(6), 1, 1);
+  EXPECT_FALSE(third);
+  EXPECT_TRUE(manager_.release(second->lease.key, {}));
+  EXPECT_TRUE(manager_.release(others->lease.key, {}));
+}
+
 TEST_F(state_slots_of_a_pool, a_second_snapshot_of_the_same_prefix_stays_with_its_request) {
   const auto first = acquire(1, text(6), 2, 2), second = acquire(2, text(6), 2, 2);
   ASSERT_TRUE(first && second);

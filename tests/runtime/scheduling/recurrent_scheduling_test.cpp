@@ -35,31 +35,96 @@ TEST(recurrent_scheduling, a_request_asks_for_the_states_of_its_longest_draft_an
   EXPECT_EQ(drafting->spare_states, 18U / 8 + 1);
 }
 
-TEST(recurrent_scheduling, a_request_asks_for_no_more_states_than_leave_the_others_theirs) {
+/// Requests that arrive one after another, and keep what they get: the slots of each.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> slots_in_turn(const scheduler_options& options) {
+  scheduler_state state(options);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> got;
+  std::uint32_t next = 0;
+  for (std::uint32_t i = 1; i <= options.max_running; ++i) {
+    // A text of full length.
+    const auto asked =
+        last<acquire_command>(state.submit(make_request(request_id{i}, 8, 56), drafter_index{2}, 100, start));
+    if (!asked) break;
+    auto answer = grant(request_id{i}, target_pool, asked->ticket, 64);
+    for (std::uint32_t s = 0; s < asked->most_states + asked->spare_states; ++s)
+      answer.states.slots.emplace_back(next++);
+    got.emplace_back(asked->most_states, asked->spare_states);
+    state.on_leases({answer}, false, start);
+  }
+  return got;
+}
+
+TEST(recurrent_scheduling, requests_that_arrive_in_turn_leave_each_other_their_states) {
   auto options = recurrent_options();
   options.max_running = 4;
-  for (const std::uint32_t num_states : {8U, 20U, 40U, 60U}) {
+  for (const std::uint32_t num_states : {9U, 12U, 20U, 36U, 40U, 60U}) {
     options.num_states = num_states;
-    scheduler_state state(options);
-    for (std::uint32_t there = 1; there <= 4; ++there) {
-      // A text of full length. Each request that may still come needs at least two states.
-      const auto asked = last<acquire_command>(
-          state.submit(make_request(request_id{there}, 8, 56), drafter_index{2}, 100, start));
-      ASSERT_TRUE(asked) << there;
-      const auto share = std::max(num_states / 4, (num_states - 2 * (4 - there)) / there);
-      EXPECT_LE(asked->most_states + asked->spare_states, std::max(share, asked->most_states + 1))
-          << num_states << " for " << there;
-      EXPECT_GE(asked->spare_states, 1U) << "behind the prompt";
-      EXPECT_EQ(asked->most_states, std::min(std::max(share, 2U), 8U)) << num_states << " for " << there;
-      state.on_leases({grant(request_id{there}, target_pool, asked->ticket, 64)}, false, start);
+    const auto got = slots_in_turn(options);
+    ASSERT_EQ(got.size(), 4U) << num_states;
+    std::uint32_t sum = 0;
+    for (const auto& [rows, spare] : got) {
+      EXPECT_GE(rows, 2U) << num_states;
+      sum += rows + spare;
+      // Two for a draft of no node, six nodes, and a snapshot for each request.
+      if (num_states < 4 * (2 + 6 + 1)) continue;
+      EXPECT_EQ(rows, 8U) << num_states;
+      EXPECT_GE(spare, 1U) << num_states;
     }
+    EXPECT_LE(sum, num_states);
+    EXPECT_GE(got[0].second, 1U) << "behind the prompt of the first";
   }
+  options.num_states = 20;
   options.prefix_cache = false;
+  for (const auto& [rows, spare] : slots_in_turn(options)) EXPECT_EQ(spare, 0U) << "nobody would find them";
+}
+
+TEST(recurrent_scheduling,
+     a_request_keeps_the_rows_that_it_asked_for_when_another_arrives_before_the_answer) {
+  auto options = recurrent_options();
+  options.max_running = 4;
   scheduler_state state(options);
   const auto asked =
-      last<acquire_command>(state.submit(make_request(first_request, 8, 56), drafter_index{2}, 100, start));
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));
   ASSERT_TRUE(asked);
-  EXPECT_EQ(asked->spare_states, 0U) << "nobody would find them";
+  ASSERT_GT(asked->most_states, 4U);
+  for (std::uint32_t i = 2; i <= 4; ++i)
+    state.submit(make_request(request_id{i}, 8, 10), drafter_index{2}, 100, start);
+  auto answer = grant(first_request, target_pool, asked->ticket, 8);
+  for (std::uint32_t s = 0; s < asked->most_states + asked->spare_states; ++s)
+    answer.states.slots.emplace_back(s);
+  const auto planned = state.on_leases({answer}, false, start);
+  ASSERT_FALSE(planned.rounds.empty());
+  EXPECT_EQ(planned.rounds[0].items.at(0).num_row_states, asked->most_states);
+}
+
+TEST(recurrent_scheduling, probes_need_no_states) {
+  auto options = recurrent_options();
+  options.drafters[1].max_rows = [](std::uint32_t) { return 16U; };
+  options.drafters[1].max_nodes = [](std::uint32_t) { return 6U; };
+  scheduler_state state(options);
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->most_states, 2U + 6);
+}
+
+TEST(recurrent_scheduling, a_worker_is_not_asked_for_drafts_that_have_no_states) {
+  auto options = recurrent_options();
+  options.drafters.push_back({"worker", 6, {}, true});
+  for (const std::uint32_t num_states : {2U, 5U}) {
+    scheduler_state state(options);
+    const auto asked =
+        last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{3}, 100, start));
+    ASSERT_TRUE(asked);
+    auto answer = grant(first_request, target_pool, asked->ticket, 8);
+    for (std::uint32_t s = 0; s < num_states; ++s) answer.states.slots.emplace_back(s);
+    const auto planned = state.on_leases({answer}, false, start);
+    ASSERT_EQ(planned.rounds.size(), 2U);
+    const auto& item = planned.rounds[1].items.at(0);
+    EXPECT_EQ(item.worker_length, num_states - 2);
+    EXPECT_EQ(item.draft_length, num_states - 2);
+    EXPECT_EQ(item.max_nodes, num_states - 2);
+  }
 }
 
 TEST(recurrent_scheduling, drafts_are_as_long_as_the_states_that_were_granted) {
@@ -115,6 +180,5 @@ TEST(recurrent_scheduling, snapshots_go_to_the_pool_with_what_was_committed) {
   EXPECT_EQ(committed->snapshots[0].slot, state_slot{3});
 }
 
-/// Sessions cancel requests that they leave; a cancellation lost with its scheduler is not repeated.
 } // namespace
 } // namespace paceline::scheduling

@@ -152,7 +152,8 @@ class tree_scheduling : public testing::Test {
  protected:
   static scheduler_options options() {
     auto o = small_options();
-    o.drafters[1] = {"tree", 4, {}, false, [](std::uint32_t length) { return 3 * length; }};
+    const auto three_each = [](std::uint32_t length) { return 3 * length; };
+    o.drafters[1] = {"tree", 4, {}, false, three_each, three_each};
     return o;
   }
   /// Admits request `id` with 20 positions; two rounds are in flight then, the prompt's and one with a draft.
