@@ -19,8 +19,9 @@ option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(PACELINE_UNITY_BUILD "Compile sources eight at a time" OFF)
 set(CMAKE_UNITY_BUILD ${PACELINE_UNITY_BUILD})
 if(PACELINE_UNITY_BUILD)
-  # GCC 12 inlines more then, and warns of optional values that are set.
-  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+  # GCC 12 inlines more then, and warns of optional values that are set. It also takes a class with a member of a type in an unnamed
+  # namespace for one of a header.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them (address,undefined or thread)")
 

@@ -47,16 +47,20 @@ function(paceline_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600 ${ARG_PROPERTIES})
 endfunction()
 
-# paceline_pytest(NAME SCRIPT file.py [ARGS ...] [LABELS ...]): a Python check run as one ctest case.
+# paceline_pytest(NAME SCRIPT file.py [ARGS ...] [LABELS ...] [SECONDS n]): a Python check run as one ctest case.
+#   SECONDS: about how long it takes. ctest begins with the longest, so that none is left over at the end.
 function(paceline_pytest name)
-  cmake_parse_arguments(ARG "" "SCRIPT" "ARGS;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(ARG "" "SCRIPT;SECONDS" "ARGS;LABELS;ENV" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 10)
   endif()
   # Two test dependencies bring plugins that take 1.6 s to load, in every run.
   add_test(NAME ${name} COMMAND ${PACELINE_PYTHON} -m pytest -q -p no:cacheprovider -p no:schemathesis
                                 -p no:hypothesispytest ${ARG_SCRIPT} ${ARG_ARGS}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 900
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 900 COST ${ARG_SECONDS}
     ENVIRONMENT "PACELINE_BIN=${PROJECT_BINARY_DIR}/bin/paceline;PACELINE_SOURCE_DIR=${PROJECT_SOURCE_DIR};PACELINE_BINARY_DIR=${PROJECT_BINARY_DIR};${ARG_ENV}")
 endfunction()

@@ -34,15 +34,14 @@ void delta_runner::run(const device::gated_delta_args& args) {
                  "gated_delta: a slot does not hold the state of a layer");
   const device::state_plan plan = device::plan_states(args.rows);
   compute_factors(args);
-  const std::size_t group_values = std::size_t{heads.key_dim} * device::delta_columns;
-  running_.resize(team_.size() * group_values);
+  running_.resize(team_.size() * std::size_t{heads.key_dim});
   const std::uint32_t groups = heads.num_values * heads.num_groups();
   const auto part = [&](std::uint32_t p, std::uint32_t member) {
     const std::uint32_t text = p / groups, group = p % groups;
     const std::span steps =
         std::span(plan.steps).subspan(plan.first[text], plan.first[text + 1] - plan.first[text]);
     kernels_.gated_delta(args, {steps, group / heads.num_groups(), group % heads.num_groups(),
-                                factors_.data(), running_.data() + member * group_values});
+                                factors_.data(), running_[member * std::size_t{heads.key_dim}].columns});
   };
   const std::uint32_t num_parts = plan.num_texts() * groups;
   if (plan.steps.size() * heads.state_values() < elements_worth_sharing) {

@@ -1,6 +1,7 @@
 #include "runtime/grammar/schema_writer.hpp"
 
 #include "runtime/grammar/code_points.hpp"
+#include "runtime/grammar/endless_rules.hpp"
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_grammar.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
@@ -283,8 +284,20 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
   return "\"-\"? (" + rules->first + ")"; // "-0" is a number, too
 }
 
+/// A reply that began such a value could never end.
+void schema_writer::refuse_endless_values() {
+  const auto endless = endless_rules(text_);
+  if (endless.empty()) return;
+  const auto found = std::ranges::find_if(
+      rules_, [&](const auto& rule) { return std::ranges::find(endless, rule.second) != endless.end(); });
+  algebra_.refuse(errc::invalid_argument,
+                  found == rules_.end() ? algebra_.document().root() : found->first.front(), "",
+                  "every value that obeys this schema contains another one, without end");
+}
+
 std::string schema_writer::write() {
   const std::string root = value({algebra_.document().root()});
+  if (!failure()) refuse_endless_values();
   if (failure() || root.empty()) return "";
   return "root ::= " + root + "\n" + text_ + json_character_rules() + std::string(format_rules()) +
          R"(json_characters ::= "" | [ !#-\[\]-\U0010FFFF] json_characters | "\\" json_escape json_characters

@@ -45,6 +45,9 @@ struct lease {
 struct state_lease {
   std::vector<state_slot> slots;     ///< that it may write
   std::optional<state_slot> initial; ///< the state behind the lease's first `length` slots; nullopt: length 0
+  /// How many leading tokens are cached, in whole blocks, if there is no state behind them; else 0. A state
+  /// that is kept there serves the next text that shares them.
+  std::uint32_t cached_without_state = 0;
 };
 
 /// A state to be kept for other requests.

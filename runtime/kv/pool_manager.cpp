@@ -169,6 +169,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   // without its last cell.
   const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
   // A pool with states shares only whole blocks, because no state is stored for a position inside a block.
+  const auto num_cached = std::min(path.size(), most_shared);
   const auto initial = p.states ? p.usable_snapshot(path, most_shared, options.least_states) : std::nullopt;
   const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
@@ -220,6 +221,8 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   p.counters.num_hit_tokens += length;
   answer.states.slots.assign(table.states.begin(), table.states.end());
   answer.states.initial = table.initial_state;
+  if (p.states && num_cached > num_shared)
+    answer.states.cached_without_state = static_cast<std::uint32_t>(num_cached) * size;
   answer.lease.key = {pool, request, table.epoch};
   answer.lease.blocks = table.blocks;
   answer.lease.capacity = p.capacity_of(table);

@@ -12,14 +12,19 @@ namespace paceline::rounds {
 using namespace scheduling; // plans, results and requests
 
 /// True if the state of the first `length` tokens is to be kept for other requests, when `num_spare` slots
-/// are left for such states. States are kept at regular positions, and after the last whole block of the
-/// prompt. The next turn of a conversation begins at that block, so its state has precedence.
+/// are left for such states. The next turn of a conversation begins after the last whole block of the prompt,
+/// so the state there has precedence. Then comes the one where the text leaves an earlier text, which usually
+/// is the end of a common system prompt, and then those at regular positions.
 bool round_runner::keeps_state(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
   const auto last_block = (part.item->request.terms->prompt_length() - 1) / block * block;
+  const auto common = part.item->states->cached_without_state;
   if (length == 0 || num_spare == 0) return false;
   if (length == last_block) return true;
-  return length % resources_.state_interval == 0 && num_spare > (length < last_block ? 1U : 0U);
+  const std::uint32_t for_last = length < last_block ? 1 : 0;
+  if (length == common) return num_spare > for_last;
+  const std::uint32_t for_common = length < common && common != last_block ? 1 : 0;
+  return length % resources_.state_interval == 0 && num_spare > for_last + for_common;
 }
 
 /// Adds the states of the context rows. The last row leaves a state. Rows before it leave a state if it is to

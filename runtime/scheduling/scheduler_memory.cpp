@@ -120,7 +120,7 @@ void scheduler_state::admit(decisions& out) {
 
 /// The state slots that `r` asks for. `for_rows` are those of a round: of the state before it, of the last
 /// committed token, and of each draft node. `spare` are for snapshots, one for each place at which one is
-/// kept; a beam search keeps only states of its prompt.
+/// kept (`round_runner::keeps_state`); a beam search keeps only states of its prompt.
 ///
 /// A request keeps its slots until it ends. So each further request that may still run has its minimum left,
 /// and no snapshot but the first takes a slot that such a request needs for drafts of the same size.
@@ -137,7 +137,7 @@ scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record&
   const auto nodes = std::min(r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_tree_nodes(r),
                               speculation::token_tree::max_nodes);
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
-  const auto places = options_.prefix_cache ? positions / options_.state_interval + 1 : 0;
+  const auto places = options_.prefix_cache ? positions / options_.state_interval + 2 : 0;
 
   const auto most = std::max(least, less(left, least_row_states(0) * still_to_come));
   const auto first = std::min({places, most - least, 1U});

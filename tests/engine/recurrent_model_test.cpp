@@ -35,6 +35,12 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
     model.drafters.back().candidates = 3;
     model.drafters.push_back(test::options_of("lookahead", "lookahead"));
     add_draft_model(model, other_, "model", "model_tree");
+    model.drafters.push_back(test::options_of("ngram_heuristic", "ngram"));
+    model.drafters.back().ngram_min = 1;
+    model.drafters.back().length_rule = length_rule::heuristic;
+    model.drafters.push_back(model.drafters[model.drafters.size() - 3]); // "model", also of changing length
+    model.drafters.back().name = "model_optimal";
+    model.drafters.back().length_rule = length_rule::optimal;
     if (has_module()) model.drafters.push_back(test::options_of("mtp", "mtp"));
     return out;
   }
@@ -67,14 +73,14 @@ TEST_P(recurrent_model, replies_are_those_of_plain_decoding_alone) {
   ASSERT_EQ(expected.size(), 10U);
   EXPECT_NE(expected[0], expected[1]);
   std::uint64_t accepted = 0;
-  for (const char* drafter :
-       {"none", "ngram", "ngram_tree", "lookahead", "model", "model_tree", "mtp", "auto"}) {
+  for (const char* drafter : {"none", "ngram", "ngram_tree", "ngram_heuristic", "lookahead", "model",
+                              "model_tree", "model_optimal", "mtp", "auto"}) {
     if (drafter == std::string("mtp") && !has_module()) continue;
     EXPECT_TRUE(replies(options(), drafter, true) == expected) << drafter;
     EXPECT_GT(num_hits(), 0U) << drafter;
     accepted += num_accepted_;
-    // Whether `auto` drafts depends on measured times.
-    if (drafter != std::string("auto")) {
+    // Whether these draft depends on measured times.
+    if (drafter != std::string("auto") && drafter != std::string("model_optimal")) {
       EXPECT_EQ(num_drafted_ > 0, drafter != std::string("none")) << drafter;
     }
   }
@@ -93,6 +99,76 @@ TEST_P(recurrent_model, replies_stay_the_same_when_requests_are_preempted) {
   for (const char* drafter : {"none", "ngram", "ngram_tree"}) {
     EXPECT_TRUE(replies(tight, drafter, true) == expected) << drafter;
     EXPECT_GT(figures_.num_preemptions, 0U) << drafter;
+  }
+}
+
+TEST_P(recurrent_model, a_long_reply_stays_the_same) {
+  num_requests_ = 2;
+  num_tokens_ = 280; // nearly the whole context
+  auto alone = options();
+  alone.prefix_cache = false;
+  const auto expected = replies(alone, "none", false);
+  ASSERT_EQ(expected.size(), 2U);
+  ASSERT_GE(expected[0].size(), 280U);
+  for (const char* drafter : {"ngram_tree", "model"})
+    EXPECT_TRUE(replies(options(), drafter, true) == expected) << drafter;
+}
+
+TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_behind_the_last_prompt) {
+  num_requests_ = 1;
+  auto first = requests(18).front();
+  first.prompt = requests(18).front().prompt;
+  first.prompt.resize(23, token_id{7});
+  auto alone = basic_options();
+  alone.prefix_cache = false;
+  const auto reply = serve(alone, {first}, false).at(0);
+  auto next = first;
+  next.prompt.insert(next.prompt.end(), reply.begin(), reply.end());
+  next.prompt.insert(next.prompt.end(), 5, token_id{9});
+  const auto expected = serve(alone, {next}, false);
+  for (const char* drafter : {"none", "ngram"}) {
+    first.speculation.drafter = next.speculation.drafter = drafter;
+    const auto turns = serve(basic_options(), {first, next}, false);
+    ASSERT_EQ(turns.size(), 2U);
+    EXPECT_EQ(turns[0], reply) << drafter;
+    EXPECT_EQ(turns[1], expected[0]) << drafter;
+    EXPECT_EQ(num_hits(), 20U) << "the whole blocks of the first prompt, which has 23 tokens";
+  }
+}
+
+TEST_P(recurrent_model, the_third_question_behind_a_system_prompt_does_not_compute_it_again) {
+  num_requests_ = 1;
+  std::vector<generation_request> questions(3, requests(18).front());
+  for (std::int32_t i = 0; i < 3; ++i) {
+    auto& prompt = questions[static_cast<std::size_t>(i)].prompt;
+    prompt.resize(22, token_id{7}); // which they share
+    prompt.resize(37, token_id{11 + i});
+  }
+  auto alone = basic_options();
+  alone.prefix_cache = false;
+  const auto expected = serve(alone, questions, false);
+  ASSERT_EQ(expected.size(), 3U);
+  EXPECT_TRUE(serve(basic_options(), {questions[0], questions[1]}, false) ==
+              (all_tokens{expected[0], expected[1]}));
+  EXPECT_EQ(num_hits(), 0U) << "of the first one, no state was kept there";
+  EXPECT_TRUE(serve(basic_options(), questions, false) == expected);
+  EXPECT_EQ(num_hits(), 20U);
+}
+
+TEST_P(recurrent_model, replies_stay_the_same_when_actors_are_killed) {
+  num_tokens_ = 60;
+  auto alone = options();
+  alone.prefix_cache = false;
+  const auto expected = replies(alone, "none", false);
+  ASSERT_EQ(expected.size(), 10U);
+  auto killed = options();
+  killed.max_restarts = 1000;
+  for (const char* actor : {"scheduler/0", "target_verifier/0", "kv_pool"}) {
+    std::uint32_t num_kills = 0;
+    disturb_ = [&](engine_probe& probe) { num_kills += probe.kill(actor); };
+    for (const char* drafter : {"ngram_tree", "model"})
+      EXPECT_TRUE(replies(killed, drafter, true) == expected) << drafter << " without " << actor;
+    EXPECT_GE(num_kills, 4U) << actor;
   }
 }
 

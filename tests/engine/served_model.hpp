@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,13 @@ class served_model : public ::testing::Test {
       (*engine)->submit(wanted[i], all[i].sink());
       if (!together) all[i].wait();
     }
+    if (disturb_) {
+      engine_probe probe(**engine);
+      for (std::size_t n = 1; n < num_tokens_ && !all[0].is_done(); n += 4) {
+        all[0].wait_for_tokens(n);
+        disturb_(probe);
+      }
+    }
     all_tokens out;
     for (const generation& reply : all) {
       reply.wait();
@@ -91,6 +99,8 @@ class served_model : public ::testing::Test {
 
   test::scratch_folder folder_;
   std::filesystem::path path_ = folder_ / "tiny.gguf";
+  /// If set, it is called several times while the requests of the next engine run together.
+  std::function<void(engine_probe&)> disturb_;
   std::uint32_t num_requests_ = 10;
   std::uint32_t num_tokens_ = 20; ///< of the first reply
   model_counters figures_;        ///< of the last engine, as are the next

@@ -1,5 +1,6 @@
 #include "runtime/grammar/schema_grammar.hpp"
 
+#include "runtime/grammar/endless_rules.hpp"
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_document.hpp"
 
@@ -69,6 +70,53 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
     EXPECT_TRUE(ebnf.error().message().starts_with(*one.place == 0 ? begin : begin + ": "))
         << ebnf.error().message();
   }
+}
+
+TEST(schema, one_whose_values_have_no_end_is_refused) {
+  const refused cases[] = {
+      {R"({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]})",
+       errc::invalid_argument, "#"},
+      {R"({"type": "array", "items": {"$ref": "#"}, "minItems": 1})", errc::invalid_argument, "#"},
+      {R"({"type": "array", "prefixItems": [{"$ref": "#"}], "minItems": 1})", errc::invalid_argument, "#"},
+      {R"({"type": "array", "contains": {"$ref": "#"}, "items": {"$ref": "#"}})", errc::invalid_argument,
+       "#"},
+      {R"({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {
+           "b": {"type": "object", "properties": {"c": {"$ref": "#/$defs/c"}}, "required": ["c"]},
+           "c": {"type": "array", "items": {"$ref": "#/$defs/b"}, "minItems": 2}}})",
+       errc::invalid_argument, "#/$defs/"},
+      {R"({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/x"}], "$defs": {
+           "x": {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"]}}})",
+       errc::invalid_argument, "#/$defs/x"},
+  };
+  for (const auto& [text, code, place] : cases) {
+    const auto made = schema_to_ebnf(text);
+    ASSERT_FALSE(made) << text << "\n" << *made;
+    EXPECT_EQ(made.error().code(), code) << text;
+    EXPECT_NE(made.error().message().find(place), std::string::npos) << made.error().message();
+    EXPECT_NE(made.error().message().find("without end"), std::string::npos) << made.error().message();
+  }
+  for (
+      const char* const text : {
+          R"({"type": "object", "properties": {"next": {"$ref": "#"}}})",
+          R"({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"]})",
+          R"({"type": "array", "items": {"$ref": "#"}})",
+          R"({"type": ["array", "string"], "items": {"$ref": "#"}, "minItems": 1})",
+          R"({"type": "object", "additionalProperties": {"$ref": "#"}})",
+      }) {
+    const auto made = schema_to_ebnf(text);
+    EXPECT_TRUE(made) << text << ": " << made.error().message();
+  }
+}
+
+TEST(endless_rules, are_those_that_need_themselves_in_every_alternative) {
+  const auto found = [](const char* text) { return endless_rules(text); };
+  using names = std::vector<std::string>;
+  EXPECT_EQ(found("a ::= \"x\" a\n"), (names{"a"}));
+  EXPECT_EQ(found("a ::= \"x\" a | \"y\"\n"), (names{}));
+  EXPECT_EQ(found("a ::= \"x\" a?\nb ::= a* b{0,3} c\nc ::= (\"|\" [)|] | c) d\nd ::= \"\"\n"), (names{}));
+  EXPECT_EQ(found("a ::= b+ | c{1,2}\nb ::= a\nc ::= \"\\\"\" b | ( b | a ) outside\nd ::= outside\n"),
+            (names{"a", "b", "c"}));
+  EXPECT_EQ(found("a ::= [\\]|] a | \"(\" a\n"), (names{"a"})) << "marks within texts and classes";
 }
 
 TEST(schema, annotations_and_unknown_keywords_are_allowed) {

@@ -109,6 +109,30 @@ TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
   EXPECT_EQ(states().num_idle(), 1U);
 }
 
+TEST_F(state_slots_of_a_pool, a_request_learns_how_much_is_cached_without_a_state) {
+  const auto first = acquire(1, text(14), 2, 2);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->states.cached_without_state, 0U);
+  ASSERT_TRUE(
+      manager_.commit(first->lease.key, {}, 14, std::vector{state_snapshot{4, first->states.slots[0]}}));
+  ASSERT_TRUE(manager_.release(first->lease.key, {}));
+  auto other = text(14);
+  other[9] = token_id{99};
+  const auto second = acquire(2, other, 2, 2);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->lease.length, 4U) << "up to the snapshot";
+  EXPECT_EQ(second->states.cached_without_state, 8U);
+  ASSERT_TRUE(
+      manager_.commit(second->lease.key, {}, 14, std::vector{state_snapshot{8, second->states.slots[0]}}));
+  ASSERT_TRUE(manager_.release(second->lease.key, {}));
+  other[9] = token_id{98};
+  const auto third = acquire(3, other, 2, 2);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->lease.length, 8U);
+  EXPECT_EQ(third->states.cached_without_state, 0U);
+  EXPECT_TRUE(manager_.release(third->lease.key, {}));
+}
+
 TEST_F(state_slots_of_a_pool, the_last_token_is_always_computed) {
   const auto tokens = text(8);
   const auto first = acquire(1, tokens, 2, 4);

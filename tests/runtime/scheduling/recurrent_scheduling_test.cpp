@@ -25,14 +25,14 @@ TEST(recurrent_scheduling, a_request_asks_for_the_states_of_its_longest_draft_an
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->least_states, 2U);
   EXPECT_EQ(plain->most_states, 2U);
-  EXPECT_EQ(plain->spare_states, 18U / 8 + 1);
+  EXPECT_EQ(plain->spare_states, 18U / 8 + 2) << "behind the prompt, and where it leaves another";
   scheduler_state other(recurrent_options());
   const auto drafting =
       last<acquire_command>(other.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));
   ASSERT_TRUE(drafting);
   EXPECT_EQ(drafting->least_states, 2U);
   EXPECT_EQ(drafting->most_states, 2U + 6);
-  EXPECT_EQ(drafting->spare_states, 18U / 8 + 1);
+  EXPECT_EQ(drafting->spare_states, 18U / 8 + 2);
 }
 
 /// Requests that arrive one after another, and keep what they get: the slots of each.
@@ -99,8 +99,8 @@ TEST(recurrent_scheduling,
 
 TEST(recurrent_scheduling, probes_need_no_states) {
   auto options = recurrent_options();
-  options.drafters[1].max_rows = [](std::uint32_t) { return 16U; };
-  options.drafters[1].max_nodes = [](std::uint32_t) { return 6U; };
+  options.drafters[2].max_rows = [](std::uint32_t) { return 16U; };
+  options.drafters[2].max_nodes = [](std::uint32_t) { return 6U; };
   scheduler_state state(options);
   const auto asked =
       last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));

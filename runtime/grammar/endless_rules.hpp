@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::grammar {
+
+/// The rules of a grammar that match no finite text, because each of their alternatives needs such a rule
+/// again: `list ::= "[" list "]"`. `ebnf` has one rule a line, as `schema_writer` writes them, in literals,
+/// character classes, names, groups, alternatives and repetitions. Names without a rule count as finite.
+/// The order is that of the rules.
+std::vector<std::string> endless_rules(std::string_view ebnf);
+
+} // namespace paceline::grammar
