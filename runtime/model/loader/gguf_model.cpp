@@ -76,9 +76,10 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   rope_scaling scaling;
   const double legacy_factor = keys.number_or("rope.scale_linear", 1);
   scaling.factor = keys.number_or("rope.scaling.factor", legacy_factor);
-  // A factor without a type means linear, as in files older than the type key.
-  const auto type =
-      keys.string_or("rope.scaling.type", scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear");
+  // A factor without a type means linear, as in files older than the type key. Ollama's converter writes an
+  // empty type if it has found none.
+  auto type = keys.string_or("rope.scaling.type", "");
+  if (type.empty()) type = scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear";
   if (type == "none" || type == "longrope") { // the latter's divisors are in tensors
     scaling.factor = 1;
   } else if (type == "linear") {
@@ -86,8 +87,12 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   } else if (type == "yarn") {
     scaling.kind = rope_scaling_kind::yarn;
     scaling.original_context_length = keys.uint_or("rope.scaling.original_context_length", context_length);
-    scaling.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", scaling.beta_fast);
-    scaling.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+    // The second names are those of Ollama's converter.
+    const auto beta = [&](const char* name, const char* other, double usual) {
+      return keys.number_or(name, keys.number_or(other, usual));
+    };
+    scaling.beta_fast = beta("rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast", scaling.beta_fast);
+    scaling.beta_slow = beta("rope.scaling.yarn_beta_slow", "rope.scaling.beta_slow", scaling.beta_slow);
     // llama.cpp's converter writes Hugging Face's attention_factor, which replaces YaRN's own; 1 is what its
     // other writers write for "none".
     const double own = keys.number_or("rope.scaling.yarn_attn_factor", 1);
