@@ -153,6 +153,31 @@ std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
 }
 
+/// Families in which some layers have no attention may state 0 KV heads for those.
+std::uint32_t read_kv_heads(gguf_keys& keys, const model_config& config) {
+  constexpr std::string_view name = "attention.head_count_kv";
+  const bool is_of_lfm2 = is_lfm2(config.arch);
+  if (!is_of_lfm2 && !keys.has(name)) return config.num_heads;
+  if (!is_of_lfm2 && !traits_of(config.arch).has_delta_rules) return keys.uniform(name, config.num_layers);
+  std::uint64_t number = 0;
+  for (const std::uint64_t own : keys.per_layer(name, config.num_layers)) {
+    if (own != 0 && number != 0 && own != number)
+      keys.refuse(name, "differs between layers with attention, which is not supported", errc::unsupported);
+    if (own != 0) number = own;
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
+/// The feed-forward size of LFM2. Ollama's converter states the config's, of which the class takes two thirds
+/// and rounds up (`Lfm2MLP`): then that of the tensors counts. Any other contradiction remains an error.
+std::uint32_t ffn_size_of_lfm2(const gguf_file& file, std::uint32_t stated) {
+  for (const gguf_tensor& tensor : file.tensors())
+    if (const std::uint64_t rows = tensor.shape[1]; tensor.name.ends_with(".ffn_gate.weight"))
+      return rows < stated && 3 * rows >= 2 * std::uint64_t{stated} ? static_cast<std::uint32_t>(rows)
+                                                                    : stated;
+  return stated;
+}
+
 /// `most_layers`: nothing is sized by the number of layers before it is known to be at most that.
 void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layers, model_config& config) {
   config.vocab_size = read_vocab_size(file, keys);
@@ -162,13 +187,11 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layer
   if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
   if (config.num_layers > most_layers) return keys.refuse("block_count", "is more than the file has tensors");
   config.num_heads = keys.uniform("attention.head_count", config.num_layers);
-  if (!is_lfm2(config.arch)) // the files of LFM2 say which layers have attention
-    config.num_kv_heads = keys.has("attention.head_count_kv")
-                              ? keys.uniform("attention.head_count_kv", config.num_layers)
-                              : config.num_heads;
+  config.num_kv_heads = read_kv_heads(keys, config);
   // Files in which all layers have experts may lack this key.
   if (!traits_of(config.arch).has_experts || keys.has("feed_forward_length"))
     config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
+  if (config.arch == architecture::lfm2) config.ffn_size = ffn_size_of_lfm2(file, config.ffn_size);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
     config.head_dim = keys.uint("attention.key_length");
@@ -202,7 +225,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const bool is_gemma = *arch == architecture::gemma3;
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
-  if (traits.has_delta_rules) read_gguf_qwen35(keys, config);
+  if (traits.has_delta_rules) read_gguf_qwen35(file, keys, config);
   read_rotary_dim(keys, config);
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;
@@ -289,7 +312,7 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
   skipped_tensors skipped;
   for (const auto& tensor : file.tensors()) {
     if (is_beside_text(tensor.name, tensor_naming::gguf)) {
-      skipped.add(tensor.data.size());
+      skipped.add(tensor.name, tensor.data.size());
       continue;
     }
     if (tensor.integer_bytes != 0)

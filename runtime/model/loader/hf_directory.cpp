@@ -214,7 +214,7 @@ tensors_by_name text_tensors(const std::vector<safetensors_file>& shards, skippe
   for (const auto& shard : shards)
     for (const auto& tensor : shard.tensors())
       if (is_beside_text(tensor.name, tensor_naming::hugging_face))
-        skipped.add(tensor.data.size());
+        skipped.add(tensor.name, tensor.data.size());
       else
         out.emplace(tensor.name, &tensor);
   return out;

@@ -48,6 +48,7 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
     name = std::string_view(end + 1, static_cast<std::size_t>(last - end - 1));
   }
+  if (naming == tensor_naming::gguf) name = usual_gguf_name(name, config.arch);
   if (const auto part = parse_expert_part(name, naming, config);
       in_layer && part && config.has_experts(parsed.layer)) {
     parsed.role = part->role;

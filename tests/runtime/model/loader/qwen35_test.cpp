@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace paceline::model::qwen35_test {
 namespace {
@@ -54,6 +55,51 @@ TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
       << "without both every fourth layer has attention";
 }
 
+/// With the numbers of KV heads as a list.
+gguf_builder with_heads(const std::vector<std::int32_t>& numbers) {
+  return tiny().set_int32s("qwen35.attention.head_count_kv", numbers);
+}
+
+TEST(qwen35_gguf, layers_without_kv_heads_are_those_without_attention) {
+  const auto listed = open(with_heads({0, 2, 0, 2}));
+  ASSERT_TRUE(listed) << listed.error().message() << ", as Ollama's converter has it";
+  EXPECT_EQ(listed->num_kv_heads, 2U);
+  EXPECT_THAT(listed->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  const auto alone = open(with_heads({0, 2, 0, 2}).remove("qwen35.full_attention_interval"));
+  ASSERT_TRUE(alone) << alone.error().message() << ", where nothing else tells the kinds";
+  EXPECT_THAT(alone->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  EXPECT_EQ(refusal(with_heads({2, 2, 2, 2})), "was accepted") << "for all layers, whatever their kind";
+  EXPECT_THAT(refusal(with_heads({0, 2, 0, 1})), HasSubstr("differs between layers with attention"));
+  EXPECT_THAT(refusal(with_heads({0, 2, 2, 0})),
+              HasSubstr("head_count_kv' is 2 for layer 2, which has no attention"));
+  EXPECT_THAT(refusal(with_heads({0, 2, 0, 0})),
+              HasSubstr("head_count_kv' is 0 for layer 3, which has attention"));
+  EXPECT_THAT(refusal(with_heads({0, 0, 0, 0})), HasSubstr("head_count_kv"));
+  auto with_module = make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
+  with_module.set_int32s("qwen35.attention.head_count_kv", std::vector<std::int32_t>{0, 2, 0, 2, 2});
+  EXPECT_EQ(refusal(with_module), "was accepted");
+}
+
+TEST(qwen35_gguf, value_heads_are_in_the_order_that_the_file_says) {
+  const std::string key = "qwen35.ssm.v_head_reordered";
+  EXPECT_TRUE(open(tiny().set_bool(key, true))->delta.tiled);
+  EXPECT_FALSE(open(tiny().set_bool(key, false))->delta.tiled);
+}
+
+TEST(qwen35_gguf, ollamas_names_of_tensors_are_known) {
+  auto file = tiny();
+  for (const char* const layer : {"blk.0.", "blk.2."})
+    file.rename_tensor(std::string(layer) + "ssm_dt.bias", std::string(layer) + "ssm_dt");
+  EXPECT_EQ(refusal(file), "was accepted");
+  const std::vector<std::byte> values(32 * sizeof(float));
+  file.add_tensor("mtp.norm.weight", device::tensor_type::f32, {32}, values);
+  EXPECT_EQ(refusal(file), "was accepted") << "a module that no drafter reads is skipped";
+  EXPECT_EQ(open(file)->num_mtp_modules, 0U);
+  EXPECT_THAT(refusal(file.add_tensor("blk.2.ssm_dt.bias", device::tensor_type::f32, {4},
+                                      std::vector<std::byte>(4 * sizeof(float)))),
+              HasSubstr("occurs twice"));
+}
+
 gguf_builder with_module() {
   return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
 }
@@ -90,6 +136,21 @@ TEST(qwen35_gguf, refuses_what_does_not_fit) {
               HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
   EXPECT_THAT(refusal(tiny_with("ssm.inner_size", 64)),
               HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
+}
+
+TEST(qwen3next_gguf, queries_keys_values_and_gates_may_be_in_one_tensor) {
+  auto file = make_tiny_gguf({.arch = architecture::qwen3next, .num_layers = 4});
+  EXPECT_FALSE(open(file)->packing.fuses_gate);
+  for (const std::string layer : {"blk.0.", "blk.2."}) {
+    file.remove_tensor(layer + "attn_qkv.weight").remove_tensor(layer + "attn_gate.weight");
+    file.add_tensor(layer + "ssm_in.weight", device::tensor_type::f32, {32, 64 + 32},
+                    std::vector<std::byte>(32 * 96 * sizeof(float)));
+  }
+  const auto config = open(file);
+  ASSERT_TRUE(config) << config.error().message() << ", as llama.cpp wrote it in 2025";
+  EXPECT_TRUE(config->packing.fuses_gate);
+  EXPECT_THAT(refusal(file.remove_tensor("blk.2.ssm_in.weight")),
+              HasSubstr("'blk.2.ssm_in.weight' is missing"));
 }
 
 expected<model_config> read(const std::string& extra = "") {
