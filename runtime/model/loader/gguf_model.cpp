@@ -49,6 +49,7 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
+  if (*name == "olmo3") return architecture::olmo2; // Ollama's name; llama.cpp has one for both
   for (const family_traits& family : all_families())
     if (*name == to_string(family.arch)) return family.arch;
   return metadata.key_error("general.architecture",
@@ -207,7 +208,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const auto& metadata = file.metadata();
   auto arch = read_architecture(metadata);
   if (!arch) return std::move(arch).error();
-  gguf_keys keys(metadata, to_string(*arch));
+  gguf_keys keys(metadata, metadata.require_string("general.architecture").value());
   model_config config;
   config.arch = *arch;
   auto name = metadata.find_string("general.name");
