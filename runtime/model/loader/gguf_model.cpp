@@ -244,7 +244,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) {
-    read_gguf_mixture(keys, config);
+    read_gguf_mixture(file, keys, config);
     find_gguf_expert_layers(file, keys, config);
   }
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
@@ -301,7 +301,7 @@ expected<model_config> read_gguf_module_config(const gguf_file& file, architectu
   read_sizes(file, keys, most_layers, config);
   config.num_layers = 1;
   if (has_experts) {
-    read_gguf_mixture(keys, config);
+    read_gguf_mixture(file, keys, config);
     config.experts.layers.assign(1, true);
   }
   return finish_layer_config(file, keys, std::move(config), rope_theta);
