@@ -5,6 +5,7 @@
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -128,10 +129,11 @@ void check_target(const json_node& root, const json_node& layer, const eagle_con
 
 } // namespace
 
-bool is_of_module_experts(std::string_view name) noexcept {
+bool is_of_module_experts(std::string_view name_in_file) {
+  const std::string name = name_alone(name_in_file);
   const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
   if (!begins("mtp.") && !begins("mtp_layers.") && !begins("model.mtp_layers.")) return false;
-  return name.ends_with(".mlp.gate.weight") || name.find(".mlp.experts.") != std::string_view::npos;
+  return name.ends_with(".mlp.gate.weight") || name.find(".mlp.experts.") != std::string::npos;
 }
 
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,

@@ -24,6 +24,10 @@ constexpr prefix_pair prefixes[] = {
     {"language_model.lm_head.", "lm_head."},
 };
 
+/// What is before "mtp." in names of a module for multi-token prediction.
+constexpr std::string_view places_of_modules[] = {"model.", "language_model.", "model.language_model.",
+                                                  "language_model.model."};
+
 /// Words in the names of other parts.
 constexpr std::string_view words_beside_text[] = {
     "vision", "visual", "audio", "multi_modal_projector", "mm_projector", "image_newline",
@@ -59,6 +63,9 @@ bool is_beside_text(std::string_view name, tensor_naming naming) noexcept {
 }
 
 std::string name_alone(std::string_view name) {
+  for (const std::string_view place : places_of_modules)
+    if (name.starts_with(place) && name.substr(place.size()).starts_with("mtp."))
+      return std::string(name.substr(place.size()));
   const prefix_pair* const pair = prefix_of(name);
   if (pair == nullptr) return std::string(name);
   return std::string(pair->alone).append(name.substr(pair->nested.size()));

@@ -36,7 +36,8 @@ bool is_beside_text(std::string_view name, tensor_naming naming) noexcept;
 
 /// The name that a Hugging Face tensor of the language model has if that model is saved alone:
 /// "model.layers.0.x" for "language_model.model.layers.0.x", the published form of gemma3, and for
-/// "model.language_model.layers.0.x", that of newer checkpoints. Other names are returned unchanged.
+/// "model.language_model.layers.0.x", that of newer checkpoints. A module for multi-token prediction is in
+/// any of these places, and "mtp.x" alone. Other names are returned unchanged.
 std::string name_alone(std::string_view name);
 
 /// The inverse: `alone` in the form that `example`, a name of the same file, has.

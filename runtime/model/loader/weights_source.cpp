@@ -146,11 +146,11 @@ class weights_builder {
   expected<void> add(const weight_view& tensor) {
     const std::string name =
         naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
-    if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
     if (is_of_mtp_module(name, naming_, config_)) {
       ++source_.num_module_tensors_;
       return {};
     }
+    if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
     const auto parsed = parse_name(name, naming_, config_);
     if (!parsed) {
       if (is_redundant(name, naming_, config_)) return {};

@@ -232,16 +232,24 @@ TEST_F(hf_directories, a_module_for_multi_token_prediction_is_left_to_drafters) 
   config.num_layers = 0;
   config.tied_embeddings = true;
   const std::vector<std::byte> values(3 * 2 * 2);
-  const std::vector<weight_view> tensors = {
-      {"model.norm.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}},
-      {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, values}},
-      {"mtp.fc.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}}};
-  const auto make = [&] {
+  const auto make = [&](const char* name) {
+    const std::vector<weight_view> tensors = {
+        {name, {tensor_type::f16, 1, 2, {values.data(), 4}}},
+        {"model.norm.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}},
+        {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, values}}};
     return weights_source::make(config, tensors, tensor_naming::hugging_face, nullptr, "x");
   };
-  EXPECT_THAT(make().error().message(), HasSubstr("'mtp.fc.weight' has no meaning"));
+  EXPECT_THAT(make("mtp.fc.weight").error().message(), HasSubstr("'mtp.fc.weight' has no meaning"));
   config.arch = architecture::qwen35;
-  EXPECT_TRUE(make()) << "also if the config does not say that there is one";
+  for (const char* const name : {"mtp.fc.weight", "model.mtp.fc.weight", "language_model.mtp.fc.weight",
+                                 "model.language_model.mtp.fc.weight"}) {
+    const auto weights = make(name);
+    ASSERT_TRUE(weights) << weights.error().message() << ", also if the config does not name a module";
+    EXPECT_EQ(weights->num_module_tensors(), 1U);
+  }
+  config.tied_embeddings = false;
+  EXPECT_THAT(make("model.language_model.mtp.fc.weight").error().message(),
+              HasSubstr("tensor 'lm_head.weight' is missing"));
 }
 
 TEST_F(hf_directories, shards_open_by_their_index) {

@@ -251,6 +251,13 @@ TEST(text_part, names_of_the_language_model_are_not_taken_for_those_of_other_par
             "language_model.lm_head.weight");
 }
 
+TEST(text_part, names_of_modules_are_those_of_a_model_alone) {
+  for (const char* const prefix : {"mtp.", "model.mtp.", "language_model.mtp.", "model.language_model.mtp.",
+                                   "language_model.model.mtp."})
+    EXPECT_EQ(name_alone(std::string(prefix) + "fc.weight"), "mtp.fc.weight");
+  EXPECT_EQ(name_alone("model.mtp_layers.0.fc.weight"), "model.mtp_layers.0.fc.weight") << "MiMo";
+}
+
 TEST(text_part, one_tensor_is_not_called_several) {
   EXPECT_EQ(to_text(skipped_tensors{1, 2048}), "1 tensor (2.0 KiB) of vision and audio parts is not used");
   EXPECT_EQ(to_text(skipped_tensors{}), "");
