@@ -175,6 +175,22 @@ TEST(qwen35_hf, settings_have_the_defaults_of_their_class) {
   EXPECT_EQ(config->conv.num_taps, 4U);
 }
 
+TEST(qwen35_hf, the_rotated_share_is_that_of_the_rotary_settings_that_count) {
+  const std::string half = R"("partial_rotary_factor":0.5)", whole = R"("partial_rotary_factor":1.0)";
+  const auto settings = [](const char* key, const std::string& more) {
+    return "\"" + std::string(key) + R"(":{"rope_type":"linear","factor":2)" + more + "},";
+  };
+  EXPECT_EQ(read(settings("rope_parameters", "," + half) + whole + ",")->num_rotated(), 8U);
+  EXPECT_EQ(
+      read(settings("rope_scaling", "," + half) + settings("rope_parameters", "," + whole))->num_rotated(),
+      8U);
+  EXPECT_EQ(read(settings("rope_scaling", "") + settings("rope_parameters", "," + whole) + half + ",")
+                ->num_rotated(),
+            8U);
+  EXPECT_EQ(read(settings("rope_scaling", "") + settings("rope_parameters", "," + whole))->num_rotated(), 4U)
+      << "the class's: the settings that do not count have no say";
+}
+
 TEST(qwen35_hf, layers_and_rotation_are_read) {
   const std::string types =
       R"("layer_types":["full_attention","linear_attention","linear_attention","full_attention"],)";
