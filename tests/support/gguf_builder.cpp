@@ -115,6 +115,12 @@ gguf_builder& gguf_builder::remove(std::string_view key) {
   return *this;
 }
 
+gguf_builder& gguf_builder::rename_keys(std::string_view from, std::string_view to) {
+  for (entry& e : entries_)
+    if (e.key.starts_with(from)) e.key.replace(0, from.size(), to);
+  return *this;
+}
+
 gguf_builder& gguf_builder::add_tensor(std::string_view name, device::tensor_type type,
                                        std::vector<std::uint64_t> shape, std::vector<std::byte> data) {
   tensors_.push_back({std::string(name), type, std::move(shape), std::move(data)});
@@ -123,6 +129,12 @@ gguf_builder& gguf_builder::add_tensor(std::string_view name, device::tensor_typ
 
 gguf_builder& gguf_builder::remove_tensor(std::string_view name) {
   std::erase_if(tensors_, [&](const tensor& t) { return t.name == name; });
+  return *this;
+}
+
+gguf_builder& gguf_builder::rename_tensor(std::string_view from, std::string_view to) {
+  for (tensor& t : tensors_)
+    if (t.name == from) t.name = to;
   return *this;
 }
 

@@ -33,10 +33,14 @@ class gguf_builder {
   /// Removes a key; the next `set_*` for it adds it at the end.
   gguf_builder& remove(std::string_view key);
 
+  /// Gives all keys that begin with `from` the beginning `to`.
+  gguf_builder& rename_keys(std::string_view from, std::string_view to);
+
   /// Adds a tensor of `shape` (GGUF's order: values of a row first) with the given bytes.
   gguf_builder& add_tensor(std::string_view name, device::tensor_type type, std::vector<std::uint64_t> shape,
                            std::vector<std::byte> data);
   gguf_builder& remove_tensor(std::string_view name);
+  gguf_builder& rename_tensor(std::string_view from, std::string_view to);
 
   std::uint32_t version = 3;
   std::uint32_t alignment = 32; ///< of the data; a file with another value needs "general.alignment" set too

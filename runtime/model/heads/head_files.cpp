@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -127,20 +126,9 @@ expected<boost::json::object> config_if_any(const std::filesystem::path& directo
 
 expected<bool> are_equal(const head_tensor& a, const head_tensor& b) {
   if (a.type != b.type || a.integer_bytes != b.integer_bytes || a.num_dims != b.num_dims ||
-      a.shape != b.shape || a.data.size() != b.data.size())
+      a.shape != b.shape)
     return false;
-  constexpr std::size_t chunk = std::size_t{4} << 20U;
-  for (std::size_t at = 0; at < a.data.size(); at += chunk) {
-    const std::size_t size = std::min(chunk, a.data.size() - at);
-    const auto in_a = a.data.subspan(at, size), in_b = b.data.subspan(at, size);
-    if (auto read = a.read(in_a); !read) return std::move(read).error();
-    if (auto read = b.read(in_b); !read) return std::move(read).error();
-    const bool equal = std::memcmp(in_a.data(), in_b.data(), size) == 0;
-    a.release(in_a);
-    b.release(in_b);
-    if (!equal) return false;
-  }
-  return true;
+  return are_equal(file_bytes{a.data, a.from}, file_bytes{b.data, b.from});
 }
 
 } // namespace paceline::model

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 namespace paceline::model {
 
@@ -60,9 +61,9 @@ expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafte
   return {};
 }
 
-/// True for the classes of Qwen3.5 and Qwen3-Next. Their modules have the defaults of their models.
-static bool has_delta_rules(const std::string& type) {
-  return type.starts_with("qwen3_5") || type == "qwen3_next";
+/// The class of the model whose module `layer` describes, if it is Qwen3.5's or Qwen3-Next's.
+static std::optional<module_class> class_of(const json_node& layer) {
+  return hf_module_class(layer["model_type"].string_or(""));
 }
 
 void read_layer_experts(const json_node& layer, model_config& sizes) {
@@ -82,22 +83,25 @@ void read_layer_experts(const json_node& layer, model_config& sizes) {
 void read_layer_sizes(const json_node& layer, model_config& sizes) {
   if (layer["hidden_act"].string_or("silu") != "silu")
     layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
-  sizes.hidden_size = layer["hidden_size"].uint();
+  const auto usual = class_of(layer);
+  const auto size = [&](std::string_view key, std::uint32_t class_sizes::*of_class) {
+    return usual ? layer[key].uint_or(usual->sizes.*of_class) : layer[key].uint();
+  };
+  sizes.hidden_size = size("hidden_size", &class_sizes::hidden_size);
   const bool has_dense = sizes.num_expert_layers() == 0;
-  sizes.ffn_size = has_dense ? layer["intermediate_size"].uint() : layer["intermediate_size"].uint_or(0);
-  sizes.num_heads = layer["num_attention_heads"].uint();
-  const std::string type = layer["model_type"].string_or("");
-  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(type == "qwen3_5_text"  ? 4
-                                                            : has_delta_rules(type) ? 2
-                                                                                    : sizes.num_heads);
-  if (layer["head_dim"] || type == "qwen3" || has_delta_rules(type))
-    sizes.head_dim = layer["head_dim"].uint_or(type == "qwen3" ? 128 : 256);
+  sizes.ffn_size =
+      has_dense ? size("intermediate_size", &class_sizes::ffn_size) : layer["intermediate_size"].uint_or(0);
+  sizes.num_heads = size("num_attention_heads", &class_sizes::num_heads);
+  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(usual ? usual->num_kv_heads : sizes.num_heads);
+  const bool is_qwen3 = layer["model_type"].string_or("") == "qwen3";
+  if (layer["head_dim"] || is_qwen3 || usual)
+    sizes.head_dim = layer["head_dim"].uint_or(usual ? usual->head_dim : 128);
   else if (sizes.num_heads != 0 && sizes.hidden_size % sizes.num_heads == 0)
     sizes.head_dim = sizes.hidden_size / sizes.num_heads;
   else
     layer["num_attention_heads"].refuse("must divide hidden_size where head_dim is missing");
   sizes.norm_epsilon = static_cast<float>(layer["rms_norm_eps"].setting_or(1e-6));
-  sizes.context_length = layer["max_position_embeddings"].uint_or(2048);
+  sizes.context_length = layer["max_position_embeddings"].uint_or(usual ? usual->sizes.context_length : 2048);
   sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
 }
 
@@ -131,14 +135,12 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
   else
     sizes.rope = read_hf_rope_settings(settings, usual, sizes.context_length);
   if (theta != 0) sizes.rope.theta = theta;
+  sizes.context_length = hf_extended_context(sizes.rope.scaling, sizes.context_length);
   sizes.local_rope = sizes.rope;
-  const double usual_share = has_delta_rules(layer["model_type"].string_or("")) ? 0.25 : 1;
-  const double share_of_settings = settings["partial_rotary_factor"].setting_or(
-      layer["rope_parameters"]["partial_rotary_factor"].setting_or(usual_share));
-  const double rotated = layer["partial_rotary_factor"].setting_or(share_of_settings);
-  if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
-  if (rotated < 1 && rotated * sizes.head_dim < 2)
-    layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");
+  const json_node share = hf_rotated_share(layer, settings);
+  const double rotated = share.setting_or(class_of(layer) ? 0.25 : 1);
+  if (!(rotated > 0 && rotated <= 1)) share.refuse("must be above 0 and at most 1");
+  if (rotated < 1 && rotated * sizes.head_dim < 2) share.refuse("must leave a pair of head_dim to rotate");
   if (rotated < 1) sizes.rotary_dim = static_cast<std::uint32_t>(rotated * sizes.head_dim) / 2 * 2;
 }
 

@@ -46,9 +46,11 @@ void read_layer_experts(const json_node& layer, model_config& sizes);
 
 /// Sets hidden_size, ffn_size (which layers with experts need not have), heads, norm_epsilon, context_length
 /// (2048 if absent) and attention_scale from `layer`, the Llama or Qwen3 config of a head's decoder layers.
+/// In a config of Qwen3.5 or Qwen3-Next, absent sizes are those of its class.
 void read_layer_sizes(const json_node& layer, model_config& sizes);
 
-/// Reads the head's rotary settings; `sizes` must already have head_dim and context_length. `theta`: replaces
+/// Reads the head's rotary settings; `sizes` must already have head_dim and context_length, which YaRN
+/// extends. `theta`: replaces
 /// the config's; 0: does not.
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes);
 

@@ -5,6 +5,7 @@
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,8 +78,8 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
   const auto tensors = open_head_files(directory);
   if (!tensors) return tensors.error();
   const auto first_with = [&](std::string_view prefix) {
-    const auto found =
-        std::ranges::find_if(*tensors, [&](const auto& one) { return one.name.starts_with(prefix); });
+    const auto found = std::ranges::find_if(
+        *tensors, [&](const auto& one) { return name_alone(one.name).starts_with(prefix); });
     return found == tensors->end() ? std::string() : found->name;
   };
   const auto checked = [&](const mtp_dialect& one) -> expected<mtp_dialect> {
@@ -211,8 +212,9 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
   const auto name_of = [&](std::string_view name) {
-    return name.starts_with(dialect->prefix) ? renamed_tensor(name.substr(dialect->prefix.size()))
-                                             : std::string();
+    const std::string own = name_alone(name);
+    return own.starts_with(dialect->prefix) ? renamed_tensor(own.substr(dialect->prefix.size()))
+                                            : std::string();
   };
   auto tensors = head_tensors::open(directory, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();

@@ -3,8 +3,10 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/quote.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace paceline::model {
 
@@ -25,6 +27,15 @@ expert_defaults class_of_experts(architecture arch) noexcept {
 /// Qwen's mixtures since Qwen3-Next have an expert that every row uses.
 bool has_shared_expert(architecture arch) noexcept {
   return traits_of(arch).has_experts && traits_of(arch).has_delta_rules;
+}
+
+/// The columns of the first layer's tensor with this name, for files without keys for the sizes of experts;
+/// 0 if there is none.
+std::uint32_t inner_size_in(const gguf_file& file, std::string_view name) {
+  for (const gguf_tensor& tensor : file.tensors())
+    if (tensor.name.ends_with("." + std::string(name)))
+      return static_cast<std::uint32_t>(std::min(tensor.shape[0], gguf_keys::max_uint32));
+  return 0;
 }
 
 } // namespace
@@ -58,7 +69,7 @@ void read_hf_expert_layers(const json_node& fields, model_config& config) {
   }
 }
 
-void read_gguf_mixture(gguf_keys& keys, model_config& config) {
+void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& config) {
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = keys.uint("expert_count");
   routing.num_used = keys.uint("expert_used_count");
@@ -66,10 +77,13 @@ void read_gguf_mixture(gguf_keys& keys, model_config& config) {
   if (routing.num_used == 0 || routing.num_used > routing.num_experts)
     keys.refuse("expert_used_count", "must be 1 to " + std::to_string(routing.num_experts) + ", is " +
                                          std::to_string(routing.num_used));
-  config.experts.ffn_size = keys.uint_or("expert_feed_forward_length", config.ffn_size);
+  config.experts.ffn_size =
+      keys.uint_or("expert_feed_forward_length", inner_size_in(file, "ffn_down_exps.weight"));
   if (has_shared_expert(config.arch))
-    config.experts.shared_ffn_size = keys.uint("expert_shared_feed_forward_length");
-  routing.normalised = keys.flag_or("expert_weights_norm", true); // the key is newer than the architecture
+    config.experts.shared_ffn_size =
+        keys.uint_or("expert_shared_feed_forward_length", inner_size_in(file, "ffn_down_shexp.weight"));
+  // The key is newer than the architecture. The second one is that of Ollama's converter.
+  routing.normalised = keys.flag_or("expert_weights_norm", keys.flag_or("norm_top_k_prob", true));
   routing.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1));
   if (routing.scale == 0) routing.scale = 1; // converters write 0 for "none"
   const bool sigmoid = routing.gating == device::expert_gating::sigmoid;

@@ -13,8 +13,9 @@ void read_hf_mixture(const json_node& fields, model_config& config);
 /// Which layers have experts: all, unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
 void read_hf_expert_layers(const json_node& fields, model_config& config);
 
-/// The same from the keys of a GGUF file. `config.arch` and `config.ffn_size` must be set.
-void read_gguf_mixture(gguf_keys& keys, model_config& config);
+/// The same from the keys of a GGUF file. `config.arch` must be set. Sizes of experts without a key are those
+/// of the file's tensors.
+void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& config);
 /// Layers have experts if the file has a router for them, which must be one for as many as the key says.
 void find_gguf_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config);
 

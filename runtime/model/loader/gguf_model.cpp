@@ -49,6 +49,7 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
+  if (*name == "olmo3") return architecture::olmo2; // Ollama's name; llama.cpp has one for both
   for (const family_traits& family : all_families())
     if (*name == to_string(family.arch)) return family.arch;
   return metadata.key_error("general.architecture",
@@ -76,9 +77,10 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   rope_scaling scaling;
   const double legacy_factor = keys.number_or("rope.scale_linear", 1);
   scaling.factor = keys.number_or("rope.scaling.factor", legacy_factor);
-  // A factor without a type means linear, as in files older than the type key.
-  const auto type =
-      keys.string_or("rope.scaling.type", scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear");
+  // A factor without a type means linear, as in files older than the type key. Ollama's converter writes an
+  // empty type if it has found none.
+  auto type = keys.string_or("rope.scaling.type", "");
+  if (type.empty()) type = scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear";
   if (type == "none" || type == "longrope") { // the latter's divisors are in tensors
     scaling.factor = 1;
   } else if (type == "linear") {
@@ -86,8 +88,12 @@ rope_scaling read_rope_scaling(gguf_keys& keys, std::uint32_t context_length) {
   } else if (type == "yarn") {
     scaling.kind = rope_scaling_kind::yarn;
     scaling.original_context_length = keys.uint_or("rope.scaling.original_context_length", context_length);
-    scaling.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", scaling.beta_fast);
-    scaling.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+    // The second names are those of Ollama's converter.
+    const auto beta = [&](const char* name, const char* other, double usual) {
+      return keys.number_or(name, keys.number_or(other, usual));
+    };
+    scaling.beta_fast = beta("rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast", scaling.beta_fast);
+    scaling.beta_slow = beta("rope.scaling.yarn_beta_slow", "rope.scaling.beta_slow", scaling.beta_slow);
     // llama.cpp's converter writes Hugging Face's attention_factor, which replaces YaRN's own; 1 is what its
     // other writers write for "none".
     const double own = keys.number_or("rope.scaling.yarn_attn_factor", 1);
@@ -148,6 +154,31 @@ std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
 }
 
+/// Families in which some layers have no attention may state 0 KV heads for those.
+std::uint32_t read_kv_heads(gguf_keys& keys, const model_config& config) {
+  constexpr std::string_view name = "attention.head_count_kv";
+  const bool is_of_lfm2 = is_lfm2(config.arch);
+  if (!is_of_lfm2 && !keys.has(name)) return config.num_heads;
+  if (!is_of_lfm2 && !traits_of(config.arch).has_delta_rules) return keys.uniform(name, config.num_layers);
+  std::uint64_t number = 0;
+  for (const std::uint64_t own : keys.per_layer(name, config.num_layers)) {
+    if (own != 0 && number != 0 && own != number)
+      keys.refuse(name, "differs between layers with attention, which is not supported", errc::unsupported);
+    if (own != 0) number = own;
+  }
+  return static_cast<std::uint32_t>(number);
+}
+
+/// The feed-forward size of LFM2. Ollama's converter states the config's, of which the class takes two thirds
+/// and rounds up (`Lfm2MLP`): then that of the tensors counts. Any other contradiction remains an error.
+std::uint32_t ffn_size_of_lfm2(const gguf_file& file, std::uint32_t stated) {
+  for (const gguf_tensor& tensor : file.tensors())
+    if (const std::uint64_t rows = tensor.shape[1]; tensor.name.ends_with(".ffn_gate.weight"))
+      return rows < stated && 3 * rows >= 2 * std::uint64_t{stated} ? static_cast<std::uint32_t>(rows)
+                                                                    : stated;
+  return stated;
+}
+
 /// `most_layers`: nothing is sized by the number of layers before it is known to be at most that.
 void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layers, model_config& config) {
   config.vocab_size = read_vocab_size(file, keys);
@@ -157,13 +188,11 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layer
   if (config.num_layers == 0) return keys.refuse("block_count", "must be at least 1");
   if (config.num_layers > most_layers) return keys.refuse("block_count", "is more than the file has tensors");
   config.num_heads = keys.uniform("attention.head_count", config.num_layers);
-  if (!is_lfm2(config.arch)) // the files of LFM2 say which layers have attention
-    config.num_kv_heads = keys.has("attention.head_count_kv")
-                              ? keys.uniform("attention.head_count_kv", config.num_layers)
-                              : config.num_heads;
+  config.num_kv_heads = read_kv_heads(keys, config);
   // Files in which all layers have experts may lack this key.
   if (!traits_of(config.arch).has_experts || keys.has("feed_forward_length"))
     config.ffn_size = keys.uniform("feed_forward_length", config.num_layers);
+  if (config.arch == architecture::lfm2) config.ffn_size = ffn_size_of_lfm2(file, config.ffn_size);
   config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
   if (keys.has("attention.key_length"))
     config.head_dim = keys.uint("attention.key_length");
@@ -179,7 +208,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const auto& metadata = file.metadata();
   auto arch = read_architecture(metadata);
   if (!arch) return std::move(arch).error();
-  gguf_keys keys(metadata, to_string(*arch));
+  gguf_keys keys(metadata, metadata.require_string("general.architecture").value());
   model_config config;
   config.arch = *arch;
   auto name = metadata.find_string("general.name");
@@ -197,7 +226,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const bool is_gemma = *arch == architecture::gemma3;
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
-  if (traits.has_delta_rules) read_gguf_qwen35(keys, config);
+  if (traits.has_delta_rules) read_gguf_qwen35(file, keys, config);
   read_rotary_dim(keys, config);
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;
@@ -215,7 +244,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
   if (*arch == architecture::smollm3) read_gguf_smollm3(config);
   if (traits.has_experts) {
-    read_gguf_mixture(keys, config);
+    read_gguf_mixture(file, keys, config);
     find_gguf_expert_layers(file, keys, config);
   }
   config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
@@ -272,7 +301,7 @@ expected<model_config> read_gguf_module_config(const gguf_file& file, architectu
   read_sizes(file, keys, most_layers, config);
   config.num_layers = 1;
   if (has_experts) {
-    read_gguf_mixture(keys, config);
+    read_gguf_mixture(file, keys, config);
     config.experts.layers.assign(1, true);
   }
   return finish_layer_config(file, keys, std::move(config), rope_theta);
@@ -284,7 +313,7 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
   skipped_tensors skipped;
   for (const auto& tensor : file.tensors()) {
     if (is_beside_text(tensor.name, tensor_naming::gguf)) {
-      skipped.add(tensor.data.size());
+      skipped.add(tensor.name, tensor.data.size());
       continue;
     }
     if (tensor.integer_bytes != 0)

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -131,6 +132,22 @@ expected<void> read_special_ids(const gguf_metadata& metadata, vocabulary_data& 
   return {};
 }
 
+/// Ollama's converter lists all ids that end a generation.
+expected<void> read_listed_ends(const gguf_metadata& metadata, vocabulary_data& out) {
+  constexpr std::string_view key = "tokenizer.ggml.eos_token_ids";
+  auto ids = metadata.find_numbers(key);
+  if (!ids) return std::move(ids).error();
+  if (!*ids) return {};
+  for (std::size_t i = 0; i < (*ids)->size(); ++i) {
+    const auto id = (*ids)->as_uint(i);
+    if (!id || *id >= out.tokens.size())
+      return metadata.key_error(key, "must hold ids below the number of tokens " +
+                                         std::to_string(out.tokens.size()));
+    out.eos_like.push_back(token_id{static_cast<token_id::rep>(*id)});
+  }
+  return {};
+}
+
 expected<void> read_flags(const gguf_metadata& metadata, vocabulary_data& out) {
   const std::array<std::pair<std::string_view, std::optional<bool>*>, 3> flags = {{
       {"tokenizer.ggml.add_bos_token", &out.add_bos},
@@ -145,13 +162,34 @@ expected<void> read_flags(const gguf_metadata& metadata, vocabulary_data& out) {
   return {};
 }
 
+/// The pre-tokenizer of architectures whose models all have the same; empty for others.
+std::string_view pre_of_architecture(std::string_view architecture) noexcept {
+  constexpr std::pair<std::string_view, std::string_view> known[] = {
+      {"lfm2", "lfm2"},       {"lfm2moe", "lfm2"},     {"mistral3", "tekken"},  {"olmo2", "dbrx"},
+      {"olmo3", "dbrx"},      {"qwen35", "qwen35"},    {"qwen35moe", "qwen35"}, {"qwen3moe", "qwen2"},
+      {"qwen3next", "qwen2"}, {"smollm3", "smaug-bpe"}};
+  const auto* const found =
+      std::ranges::find(known, architecture, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(known) ? std::string_view() : found->second;
+}
+
+/// Reads the name of the pre-tokenizer. Some writers state none, or "default", whose patterns are those of no
+/// model: where the architecture tells it, that counts.
+expected<void> read_pre_tokenizer(const gguf_metadata& metadata, vocabulary_data& out) {
+  auto pre = metadata.find_string("tokenizer.ggml.pre");
+  if (!pre) return std::move(pre).error();
+  out.pre = pre->value_or("");
+  if (out.kind != vocabulary_kind::bpe || (!out.pre.empty() && out.pre != "default")) return {};
+  auto architecture = metadata.find_string("general.architecture");
+  if (!architecture) return std::move(architecture).error();
+  if (const auto known = pre_of_architecture(architecture->value_or("")); !known.empty()) out.pre = known;
+  return {};
+}
+
 expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   auto name = metadata.find_string("general.name");
   if (!name) return std::move(name).error();
   out.model_name = name->value_or("");
-  auto pre = metadata.find_string("tokenizer.ggml.pre");
-  if (!pre) return std::move(pre).error();
-  out.pre = pre->value_or("");
   auto model = metadata.require_string(model_key);
   if (!model) return std::move(model).error();
   if (*model == gemma4_model) out.pre = gemma4_model; // a model name that implies the pre-tokenizer
@@ -161,8 +199,8 @@ expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   return {};
 }
 
-/// GGUF names at most one EOS, one EOT and one EOM token, and writers often leave out tokens that a model
-/// needs. Known spellings are therefore added.
+/// GGUF files name at most one EOS, one EOT and one EOM token and, rarely, a list; writers often leave out
+/// tokens that a model needs. Known spellings are therefore added.
 std::vector<token_id> eos_like_ids(const vocabulary_data& vocabulary) {
   const auto& tokens = vocabulary.tokens;
   const auto has = [&](std::string_view spelling) {
@@ -171,7 +209,7 @@ std::vector<token_id> eos_like_ids(const vocabulary_data& vocabulary) {
   const auto goes_on = [&](token_id id) {
     return tokenizer::ends_only_a_message(tokens[static_cast<std::size_t>(id.value)], has);
   };
-  std::vector<token_id> ids;
+  std::vector<token_id> ids = vocabulary.eos_like; // the list
   if (vocabulary.eos) ids.push_back(*vocabulary.eos);
   for (const auto& special : {vocabulary.eot, vocabulary.eom})
     if (special && !goes_on(*special)) ids.push_back(*special);
@@ -191,8 +229,8 @@ expected<vocabulary_data> read_gguf_vocabulary(const gguf_metadata& metadata) {
   if (!kind) return std::move(kind).error();
   vocabulary_data out;
   out.kind = *kind;
-  for (const auto& step :
-       {read_tokens, read_scores, read_types, read_merges, read_special_ids, read_flags, read_texts})
+  for (const auto& step : {read_tokens, read_scores, read_types, read_merges, read_special_ids,
+                           read_listed_ends, read_flags, read_pre_tokenizer, read_texts})
     if (auto done = step(metadata, out); !done) return std::move(done).error();
   out.eos_like = eos_like_ids(out);
   return out;

@@ -30,12 +30,6 @@ namespace {
 
 namespace json = boost::json;
 
-/// Sizes of the transformers class of a model type. A "text_config" contains only the values that differ from
-/// them.
-struct class_sizes {
-  std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
-};
-
 /// The layers to which a class gives the window that its config states.
 enum class window : std::uint8_t {
   none,
@@ -190,6 +184,21 @@ std::optional<architecture> hf_architecture(std::string_view model_type) noexcep
   return found == families.end() ? std::nullopt : std::optional(found->arch);
 }
 
+std::optional<module_class> hf_module_class(std::string_view model_type) {
+  for (const family& one : families)
+    if (traits_of(one.arch).has_mtp_module &&
+        (one.model_type == model_type || one.model_type == std::string(model_type) + "_text"))
+      return module_class{one.nested_sizes, one.default_kv_heads, one.default_head_dim};
+  return std::nullopt;
+}
+
+std::uint32_t hf_extended_context(const rope_scaling& scaling, std::uint32_t context_length) noexcept {
+  if (scaling.kind != rope_scaling_kind::yarn || !(scaling.factor >= 1 && scaling.factor <= 1e6))
+    return context_length;
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(scaling.factor * scaling.original_context_length, context_length, 4294967295.0));
+}
+
 rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
                                   std::uint32_t context_length) {
   settings.require_object();
@@ -204,6 +213,11 @@ json_node hf_rope_settings(const json_node& fields) {
 
 double hf_rope_theta(const json_node& fields, double usual) {
   return fields["rope_theta"].setting_or(fields["rope_parameters"]["rope_theta"].setting_or(usual));
+}
+
+json_node hf_rotated_share(const json_node& fields, const json_node& settings) {
+  const json_node own = settings["partial_rotary_factor"];
+  return own ? own : fields["partial_rotary_factor"];
 }
 
 namespace {
@@ -227,14 +241,12 @@ rope_config read_hf_rope(const json_node& fields, double default_theta, std::uin
 
 /// Reads the number of rotated values of each head, if only the first ones are rotated.
 void read_rotary_dim(const json_node& fields, double usual, model_config& config) {
-  const json_node own = fields["partial_rotary_factor"],
-                  in_rope = fields["rope_parameters"]["partial_rotary_factor"];
-  const double share = in_rope.setting_or(own.setting_or(usual));
+  const json_node stated = hf_rotated_share(fields, hf_rope_settings(fields));
+  const double share = stated.setting_or(usual);
   const double rotated = std::floor(share * config.head_dim);
   if (!(share > 0 && share <= 1) || rotated < 2 || static_cast<std::uint32_t>(rotated) % 2 != 0)
-    return (in_rope ? in_rope : own)
-        .refuse("must be above 0 and at most 1, and leave an even number of a head's " +
-                std::to_string(config.head_dim) + " values to rotate");
+    return stated.refuse("must be above 0 and at most 1, and leave an even number of a head's " +
+                         std::to_string(config.head_dim) + " values to rotate");
   if (share != 1) config.rotary_dim = static_cast<std::uint32_t>(rotated);
 }
 
@@ -258,11 +270,7 @@ void read_rope(const json_node& fields, const family& type, model_config& config
       config.local_rope.theta = is_gemma ? local_theta : config.rope.theta;
     }
   }
-  // YaRN files state the original training context; the model's context is that times the factor.
-  const auto& scaling = config.rope.scaling;
-  if (scaling.kind == rope_scaling_kind::yarn && scaling.factor >= 1 && scaling.factor <= 1e6)
-    config.context_length = static_cast<std::uint32_t>(std::clamp<double>(
-        scaling.factor * scaling.original_context_length, config.context_length, 4294967295.0));
+  config.context_length = hf_extended_context(config.rope.scaling, config.context_length);
 }
 
 void read_local_layers(const json_node& fields, const family& type, model_config& config) {

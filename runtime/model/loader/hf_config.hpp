@@ -6,6 +6,7 @@
 
 #include <boost/json/object.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,25 @@ namespace paceline::model {
 /// (runtime/model/loader/fp8_weights.hpp).
 expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
 
+/// Sizes of the transformers class of a model type. A "text_config" contains only the values that differ from
+/// them.
+struct class_sizes {
+  std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
+};
+
+/// What a module for multi-token prediction has of its model's class, if the config does not state it.
+struct module_class {
+  class_sizes sizes;
+  std::uint32_t num_kv_heads, head_dim;
+};
+
+/// That of a "model_type", also of the one that wraps the language model; nullopt: no such modules are known.
+std::optional<module_class> hf_module_class(std::string_view model_type);
+
+/// The context of a model whose config states `context_length`: configs with YaRN state the one of the
+/// training before, which the factor extends.
+std::uint32_t hf_extended_context(const rope_scaling& scaling, std::uint32_t context_length) noexcept;
+
 /// The architecture of a "model_type"; nullopt: it is not supported.
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept;
 
@@ -29,6 +49,10 @@ json_node hf_rope_settings(const json_node& fields);
 /// The theta of a config, for settings that name none: beside `rope_scaling`, that of `rope_parameters`
 /// counts.
 double hf_rope_theta(const json_node& fields, double usual);
+
+/// The share of each head's values that is rotated, as transformers finds it: that of `settings`, the rotary
+/// settings that count, else that of the config; no value if the class's counts.
+json_node hf_rotated_share(const json_node& fields, const json_node& settings);
 
 /// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.

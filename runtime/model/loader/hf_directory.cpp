@@ -3,6 +3,7 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -170,6 +172,35 @@ std::optional<error> something_else(const fs::path& directory) {
   return std::nullopt;
 }
 
+/// A tensor, and the file with its bytes.
+struct found_tensor {
+  const safetensors_tensor* tensor = nullptr;
+  std::shared_ptr<const partial_file> from;
+};
+
+/// The tensor that is called `name` if the language model is saved alone.
+found_tensor find_alone(std::span<const safetensors_file> shards, std::string_view name) {
+  for (const auto& shard : shards)
+    for (const auto& tensor : shard.tensors())
+      if (name_alone(tensor.name) == name) return {&tensor, shard.from()};
+  return {};
+}
+
+/// True if a head is stored that is no copy of the embedding. It then is the head, whatever the config says,
+/// as in transformers: training may have gone on with two matrices.
+expected<bool> has_own_head(std::span<const safetensors_file> shards) {
+  const auto head = find_alone(shards, "lm_head.weight");
+  const auto embedding = find_alone(shards, "model.embed_tokens.weight");
+  if (head.tensor == nullptr || embedding.tensor == nullptr) return false;
+  const safetensors_tensor &a = *head.tensor, &b = *embedding.tensor;
+  if (a.type != b.type || a.integer_bytes != b.integer_bytes || a.num_dims != b.num_dims ||
+      a.shape != b.shape)
+    return true;
+  const auto equal = are_equal(file_bytes{a.data, head.from}, file_bytes{b.data, embedding.from});
+  if (!equal) return equal.error();
+  return !*equal;
+}
+
 } // namespace
 
 expected<hf_directory> hf_directory::open(const fs::path& directory) {
@@ -187,6 +218,11 @@ expected<hf_directory> hf_directory::open(const fs::path& directory) {
   if (!tokenizer) return std::move(tokenizer).error();
   auto shards = open_weight_files(directory);
   if (!shards) return std::move(shards).error();
+  if (config->tied_embeddings) {
+    const auto own_head = has_own_head(*shards);
+    if (!own_head) return own_head.error();
+    config->tied_embeddings = !*own_head;
+  }
   return hf_directory{directory.string(),           std::move(config).value(),  *quantisation,
                       std::move(tokenizer).value(), std::move(eos_ids).value(), std::move(shards).value()};
 }
@@ -214,7 +250,7 @@ tensors_by_name text_tensors(const std::vector<safetensors_file>& shards, skippe
   for (const auto& shard : shards)
     for (const auto& tensor : shard.tensors())
       if (is_beside_text(tensor.name, tensor_naming::hugging_face))
-        skipped.add(tensor.data.size());
+        skipped.add(tensor.name, tensor.data.size());
       else
         out.emplace(tensor.name, &tensor);
   return out;

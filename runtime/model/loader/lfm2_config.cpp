@@ -71,14 +71,8 @@ void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
   if (keys.uint_or("attention.sliding_window", 0) != 0)
     keys.refuse("attention.sliding_window", "must be 0: windows are not supported in this architecture",
                 errc::unsupported);
-  for (const std::uint64_t num : keys.per_layer("attention.head_count_kv", config.num_layers)) {
+  for (const std::uint64_t num : keys.per_layer("attention.head_count_kv", config.num_layers))
     config.layer_kinds.push_back(num == 0 ? layer_kind::short_conv : layer_kind::attention);
-    if (num == 0) continue;
-    if (config.num_kv_heads != 0 && config.num_kv_heads != num)
-      keys.refuse("attention.head_count_kv", "differs between layers with attention, which is not supported",
-                  errc::unsupported);
-    config.num_kv_heads = static_cast<std::uint32_t>(num);
-  }
   if (config.arch != architecture::lfm2moe) return;
   config.experts.routing.gating = device::expert_gating::sigmoid;
   config.experts.routing.divisor_epsilon = divisor_epsilon;

@@ -43,10 +43,12 @@ bool is_longrope(const json_node& settings) {
 void read_hf_longrope(const json_node& fields, model_config& config) {
   const json_node settings = hf_rope_settings(fields);
   if (!is_longrope(settings)) return;
-  const json_node own = settings["original_max_position_embeddings"];
+  // transformers replaces what the settings say by what the config says itself, where Phi-3's class has a
+  // default.
   const json_node of_model = fields["original_max_position_embeddings"];
-  const std::uint32_t original = own ? own.uint() : of_model.uint();
-  if (original < 2) return (own ? own : of_model).refuse("must be at least 2");
+  const json_node stated = of_model ? of_model : settings["original_max_position_embeddings"];
+  const std::uint32_t original = config.arch == architecture::phi3 ? stated.uint_or(4096) : stated.uint();
+  if (original < 2) return stated.refuse("must be at least 2");
   const bool is_long = config.context_length > original;
   config.rope.frequency_divisors = read_divisors(settings[is_long ? "long_factor" : "short_factor"], config);
   const double factor = settings["factor"].setting_or(static_cast<double>(config.context_length) / original);

@@ -16,14 +16,27 @@ void set_usual_rotation(model_config& config) {
   config.growth = {0.1, scaling.original_context_length};
 }
 
+/// llama.cpp's converter writes one weight of YaRN's magnitude; the other is 1 in all models. Ollama's writes
+/// both as config.json has them, where they count together only.
+void read_weights_of_magnitude(gguf_keys& keys, rope_scaling& scaling) {
+  if (const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0); weight != 0) {
+    scaling.magnitude /= yarn_magnitude(scaling.factor, weight);
+    return;
+  }
+  const double weight = keys.number_or("rope.scaling.mscale", 0);
+  const double all_dims_weight = keys.number_or("rope.scaling.mscale_all_dim", 0);
+  if (weight != 0 && all_dims_weight != 0)
+    scaling.magnitude =
+        yarn_magnitude(scaling.factor, weight) / yarn_magnitude(scaling.factor, all_dims_weight);
+}
+
 } // namespace
 
 void read_gguf_mistral3(gguf_keys& keys, model_config& config) {
-  rope_scaling& scaling = config.rope.scaling;
-  if (scaling.kind == rope_scaling_kind::yarn)
-    if (const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0); weight != 0)
-      scaling.magnitude /= yarn_magnitude(scaling.factor, weight);
-  const double beta = keys.number_or("attention.temperature_scale", 0);
+  if (config.rope.scaling.kind == rope_scaling_kind::yarn)
+    read_weights_of_magnitude(keys, config.rope.scaling);
+  const double beta =
+      keys.number_or("attention.temperature_scale", keys.number_or("rope.scaling_beta", 0)); // Ollama's
   if (beta == 0) return;
   const std::uint32_t original = keys.uint_or("rope.scaling.original_context_length", config.context_length);
   config.growth = {beta, keys.uint_or("attention.temperature_length", original)};

@@ -110,7 +110,7 @@ model_report report_file(const std::filesystem::path& path, const gguf_file& fil
     std::vector<std::uint64_t> shape(tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims);
     std::reverse(shape.begin(), shape.end());
     add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes, std::move(shape), tensor.data.size());
-    if (is_beside_text(tensor.name, tensor_naming::gguf)) report.skipped.add(tensor.data.size());
+    if (is_beside_text(tensor.name, tensor_naming::gguf)) report.skipped.add(tensor.name, tensor.data.size());
   }
   return report;
 }
@@ -133,7 +133,8 @@ expected<model_report> report_directory(const std::filesystem::path& path,
     for (const auto& tensor : shard.tensors()) {
       add_tensor(report, tensor.name, tensor.type, tensor.integer_bytes,
                  {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, tensor.data.size());
-      if (is_beside_text(tensor.name, tensor_naming::hugging_face)) report.skipped.add(tensor.data.size());
+      if (is_beside_text(tensor.name, tensor_naming::hugging_face))
+        report.skipped.add(tensor.name, tensor.data.size());
     }
   }
   return report;

@@ -4,6 +4,8 @@
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/local_layers.hpp"
 
+#include <string_view>
+
 namespace paceline::model {
 namespace {
 
@@ -17,6 +19,13 @@ void set_norms(model_config& config) {
 
 void read_gguf_olmo2(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
   set_norms(config);
+  // llama.cpp's name of Hugging Face's attention_factor is yarn_attn_factor. Ollama's converter calls it
+  // attn_factor, which is otherwise a factor beside YaRN's own.
+  constexpr std::string_view factor = "rope.scaling.attn_factor";
+  rope_scaling& scaling = config.rope.scaling;
+  if (scaling.kind == rope_scaling_kind::yarn && keys.has(factor) &&
+      !keys.has("rope.scaling.yarn_attn_factor"))
+    scaling.magnitude = keys.number_or(factor, 1);
   config.local_rope.theta = keys.number_or("rope.freq_base_swa", config.rope.theta);
   if (keys.uint_or("attention.sliding_window", 0) != 0) read_gguf_local_layers(keys, metadata, config);
 }

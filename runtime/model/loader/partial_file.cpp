@@ -1,6 +1,8 @@
 #include "runtime/model/loader/partial_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
@@ -98,6 +100,24 @@ void partial_file::release(std::span<const std::byte> part) const noexcept {
 partial_file::~partial_file() {
   ::munmap(bytes_.data(), bytes_.size());
   ::close(fd_);
+}
+
+expected<bool> are_equal(const file_bytes& a, const file_bytes& b) {
+  if (a.data.size() != b.data.size()) return false;
+  constexpr std::size_t chunk = std::size_t{4} << 20U;
+  for (std::size_t at = 0; at < a.data.size(); at += chunk) {
+    const std::size_t size = std::min(chunk, a.data.size() - at);
+    const auto in_a = a.data.subspan(at, size), in_b = b.data.subspan(at, size);
+    if (a.from)
+      if (auto read = a.from->read(in_a); !read) return std::move(read).error();
+    if (b.from)
+      if (auto read = b.from->read(in_b); !read) return std::move(read).error();
+    const bool equal = std::memcmp(in_a.data(), in_b.data(), size) == 0;
+    if (a.from) a.from->release(in_a);
+    if (b.from) b.from->release(in_b);
+    if (!equal) return false;
+  }
+  return true;
 }
 
 } // namespace paceline::model

@@ -45,4 +45,14 @@ class partial_file {
   const std::span<std::byte> bytes_;
 };
 
+/// Bytes in a file; in memory if `from` is null.
+struct file_bytes {
+  std::span<const std::byte> data;
+  std::shared_ptr<const partial_file> from;
+};
+
+/// True if both are the same. Reads a part at a time, and releases what it has read. Error: a file cannot be
+/// read.
+expected<bool> are_equal(const file_bytes& a, const file_bytes& b);
+
 } // namespace paceline::model

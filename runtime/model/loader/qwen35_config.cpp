@@ -1,15 +1,19 @@
 #include "runtime/model/loader/qwen35_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::model {
 namespace {
 
 constexpr std::uint32_t default_interval = 4; ///< one layer in so many has attention
+constexpr std::string_view kv_heads_name = "attention.head_count_kv";
 
 layer_kind kind_at(std::uint32_t layer, std::uint32_t interval) noexcept {
   return (layer + 1) % interval == 0 ? layer_kind::attention : layer_kind::gated_delta;
@@ -34,9 +38,45 @@ void take_mtp_modules(gguf_keys& keys, model_config& config) {
   config.num_layers -= config.num_mtp_modules;
 }
 
+/// The numbers of KV heads of a file that lists 0 for layers without attention, as Ollama's converter does;
+/// empty for other files.
+std::vector<std::uint64_t> listed_kv_heads(gguf_keys& keys, const model_config& config) {
+  if (!keys.has(kv_heads_name)) return {};
+  auto numbers = keys.per_layer(kv_heads_name, config.num_layers);
+  if (std::ranges::count(numbers, 0U) == 0) numbers.clear();
+  return numbers;
+}
+
+/// The flags of layers count, else the interval, else the list of KV heads, which must agree with both.
+void read_gguf_layer_kinds(gguf_keys& keys, model_config& config) {
+  const std::vector<bool> recurrent = keys.layer_flags("attention.recurrent_layers", config.num_layers);
+  const std::vector<std::uint64_t> kv_heads = listed_kv_heads(keys, config);
+  const bool is_by_interval = kv_heads.empty() || keys.has("full_attention_interval");
+  const std::uint32_t interval = keys.uint_or("full_attention_interval", default_interval);
+  if (interval == 0) return keys.refuse("full_attention_interval", "must be at least 1");
+  take_mtp_modules(keys, config);
+  for (std::uint32_t l = 0; l < config.num_layers && !keys.failure(); ++l) {
+    const bool has_rule = !recurrent.empty() ? recurrent[l]
+                          : is_by_interval   ? kind_at(l, interval) == layer_kind::gated_delta
+                                             : kv_heads[l] == 0;
+    if (!kv_heads.empty() && (kv_heads[l] == 0) != has_rule)
+      keys.refuse(kv_heads_name, "is " + std::to_string(kv_heads[l]) + " for layer " + std::to_string(l) +
+                                     ", which has " + (has_rule ? "no attention" : "attention"));
+    config.layer_kinds.push_back(has_rule ? layer_kind::gated_delta : layer_kind::attention);
+  }
+}
+
+/// True if delta rules have queries, keys, values and gates in one tensor, as in Hugging Face's files and in
+/// the GGUF files of llama.cpp's first converter.
+bool has_fused_gate(const gguf_file& file, const model_config& config) {
+  const auto first = std::ranges::find(config.layer_kinds, layer_kind::gated_delta);
+  if (first == config.layer_kinds.end()) return false;
+  return file.find_tensor("blk." + std::to_string(first - config.layer_kinds.begin()) + ".ssm_in.weight");
+}
+
 } // namespace
 
-void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
+void read_gguf_qwen35(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.attention_gate = true;
   config.conv.num_taps = keys.uint("ssm.conv_kernel");
   device::delta_heads& heads = config.delta;
@@ -44,21 +84,16 @@ void read_gguf_qwen35(gguf_keys& keys, model_config& config) {
   heads.num_values = keys.uint("ssm.time_step_rank");
   heads.key_dim = keys.uint("ssm.state_size");
   const bool is_next = config.arch == architecture::qwen3next;
-  heads.tiled = !is_next; // the order that the converter writes
+  // The order that llama.cpp's converter writes. Ollama's says so.
+  heads.tiled = !is_next && keys.flag_or("ssm.v_head_reordered", true);
   config.packing.fuses_beta = is_next;
   const std::uint32_t values = keys.uint("ssm.inner_size"); // for all heads together
   if (heads.num_values == 0 || values % heads.num_values != 0)
     return keys.refuse("ssm.inner_size",
                        "must be a multiple of ssm.time_step_rank, " + std::to_string(heads.num_values));
   heads.value_dim = values / heads.num_values;
-  const std::vector<bool> recurrent = keys.layer_flags("attention.recurrent_layers", config.num_layers);
-  const std::uint32_t interval = keys.uint_or("full_attention_interval", default_interval);
-  if (interval == 0) return keys.refuse("full_attention_interval", "must be at least 1");
-  take_mtp_modules(keys, config);
-  for (std::uint32_t l = 0; l < config.num_layers && !keys.failure(); ++l)
-    config.layer_kinds.push_back(recurrent.empty() ? kind_at(l, interval)
-                                 : recurrent[l]    ? layer_kind::gated_delta
-                                                   : layer_kind::attention);
+  read_gguf_layer_kinds(keys, config);
+  config.packing.fuses_gate = is_next && has_fused_gate(file, config);
 }
 
 void read_hf_qwen35(const json_node& fields, model_config& config) {

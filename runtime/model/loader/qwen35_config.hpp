@@ -8,6 +8,7 @@ class json_node;
 
 namespace paceline::model {
 
+class gguf_file;
 class gguf_keys;
 
 /// What files of Qwen3.5 and Qwen3-Next say of their layers: which have attention and which a gated delta
@@ -16,7 +17,7 @@ class gguf_keys;
 ///
 /// Sources: transformers' `Qwen3_5TextConfig`, `Qwen3_5MoeTextConfig` and `Qwen3NextConfig`; llama.cpp's keys
 /// of architectures qwen35, qwen35moe and qwen3next.
-void read_gguf_qwen35(gguf_keys& keys, model_config& config);
+void read_gguf_qwen35(const gguf_file& file, gguf_keys& keys, model_config& config);
 void read_hf_qwen35(const json_node& fields, model_config& config);
 
 } // namespace paceline::model

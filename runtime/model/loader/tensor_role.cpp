@@ -308,12 +308,20 @@ std::string shape_text(std::span<const std::uint64_t> sizes) {
 
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept {
   const role_names& names = names_of(role, config.arch);
-  if (naming == tensor_naming::gguf) return names.gguf;
+  if (naming == tensor_naming::gguf)
+    return role == tensor_role::delta_qkv && config.packing.fuses_gate ? "ssm_in.weight" : names.gguf;
   // A model with two norms in a layer names the second norm after the op before it, and not after the op that
   // follows.
   if (role == tensor_role::ffn_norm && !config.post_norms && !is_lfm2(config.arch))
     return "post_attention_layernorm.weight";
   return names.hugging_face;
+}
+
+std::string_view usual_gguf_name(std::string_view name, architecture arch) noexcept {
+  // Of Ollama's converters.
+  if (name == "ssm_dt") return "ssm_dt.bias";
+  if (name == "output_norm.weight" && is_lfm2(arch)) return "token_embd_norm.weight";
+  return name;
 }
 
 std::string_view layer_prefix(tensor_naming naming) noexcept {

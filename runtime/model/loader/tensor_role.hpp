@@ -100,6 +100,9 @@ enum class tensor_naming : std::uint8_t {
 /// The name of a role's tensor; for roles of layers, the part after `layer_prefix` and the layer's number.
 /// For a role of experts, the name of a tensor with the matrices of all experts.
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept;
+/// The name that `tensor_name` has for a tensor of a GGUF file which another writer's file calls `name`,
+/// without the prefix of a layer. Names that are no such aliases are returned unchanged.
+std::string_view usual_gguf_name(std::string_view name, architecture arch) noexcept;
 /// "blk." or "model.layers.".
 std::string_view layer_prefix(tensor_naming naming) noexcept;
 

@@ -12,27 +12,32 @@ namespace paceline::model {
 
 // Files of models that also read images or sound. Only their language model is loaded.
 
-/// Tensors that are not loaded, because they are of vision or audio parts.
+/// Tensors that are not loaded, because they are of other parts (`is_beside_text`).
 struct skipped_tensors {
   std::uint64_t num_tensors = 0;
   std::uint64_t num_bytes = 0;
+  std::uint64_t num_of_modules = 0; ///< those of `num_tensors` that are of no vision or audio part
 
-  void add(std::uint64_t bytes) noexcept {
+  void add(std::string_view name, std::uint64_t bytes) noexcept {
     ++num_tensors;
     num_bytes += bytes;
+    if (name.starts_with("mtp.")) ++num_of_modules;
   }
 };
 
-/// "439 tensors (815.0 MiB) of vision and audio parts are not used"; empty if there are none.
+/// "439 tensors (815.0 MiB) of vision and audio parts are not used"; empty if there are none. Says the same
+/// of modules for multi-token prediction.
 std::string to_text(const skipped_tensors& skipped);
 
 /// True for the name of a tensor of a vision or audio part: "vision_tower.x" and "model.visual.x", in GGUF
-/// files "v.x", "a.x" and "mm.x".
+/// files "v.x", "a.x" and "mm.x". In these also for "mtp.x", the form in which Ollama's converter stores a
+/// module for multi-token prediction; drafters read llama.cpp's.
 bool is_beside_text(std::string_view name, tensor_naming naming) noexcept;
 
 /// The name that a Hugging Face tensor of the language model has if that model is saved alone:
 /// "model.layers.0.x" for "language_model.model.layers.0.x", the published form of gemma3, and for
-/// "model.language_model.layers.0.x", that of newer checkpoints. Other names are returned unchanged.
+/// "model.language_model.layers.0.x", that of newer checkpoints. A module for multi-token prediction is in
+/// any of these places, and "mtp.x" alone. Other names are returned unchanged.
 std::string name_alone(std::string_view name);
 
 /// The inverse: `alone` in the form that `example`, a name of the same file, has.

@@ -48,6 +48,7 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
     if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
     name = std::string_view(end + 1, static_cast<std::size_t>(last - end - 1));
   }
+  if (naming == tensor_naming::gguf) name = usual_gguf_name(name, config.arch);
   if (const auto part = parse_expert_part(name, naming, config);
       in_layer && part && config.has_experts(parsed.layer)) {
     parsed.role = part->role;
@@ -145,11 +146,11 @@ class weights_builder {
   expected<void> add(const weight_view& tensor) {
     const std::string name =
         naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
-    if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
     if (is_of_mtp_module(name, naming_, config_)) {
       ++source_.num_module_tensors_;
       return {};
     }
+    if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;
     const auto parsed = parse_name(name, naming_, config_);
     if (!parsed) {
       if (is_redundant(name, naming_, config_)) return {};

@@ -14,6 +14,7 @@ namespace {
 using device::tensor_type;
 using test::gguf_builder;
 using test::make_tiny_gguf;
+using test::open;
 using test::problem;
 using testing::HasSubstr;
 
@@ -81,6 +82,28 @@ TEST(gguf_experts, refuses_experts_that_do_not_fit) {
               HasSubstr("expert_group_count' must be at most 1"));
   EXPECT_THAT(with([](auto& f) { f.set_uint32("qwen3moe.expert_shared_count", 1); }),
               HasSubstr("expert_shared_count' must be 0"));
+}
+
+TEST(gguf_experts, sizes_without_a_key_are_those_of_the_tensors) {
+  for (const bool fused : {false, true}) {
+    auto file = make_tiny_gguf({.arch = architecture::qwen3moe, .fused_experts = fused});
+    const auto config = open(file.remove("qwen3moe.expert_feed_forward_length"));
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->experts.ffn_size, 32U);
+    EXPECT_EQ(config->ffn_size, 64U);
+  }
+  auto shared = make_tiny_gguf({.arch = architecture::qwen35moe, .shared_ffn_size = 96});
+  shared.remove("qwen35moe.expert_shared_feed_forward_length");
+  const auto config = open(shared);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->experts.shared_ffn_size, 96U);
+}
+
+TEST(gguf_experts, ollamas_name_of_the_normalisation_is_known) {
+  auto file = make_tiny_gguf({.arch = architecture::qwen3moe, .normalised_experts = false});
+  file.remove("qwen3moe.expert_weights_norm");
+  EXPECT_TRUE(open(file)->experts.routing.normalised) << "in files without a key";
+  EXPECT_FALSE(open(file.set_bool("qwen3moe.norm_top_k_prob", false))->experts.routing.normalised);
 }
 
 TEST(gguf_experts, counts_must_be_those_of_the_tensors) {

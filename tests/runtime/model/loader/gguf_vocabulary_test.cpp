@@ -1,12 +1,14 @@
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 
 #include "runtime/model/loader/gguf_file.hpp"
+#include "runtime/tokenizer/pre_tokenizers/bpe_family.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 namespace paceline::model::gguf_vocabulary_test {
 namespace {
@@ -72,6 +74,47 @@ TEST(gguf_vocabulary, an_spm_vocabulary_is_read) {
   EXPECT_EQ(vocabulary->kind, vocabulary_kind::spm);
   EXPECT_THAT(vocabulary->scores, ElementsAre(0, 0, -1));
   EXPECT_THAT(vocabulary->types, ElementsAre(token_type::unknown, token_type::byte, token_type::normal));
+}
+
+TEST(gguf_vocabulary, an_architecture_with_one_pre_tokenizer_needs_no_name_of_it) {
+  const auto pre_of = [](const char* architecture, const char* stated) {
+    auto builder = bpe();
+    builder.set_string("general.architecture", architecture);
+    if (stated != nullptr) builder.set_string("tokenizer.ggml.pre", stated);
+    return read(builder)->pre;
+  };
+  for (const auto& [architecture, pre] : {std::pair{"mistral3", "tekken"},
+                                          {"lfm2", "lfm2"},
+                                          {"lfm2moe", "lfm2"},
+                                          {"qwen35", "qwen35"},
+                                          {"qwen35moe", "qwen35"},
+                                          {"qwen3moe", "qwen2"},
+                                          {"qwen3next", "qwen2"},
+                                          {"olmo2", "dbrx"},
+                                          {"olmo3", "dbrx"},
+                                          {"smollm3", "smaug-bpe"}}) {
+    EXPECT_EQ(pre_of(architecture, nullptr), pre) << architecture;
+    EXPECT_EQ(pre_of(architecture, "default"), pre) << architecture;
+    EXPECT_TRUE(tokenizer::find_bpe_family(pre)) << architecture;
+  }
+  EXPECT_EQ(pre_of("qwen3moe", "kormo"), "kormo") << "what the file states counts";
+  EXPECT_EQ(pre_of("llama", nullptr), "") << "its models have several";
+  EXPECT_EQ(pre_of("llama", "default"), "default");
+  auto of_pieces = spm();
+  EXPECT_EQ(read(of_pieces.set_string("general.architecture", "mistral3"))->pre, "");
+}
+
+TEST(gguf_vocabulary, a_list_of_ends_is_read) {
+  const std::string key = "tokenizer.ggml.eos_token_ids";
+  const auto listed = read(
+      bpe().set_uint32("tokenizer.ggml.eos_token_id", 2).set_int32s(key, std::vector<std::int32_t>{0, 2}));
+  ASSERT_TRUE(listed) << listed.error().message();
+  EXPECT_EQ(listed->eos, token_id{2});
+  EXPECT_THAT(listed->eos_like, ElementsAre(token_id{0}, token_id{2}, token_id{3}));
+  for (const std::int32_t wrong : {-1, 4})
+    EXPECT_THAT(refusal_text(bpe().set_int32s(key, std::vector<std::int32_t>{0, wrong})),
+                HasSubstr("'" + key + "' must hold ids below the number of tokens 4"));
+  EXPECT_THAT(refusal_text(bpe().set_string(key, "0")), HasSubstr("'" + key + "' must"));
 }
 
 TEST(gguf_vocabulary, all_ids_that_end_a_generation_are_found) {

@@ -232,16 +232,24 @@ TEST_F(hf_directories, a_module_for_multi_token_prediction_is_left_to_drafters) 
   config.num_layers = 0;
   config.tied_embeddings = true;
   const std::vector<std::byte> values(3 * 2 * 2);
-  const std::vector<weight_view> tensors = {
-      {"model.norm.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}},
-      {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, values}},
-      {"mtp.fc.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}}};
-  const auto make = [&] {
+  const auto make = [&](const char* name) {
+    const std::vector<weight_view> tensors = {
+        {name, {tensor_type::f16, 1, 2, {values.data(), 4}}},
+        {"model.norm.weight", {tensor_type::f16, 1, 2, {values.data(), 4}}},
+        {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, values}}};
     return weights_source::make(config, tensors, tensor_naming::hugging_face, nullptr, "x");
   };
-  EXPECT_THAT(make().error().message(), HasSubstr("'mtp.fc.weight' has no meaning"));
+  EXPECT_THAT(make("mtp.fc.weight").error().message(), HasSubstr("'mtp.fc.weight' has no meaning"));
   config.arch = architecture::qwen35;
-  EXPECT_TRUE(make()) << "also if the config does not say that there is one";
+  for (const char* const name : {"mtp.fc.weight", "model.mtp.fc.weight", "language_model.mtp.fc.weight",
+                                 "model.language_model.mtp.fc.weight"}) {
+    const auto weights = make(name);
+    ASSERT_TRUE(weights) << weights.error().message() << ", also if the config does not name a module";
+    EXPECT_EQ(weights->num_module_tensors(), 1U);
+  }
+  config.tied_embeddings = false;
+  EXPECT_THAT(make("model.language_model.mtp.fc.weight").error().message(),
+              HasSubstr("tensor 'lm_head.weight' is missing"));
 }
 
 TEST_F(hf_directories, shards_open_by_their_index) {
@@ -278,6 +286,38 @@ TEST_F(hf_directories, tensors_are_checked_against_the_config) {
   EXPECT_THAT(problem(), HasSubstr("'lm_head.weight' is missing"));
   write_text(directory_ / "config.json", test::tiny_hf_config({.num_layers = 3}));
   EXPECT_THAT(problem(), HasSubstr("a model of 3 layers needs 27 tensors"));
+}
+
+TEST_F(hf_directories, a_stored_head_that_differs_from_the_embedding_is_the_head) {
+  const test::tiny_model tied, untied{.tied_embeddings = false};
+  for (const std::string prefix : {"", "language_model."})
+    for (const bool equal : {false, true}) {
+      test::write_tiny_hf(untied, folder_ / "whole");
+      const auto whole = safetensors_file::open(folder_ / "whole" / "model.safetensors");
+      test::safetensors_builder builder;
+      std::vector<std::byte> head;
+      for (const auto& tensor : whole->tensors()) {
+        ASSERT_TRUE(whole->from()->read(tensor.data));
+        std::vector<std::byte> data(tensor.data.begin(), tensor.data.end());
+        if (tensor.name == "model.embed_tokens.weight") head = data;
+        if (tensor.name == "lm_head.weight") continue;
+        builder.add(prefix + tensor.name, "F32",
+                    {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, data);
+      }
+      if (!equal) head.back() ^= std::byte{1};
+      builder.add(prefix + "lm_head.weight", "F32", {288, 32}, head);
+      std::filesystem::create_directories(directory_);
+      write_text(directory_ / "config.json", test::tiny_hf_config(tied));
+      test::write_bytes(directory_ / "model.safetensors", builder.build());
+      const auto opened = hf_directory::open(directory_);
+      ASSERT_TRUE(opened) << opened.error().message();
+      EXPECT_EQ(opened->config.tied_embeddings, equal);
+      const auto weights = read_hf_weights(*opened);
+      ASSERT_TRUE(weights) << weights.error().message();
+      const auto bytes = weights->at(tensor_role::output).tensor.bytes;
+      ASSERT_TRUE(weights->read(bytes));
+      EXPECT_TRUE(std::ranges::equal(bytes, head));
+    }
 }
 
 TEST_F(hf_directories, tokenizer_settings_are_read) {

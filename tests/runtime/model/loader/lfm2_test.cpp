@@ -43,6 +43,25 @@ TEST(lfm2_gguf, experts_are_routed_by_sigmoids_with_a_bias) {
   EXPECT_THAT(config->experts.layers, ElementsAre(true, false, true, true));
 }
 
+TEST(lfm2_gguf, ollamas_name_of_the_final_norm_is_known) {
+  auto file = tiny();
+  file.rename_tensor("token_embd_norm.weight", "output_norm.weight");
+  EXPECT_EQ(refusal(file), "was accepted");
+  EXPECT_THAT(refusal(file.remove_tensor("output_norm.weight")),
+              HasSubstr("'token_embd_norm.weight' is missing"));
+}
+
+TEST(lfm2_gguf, the_feed_forward_size_may_be_stated_as_before_its_adjustment) {
+  const auto config = open(tiny().set_uint32("lfm2.feed_forward_length", 96));
+  ASSERT_TRUE(config) << config.error().message() << ", as Ollama's converter has it";
+  EXPECT_EQ(config->ffn_size, 64U);
+  EXPECT_THAT(refusal(tiny().set_uint32("lfm2.feed_forward_length", 97)),
+              HasSubstr("must have the shape [97][32], has [64][32]"))
+      << "two thirds are more";
+  EXPECT_THAT(refusal(tiny(architecture::lfm2moe).set_uint32("lfm2moe.feed_forward_length", 96)),
+              HasSubstr("must have the shape [96][32], has [64][32]"));
+}
+
 TEST(lfm2_gguf, refuses_what_does_not_fit) {
   const std::string kv_heads = "lfm2.attention.head_count_kv";
   const auto with_heads = [&](const std::vector<std::int32_t>& numbers) {

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace paceline::model::mistral3_test {
 namespace {
@@ -42,6 +43,34 @@ TEST(mistral3_gguf, of_mistral_small_is_a_plain_llama) {
   EXPECT_EQ(config->growth.period, 0U);
   EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::none);
   EXPECT_EQ(config->rope.scaling.magnitude, 1);
+}
+
+TEST(mistral3_gguf, ollamas_names_of_the_keys_are_read) {
+  const auto with = [](float weight) {
+    auto file = tiny();
+    for (const auto& [from, to] : {std::pair{"rope.scaling.yarn_beta_", "rope.scaling.beta_"},
+                                   {"rope.scaling.yarn_log_multiplier", "rope.scaling.mscale_all_dim"},
+                                   {"attention.temperature_scale", "rope.scaling_beta"}})
+      file.rename_keys(std::string("mistral3.") + from, std::string("mistral3.") + to);
+    return test::open(file.set_float32("mistral3.rope.scaling.mscale", weight));
+  };
+  const auto config = with(1);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope.scaling.beta_fast, 2);
+  EXPECT_EQ(config->rope.scaling.beta_slow, 0.5);
+  EXPECT_DOUBLE_EQ(config->rope.scaling.magnitude, yarn_magnitude(8) / yarn_magnitude(8, 0.75));
+  EXPECT_EQ(config->growth.beta, 0.5);
+  EXPECT_EQ(config->growth.period, 12U);
+  EXPECT_EQ(with(0.75F)->rope.scaling.magnitude, 1) << "both weights count, as in config.json";
+  EXPECT_DOUBLE_EQ(with(0)->rope.scaling.magnitude, yarn_magnitude(8));
+}
+
+TEST(mistral3_gguf, an_empty_type_of_scaling_is_none) {
+  auto file = tiny();
+  file.set_string("mistral3.rope.scaling.type", "").set_float32("mistral3.rope.scaling.factor", 0);
+  const auto config = test::open(file);
+  ASSERT_TRUE(config) << config.error().message() << ", as Ollama writes it for Mistral Small 3";
+  EXPECT_EQ(config->rope.scaling.kind, rope_scaling_kind::none);
 }
 
 TEST(mistral3_gguf, refuses_what_does_not_fit) {

@@ -72,6 +72,25 @@ TEST(olmo2_gguf, olmo_2_has_no_window) {
   }
 }
 
+TEST(olmo2_gguf, olmo3_is_its_name_in_ollamas_files) {
+  const auto config =
+      test::open(tiny().rename_keys("olmo2.", "olmo3.").set_string("general.architecture", "olmo3"));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->arch, architecture::olmo2);
+  EXPECT_EQ(config->sliding_window, 4U);
+  EXPECT_EQ(config->rope_of(1).scaling.factor, 8);
+}
+
+TEST(olmo2_gguf, the_magnitude_may_have_the_name_of_a_further_factor) {
+  const std::string factor = "olmo2.rope.scaling.attn_factor", own = "olmo2.rope.scaling.yarn_attn_factor";
+  const auto config = test::open(tiny().remove(own).set_float32(factor, 1.25F));
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->rope_of(1).scaling.magnitude, 1.25) << "in place of YaRN's own";
+  EXPECT_EQ(config->rope_of(0).scaling.magnitude, 1) << "layers with a window are not scaled";
+  EXPECT_EQ(test::open(tiny().set_float32(factor, 1.25F))->rope_of(1).scaling.magnitude, 1.5 * 1.25);
+  EXPECT_DOUBLE_EQ(test::open(tiny().remove(own))->rope_of(1).scaling.magnitude, yarn_magnitude(8));
+}
+
 std::string refusal(const gguf_builder& file) { return test::problem(file).message(); }
 
 TEST(olmo2_gguf, refuses_what_does_not_fit) {

@@ -150,6 +150,17 @@ TEST(phi3_hf, the_models_context_chooses_the_list_of_divisors) {
   EXPECT_EQ(read(factor, "llama")->rope.scaling.magnitude, 1.25) << "not of this family only";
 }
 
+TEST(phi3_hf, the_configs_own_original_context_is_the_one_that_counts) {
+  const auto both = read(R"("original_max_position_embeddings":16,)" +
+                         longrope(R"(,"original_max_position_embeddings":64)"));
+  ASSERT_TRUE(both) << both.error().message();
+  EXPECT_THAT(both->rope.frequency_divisors, ElementsAre(1.5F, 2.5F, 3.5F));
+  const auto neither = read(longrope());
+  ASSERT_TRUE(neither) << neither.error().message();
+  EXPECT_THAT(neither->rope.frequency_divisors, ElementsAre(1, 1.125F, 1.25F)) << "4096, of the class";
+  EXPECT_EQ(neither->rope.scaling.magnitude, 1);
+}
+
 TEST(phi3_hf, settings_have_the_defaults_of_its_class) {
   const auto config = read();
   ASSERT_TRUE(config) << config.error().message();
@@ -162,7 +173,8 @@ TEST(phi3_hf, settings_have_the_defaults_of_its_class) {
 }
 
 TEST(phi3_hf, refuses_what_does_not_fit) {
-  EXPECT_THAT(problem(longrope()), HasSubstr("'original_max_position_embeddings' is missing"));
+  EXPECT_THAT(test::refusal_of(read(longrope(), "llama")),
+              HasSubstr("'original_max_position_embeddings' is missing"));
   EXPECT_THAT(problem(longrope(R"(,"original_max_position_embeddings":1)")), HasSubstr("must be at least 2"));
   EXPECT_THAT(problem(R"("original_max_position_embeddings":16,"rope_scaling":{"type":"longrope"},)"),
               HasSubstr("'long_factor' must be"));

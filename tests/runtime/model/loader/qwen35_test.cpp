@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace paceline::model::qwen35_test {
 namespace {
@@ -54,6 +55,51 @@ TEST(qwen35_gguf, layers_with_attention_may_be_listed) {
       << "without both every fourth layer has attention";
 }
 
+/// With the numbers of KV heads as a list.
+gguf_builder with_heads(const std::vector<std::int32_t>& numbers) {
+  return tiny().set_int32s("qwen35.attention.head_count_kv", numbers);
+}
+
+TEST(qwen35_gguf, layers_without_kv_heads_are_those_without_attention) {
+  const auto listed = open(with_heads({0, 2, 0, 2}));
+  ASSERT_TRUE(listed) << listed.error().message() << ", as Ollama's converter has it";
+  EXPECT_EQ(listed->num_kv_heads, 2U);
+  EXPECT_THAT(listed->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  const auto alone = open(with_heads({0, 2, 0, 2}).remove("qwen35.full_attention_interval"));
+  ASSERT_TRUE(alone) << alone.error().message() << ", where nothing else tells the kinds";
+  EXPECT_THAT(alone->layer_kinds, ElementsAre(rule, attention, rule, attention));
+  EXPECT_EQ(refusal(with_heads({2, 2, 2, 2})), "was accepted") << "for all layers, whatever their kind";
+  EXPECT_THAT(refusal(with_heads({0, 2, 0, 1})), HasSubstr("differs between layers with attention"));
+  EXPECT_THAT(refusal(with_heads({0, 2, 2, 0})),
+              HasSubstr("head_count_kv' is 2 for layer 2, which has no attention"));
+  EXPECT_THAT(refusal(with_heads({0, 2, 0, 0})),
+              HasSubstr("head_count_kv' is 0 for layer 3, which has attention"));
+  EXPECT_THAT(refusal(with_heads({0, 0, 0, 0})), HasSubstr("head_count_kv"));
+  auto with_module = make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
+  with_module.set_int32s("qwen35.attention.head_count_kv", std::vector<std::int32_t>{0, 2, 0, 2, 2});
+  EXPECT_EQ(refusal(with_module), "was accepted");
+}
+
+TEST(qwen35_gguf, value_heads_are_in_the_order_that_the_file_says) {
+  const std::string key = "qwen35.ssm.v_head_reordered";
+  EXPECT_TRUE(open(tiny().set_bool(key, true))->delta.tiled);
+  EXPECT_FALSE(open(tiny().set_bool(key, false))->delta.tiled);
+}
+
+TEST(qwen35_gguf, ollamas_names_of_tensors_are_known) {
+  auto file = tiny();
+  for (const char* const layer : {"blk.0.", "blk.2."})
+    file.rename_tensor(std::string(layer) + "ssm_dt.bias", std::string(layer) + "ssm_dt");
+  EXPECT_EQ(refusal(file), "was accepted");
+  const std::vector<std::byte> values(32 * sizeof(float));
+  file.add_tensor("mtp.norm.weight", device::tensor_type::f32, {32}, values);
+  EXPECT_EQ(refusal(file), "was accepted") << "a module that no drafter reads is skipped";
+  EXPECT_EQ(open(file)->num_mtp_modules, 0U);
+  EXPECT_THAT(refusal(file.add_tensor("blk.2.ssm_dt.bias", device::tensor_type::f32, {4},
+                                      std::vector<std::byte>(4 * sizeof(float)))),
+              HasSubstr("occurs twice"));
+}
+
 gguf_builder with_module() {
   return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
 }
@@ -92,6 +138,21 @@ TEST(qwen35_gguf, refuses_what_does_not_fit) {
               HasSubstr("attn_qkv.weight' must have the shape [96][32], has [64][32]"));
 }
 
+TEST(qwen3next_gguf, queries_keys_values_and_gates_may_be_in_one_tensor) {
+  auto file = make_tiny_gguf({.arch = architecture::qwen3next, .num_layers = 4});
+  EXPECT_FALSE(open(file)->packing.fuses_gate);
+  for (const std::string layer : {"blk.0.", "blk.2."}) {
+    file.remove_tensor(layer + "attn_qkv.weight").remove_tensor(layer + "attn_gate.weight");
+    file.add_tensor(layer + "ssm_in.weight", device::tensor_type::f32, {32, 64 + 32},
+                    std::vector<std::byte>(32 * 96 * sizeof(float)));
+  }
+  const auto config = open(file);
+  ASSERT_TRUE(config) << config.error().message() << ", as llama.cpp wrote it in 2025";
+  EXPECT_TRUE(config->packing.fuses_gate);
+  EXPECT_THAT(refusal(file.remove_tensor("blk.2.ssm_in.weight")),
+              HasSubstr("'blk.2.ssm_in.weight' is missing"));
+}
+
 expected<model_config> read(const std::string& extra = "") {
   const std::string text = "{" + extra + R"("model_type":"qwen3_5_text","vocab_size":288,
       "max_position_embeddings":64,"hidden_size":32,"num_hidden_layers":4,"num_attention_heads":4,
@@ -112,6 +173,22 @@ TEST(qwen35_hf, settings_have_the_defaults_of_their_class) {
   EXPECT_EQ(config->rotary_dim, 4U) << "a quarter";
   EXPECT_EQ(config->rope.theta, 1e4);
   EXPECT_EQ(config->conv.num_taps, 4U);
+}
+
+TEST(qwen35_hf, the_rotated_share_is_that_of_the_rotary_settings_that_count) {
+  const std::string half = R"("partial_rotary_factor":0.5)", whole = R"("partial_rotary_factor":1.0)";
+  const auto settings = [](const char* key, const std::string& more) {
+    return "\"" + std::string(key) + R"(":{"rope_type":"linear","factor":2)" + more + "},";
+  };
+  EXPECT_EQ(read(settings("rope_parameters", "," + half) + whole + ",")->num_rotated(), 8U);
+  EXPECT_EQ(
+      read(settings("rope_scaling", "," + half) + settings("rope_parameters", "," + whole))->num_rotated(),
+      8U);
+  EXPECT_EQ(read(settings("rope_scaling", "") + settings("rope_parameters", "," + whole) + half + ",")
+                ->num_rotated(),
+            8U);
+  EXPECT_EQ(read(settings("rope_scaling", "") + settings("rope_parameters", "," + whole))->num_rotated(), 4U)
+      << "the class's: the settings that do not count have no say";
 }
 
 TEST(qwen35_hf, layers_and_rotation_are_read) {

@@ -228,6 +228,19 @@ TEST(text_part, tensors_and_keys_of_other_parts_of_a_gguf_file_are_skipped) {
               HasSubstr("\n3 tensors (144 bytes) of vision and audio parts are not used\n"));
 }
 
+TEST(text_part, a_module_that_no_drafter_reads_is_skipped) {
+  const test::scratch_folder folder;
+  auto file = test::make_tiny_gguf({.arch = architecture::qwen35});
+  file.add_tensor("mtp.fc.weight", device::tensor_type::f32, {64, 32}, std::vector<std::byte>(8192));
+  file.write(folder / "model.gguf");
+  const auto report = inspect_model(folder / "model.gguf");
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->problem, "");
+  EXPECT_THAT(to_text(*report), HasSubstr("\n1 tensor (8.0 KiB) of a module for multi-token prediction in a "
+                                          "form that no drafter reads is not used\n"));
+  EXPECT_THAT(to_text(*report), testing::Not(HasSubstr("a drafter of kind mtp")));
+}
+
 TEST(text_part, names_of_the_language_model_are_not_taken_for_those_of_other_parts) {
   for (const auto* name : {"model.layers.0.self_attn.q_proj.weight", "lm_head.weight",
                            "language_model.model.layers.0.vision_gate.weight"})
@@ -236,6 +249,13 @@ TEST(text_part, names_of_the_language_model_are_not_taken_for_those_of_other_par
     EXPECT_FALSE(is_beside_text(name, tensor_naming::gguf)) << name;
   EXPECT_EQ(name_like(name_alone("language_model.lm_head.weight"), "language_model.lm_head.weight"),
             "language_model.lm_head.weight");
+}
+
+TEST(text_part, names_of_modules_are_those_of_a_model_alone) {
+  for (const char* const prefix : {"mtp.", "model.mtp.", "language_model.mtp.", "model.language_model.mtp.",
+                                   "language_model.model.mtp."})
+    EXPECT_EQ(name_alone(std::string(prefix) + "fc.weight"), "mtp.fc.weight");
+  EXPECT_EQ(name_alone("model.mtp_layers.0.fc.weight"), "model.mtp_layers.0.fc.weight") << "MiMo";
 }
 
 TEST(text_part, one_tensor_is_not_called_several) {
