@@ -1,8 +1,8 @@
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/chained_head.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <cmath>
 #include <new>

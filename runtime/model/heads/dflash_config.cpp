@@ -1,6 +1,7 @@
 #include "runtime/model/heads/dflash_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
@@ -46,11 +47,11 @@ void refuse_others(const dflash_fields& fields) {
     if (fields[key]) fields[key].refuse("is of DFlash2, which is not supported", errc::unsupported);
   const std::string family = fields.root["speculators_model_type"].string_or("dflash");
   if (family != "dflash" && family != "dspark")
-    fields.root["speculators_model_type"].refuse("is '" + family + "', must be 'dflash' or 'dspark'",
+    fields.root["speculators_model_type"].refuse("is " + quote(family) + ", must be 'dflash' or 'dspark'",
                                                  errc::unsupported);
   const std::string projector = fields["projector_type"].string_or("dflash");
   if (projector != "dflash" && projector != "dspark")
-    fields["projector_type"].refuse("is '" + projector + "', must be 'dflash' or 'dspark'",
+    fields["projector_type"].refuse("is " + quote(projector) + ", must be 'dflash' or 'dspark'",
                                     errc::unsupported);
   if (fields["output_multiplier"].setting_or(1) != 1)
     fields["output_multiplier"].refuse("must be 1", errc::unsupported);
@@ -170,7 +171,7 @@ void read_markov(const dflash_fields& fields, dflash_config& config, const dflas
   else if (kind == "rnn")
     config.markov = markov_kind::rnn;
   else
-    fields["markov_head_type"].refuse("is '" + kind + "', must be 'vanilla', 'gated' or 'rnn'",
+    fields["markov_head_type"].refuse("is " + quote(kind) + ", must be 'vanilla', 'gated' or 'rnn'",
                                       errc::unsupported);
   if (config.name != "dspark")
     fields["markov_rank"].refuse("is " + std::to_string(config.markov_rank) +

@@ -150,7 +150,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   auto tensors = head_tensors::open(directory, name_in_modules, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   if (tensors->num_layers() == 0)
-    return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");
+    return error(errc::invalid_file, directory.string() + ": no tensor 'layers.0.*'");
   auto config = read_dflash_config(*object, config_path.string(), kind, shown_by(*tensors), facts_of(*target),
                                    options.overrides);
   if (!config) return std::move(config).error();

@@ -4,7 +4,6 @@
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <cmath>

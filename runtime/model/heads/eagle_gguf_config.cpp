@@ -1,10 +1,10 @@
 #include "runtime/model/heads/eagle_config.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -160,7 +160,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   auto tensors = head_tensors::open(directory, name_in_speculators, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   if (tensors->num_layers() == 0)
-    return error(errc::invalid_file, directory.string() + ": no tensor \"midlayer.*\" or \"layers.0.*\"");
+    return error(errc::invalid_file, directory.string() + ": no tensor 'midlayer.*' or 'layers.0.*'");
   const bool is_eagle3 =
       tensors->has("layers.0.hidden_norm.weight") && tensors->has("layers.0.input_layernorm.weight");
   if (version == eagle_version::eagle && is_eagle3)

@@ -1,7 +1,7 @@
 #include "runtime/model/heads/head_kind.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/head_files.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -1,9 +1,9 @@
 #include "runtime/model/heads/head_tensors.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/model/heads/quantise.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/tensor_role.hpp"
 
 #include <algorithm>

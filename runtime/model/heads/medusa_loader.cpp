@@ -80,7 +80,7 @@ std::unique_ptr<const device::matrix> take_lm_head(head_tensors& tensors, const 
   const std::uint64_t rows = tensors.num_rows(name);
   if (ids.empty() && rows != sizes.vocab) {
     tensors.refuse(name, "has " + std::to_string(rows) + " rows, the target has " +
-                             std::to_string(sizes.vocab) + " tokens, and there is no \"token_map\"");
+                             std::to_string(sizes.vocab) + " tokens, and there is no 'token_map'");
     return nullptr;
   }
   if (ids.empty() || rows == ids.size()) return tensors.matrix(name, rows, sizes.hidden);
@@ -142,10 +142,10 @@ std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& con
 void check_config(const json_node& config, const head_tensors& tensors) {
   const bool has_biases = tensors.has_any("", ".bias");
   if (config["medusa_fc_bias"].flag_or(has_biases) != has_biases)
-    config["medusa_fc_bias"].refuse(has_biases ? "is false, the layers have a \"bias\""
-                                               : "is true, no layer has a \"bias\"");
+    config["medusa_fc_bias"].refuse(has_biases ? "is false, the layers have a 'bias'"
+                                               : "is true, no layer has a 'bias'");
   if (config["original_lm_head"].flag_or(false) && tensors.has("lm_heads.1.weight"))
-    config["original_lm_head"].refuse("is true, the file has \"lm_heads.1.weight\"");
+    config["original_lm_head"].refuse("is true, the file has 'lm_heads.1.weight'");
 }
 
 /// Takes a head of either layout; returns the number of levels.
@@ -154,7 +154,7 @@ std::uint32_t take_medusa(head_tensors& tensors, const medusa_sizes& sizes, std:
   const medusa_names names{tensors.has("0.0.linear.weight")};
   const std::uint32_t num_heads = take_layers(tensors, names, sizes.hidden, weights);
   if (num_heads == 0) {
-    tensors.refuse("0.0.linear.weight", "is missing, and so is \"blocks.0.layers.0.weight\"");
+    tensors.refuse("0.0.linear.weight", "is missing, and so is 'blocks.0.layers.0.weight'");
     return 0;
   }
   take_lm_heads(tensors, names, num_heads, sizes, ids, weights);

@@ -1,10 +1,10 @@
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/eagle_head.hpp"
 #include "runtime/model/heads/head_files.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <array>
@@ -92,9 +92,9 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
     if (!first_with(one.prefix).empty()) return checked(one);
   if (!first_with(behind).empty()) return checked({behind, false, false, 0});
   return error(errc::invalid_file, directory.string() +
-                                       ": no tensor \"mtp.*\", \"mtp_layers.0.*\", "
-                                       "\"model.mtp_layers.0.*\" or \"" +
-                                       behind + "*\"");
+                                       ": no tensor 'mtp.*', 'mtp_layers.0.*', "
+                                       "'model.mtp_layers.0.*' or " +
+                                       quote(behind + "*"));
 }
 
 /// Refuses settings that are not supported in any family.

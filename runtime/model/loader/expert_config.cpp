@@ -1,7 +1,7 @@
 #include "runtime/model/loader/expert_config.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <cstdint>
 #include <string>

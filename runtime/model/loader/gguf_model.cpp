@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
@@ -10,7 +11,6 @@
 #include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
 #include "runtime/model/loader/text_part.hpp"

@@ -2,6 +2,7 @@
 
 #include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
@@ -11,7 +12,6 @@
 #include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
 

@@ -1,12 +1,12 @@
 #include "runtime/model/loader/weights_source.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/fused_tensors.hpp"
 #include "runtime/model/loader/partial_file.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
