@@ -109,6 +109,7 @@ float load_float(const std::byte* from, tensor_type type, std::size_t index) noe
   return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
+bool is_finite(float value) noexcept { return std::isfinite(value); }
 bool is_decay(float value) noexcept { return std::isfinite(value) && value <= 0; }
 
 bool is_float_type(tensor_type type) noexcept {
@@ -260,7 +261,7 @@ class weights_builder {
     const bool is_logarithm = is_hugging_face && role == tensor_role::delta_decay;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
     const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
-    const bool is_checked = role == tensor_role::delta_decay;
+    const bool is_checked = role == tensor_role::delta_decay || role == tensor_role::ffn_selection_bias;
     if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_checked && rows == 1) return {};
     auto floats = std::make_unique<float[]>(rows * cols);
     for (std::size_t r = 0; r < rows; ++r)
@@ -268,10 +269,13 @@ class weights_builder {
         floats[c * rows + r] =
             load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
     for (std::size_t i = 0; is_logarithm && i < rows * cols; ++i) floats[i] = -std::exp(floats[i]);
-    if (role == tensor_role::delta_decay && !std::all_of(floats.get(), floats.get() + rows * cols, is_decay))
+    const std::span values(floats.get(), rows * cols);
+    if (role == tensor_role::delta_decay && !std::ranges::all_of(values, is_decay))
       return failure(view.name, "must hold decays, which are finite and not above 0");
+    if (role == tensor_role::ffn_selection_bias && !std::ranges::all_of(values, is_finite))
+      return failure(view.name, "must hold finite values: it selects the experts");
     tensor.type = tensor_type::f32;
-    tensor.bytes = std::as_bytes(std::span(floats.get(), rows * cols));
+    tensor.bytes = std::as_bytes(values);
     source_.converted_.push_back(std::move(floats));
     return {};
   }

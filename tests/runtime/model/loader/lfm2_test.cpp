@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace paceline::model::lfm2_test {
 namespace {
@@ -41,6 +44,22 @@ TEST(lfm2_gguf, experts_are_routed_by_sigmoids_with_a_bias) {
   EXPECT_FLOAT_EQ(config->experts.routing.divisor_epsilon, 1e-6F);
   EXPECT_TRUE(config->experts.selection_bias);
   EXPECT_THAT(config->experts.layers, ElementsAre(true, false, true, true));
+}
+
+TEST(lfm2_gguf, a_bias_that_selects_experts_is_finite) {
+  const std::string name = "blk.2.exp_probs_b.bias";
+  const auto with_bias = [&](float value) {
+    std::vector<float> values(8, 0.5F);
+    values[3] = value;
+    const auto bytes = std::as_bytes(std::span(values));
+    return refusal(tiny(architecture::lfm2moe)
+                       .remove_tensor(name)
+                       .add_tensor(name, device::tensor_type::f32, {8}, {bytes.begin(), bytes.end()}));
+  };
+  EXPECT_EQ(with_bias(-1e30F), "was accepted");
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
+    EXPECT_THAT(with_bias(value), HasSubstr("'" + name + "' must hold finite values")) << value;
 }
 
 TEST(lfm2_gguf, refuses_what_does_not_fit) {
