@@ -127,12 +127,18 @@ std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& con
     tensors.ignore("token_map");
     return ids;
   }
-  for (const std::int64_t id : tensors.integers("token_map", tensors.num_values("token_map"))) {
-    if (id < 0 || id >= vocab) {
-      tensors.refuse("token_map",
-                     "names token " + std::to_string(id) + ", the target has " + std::to_string(vocab));
-      return {};
-    }
+  const auto refuse = [&](const std::string& rule) {
+    tensors.refuse("token_map", rule);
+    return std::vector<token_id>();
+  };
+  const std::string of_target = ", the target has " + std::to_string(vocab);
+  const std::uint64_t count = tensors.num_values("token_map");
+  if (count > vocab) return refuse("names " + std::to_string(count) + " tokens" + of_target);
+  std::vector<bool> is_named(vocab);
+  for (const std::int64_t id : tensors.integers("token_map", count)) {
+    if (id < 0 || id >= vocab) return refuse("names token " + std::to_string(id) + of_target);
+    if (is_named[static_cast<std::size_t>(id)]) return refuse("names token " + std::to_string(id) + " twice");
+    is_named[static_cast<std::size_t>(id)] = true;
     ids.push_back(token_id{static_cast<std::int32_t>(id)});
   }
   return ids;

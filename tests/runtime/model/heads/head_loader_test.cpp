@@ -5,6 +5,10 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+#include <string>
+#include <vector>
+
 namespace paceline::test {
 namespace {
 
@@ -166,10 +170,20 @@ TEST_F(head_loader_test, an_lm_head_of_fewer_tokens_needs_a_token_map) {
   for (const char* const name : {"lm_heads.0.weight", "lm_heads.1.weight"}) head.add(name, {100, hidden});
   EXPECT_THAT(problem("medusa", head), AllOf(HasSubstr("'lm_heads.0.weight' has 100 rows"),
                                              HasSubstr("288 tokens"), HasSubstr("token_map")));
-  head.tensors["token_map"] = {{100}, {}, std::vector<std::int64_t>(100, 3)};
+  std::vector<std::int64_t> ids(100);
+  std::iota(ids.begin(), ids.end(), 3);
+  head.tensors["token_map"] = {{100}, {}, ids};
   EXPECT_EQ(problem("medusa", head), "was accepted");
   head.tensors["token_map"].integers[5] = 288;
   EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names token 288, the target has 288"));
+  head.tensors["token_map"].integers[5] = 7;
+  EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names token 7 twice"));
+}
+
+TEST_F(head_loader_test, a_token_map_has_no_more_ids_than_the_target_has_tokens) {
+  auto head = medusa_vllm();
+  head.tensors["token_map"] = {{1000}, {}, std::vector<std::int64_t>(1000, 3)};
+  EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names 1000 tokens, the target has 288"));
 }
 
 TEST_F(head_loader_test, of_whole_lm_heads_the_rows_that_the_token_map_names_are_used) {
