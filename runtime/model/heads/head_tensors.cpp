@@ -142,12 +142,16 @@ void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
   if (!failure_) failure_ = broken(tensor, rule);
 }
 
+void head_tensors::refuse_missing(const std::string& name, const std::string& why) {
+  refuse(file_name(name), "is missing" + why);
+}
+
 std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
                                               std::uint64_t cols) {
   if (failure_) return std::nullopt;
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    if (required) refuse(name, "is missing");
+    if (required) refuse_missing(name);
     return std::nullopt;
   }
   head_tensor taken = std::move(found->second);

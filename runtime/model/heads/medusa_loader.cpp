@@ -98,8 +98,7 @@ void take_lm_heads(head_tensors& tensors, const medusa_names& names, std::uint32
   for (std::uint32_t i = 0; i < num_heads && tensors.has(names.lm_head(i, num_layers)); ++i)
     weights.lm_heads.push_back(take_lm_head(tensors, names.lm_head(i, num_layers), sizes, ids));
   if (weights.lm_heads.size() > 1 && weights.lm_heads.size() != num_heads)
-    tensors.refuse(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers),
-                   "is missing");
+    tensors.refuse_missing(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers));
 }
 
 void take_block(head_tensors& tensors, const medusa_sizes& sizes, medusa_weights& weights,
@@ -160,7 +159,7 @@ std::uint32_t take_medusa(head_tensors& tensors, const medusa_sizes& sizes, std:
   const medusa_names names{tensors.has("0.0.linear.weight")};
   const std::uint32_t num_heads = take_layers(tensors, names, sizes.hidden, weights);
   if (num_heads == 0) {
-    tensors.refuse("0.0.linear.weight", "is missing, and so is 'blocks.0.layers.0.weight'");
+    tensors.refuse_missing("0.0.linear.weight", ", and so is 'blocks.0.layers.0.weight'");
     return 0;
   }
   take_lm_heads(tensors, names, num_heads, sizes, ids, weights);

@@ -197,7 +197,7 @@ class weights_builder {
                                                                : name,
                                            nested_example_);
         if (is_expert_role(role)) {
-          auto all = experts_[layer].take(role, config_.experts.routing.num_experts, full, file_);
+          auto all = experts_[layer].take(role, config_, full, file_);
           if (!all) return std::move(all).error();
           source_.experts_[layer][expert_index(role)] = *std::move(all);
         } else if (slot(role, layer).empty()) {

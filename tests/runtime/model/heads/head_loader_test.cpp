@@ -252,6 +252,22 @@ TEST_F(head_loader_test, refuses_a_second_module) {
   EXPECT_THAT(problem("mtp", head), HasSubstr("key 'mtp_num_hidden_layers' is 2"));
 }
 
+TEST_F(head_loader_test, a_missing_tensor_of_a_module_has_its_name_in_the_file) {
+  const auto expect_named = [&](const tiny_head& whole, const std::string& name) {
+    tiny_head head = whole;
+    EXPECT_EQ(head.tensors.erase(name), 1U) << name;
+    EXPECT_THAT(problem("mtp", head), HasSubstr("tensor '" + name + "' is missing"));
+  };
+  for (const char* const part : {"input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm",
+                                 "self_attn.k_proj", "mlp.down_proj", "input_layernorm"})
+    expect_named(mtp_mimo(), "model.mtp_layers.0." + std::string(part) + ".weight");
+  for (const char* const part : {"fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm",
+                                 "layers.0.self_attn.k_proj", "layers.0.self_attn.q_norm"})
+    expect_named(mtp_next(), "mtp." + std::string(part) + ".weight");
+  for (const char* const part : {"eh_proj", "enorm", "hnorm", "shared_head.norm", "self_attn.k_proj"})
+    expect_named(mtp_deepseek(), "model.layers.8." + std::string(part) + ".weight");
+}
+
 TEST_F(head_loader_test, a_module_with_an_output_gate_has_norms_of_queries_and_keys) {
   for (const char* const norm : {"q_norm", "k_norm"}) {
     auto head = mtp_next();
