@@ -116,9 +116,9 @@ TEST_F(gguf_module_test, without_a_final_norm_uses_the_targets) {
 }
 
 TEST_F(gguf_module_test, a_missing_tensor_has_its_name_in_the_file) {
-  for (const std::string part : {"nextn.eh_proj", "nextn.enorm", "nextn.hnorm", "attn_norm", "attn_q",
-                                 "attn_k", "attn_v", "attn_output", "attn_q_norm", "attn_k_norm",
-                                 "post_attention_norm", "ffn_gate", "ffn_up", "ffn_down"}) {
+  for (const std::string part :
+       {"nextn.enorm", "nextn.hnorm", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "attn_q_norm",
+        "attn_k_norm", "post_attention_norm", "ffn_gate", "ffn_up", "ffn_down"}) {
     const std::string name = "blk.4." + part + ".weight";
     EXPECT_THAT(problem(module_alone().remove_tensor(name)), HasSubstr("tensor '" + name + "' is missing"));
   }
@@ -139,7 +139,11 @@ TEST_F(gguf_module_test, an_own_embedding_is_used) {
 }
 
 TEST_F(gguf_module_test, refuses_what_does_not_fit) {
-  EXPECT_THAT(problem(make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4})), HasSubstr("qwen35"));
+  for (const auto& file : {make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4}),
+                           model_file().remove_tensor("blk.4.nextn.eh_proj.weight")})
+    EXPECT_THAT(problem(file), HasSubstr("module.gguf: no tensor 'blk.*.nextn.eh_proj.weight': this file of "
+                                         "architecture 'qwen35' has no module"));
+  EXPECT_THAT(problem(make_tiny_gguf({})), HasSubstr("'llama'; draft heads are 'eagle3' and 'dflash'"));
   EXPECT_THAT(problem(model_file().remove("qwen35.nextn_predict_layers")), HasSubstr("nextn_predict_layers"));
   const auto with_modules = [](std::uint32_t count) {
     return model_file()
