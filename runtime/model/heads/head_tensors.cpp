@@ -302,12 +302,11 @@ void head_tensors::feed_forward(const std::string& prefix, const model_config& c
 }
 
 void head_tensors::layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-                         layer_weights& to, bool may_be_gated) {
+                         layer_weights& to, bool is_gated) {
   const std::string attention = prefix + "self_attn.";
   const std::uint32_t hidden = config.hidden_size;
   const std::uint64_t queries = config.q_size(), keys = config.kv_size();
-  const bool is_gated = may_be_gated && num_rows(attention + "q_proj.weight") == 2 * queries;
-  if (has(attention + "qkv_proj.weight")) {
+  if (!is_gated && has(attention + "qkv_proj.weight")) {
     stacked(attention + "qkv_proj.weight", input_size, {{queries, to.q}, {keys, to.k}, {keys, to.v}});
   } else {
     if (is_gated)

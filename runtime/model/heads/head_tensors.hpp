@@ -111,11 +111,11 @@ class head_tensors {
   /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
   /// values read `input_size` values, in one matrix ("qkv_proj", "gate_up_proj") or several; biases (of
   /// queries, keys and values: all or none), QK norms (both or none) and the norm before attention
-  /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `may_be_gated`: if the
-  /// query projection has twice the rows, it includes an output gate (`gated_queries`), and there are QK
-  /// norms. A config of layers with experts leaves out the feed-forward block, which `mixture` takes.
+  /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `is_gated`: the
+  /// query projection includes an output gate (`gated_queries`), and there are QK norms. A config of layers
+  /// with experts leaves out the feed-forward block, which `mixture` takes.
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-             layer_weights& to, bool may_be_gated = false);
+             layer_weights& to, bool is_gated = false);
   /// The mixture of experts of a layer like the config's layer 0. Router and shared expert have the names of
   /// directories, "PREFIXmlp.gate.weight" and so on; the experts' names are those of `naming`, behind
   /// `prefix`. The router and the factor of the shared expert stay as stored.

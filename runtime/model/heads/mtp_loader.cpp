@@ -35,10 +35,11 @@ using module_names = std::string_view module_part::*; ///< of one layout
 struct mtp_dialect {
   std::string_view prefix;
   module_names names;
-  bool hidden_first;         ///< order of the concatenation
-  bool norm_output;          ///< what is fed back has been through the final norm
-  float norm_offset;         ///< added to norms in the file
-  bool has_qk_norms = false; ///< required in the layer
+  bool hidden_first; ///< order of the concatenation
+  bool norm_output;  ///< what is fed back has been through the final norm
+  float norm_offset; ///< added to norms in the file
+  /// The family's attention has an output gate, and norms of queries and keys.
+  bool is_gated = false;
   /// The base model's embedding and, if it has its own, its LM head.
   std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
   bool is_gguf = false; ///< a module without a final norm of its own uses the target's
@@ -172,7 +173,8 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
                  const transformer& target, eagle_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   const std::string queries = "layers.0.self_attn.q_proj.weight";
-  const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
+  const bool is_gated =
+      dialect.is_gated || tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
   // A layer with an output gate is that of Qwen3-Next. Directories store its norms less one, whatever their
   // names are.
   tensors.set_norm_offset(is_gated && !dialect.is_gguf ? 1 : dialect.norm_offset);
@@ -185,9 +187,9 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   else
     tensors.vector("norm.weight", width, weights.output_norm);
   for (const std::string name : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
-    if ((dialect.has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
+    if ((dialect.is_gated || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
       tensors.refuse_missing("layers.0." + name + ".weight");
-  tensors.layer("layers.0.", config.layer, width, weights.layers[0], true);
+  tensors.layer("layers.0.", config.layer, width, weights.layers[0], is_gated);
   const tensor_naming naming = dialect.is_gguf ? tensor_naming::gguf : tensor_naming::hugging_face;
   if (config.layer.num_expert_layers() != 0)
     tensors.mixture("layers.0.", naming, config.layer, weights.layers[0]);

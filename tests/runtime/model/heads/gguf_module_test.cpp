@@ -159,6 +159,10 @@ TEST_F(gguf_module_test, refuses_what_does_not_fit) {
   auto wide =
       make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .hidden_size = 64, .mtp_module = true});
   EXPECT_THAT(problem(wide), HasSubstr("embedding_length' is 64, the target's hidden size is 32"));
+  const std::string queries = "blk.4.attn_q.weight";
+  EXPECT_THAT(problem(module_alone().remove_tensor(queries).add_tensor(
+                  queries, device::tensor_type::f32, {32, 32}, std::vector<std::byte>(32 * 32 * 4))),
+              HasSubstr("'" + queries + "' must have the shape [64][32], has [32][32]"));
   auto foreign = module_alone();
   foreign.remove("general.architecture").set_string("general.architecture", "glm4moe");
   EXPECT_THAT(problem(foreign),

@@ -274,11 +274,14 @@ TEST_F(head_loader_test, a_module_with_an_output_gate_has_norms_of_queries_and_k
     head.tensors.erase("mtp.layers.0.self_attn." + std::string(norm) + ".weight");
     EXPECT_THAT(problem("mtp", head), AllOf(HasSubstr(norm), HasSubstr("is missing")));
   }
-  auto head = mtp_next(); // ungated, but of the same family
+  auto head = mtp_next();
   head.add("mtp.layers.0.self_attn.q_proj.weight", {32, hidden});
-  head.tensors.erase("mtp.layers.0.self_attn.q_norm.weight");
-  head.tensors.erase("mtp.layers.0.self_attn.k_norm.weight");
-  EXPECT_THAT(problem("mtp", head), HasSubstr("q_norm.weight' is missing"));
+  EXPECT_THAT(problem("mtp", head),
+              HasSubstr("self_attn.q_proj.weight' must have the shape [64][32], has [32][32]"));
+  head = mtp_next();
+  head.tensors.erase("mtp.layers.0.self_attn.q_proj.weight");
+  head.add("mtp.layers.0.self_attn.qkv_proj.weight", {64, hidden});
+  EXPECT_THAT(problem("mtp", head), HasSubstr("self_attn.q_proj.weight' is missing"));
   head = mtp_mimo();
   head.add("model.mtp_layers.0.self_attn.k_proj.bias", {16});
   EXPECT_THAT(problem("mtp", head), HasSubstr("self_attn.q_proj.bias' is missing"));
