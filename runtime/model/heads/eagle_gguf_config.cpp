@@ -52,6 +52,25 @@ expected<architecture> architecture_with_module(const gguf_metadata& metadata) {
                             errc::unsupported);
 }
 
+/// Error unless the module can be of the target: it reads the target's states, and its embedding and LM head
+/// are usually the target's. A dense module of a mixture's file has the architecture of the mixture.
+expected<void> check_model_of_module(const gguf_file& file, const eagle_config& config,
+                                     const head_target& target) {
+  const auto differs = [&](const std::string& key, const std::string& own, const std::string& of_target) {
+    return file.metadata().key_error(key, "is " + own + ", the target's " + of_target);
+  };
+  const std::string arch(to_string(config.layer.arch));
+  if (config.layer.arch != target.arch)
+    return differs("general.architecture", quote(arch), "is " + quote(to_string(target.arch)));
+  if (config.target_hidden_size != target.hidden_size)
+    return differs(arch + ".embedding_length", std::to_string(config.target_hidden_size),
+                   "hidden size is " + std::to_string(target.hidden_size));
+  if (config.vocab_size != target.vocab_size)
+    return error(errc::invalid_file, file.name() + ": has " + std::to_string(config.vocab_size) +
+                                         " tokens, the target has " + std::to_string(target.vocab_size));
+  return {};
+}
+
 /// Whether layer `layer` of the file has tensors of a mixture of experts.
 bool has_experts(const gguf_file& file, std::uint32_t layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".ffn_";
@@ -101,13 +120,7 @@ expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optiona
                                      "is above " + std::to_string(device::max_head_dim), errc::unsupported);
   if (!target) return config;
   config.taps = {layer_index{target->num_layers}};
-  if (config.target_hidden_size != target->hidden_size)
-    return file.metadata().key_error(name + ".embedding_length",
-                                     "is " + std::to_string(config.target_hidden_size) +
-                                         ", the target's hidden size is " +
-                                         std::to_string(target->hidden_size));
-  if (auto ok = check_gguf_tokens(file, config.layer.vocab_size, config.vocab_size, target); !ok)
-    return std::move(ok).error();
+  if (auto ok = check_model_of_module(file, config, *target); !ok) return std::move(ok).error();
   return config;
 }
 

@@ -163,6 +163,16 @@ TEST_F(gguf_module_test, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(module_alone().remove_tensor(queries).add_tensor(
                   queries, device::tensor_type::f32, {32, 32}, std::vector<std::byte>(32 * 32 * 4))),
               HasSubstr("'" + queries + "' must have the shape [64][32], has [32][32]"));
+  for (const std::uint32_t other : {272U, 320U}) {
+    const auto file = make_tiny_gguf(
+        {.arch = architecture::qwen35, .num_layers = 4, .vocab_size = other, .mtp_module = true});
+    EXPECT_THAT(problem(file),
+                HasSubstr("module.gguf: has " + std::to_string(other) + " tokens, the target has 288"));
+  }
+  for (const auto other : {architecture::qwen35moe, architecture::qwen3next})
+    EXPECT_THAT(problem(make_tiny_gguf({.arch = other, .num_layers = 4, .mtp_module = true})),
+                HasSubstr("'general.architecture' is '" + std::string(to_string(other)) +
+                          "', the target's is 'qwen35'"));
   auto foreign = module_alone();
   foreign.remove("general.architecture").set_string("general.architecture", "glm4moe");
   EXPECT_THAT(problem(foreign),

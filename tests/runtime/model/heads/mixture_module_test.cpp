@@ -27,6 +27,8 @@ const std::string mlp = "mtp.layers.0.mlp.";
 
 class mixture_module_test : public head_test {
  protected:
+  mixture_module_test() : head_test(architecture::qwen35moe) {}
+
   static constexpr std::uint32_t num_experts = 8, inner = 32, block_size = 4;
   /// Bytes of an expert's three matrices in float32.
   static constexpr std::uint64_t expert_bytes = std::uint64_t{3} * inner * hidden * sizeof(float);
@@ -166,6 +168,7 @@ TEST_F(mixture_module_test, every_form_of_the_experts_is_the_same_module) {
 
 TEST_F(mixture_module_test, is_found_in_the_file_of_its_model_and_alone) {
   for (const architecture arch : {architecture::qwen35moe, architecture::qwen3next}) {
+    set_target(arch);
     const tiny_model options{.arch = arch, .num_layers = num_layers, .mtp_module = true, .dense_layer = -1};
     auto file = make_tiny_gguf(options);
     const auto inside = load_file(file);
