@@ -205,8 +205,10 @@ std::string rule_of_block(const dflash_config& config) {
 std::string rule_of_window(const dflash_config& config) {
   const block_window& window = config.window;
   const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
-  if (window.size >= least && window.size <= 1U << 30) return "";
-  return "is " + std::to_string(window.size) + ", must be at least " + std::to_string(least);
+  constexpr std::uint32_t most = 1U << 30;
+  if (window.size >= least && window.size <= most) return "";
+  return "is " + std::to_string(window.size) + ", must be " + std::to_string(least) + " to " +
+         std::to_string(most);
 }
 
 expected<dflash_config> read_dflash_config(const boost::json::object& object, const std::string& file,

@@ -25,5 +25,14 @@ TEST_F(dflash_config_test, texts_of_the_file_are_escaped_in_errors) {
   }
 }
 
+TEST_F(dflash_config_test, a_window_has_a_range) {
+  tiny_head head = tiny_head::dflash(hidden, vocab);
+  head.config["layer_types"] = {"full_attention", "sliding_attention"};
+  head.config["sliding_window"] = 1U << 30;
+  EXPECT_EQ(problem("dflash", head), "was accepted");
+  head.config["sliding_window"] = 4294967295;
+  EXPECT_THAT(problem("dflash", head), HasSubstr("'sliding_window' is 4294967295, must be 1 to 1073741824"));
+}
+
 } // namespace
 } // namespace paceline::test::dflash_config_test

@@ -273,7 +273,7 @@ TEST_F(gguf_block_head_test, windows_end_at_the_slot_and_are_not_causal) {
               HasSubstr("'dflash.attention.causal' must be false: layers of full attention"));
   EXPECT_THAT(problem_of(causal(file_of(dflash())), "dflash"), HasSubstr("layers of full attention"));
   EXPECT_THAT(problem_of(windowed(false, true).set_uint32("dflash.attention.sliding_window", 3), "dflash"),
-              HasSubstr("is 3, must be at least 4"));
+              HasSubstr("is 3, must be 4 to 1073741824"));
   EXPECT_THAT(problem_of(file_of(dflash()).set_uint32("dflash.attention.sliding_window", 9), "dflash"),
               HasSubstr("must be an array of one flag for each layer"));
 }
