@@ -87,7 +87,7 @@ expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
   const auto arch = architecture_with_module(metadata);
   if (!arch) return arch.error();
   const std::string name(to_string(*arch));
-  const auto layers = metadata.require_uint(name + ".block_count", 1, 4096);
+  const auto layers = metadata.require_uint(name + ".block_count", 1, most_layers);
   if (!layers) return layers.error();
   const std::string key = name + ".nextn_predict_layers";
   const auto modules = metadata.require_uint(key, 0, *layers);
@@ -143,9 +143,9 @@ expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optio
   const auto normed_input = metadata.find_bool("eagle3.norm_before_fc");
   if (!normed_input) return normed_input.error();
   config.has_input_norm = normed_input->value_or(false);
-  auto taps = overrides.taps.empty() ? read_gguf_taps(metadata, key_of_taps(metadata),
-                                                      target ? target->num_layers : most_target_layers)
-                                     : expected<std::vector<layer_index>>(overrides.taps);
+  auto taps = overrides.taps.empty()
+                  ? read_gguf_taps(metadata, key_of_taps(metadata), target ? target->num_layers : most_layers)
+                  : expected<std::vector<layer_index>>(overrides.taps);
   if (!taps) return std::move(taps).error();
   config.taps = *std::move(taps);
   if (auto ok = check_sizes(file, config); !ok) return std::move(ok).error();

@@ -2,7 +2,7 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/base/quote.hpp"
-#include "runtime/device/float16.hpp"
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/heads/quantise.hpp"
 #include "runtime/model/loader/tensor_role.hpp"
 
@@ -28,17 +28,6 @@ bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols
   std::uint64_t leading = 1;
   for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
-}
-
-float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t index) {
-  if (type == tensor_type::f32) {
-    float value;
-    std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  std::uint16_t bits;
-  std::memcpy(&bits, bytes.data() + index * sizeof(bits), sizeof(bits));
-  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
 } // namespace
@@ -191,7 +180,7 @@ expected<std::unique_ptr<const device::matrix>> head_tensors::packed(const std::
   if (format_ && device::is_floating(view.type) &&
       view.num_cols % device::traits_of(*format_)->block_values == 0) {
     std::vector<float> values(view.num_rows * view.num_cols);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(view.type, view.bytes, i);
+    device::dequantize(view.type, view.bytes, values);
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
       return broken(name, "has values that are not finite, so it cannot be quantised");
     quantised = quantise(values, *format_);
@@ -230,7 +219,8 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
   const head_tensor& tensor = *taken;
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
-  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
+  device::dequantize(tensor.type, tensor.data, values);
+  for (float& value : values) value += offset;
   vectors_.push_back({std::move(values), &to});
 }
 
@@ -238,7 +228,7 @@ std::vector<float> head_tensors::floats(const std::string& name, std::uint64_t r
   const auto taken = take_weights(name, true, rows, cols, false);
   if (!taken) return {};
   std::vector<float> values(rows * cols);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(taken->type, taken->data, i);
+  device::dequantize(taken->type, taken->data, values);
   return values;
 }
 

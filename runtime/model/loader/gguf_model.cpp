@@ -265,11 +265,10 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
 
 expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
                                                double rope_theta) {
-  constexpr std::uint32_t most_layers = 4096; // of the model, whose tensors need not be there
   gguf_keys keys(file.metadata(), to_string(arch));
   model_config config;
   config.arch = arch;
-  read_sizes(file, keys, most_layers, config);
+  read_sizes(file, keys, most_layers, config); // of the model, whose tensors need not be there
   config.num_layers = 1;
   if (has_experts) {
     read_gguf_mixture(keys, config);

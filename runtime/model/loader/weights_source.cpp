@@ -2,7 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/quote.hpp"
-#include "runtime/device/float16.hpp"
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/fused_tensors.hpp"
@@ -96,17 +96,6 @@ bool is_redundant(std::string_view name, tensor_naming naming, const model_confi
     return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
            name == "rope_factors_short.weight";
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
-}
-
-float load_float(const std::byte* from, tensor_type type, std::size_t index) noexcept {
-  if (type == tensor_type::f32) {
-    float value;
-    std::memcpy(&value, from + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  std::uint16_t bits;
-  std::memcpy(&bits, from + index * sizeof(bits), sizeof(bits));
-  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
 bool is_finite(float value) noexcept { return std::isfinite(value); }
@@ -263,11 +252,12 @@ class weights_builder {
     const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
     const bool is_checked = role == tensor_role::delta_decay || role == tensor_role::ffn_selection_bias;
     if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_checked && rows == 1) return {};
+    std::vector<float> stored(rows * cols);
+    device::dequantize(tensor.type, tensor.bytes, stored);
     auto floats = std::make_unique<float[]>(rows * cols);
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < cols; ++c) // transposed: taps first, then channels
-        floats[c * rows + r] =
-            load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
+        floats[c * rows + r] = stored[r * cols + c] + (add_one ? 1.0F : 0.0F);
     for (std::size_t i = 0; is_logarithm && i < rows * cols; ++i) floats[i] = -std::exp(floats[i]);
     const std::span values(floats.get(), rows * cols);
     if (role == tensor_role::delta_decay && !std::ranges::all_of(values, is_decay))

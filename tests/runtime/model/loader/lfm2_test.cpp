@@ -108,7 +108,8 @@ TEST(lfm2_hf, layers_are_named_or_numbered) {
   EXPECT_THAT(read("lfm2", R"("full_attn_idxs":[1],)")->layer_kinds, expected_kinds);
   EXPECT_THAT(read("lfm2_moe", types)->layer_kinds, expected_kinds);
   EXPECT_TRUE(read("lfm2")->has_attention(3)) << "without both all layers have attention";
-  EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention"],)"), HasSubstr("for each layer"));
+  EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention"],)"),
+              HasSubstr("for each of the 4 layers, has 2"));
   EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention","mamba","conv"],)"),
               HasSubstr("'conv' and 'full_attention' only"));
   EXPECT_THAT(problem("lfm2", R"("full_attn_idxs":[4],)"), HasSubstr("must hold numbers of layers"));
