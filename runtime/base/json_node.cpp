@@ -1,5 +1,7 @@
 #include "runtime/base/json_node.hpp"
 
+#include "runtime/base/quote.hpp"
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
@@ -14,7 +16,7 @@ json_node json_node::operator[](std::string_view key) const {
   member.object_ = member.value_ != nullptr ? member.value_->if_object() : nullptr;
   member.place_ += name_begin_ == 0 || names_ == naming::key ? ": " : ".";
   if (name_begin_ == 0 || names_ == naming::key) member.name_begin_ = member.place_.size();
-  member.place_ += key;
+  member.place_ += escaped(key); // it may be a key of the file
   return member;
 }
 

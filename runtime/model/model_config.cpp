@@ -99,14 +99,16 @@ expected<void> validate_rope(const rope_config& rope, std::uint32_t head_dim, co
   return {};
 }
 
-expected<void> validate_delta(const device::delta_heads& heads) {
+/// Sizes may be 0 if no layer uses them.
+expected<void> validate_delta(const device::delta_heads& heads, bool is_used) {
+  const std::uint32_t least = is_used ? 1 : 0;
   const range ranges[] = {
-      {"delta num_keys", heads.num_keys, 1, 1024},
-      {"delta num_values", heads.num_values, 1, 1024},
-      {"delta key_dim", heads.key_dim, 4, device::most_delta_keys},
-      {"delta value_dim", heads.value_dim, 1, 1024},
+      {"delta num_keys", heads.num_keys, least, 1024},
+      {"delta num_values", heads.num_values, least, 1024},
+      {"delta key_dim", heads.key_dim, 4 * least, device::most_delta_keys},
+      {"delta value_dim", heads.value_dim, least, 1024},
   };
-  if (auto ok = check_ranges(ranges); !ok) return ok;
+  if (auto ok = check_ranges(ranges); !ok || !is_used) return ok;
   if (heads.num_values % heads.num_keys != 0)
     return broken("delta num_values", std::to_string(heads.num_values) + " must be a multiple of num_keys " +
                                           std::to_string(heads.num_keys));
@@ -117,15 +119,15 @@ expected<void> validate_delta(const device::delta_heads& heads) {
 
 expected<void> validate_kinds(const model_config& config) {
   const auto& kinds = config.layer_kinds;
-  if (kinds.empty()) return {};
-  if (kinds.size() != config.num_layers) return broken("layer_kinds", "must be one for each layer");
-  if (config.num_layers_of(layer_kind::attention) == 0)
+  if (!kinds.empty() && kinds.size() != config.num_layers)
+    return broken("layer_kinds", "must be one for each layer");
+  const std::uint32_t num_attention = config.num_layers_of(layer_kind::attention);
+  if (num_attention == 0)
     return broken("layer_kinds", "must have a layer with attention: without one there is no KV cache");
-  if (config.num_layers_of(layer_kind::attention) == config.num_layers) return {};
-  if (config.conv.num_taps < 2 || config.conv.num_taps > device::most_conv_taps)
-    return broken("conv num_taps", "must be 2 to " + std::to_string(device::most_conv_taps) + ", is " +
-                                       std::to_string(config.conv.num_taps));
-  return config.num_layers_of(layer_kind::gated_delta) == 0 ? expected<void>() : validate_delta(config.delta);
+  const std::uint32_t least_taps = num_attention == config.num_layers ? 0 : 2;
+  const range taps[] = {{"conv num_taps", config.conv.num_taps, least_taps, device::most_conv_taps}};
+  if (auto ok = check_ranges(taps); !ok) return ok;
+  return validate_delta(config.delta, config.num_layers_of(layer_kind::gated_delta) != 0);
 }
 
 /// Growth is part of the rotation.
@@ -257,12 +259,13 @@ expected<void> validate(const model_config& config) {
       {"vocab_size", config.vocab_size, 1, 1U << 24},
       {"context_length", config.context_length, 1, 1U << 30},
       {"hidden_size", config.hidden_size, 1, 1U << 20},
-      {"num_layers", config.num_layers, 1, 4096},
+      {"num_layers", config.num_layers, 1, most_layers},
       {"num_heads", config.num_heads, 1, 4096},
       {"num_kv_heads", config.num_kv_heads, 1, 4096},
       {"head_dim", config.head_dim, 2, 4096},
       {"ffn_size", config.ffn_size, config.num_dense_layers() != 0 ? 1U : 0U, 1U << 22},
       {"sliding_window", config.sliding_window, 0, 1U << 30},
+      {"num_mtp_modules", config.num_mtp_modules, 0, most_layers},
       {"local_layers", config.local_layers.size(), config.num_layers, config.num_layers},
   };
   if (auto ok = check_ranges(ranges); !ok) return ok;

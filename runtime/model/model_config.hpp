@@ -118,6 +118,9 @@ struct expert_config {
 /// same experts, so their passes read fewer (MoESD, arXiv:2505.19645, section 3).
 double expected_experts(const expert_config& experts, std::uint32_t num_rows) noexcept;
 
+/// The most layers of a model.
+inline constexpr std::uint32_t most_layers = 4096;
+
 /// Hyper-parameters of a decoder, independent of the file format. Values returned by loaders satisfy
 /// `validate`.
 struct model_config {

@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include "runtime/base/quote.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -15,7 +17,7 @@ bool is_padding(const tokenizer& vocabulary, token_id token) {
 
 std::string named(const tokenizer& vocabulary, std::optional<token_id> token) {
   if (!token) return "none";
-  return std::to_string(token->value) + " \"" + std::string(vocabulary.spelling(*token)) + "\"";
+  return std::to_string(token->value) + " " + quote(vocabulary.spelling(*token));
 }
 
 error differ(std::string message) {
@@ -46,9 +48,8 @@ expected<void> check_compatible(const tokenizer& target, const tokenizer& drafte
       }
       if (target.piece(token) == drafter.piece(token)) continue;
       if (is_padding(target, token) || is_padding(drafter, token)) continue;
-      return differ("token " + std::to_string(i) + " is \"" + std::string(drafter.spelling(token)) +
-                    "\" in the drafter's and \"" + std::string(target.spelling(token)) +
-                    "\" in the target's");
+      return differ("token " + std::to_string(i) + " is " + quote(drafter.spelling(token)) +
+                    " in the drafter's and " + quote(target.spelling(token)) + " in the target's");
     }
   }
   if (auto same = check_special("BOS", target, target.bos(), drafter, drafter.bos()); !same) return same;

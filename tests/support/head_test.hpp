@@ -14,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::test {
@@ -23,7 +24,12 @@ class head_test : public ::testing::Test {
  protected:
   static constexpr std::uint32_t num_layers = 8, hidden = 32, vocab = 288, ffn = 64;
 
-  head_test() : bytes_(make_tiny_gguf({.num_layers = num_layers, .hidden_size = hidden}).build()) {
+  explicit head_test(model::architecture target = model::architecture::llama) { set_target(target); }
+
+  /// Replaces the target.
+  void set_target(model::architecture arch) {
+    target_.reset();
+    bytes_ = make_tiny_gguf({.arch = arch, .num_layers = num_layers, .hidden_size = hidden}).build();
     auto parsed = model::gguf_file::parse(bytes_, "tiny.gguf");
     if (!parsed) throw std::runtime_error(parsed.error().message());
     file_.emplace(std::move(*parsed));

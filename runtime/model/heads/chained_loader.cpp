@@ -1,8 +1,8 @@
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/chained_head.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <cmath>
 #include <new>
@@ -87,7 +87,7 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   const std::string first = has_dropout ? ".1.linear.weight" : ".0.linear.weight";
   std::uint32_t num_heads = 0;
   while (tensors.has("hydra_mlp." + std::to_string(num_heads) + first)) ++num_heads;
-  if (num_heads == 0) return tensors.refuse("hydra_mlp.0" + first, "is missing");
+  if (num_heads == 0) return tensors.refuse_missing("hydra_mlp.0" + first);
   if (num_heads > head_traits::token_limit)
     return tensors.refuse("hydra_mlp.64" + first, "is one head too many");
   parts.weights.levels.resize(num_heads);
@@ -108,7 +108,7 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
         prefix + "norm.weight",
         "belongs to a prefix layer, which a target with windows or four norms a layer cannot have");
   if (!tensors.has(prefix + "layers.0.input_layernorm.weight"))
-    tensors.refuse(prefix + "layers.0.input_layernorm.weight", "is missing");
+    tensors.refuse_missing(prefix + "layers.0.input_layernorm.weight");
   parts.weights.prefix.emplace();
   tensors.ignore(prefix + "embed_tokens.weight");
   tensors.layer(prefix + "layers.0.", config.layer, hidden, *parts.weights.prefix);

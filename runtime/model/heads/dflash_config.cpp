@@ -1,9 +1,11 @@
 #include "runtime/model/heads/dflash_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
+#include "runtime/model/loader/layer_types.hpp"
 
 #include <algorithm>
 #include <array>
@@ -46,11 +48,11 @@ void refuse_others(const dflash_fields& fields) {
     if (fields[key]) fields[key].refuse("is of DFlash2, which is not supported", errc::unsupported);
   const std::string family = fields.root["speculators_model_type"].string_or("dflash");
   if (family != "dflash" && family != "dspark")
-    fields.root["speculators_model_type"].refuse("is '" + family + "', must be 'dflash' or 'dspark'",
+    fields.root["speculators_model_type"].refuse("is " + quote(family) + ", must be 'dflash' or 'dspark'",
                                                  errc::unsupported);
   const std::string projector = fields["projector_type"].string_or("dflash");
   if (projector != "dflash" && projector != "dspark")
-    fields["projector_type"].refuse("is '" + projector + "', must be 'dflash' or 'dspark'",
+    fields["projector_type"].refuse("is " + quote(projector) + ", must be 'dflash' or 'dspark'",
                                     errc::unsupported);
   if (fields["output_multiplier"].setting_or(1) != 1)
     fields["output_multiplier"].refuse("must be 1", errc::unsupported);
@@ -75,7 +77,7 @@ void read_taps(const dflash_fields& fields, dflash_config& config, const std::op
   if (target && counted && counted.uint() != target->num_layers)
     counted.refuse("is " + std::to_string(counted.uint()) + ", the target has " +
                    std::to_string(target->num_layers) + " layers");
-  const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
+  const std::uint32_t num_layers = target ? target->num_layers : most_layers;
   if (!overrides.taps.empty())
     config.taps = overrides.taps;
   else if (const json_node ids = fields["target_layer_ids"])
@@ -119,21 +121,14 @@ void read_embedding_scale(const dflash_fields& fields, dflash_config& config, co
 }
 
 /// Reads which layers have a window.
-void read_layer_types(const dflash_fields& fields, std::vector<bool>& has_window) {
+void read_windowed_layers(const dflash_fields& fields, std::vector<bool>& has_window) {
   for (const char* const key : {"use_swa", "attention_sink_bias"})
     if (fields[key].flag_or(false)) fields[key].refuse("must be false", errc::unsupported);
   const json_node types = fields.layer["layer_types"], windows = fields.layer["use_sliding_window"];
   if (!types && windows.flag_or(false))
     windows.refuse("is true, and layer_types does not say of which layers", errc::unsupported);
-  for (std::size_t l = 0; l < std::min(types.size(), has_window.size()); ++l) {
-    const std::string type = types[l].string();
-    if (type != "full_attention" && type != "sliding_attention")
-      types[l].refuse("must be 'full_attention' or 'sliding_attention'", errc::unsupported);
-    has_window[l] = type == "sliding_attention";
-  }
-  if (types && types.size() != has_window.size())
-    types.refuse("is of " + std::to_string(types.size()) + " layers, the head has " +
-                 std::to_string(has_window.size()));
+  if (types)
+    has_window = read_layer_types(types, static_cast<std::uint32_t>(has_window.size()), "sliding_attention");
 }
 
 /// Reads the window, and what slots see of their block. A field for all layers has precedence: first
@@ -141,7 +136,7 @@ void read_layer_types(const dflash_fields& fields, std::vector<bool>& has_window
 /// window are causal.
 void read_window(const dflash_fields& fields, dflash_config& config) {
   config.has_window.assign(config.layer.num_layers, false);
-  read_layer_types(fields, config.has_window);
+  read_windowed_layers(fields, config.has_window);
   const json_node causal = fields.layer["is_causal"] ? fields.layer["is_causal"] : fields.nested["causal"];
   if (causal.flag_or(false) && std::ranges::find(config.has_window, false) != config.has_window.end())
     causal.refuse("must be false: layers of full attention see the whole block", errc::unsupported);
@@ -170,7 +165,7 @@ void read_markov(const dflash_fields& fields, dflash_config& config, const dflas
   else if (kind == "rnn")
     config.markov = markov_kind::rnn;
   else
-    fields["markov_head_type"].refuse("is '" + kind + "', must be 'vanilla', 'gated' or 'rnn'",
+    fields["markov_head_type"].refuse("is " + quote(kind) + ", must be 'vanilla', 'gated' or 'rnn'",
                                       errc::unsupported);
   if (config.name != "dspark")
     fields["markov_rank"].refuse("is " + std::to_string(config.markov_rank) +
@@ -204,8 +199,10 @@ std::string rule_of_block(const dflash_config& config) {
 std::string rule_of_window(const dflash_config& config) {
   const block_window& window = config.window;
   const std::uint32_t least = window.ends_at_slot && !window.is_causal ? config.block_size : 1;
-  if (window.size >= least && window.size <= 1U << 30) return "";
-  return "is " + std::to_string(window.size) + ", must be at least " + std::to_string(least);
+  constexpr std::uint32_t most = 1U << 30;
+  if (window.size >= least && window.size <= most) return "";
+  return "is " + std::to_string(window.size) + ", must be " + std::to_string(least) + " to " +
+         std::to_string(most);
 }
 
 expected<dflash_config> read_dflash_config(const boost::json::object& object, const std::string& file,

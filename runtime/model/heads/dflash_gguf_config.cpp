@@ -105,7 +105,7 @@ expected<dflash_config> read_dflash_config(const gguf_file& file, const std::str
   if (!mask) return mask.error();
   config.mask_token = token_id{static_cast<std::int32_t>(*mask)};
   auto taps = overrides.taps.empty() ? read_gguf_taps(metadata, keys.key("target_layers"),
-                                                      target ? target->num_layers : most_target_layers)
+                                                      target ? target->num_layers : most_layers)
                                      : expected<std::vector<layer_index>>(overrides.taps);
   if (!taps) return std::move(taps).error();
   config.taps = *std::move(taps);

@@ -35,13 +35,22 @@ std::string name_of_dflash_tensor(std::string_view name) {
   return name_in_directories(name);
 }
 
+/// The inverse.
+std::string name_in_dflash_gguf(std::string_view own) {
+  constexpr std::string_view markov = "markov_head.", confidence = "confidence_head.proj.";
+  if (own == "hidden_norm.weight") return "enc.output_norm.weight";
+  if (own.starts_with(markov)) return std::string(own.substr(markov.size()));
+  if (own.starts_with(confidence)) return "conf_proj." + std::string(own.substr(confidence.size()));
+  return name_in_gguf(own);
+}
+
 void take_layers(head_tensors& tensors, const dflash_config& config, dflash_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   weights.layers.resize(config.layer.num_layers);
   for (std::uint32_t l = 0; l < config.layer.num_layers; ++l) {
     const std::string prefix = "layers." + std::to_string(l) + ".";
     for (const char* const norm : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
-      if (!tensors.has(prefix + norm + ".weight")) tensors.refuse(prefix + norm + ".weight", "is missing");
+      if (!tensors.has(prefix + norm + ".weight")) tensors.refuse_missing(prefix + norm + ".weight");
     tensors.layer(prefix, config.layer, width, weights.layers[l]);
   }
 }
@@ -63,9 +72,9 @@ void take_outer(head_tensors& tensors, const dflash_config& config, const head_t
   if (has_embedding) weights.embedding = tensors.matrix("embed_tokens.weight", config.vocab_size, width);
   if (has_lm_head) weights.lm_head = tensors.matrix("lm_head.weight", config.layer.vocab_size, width);
   if (!has_lm_head && config.layer.vocab_size != config.vocab_size)
-    tensors.refuse("lm_head.weight", "is missing: the draft vocabulary has " +
-                                         std::to_string(config.layer.vocab_size) + " tokens, the target's " +
-                                         std::to_string(config.vocab_size));
+    tensors.refuse_missing("lm_head.weight",
+                           ": the draft vocabulary has " + std::to_string(config.layer.vocab_size) +
+                               " tokens, the target's " + std::to_string(config.vocab_size));
   if (has_lm_head && config.vocab_size > target.vocab_size)
     tensors.refuse("lm_head.weight", "is of a vocabulary of " + std::to_string(config.vocab_size) +
                                          " tokens, the target's has " + std::to_string(target.vocab_size));
@@ -134,6 +143,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
   auto tensors =
       head_tensors::of(tensors_of(*file), path, name_of_dflash_tensor, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
+  tensors->set_file_names(name_in_dflash_gguf);
   auto config = read_dflash_config(*file, kind, shown_by(*tensors), facts_of(*target), options.overrides);
   if (!config) return std::move(config).error();
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
@@ -150,7 +160,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   auto tensors = head_tensors::open(directory, name_in_modules, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   if (tensors->num_layers() == 0)
-    return error(errc::invalid_file, directory.string() + ": no tensor \"layers.0.*\"");
+    return error(errc::invalid_file, directory.string() + ": no tensor 'layers.0.*'");
   auto config = read_dflash_config(*object, config_path.string(), kind, shown_by(*tensors), facts_of(*target),
                                    options.overrides);
   if (!config) return std::move(config).error();

@@ -8,7 +8,7 @@ namespace paceline::model {
 std::vector<token_id> take_target_ids(head_tensors& tensors, std::uint32_t num_drafted,
                                       std::uint32_t num_tokens, bool has_lm_head, bool are_absolute) {
   if (!tensors.has("d2t")) {
-    if (num_drafted != num_tokens) tensors.refuse("d2t", "is missing");
+    if (num_drafted != num_tokens) tensors.refuse_missing("d2t");
     return {};
   }
   if (!has_lm_head) {

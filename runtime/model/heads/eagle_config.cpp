@@ -5,7 +5,6 @@
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
@@ -27,7 +26,7 @@ void read_taps(const json_node& fields, eagle_config& config, const std::optiona
   const json_node nested = fields["eagle_config"]["eagle_aux_hidden_state_layer_ids"];
   // An empty list means the default.
   const auto names_layers = [](const json_node& ids) { return ids && ids.size() > 0; };
-  const std::uint32_t num_layers = target ? target->num_layers : most_target_layers;
+  const std::uint32_t num_layers = target ? target->num_layers : most_layers;
   if (config.version == eagle_version::eagle)
     config.taps = target ? std::vector{layer_index{target->num_layers}} : std::vector<layer_index>{};
   else if (const json_node ids = fields["target_layer_ids"])

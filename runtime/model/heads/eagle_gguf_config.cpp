@@ -1,10 +1,10 @@
 #include "runtime/model/heads/eagle_config.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -52,6 +52,25 @@ expected<architecture> architecture_with_module(const gguf_metadata& metadata) {
                             errc::unsupported);
 }
 
+/// Error unless the module can be of the target: it reads the target's states, and its embedding and LM head
+/// are usually the target's. A dense module of a mixture's file has the architecture of the mixture.
+expected<void> check_model_of_module(const gguf_file& file, const eagle_config& config,
+                                     const head_target& target) {
+  const auto differs = [&](const std::string& key, const std::string& own, const std::string& of_target) {
+    return file.metadata().key_error(key, "is " + own + ", the target's " + of_target);
+  };
+  const std::string arch(to_string(config.layer.arch));
+  if (config.layer.arch != target.arch)
+    return differs("general.architecture", quote(arch), "is " + quote(to_string(target.arch)));
+  if (config.target_hidden_size != target.hidden_size)
+    return differs(arch + ".embedding_length", std::to_string(config.target_hidden_size),
+                   "hidden size is " + std::to_string(target.hidden_size));
+  if (config.vocab_size != target.vocab_size)
+    return error(errc::invalid_file, file.name() + ": has " + std::to_string(config.vocab_size) +
+                                         " tokens, the target has " + std::to_string(target.vocab_size));
+  return {};
+}
+
 /// Whether layer `layer` of the file has tensors of a mixture of experts.
 bool has_experts(const gguf_file& file, std::uint32_t layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".ffn_";
@@ -68,7 +87,7 @@ expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
   const auto arch = architecture_with_module(metadata);
   if (!arch) return arch.error();
   const std::string name(to_string(*arch));
-  const auto layers = metadata.require_uint(name + ".block_count", 1, 4096);
+  const auto layers = metadata.require_uint(name + ".block_count", 1, most_layers);
   if (!layers) return layers.error();
   const std::string key = name + ".nextn_predict_layers";
   const auto modules = metadata.require_uint(key, 0, *layers);
@@ -101,13 +120,7 @@ expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optiona
                                      "is above " + std::to_string(device::max_head_dim), errc::unsupported);
   if (!target) return config;
   config.taps = {layer_index{target->num_layers}};
-  if (config.target_hidden_size != target->hidden_size)
-    return file.metadata().key_error(name + ".embedding_length",
-                                     "is " + std::to_string(config.target_hidden_size) +
-                                         ", the target's hidden size is " +
-                                         std::to_string(target->hidden_size));
-  if (auto ok = check_gguf_tokens(file, config.layer.vocab_size, config.vocab_size, target); !ok)
-    return std::move(ok).error();
+  if (auto ok = check_model_of_module(file, config, *target); !ok) return std::move(ok).error();
   return config;
 }
 
@@ -130,9 +143,9 @@ expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optio
   const auto normed_input = metadata.find_bool("eagle3.norm_before_fc");
   if (!normed_input) return normed_input.error();
   config.has_input_norm = normed_input->value_or(false);
-  auto taps = overrides.taps.empty() ? read_gguf_taps(metadata, key_of_taps(metadata),
-                                                      target ? target->num_layers : most_target_layers)
-                                     : expected<std::vector<layer_index>>(overrides.taps);
+  auto taps = overrides.taps.empty()
+                  ? read_gguf_taps(metadata, key_of_taps(metadata), target ? target->num_layers : most_layers)
+                  : expected<std::vector<layer_index>>(overrides.taps);
   if (!taps) return std::move(taps).error();
   config.taps = *std::move(taps);
   if (auto ok = check_sizes(file, config); !ok) return std::move(ok).error();

@@ -88,7 +88,6 @@ class eagle_head final : public draft_head {
     if (weights_->lm_head) return *weights_->lm_head;
     return config_.ties_lm_head && weights_->embedding ? *weights_->embedding : target_->weights().head();
   }
-  std::size_t fc_inputs() const noexcept { return weights_->fc ? weights_->fc->num_cols() : 0; }
 
   eagle_config config_;
   std::unique_ptr<eagle_weights> weights_;

@@ -41,23 +41,23 @@ void take_common(head_tensors& tensors, const eagle_config& config, const head_t
                  eagle_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   if (config.masks == mask_rows::feature && !tensors.has("embed_tokens.weight"))
-    tensors.refuse("embed_tokens.weight", "is missing: a head with mask_hidden was trained with its own");
+    tensors.refuse_missing("embed_tokens.weight", ": a head with mask_hidden was trained with its own");
   else if (tensors.has("embed_tokens.weight"))
     weights.embedding = tensors.matrix("embed_tokens.weight", config.vocab_size, width);
   else if (target.hidden_size != width)
-    tensors.refuse("embed_tokens.weight", "is missing: the target's has " +
-                                              std::to_string(target.hidden_size) +
-                                              " values a token, the head needs " + std::to_string(width));
+    tensors.refuse_missing("embed_tokens.weight", ": the target's has " + std::to_string(target.hidden_size) +
+                                                      " values a token, the head needs " +
+                                                      std::to_string(width));
   const bool is_tied = config.ties_lm_head && weights.embedding != nullptr;
   if (tensors.has("lm_head.weight"))
     weights.lm_head = tensors.matrix("lm_head.weight", config.layer.vocab_size, width);
   else if (target.hidden_size != width && !is_tied)
-    tensors.refuse("lm_head.weight", "is missing: the target's reads " + std::to_string(target.hidden_size) +
-                                         " values, the head has " + std::to_string(width));
+    tensors.refuse_missing("lm_head.weight", ": the target's reads " + std::to_string(target.hidden_size) +
+                                                 " values, the head has " + std::to_string(width));
   else if (config.layer.vocab_size != config.vocab_size)
-    tensors.refuse("lm_head.weight", "is missing: the draft vocabulary has " +
-                                         std::to_string(config.layer.vocab_size) + " tokens, the target's " +
-                                         std::to_string(config.vocab_size));
+    tensors.refuse_missing("lm_head.weight",
+                           ": the draft vocabulary has " + std::to_string(config.layer.vocab_size) +
+                               " tokens, the target's " + std::to_string(config.vocab_size));
   tensors.vector("fc.bias", width, weights.fc_bias, false);
   for (const char* const unused : {"t2d", "verifier_norm.weight", "verifier_lm_head.weight"})
     tensors.ignore(unused);
@@ -84,7 +84,7 @@ void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weight
     else if (tensors.has(prefix + "hidden_norm.weight")) // the name in SGLang and Model-Optimizer
       tensors.vector(prefix + "hidden_norm.weight", width, weights.layers[l].attention_norm);
     else if (!tensors.has(prefix + "input_layernorm.weight"))
-      tensors.refuse(prefix + "input_layernorm.weight", "is missing");
+      tensors.refuse_missing(prefix + "input_layernorm.weight");
     tensors.layer(prefix, config.layer, width, weights.layers[l]);
   }
   tensors.vector("norm.weight", width, weights.output_norm);
@@ -109,6 +109,11 @@ std::string name_of_eagle_tensor(std::string_view name) {
   if (name == "rope_freqs.weight") return "";
   if (name == "enc.output_norm.weight") return "input_norm.weight";
   return name_in_directories(name);
+}
+
+/// The inverse.
+std::string name_in_eagle_gguf(std::string_view own) {
+  return own == "input_norm.weight" ? "enc.output_norm.weight" : name_in_gguf(own);
 }
 
 /// Takes the tensors of a head whose config was read.
@@ -144,6 +149,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_head(const std::filesystem
   auto tensors =
       head_tensors::of(tensors_of(*file), path, name_of_eagle_tensor, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
+  tensors->set_file_names(name_in_eagle_gguf);
   return take_head(*tensors, *std::move(config), std::move(target), options, memory, true);
 }
 
@@ -160,7 +166,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   auto tensors = head_tensors::open(directory, name_in_speculators, memory.weights, options.format);
   if (!tensors) return std::move(tensors).error();
   if (tensors->num_layers() == 0)
-    return error(errc::invalid_file, directory.string() + ": no tensor \"midlayer.*\" or \"layers.0.*\"");
+    return error(errc::invalid_file, directory.string() + ": no tensor 'midlayer.*' or 'layers.0.*'");
   const bool is_eagle3 =
       tensors->has("layers.0.hidden_norm.weight") && tensors->has("layers.0.input_layernorm.weight");
   if (version == eagle_version::eagle && is_eagle3)

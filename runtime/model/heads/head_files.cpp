@@ -85,6 +85,23 @@ std::string name_in_directories(std::string_view in_gguf) {
   return is_of_layer ? named(layer_parts) : named(end_parts);
 }
 
+std::string name_in_gguf(std::string_view in_directories) {
+  constexpr std::string_view layers = "layers.";
+  const std::size_t dot = in_directories.rfind('.');
+  const bool is_of_layer = in_directories.starts_with(layers);
+  const std::size_t begin = is_of_layer ? in_directories.find('.', layers.size()) + 1 : 0;
+  if (dot == std::string_view::npos || dot < begin) return std::string(in_directories);
+  const std::string_view part = in_directories.substr(begin, dot - begin);
+  const std::string number(is_of_layer ? in_directories.substr(layers.size(), begin - layers.size()) : "");
+  const auto named = [&](const auto& parts) {
+    const auto found = std::ranges::find(parts, part, [](const auto& pair) { return pair.second; });
+    return found == parts.end() ? std::string(in_directories)
+                                : (is_of_layer ? "blk." : "") + number + std::string(found->first) +
+                                      std::string(in_directories.substr(dot));
+  };
+  return is_of_layer ? named(layer_parts) : named(end_parts);
+}
+
 bool is_gguf_head(const std::filesystem::path& path) {
   std::error_code ignored; // a path that cannot be examined fails to open, with a reason
   return std::filesystem::is_regular_file(path, ignored);

@@ -1,7 +1,8 @@
 #include "runtime/model/heads/head_kind.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/head_files.hpp"
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/model/loader/family_traits.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -9,6 +10,13 @@
 namespace paceline::model {
 
 namespace {
+
+/// True for a model whose files may have a module for multi-token prediction.
+bool may_have_module(std::string_view arch) {
+  return std::ranges::any_of(all_families(), [&](const family_traits& family) {
+    return family.has_mtp_module && arch == to_string(family.arch);
+  });
+}
 
 /// A module for multi-token prediction is in the file of its model, or in a file with the model's
 /// architecture. llama.cpp's architecture "dflash" is also that of DSpark, which has further tensors.
@@ -23,6 +31,10 @@ expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
   if (*name == "dflash")
     return std::string(
         file->find_tensor("markov_w1.weight") || file->find_tensor("conf_proj.weight") ? "dspark" : "dflash");
+  if (may_have_module(*name))
+    return error(errc::unsupported,
+                 path.string() + ": no tensor 'blk.*.nextn.eh_proj.weight': this file of architecture " +
+                     quote(*name) + " has no module for multi-token prediction");
   return file->metadata().key_error("general.architecture",
                                     "is " + quote(*name) +
                                         "; draft heads are 'eagle3' and 'dflash', and models with a "

@@ -9,7 +9,8 @@ namespace paceline::model {
 
 head_target facts_of(const transformer& target) {
   const model_info& of = target.info();
-  return {of.num_layers, of.hidden_size, of.vocab_size, target.config().embedding_scale};
+  return {of.num_layers, of.hidden_size, of.vocab_size, target.config().embedding_scale,
+          target.config().arch};
 }
 
 expected<std::shared_ptr<const draft_head>>

@@ -87,8 +87,8 @@ void head_tensors::mixture(const std::string& prefix, tensor_naming naming, cons
   };
   for (const auto& [role, set] : sets) {
     if (failure_) return;
-    const std::string name = prefix + std::string(tensor_name(role, naming, config));
-    const auto matrices = keep(found.take(role, num_experts, name, path_));
+    const std::string name = file_name(prefix + std::string(tensor_name(role, naming, config)));
+    const auto matrices = keep(found.take(role, config, name, path_));
     if (!failure_) *set = pack_experts(matrices, tensors);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/model/model_config.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@ struct head_target {
   std::uint32_t hidden_size = 0;
   std::uint32_t vocab_size = 0;
   float embedding_scale = 1; ///< factor of the embedding's rows
+  architecture arch = architecture::llama;
 };
 
 head_target facts_of(const transformer& target);

@@ -1,9 +1,9 @@
 #include "runtime/model/heads/head_tensors.hpp"
 
 #include "runtime/base/json_node.hpp"
-#include "runtime/device/float16.hpp"
+#include "runtime/base/quote.hpp"
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/heads/quantise.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/tensor_role.hpp"
 
 #include <algorithm>
@@ -28,17 +28,6 @@ bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols
   std::uint64_t leading = 1;
   for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
-}
-
-float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t index) {
-  if (type == tensor_type::f32) {
-    float value;
-    std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  std::uint16_t bits;
-  std::memcpy(&bits, bytes.data() + index * sizeof(bits), sizeof(bits));
-  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
 } // namespace
@@ -142,12 +131,16 @@ void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
   if (!failure_) failure_ = broken(tensor, rule);
 }
 
+void head_tensors::refuse_missing(const std::string& name, const std::string& why) {
+  refuse(file_name(name), "is missing" + why);
+}
+
 std::optional<head_tensor> head_tensors::take(const std::string& name, bool required, std::uint64_t rows,
                                               std::uint64_t cols) {
   if (failure_) return std::nullopt;
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    if (required) refuse(name, "is missing");
+    if (required) refuse_missing(name);
     return std::nullopt;
   }
   head_tensor taken = std::move(found->second);
@@ -187,7 +180,7 @@ expected<std::unique_ptr<const device::matrix>> head_tensors::packed(const std::
   if (format_ && device::is_floating(view.type) &&
       view.num_cols % device::traits_of(*format_)->block_values == 0) {
     std::vector<float> values(view.num_rows * view.num_cols);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(view.type, view.bytes, i);
+    device::dequantize(view.type, view.bytes, values);
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
       return broken(name, "has values that are not finite, so it cannot be quantised");
     quantised = quantise(values, *format_);
@@ -226,7 +219,8 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
   const head_tensor& tensor = *taken;
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
-  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
+  device::dequantize(tensor.type, tensor.data, values);
+  for (float& value : values) value += offset;
   vectors_.push_back({std::move(values), &to});
 }
 
@@ -234,7 +228,7 @@ std::vector<float> head_tensors::floats(const std::string& name, std::uint64_t r
   const auto taken = take_weights(name, true, rows, cols, false);
   if (!taken) return {};
   std::vector<float> values(rows * cols);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(taken->type, taken->data, i);
+  device::dequantize(taken->type, taken->data, values);
   return values;
 }
 
@@ -298,12 +292,11 @@ void head_tensors::feed_forward(const std::string& prefix, const model_config& c
 }
 
 void head_tensors::layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-                         layer_weights& to, bool may_be_gated) {
+                         layer_weights& to, bool is_gated) {
   const std::string attention = prefix + "self_attn.";
   const std::uint32_t hidden = config.hidden_size;
   const std::uint64_t queries = config.q_size(), keys = config.kv_size();
-  const bool is_gated = may_be_gated && num_rows(attention + "q_proj.weight") == 2 * queries;
-  if (has(attention + "qkv_proj.weight")) {
+  if (!is_gated && has(attention + "qkv_proj.weight")) {
     stacked(attention + "qkv_proj.weight", input_size, {{queries, to.q}, {keys, to.k}, {keys, to.v}});
   } else {
     if (is_gated)

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace paceline::model {
@@ -33,6 +34,8 @@ struct head_memory {
 /// Maps a tensor's name in any published layout to the name that the loader uses. Empty: the tensor belongs
 /// to another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;
+/// Maps a name that the loader uses to the name in the file.
+using name_in_file = std::function<std::string(std::string_view own)>;
 
 /// Number `key` of the directory's config.json; `value` if there is no file or no such key.
 expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value);
@@ -82,6 +85,9 @@ class head_tensors {
   /// Sets a number that is added to every vector whose name contains "norm": files that store the factors of
   /// norms minus 1 need 1.
   void set_norm_offset(float offset) { norm_offset_ = offset; }
+  /// Sets how errors call a tensor that is missing, so that they have its name in files. Without this they
+  /// have the name that the loader uses.
+  void set_file_names(name_in_file names) { file_names_ = std::move(names); }
   /// The query projection of an attention with an output gate, [2 * q_size][cols]: for each head the rows of
   /// the query, then those of the gate.
   void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
@@ -105,11 +111,11 @@ class head_tensors {
   /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
   /// values read `input_size` values, in one matrix ("qkv_proj", "gate_up_proj") or several; biases (of
   /// queries, keys and values: all or none), QK norms (both or none) and the norm before attention
-  /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `may_be_gated`: if the
-  /// query projection has twice the rows, it includes an output gate (`gated_queries`), and there are QK
-  /// norms. A config of layers with experts leaves out the feed-forward block, which `mixture` takes.
+  /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `is_gated`: the
+  /// query projection includes an output gate (`gated_queries`), and there are QK norms. A config of layers
+  /// with experts leaves out the feed-forward block, which `mixture` takes.
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-             layer_weights& to, bool may_be_gated = false);
+             layer_weights& to, bool is_gated = false);
   /// The mixture of experts of a layer like the config's layer 0. Router and shared expert have the names of
   /// directories, "PREFIXmlp.gate.weight" and so on; the experts' names are those of `naming`, behind
   /// `prefix`. The router and the factor of the shared expert stay as stored.
@@ -122,6 +128,8 @@ class head_tensors {
   expected<std::unique_ptr<device::buffer>> upload(device::buffer_memory& memory);
 
   void refuse(const std::string& tensor, const std::string& rule);
+  /// Refuses a head without tensor `name`, which is the loader's name. `why` may follow "is missing".
+  void refuse_missing(const std::string& name, const std::string& why = "");
 
  private:
   static expected<head_tensors> named(std::vector<head_tensor> found, const std::filesystem::path& path,
@@ -151,6 +159,7 @@ class head_tensors {
                                                          std::span<const expert_tensor> tensors);
   /// False, and refused, unless the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type.
   bool has_weights(const head_tensor& tensor, bool may_be_quantised);
+  std::string file_name(const std::string& own) const { return file_names_ ? file_names_(own) : own; }
   error broken(const std::string& tensor, const std::string& rule) const;
   /// The value; if there is none, the error is kept.
   template <class T>
@@ -172,6 +181,7 @@ class head_tensors {
   device::weight_memory* weights_ = nullptr;
   std::optional<device::tensor_type> format_;
   float norm_offset_ = 0;
+  name_in_file file_names_; ///< empty: the same names
   std::optional<error> failure_;
 };
 

@@ -21,9 +21,6 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the id names the layer that has written the tapped vector
 };
 
-/// The limit of ids if the target is not known: the most layers of any target.
-inline constexpr std::uint32_t most_target_layers = 4096;
-
 /// Appends to `taps` the layers whose output `ids` selects. The input of the first layer cannot be
 /// tapped: it is an error.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,

@@ -80,7 +80,7 @@ std::unique_ptr<const device::matrix> take_lm_head(head_tensors& tensors, const 
   const std::uint64_t rows = tensors.num_rows(name);
   if (ids.empty() && rows != sizes.vocab) {
     tensors.refuse(name, "has " + std::to_string(rows) + " rows, the target has " +
-                             std::to_string(sizes.vocab) + " tokens, and there is no \"token_map\"");
+                             std::to_string(sizes.vocab) + " tokens, and there is no 'token_map'");
     return nullptr;
   }
   if (ids.empty() || rows == ids.size()) return tensors.matrix(name, rows, sizes.hidden);
@@ -98,8 +98,7 @@ void take_lm_heads(head_tensors& tensors, const medusa_names& names, std::uint32
   for (std::uint32_t i = 0; i < num_heads && tensors.has(names.lm_head(i, num_layers)); ++i)
     weights.lm_heads.push_back(take_lm_head(tensors, names.lm_head(i, num_layers), sizes, ids));
   if (weights.lm_heads.size() > 1 && weights.lm_heads.size() != num_heads)
-    tensors.refuse(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers),
-                   "is missing");
+    tensors.refuse_missing(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers));
 }
 
 void take_block(head_tensors& tensors, const medusa_sizes& sizes, medusa_weights& weights,
@@ -127,12 +126,18 @@ std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& con
     tensors.ignore("token_map");
     return ids;
   }
-  for (const std::int64_t id : tensors.integers("token_map", tensors.num_values("token_map"))) {
-    if (id < 0 || id >= vocab) {
-      tensors.refuse("token_map",
-                     "names token " + std::to_string(id) + ", the target has " + std::to_string(vocab));
-      return {};
-    }
+  const auto refuse = [&](const std::string& rule) {
+    tensors.refuse("token_map", rule);
+    return std::vector<token_id>();
+  };
+  const std::string of_target = ", the target has " + std::to_string(vocab);
+  const std::uint64_t count = tensors.num_values("token_map");
+  if (count > vocab) return refuse("names " + std::to_string(count) + " tokens" + of_target);
+  std::vector<bool> is_named(vocab);
+  for (const std::int64_t id : tensors.integers("token_map", count)) {
+    if (id < 0 || id >= vocab) return refuse("names token " + std::to_string(id) + of_target);
+    if (is_named[static_cast<std::size_t>(id)]) return refuse("names token " + std::to_string(id) + " twice");
+    is_named[static_cast<std::size_t>(id)] = true;
     ids.push_back(token_id{static_cast<std::int32_t>(id)});
   }
   return ids;
@@ -142,10 +147,10 @@ std::vector<token_id> take_token_map(head_tensors& tensors, const json_node& con
 void check_config(const json_node& config, const head_tensors& tensors) {
   const bool has_biases = tensors.has_any("", ".bias");
   if (config["medusa_fc_bias"].flag_or(has_biases) != has_biases)
-    config["medusa_fc_bias"].refuse(has_biases ? "is false, the layers have a \"bias\""
-                                               : "is true, no layer has a \"bias\"");
+    config["medusa_fc_bias"].refuse(has_biases ? "is false, the layers have a 'bias'"
+                                               : "is true, no layer has a 'bias'");
   if (config["original_lm_head"].flag_or(false) && tensors.has("lm_heads.1.weight"))
-    config["original_lm_head"].refuse("is true, the file has \"lm_heads.1.weight\"");
+    config["original_lm_head"].refuse("is true, the file has 'lm_heads.1.weight'");
 }
 
 /// Takes a head of either layout; returns the number of levels.
@@ -154,7 +159,7 @@ std::uint32_t take_medusa(head_tensors& tensors, const medusa_sizes& sizes, std:
   const medusa_names names{tensors.has("0.0.linear.weight")};
   const std::uint32_t num_heads = take_layers(tensors, names, sizes.hidden, weights);
   if (num_heads == 0) {
-    tensors.refuse("0.0.linear.weight", "is missing, and so is \"blocks.0.layers.0.weight\"");
+    tensors.refuse_missing("0.0.linear.weight", ", and so is 'blocks.0.layers.0.weight'");
     return 0;
   }
   take_lm_heads(tensors, names, num_heads, sizes, ids, weights);

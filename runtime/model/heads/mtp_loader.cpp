@@ -1,10 +1,10 @@
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/heads/eagle_head.hpp"
 #include "runtime/model/heads/head_files.hpp"
 #include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
@@ -18,50 +18,95 @@ namespace paceline::model {
 
 namespace {
 
+/// The beginnings of the names of a module's tensors besides those of an ordinary layer, whose names begin
+/// with "layers.0.".
+struct module_part {
+  std::string_view own, mimo, qwen, deepseek, gguf;
+};
+
+constexpr std::array<module_part, 4> module_parts = {{
+    {"embedding_norm.", "token_layernorm.", "pre_fc_norm_embedding.", "enorm.", "nextn.enorm."},
+    {"layers.0.hidden_norm.", "hidden_layernorm.", "pre_fc_norm_hidden.", "hnorm.", "nextn.hnorm."},
+    {"fc.", "input_proj.", "fc.", "eh_proj.", "nextn.eh_proj."},
+    {"norm.", "final_layernorm.", "norm.", "shared_head.norm.", "nextn.shared_head_norm."},
+}};
+using module_names = std::string_view module_part::*; ///< of one layout
+
 /// How a family stores its module.
 struct mtp_dialect {
   std::string_view prefix;
-  bool hidden_first;         ///< order of the concatenation
-  bool norm_output;          ///< what is fed back has been through the final norm
-  float norm_offset;         ///< added to norms in the file
-  bool has_qk_norms = false; ///< required in the layer
+  module_names names;
+  bool hidden_first; ///< order of the concatenation
+  bool norm_output;  ///< what is fed back has been through the final norm
+  float norm_offset; ///< added to norms in the file
+  /// The family's attention has an output gate, and norms of queries and keys.
+  bool is_gated = false;
   /// The base model's embedding and, if it has its own, its LM head.
   std::string_view base_embedding = "model.embed_tokens.weight", base_lm_head = "lm_head.weight";
   bool is_gguf = false; ///< a module without a final norm of its own uses the target's
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
-    {"model.mtp_layers.0.", true, true, 0}, // MiMo
-    {"mtp_layers.0.", false, true, 0},      // speculators
-    {"mtp.", false, true, 1, true},         // Qwen3-Next, Qwen3.5
+    {"model.mtp_layers.0.", &module_part::mimo, true, true, 0}, // MiMo
+    {"mtp_layers.0.", &module_part::mimo, false, true, 0},      // speculators
+    {"mtp.", &module_part::qwen, false, true, 1, true},         // Qwen3-Next, Qwen3.5
 }};
 
-/// Qwen3.5 in llama.cpp's files. Their norms hold the factors themselves. A module without a final norm uses
-/// the target's, as in llama.cpp.
-mtp_dialect gguf_dialect() { return {"", false, true, 0, true, "token_embd.weight", "output.weight", true}; }
+/// Qwen3.5 in llama.cpp's files, in layer `prefix`. Their norms hold the factors themselves. A module without
+/// a final norm uses the target's, as in llama.cpp.
+mtp_dialect gguf_dialect(std::string_view prefix) {
+  return {prefix, &module_part::gguf, false, true, 0, true, "token_embd.weight", "output.weight", true};
+}
 
-/// How each dialect names the tensors besides those of an ordinary layer, whose names begin with "layers.0.".
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> renamed = {{
-    {"token_layernorm.", "embedding_norm."},
-    {"pre_fc_norm_embedding.", "embedding_norm."},
-    {"enorm.", "embedding_norm."},
-    {"hidden_layernorm.", "layers.0.hidden_norm."},
-    {"pre_fc_norm_hidden.", "layers.0.hidden_norm."},
-    {"hnorm.", "layers.0.hidden_norm."},
-    {"input_proj.", "fc."},
-    {"eh_proj.", "fc."},
-    {"final_layernorm.", "norm."},
-    {"shared_head.norm.", "norm."},
-    {"shared_head_norm.", "norm."},
-}};
+/// The loader's name of a part of a module in one of `layouts`; empty: it is none.
+std::string own_name(std::string_view name, std::initializer_list<module_names> layouts) {
+  for (const module_part& part : module_parts)
+    for (const module_names layout : layouts)
+      if (name.starts_with(part.*layout))
+        return std::string(part.own) + std::string(name.substr((part.*layout).size()));
+  return "";
+}
 
 std::string renamed_tensor(std::string_view name) {
-  for (const auto& [from, to] : renamed)
-    if (name.starts_with(from)) return std::string(to) + std::string(name.substr(from.size()));
-  if (name.starts_with("fc.") || name.starts_with("norm.") || name.starts_with("layers.0."))
-    return std::string(name);
+  if (auto own = own_name(name, {&module_part::mimo, &module_part::qwen, &module_part::deepseek});
+      !own.empty())
+    return own;
+  if (name.starts_with("layers.0.")) return std::string(name);
   if (name == "shared_head.head.weight" || name == "embed_tokens.weight") return std::string(name);
   return "layers.0." + std::string(name);
+}
+
+/// Norms before the feed-forward block.
+constexpr std::string_view own_ffn_norm = "layers.0.post_attention_layernorm.",
+                           gguf_ffn_norm = "post_attention_norm.";
+
+/// The name that a tensor of the module in layer `prefix` of a GGUF file has in directories. It is empty for
+/// a tensor of another layer.
+std::string name_of_mtp_tensor(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return "";
+  name.remove_prefix(prefix.size());
+  if (name == "nextn.shared_head_head.weight") return "shared_head.head.weight";
+  if (name == "nextn.embed_tokens.weight") return "embed_tokens.weight";
+  if (auto own = own_name(name, {&module_part::gguf}); !own.empty()) return own;
+  if (name.starts_with(gguf_ffn_norm))
+    return std::string(own_ffn_norm) + std::string(name.substr(gguf_ffn_norm.size()));
+  const std::string own = name_in_directories("blk.0." + std::string(name));
+  return own.starts_with("blk.") ? "layers.0." + std::string(name) : own; // of experts: see `take_module`
+}
+
+/// The inverse, for every dialect: the name in the file.
+std::string name_in_module(std::string_view own, const mtp_dialect& dialect) {
+  constexpr std::string_view layer = "layers.0.";
+  const auto in_module = [&](std::string_view begin, std::string_view rest) {
+    return std::string(dialect.prefix) + std::string(begin) + std::string(rest);
+  };
+  for (const module_part& part : module_parts)
+    if (own.starts_with(part.own)) return in_module(part.*dialect.names, own.substr(part.own.size()));
+  if (dialect.names == &module_part::qwen || !own.starts_with(layer)) return in_module("", own);
+  if (!dialect.is_gguf) return in_module("", own.substr(layer.size()));
+  if (own.starts_with(own_ffn_norm)) return in_module(gguf_ffn_norm, own.substr(own_ffn_norm.size()));
+  const std::string name = name_in_gguf(own); // "blk.0.", or "layers.0." where it has the same name
+  return in_module("", std::string_view(name).substr(name.find("0.") + 2));
 }
 
 /// The number before the last dot of a prefix, raised by one: "mtp_layers.0." becomes "mtp_layers.1.".
@@ -91,11 +136,11 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
   };
   for (const mtp_dialect& one : dialects)
     if (!first_with(one.prefix).empty()) return checked(one);
-  if (!first_with(behind).empty()) return checked({behind, false, false, 0});
+  if (!first_with(behind).empty()) return checked({behind, &module_part::deepseek, false, false, 0});
   return error(errc::invalid_file, directory.string() +
-                                       ": no tensor \"mtp.*\", \"mtp_layers.0.*\", "
-                                       "\"model.mtp_layers.0.*\" or \"" +
-                                       behind + "*\"");
+                                       ": no tensor 'mtp.*', 'mtp_layers.0.*', "
+                                       "'model.mtp_layers.0.*' or " +
+                                       quote(behind + "*"));
 }
 
 /// Refuses settings that are not supported in any family.
@@ -129,7 +174,8 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
                  const transformer& target, eagle_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
   const std::string queries = "layers.0.self_attn.q_proj.weight";
-  const bool is_gated = tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
+  const bool is_gated =
+      dialect.is_gated || tensors.num_rows(queries) == std::uint64_t{2} * config.layer.q_size();
   // A layer with an output gate is that of Qwen3-Next. Directories store its norms less one, whatever their
   // names are.
   tensors.set_norm_offset(is_gated && !dialect.is_gguf ? 1 : dialect.norm_offset);
@@ -142,9 +188,9 @@ void take_module(head_tensors& tensors, const eagle_config& config, const mtp_di
   else
     tensors.vector("norm.weight", width, weights.output_norm);
   for (const std::string name : {"input_layernorm", "self_attn.q_norm", "self_attn.k_norm"})
-    if ((dialect.has_qk_norms || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
-      tensors.refuse("layers.0." + name + ".weight", "is missing");
-  tensors.layer("layers.0.", config.layer, width, weights.layers[0], true);
+    if ((dialect.is_gated || name == "input_layernorm") && !tensors.has("layers.0." + name + ".weight"))
+      tensors.refuse_missing("layers.0." + name + ".weight");
+  tensors.layer("layers.0.", config.layer, width, weights.layers[0], is_gated);
   const tensor_naming naming = dialect.is_gguf ? tensor_naming::gguf : tensor_naming::hugging_face;
   if (config.layer.num_expert_layers() != 0)
     tensors.mixture("layers.0.", naming, config.layer, weights.layers[0]);
@@ -156,6 +202,7 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
                                                       std::shared_ptr<const transformer> target,
                                                       const head_load_options& options,
                                                       device::buffer_memory& buffers) {
+  tensors.set_file_names([&](std::string_view own) { return name_in_module(own, dialect); });
   auto weights = std::make_unique<eagle_weights>();
   take_module(tensors, config, dialect, *target, *weights);
   auto vectors = tensors.upload(buffers);
@@ -164,20 +211,6 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
   return std::shared_ptr<const draft_head>(
       std::make_shared<eagle_head>(std::move(config), std::move(weights), std::move(target),
                                    std::vector<token_id>{}, options.kv_type, buffers));
-}
-
-/// The name that a tensor of the module in layer `prefix` has in directories. It is empty for a tensor of
-/// another layer.
-std::string name_of_mtp_tensor(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return "";
-  name.remove_prefix(prefix.size());
-  constexpr std::string_view module = "nextn.", ffn_norm = "post_attention_norm.";
-  if (name == "nextn.shared_head_head.weight") return "shared_head.head.weight";
-  if (name.starts_with(module)) return renamed_tensor(name.substr(module.size()));
-  if (name.starts_with(ffn_norm))
-    return "layers.0.post_attention_layernorm." + std::string(name.substr(ffn_norm.size()));
-  const std::string own = name_in_directories("blk.0." + std::string(name));
-  return own.starts_with("blk.") ? "layers.0." + std::string(name) : own; // of experts: see `take_module`
 }
 
 expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesystem::path& path,
@@ -195,7 +228,7 @@ expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesyst
   const auto name_of = [&](std::string_view name) { return name_of_mtp_tensor(name, prefix); };
   auto tensors = head_tensors::of(tensors_of(*file), path, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
-  return take_head(*tensors, *std::move(config), gguf_dialect(), std::move(target), options, buffers);
+  return take_head(*tensors, *std::move(config), gguf_dialect(prefix), std::move(target), options, buffers);
 }
 
 expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,

@@ -1,9 +1,10 @@
 #include "runtime/model/loader/expert_config.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +37,14 @@ std::uint32_t inner_size_in(const gguf_file& file, std::string_view name) {
     if (tensor.name.ends_with("." + std::string(name)))
       return static_cast<std::uint32_t>(std::min(tensor.shape[0], gguf_keys::max_uint32));
   return 0;
+}
+
+/// True if the file has a tensor with matrices of the layer's experts.
+bool has_expert_matrices(const gguf_file& file, const std::string& prefix) {
+  constexpr std::array of_experts{"ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight",
+                                  "ffn_gate_up_exps.weight"};
+  return std::ranges::any_of(of_experts,
+                             [&](const char* name) { return file.find_tensor(prefix + name) != nullptr; });
 }
 
 } // namespace
@@ -103,8 +112,9 @@ void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& con
 void find_gguf_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config) {
   config.experts.layers.assign(config.num_layers, false);
   for (std::uint32_t l = 0; l < config.num_layers; ++l) {
-    const auto* const router = file.find_tensor("blk." + std::to_string(l) + ".ffn_gate_inp.weight");
-    config.experts.layers[l] = router != nullptr;
+    const std::string prefix = "blk." + std::to_string(l) + ".";
+    const auto* const router = file.find_tensor(prefix + "ffn_gate_inp.weight");
+    config.experts.layers[l] = router != nullptr || has_expert_matrices(file, prefix);
     if (router != nullptr && router->shape[1] != config.experts.routing.num_experts)
       keys.refuse("expert_count", "is " + std::to_string(config.experts.routing.num_experts) +
                                       ", and tensor " + quote(router->name) + " is for " +

@@ -16,7 +16,8 @@ void read_hf_expert_layers(const json_node& fields, model_config& config);
 /// The same from the keys of a GGUF file. `config.arch` must be set. Sizes of experts without a key are those
 /// of the file's tensors.
 void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& config);
-/// Layers have experts if the file has a router for them, which must be one for as many as the key says.
+/// Layers have experts if the file has a router or matrices of experts for them, so that one without the
+/// other is a missing tensor. A router must be one for as many experts as the key says.
 void find_gguf_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config);
 
 } // namespace paceline::model

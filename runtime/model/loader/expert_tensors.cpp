@@ -1,7 +1,7 @@
 #include "runtime/model/loader/expert_tensors.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/base/quote.hpp"
 
 #include <algorithm>
 #include <array>
@@ -92,6 +92,7 @@ expected<void> expert_tensors::add(const expert_part& part, const weight_view& t
   if (tensor.scales != nullptr && count * rows != role_rows)
     return failure(file, tensor.name, "holds several matrices in F8_E4M3, which is not supported");
   if (part.expert) {
+    before_number_ = tensor.name.substr(0, tensor.name.rfind("." + std::to_string(*part.expert) + ".") + 1);
     of(part.role).each.emplace_back(*part.expert, tensor);
     return {};
   }
@@ -106,14 +107,25 @@ expected<void> expert_tensors::add(const expert_part& part, const weight_view& t
   return {};
 }
 
-expected<expert_matrices> expert_tensors::take(tensor_role role, std::uint32_t num_experts,
+std::string expert_tensors::missing_name(tensor_role role, std::size_t expert, const model_config& config,
+                                         std::string_view name_of_all) const {
+  if (before_number_.empty()) return std::string(name_of_all);
+  const auto* const found = std::ranges::find(expert_roles, role, &expert_role::role);
+  return std::string(before_number_) + std::to_string(expert) + "." +
+         std::string(behind_block(tensor_name(found->dense, tensor_naming::hugging_face, config)));
+}
+
+expected<expert_matrices> expert_tensors::take(tensor_role role, const model_config& config,
                                                std::string_view name, std::string_view file) {
   collected from = std::exchange(of(role), {});
   const auto twice = [&](std::string_view tensor) {
     return failure(file, tensor, "occurs twice, or another one has its matrices");
   };
   if (!from.twice.empty()) return twice(from.twice);
-  if (from.all.empty() && from.each.empty()) return failure(file, name, "is missing");
+  const auto missing = [&](std::size_t expert) {
+    return failure(file, missing_name(role, expert, config, name), "is missing");
+  };
+  if (from.all.empty() && from.each.empty()) return missing(0);
   if (!from.all.empty() && !from.each.empty()) return twice(from.all_name);
   if (from.each.empty()) return std::move(from.all);
   std::ranges::stable_sort(from.each, {}, [](const auto& one) { return one.first; });
@@ -124,10 +136,7 @@ expected<expert_matrices> expert_tensors::take(tensor_role role, std::uint32_t n
     if (expert != matrices.size()) break;
     matrices.push_back(view);
   }
-  if (matrices.size() < num_experts)
-    return failure(file, name,
-                   "has no " + std::string(to_string(role)) + " of expert " +
-                       std::to_string(matrices.size()));
+  if (matrices.size() < config.experts.routing.num_experts) return missing(matrices.size());
   for (const weight_view& view : matrices)
     if (view.tensor.type != matrices[0].tensor.type ||
         (view.scales == nullptr) != (matrices[0].scales == nullptr))

@@ -36,9 +36,9 @@ class expert_tensors {
   expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
                      std::uint32_t layer, std::string_view file);
 
-  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is the tensor's name in
-  /// errors about missing matrices.
-  expected<expert_matrices> take(tensor_role role, std::uint32_t num_experts, std::string_view name,
+  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is the name of a tensor
+  /// with all of them, in errors where the file has no tensors of single experts either.
+  expected<expert_matrices> take(tensor_role role, const model_config& config, std::string_view name,
                                  std::string_view file);
 
  private:
@@ -52,8 +52,12 @@ class expert_tensors {
   };
 
   collected& of(tensor_role role);
+  /// The name of the tensor of one expert in this file, or `name_of_all` if the file has no such tensors.
+  std::string missing_name(tensor_role role, std::size_t expert, const model_config& config,
+                           std::string_view name_of_all) const;
 
   std::array<collected, num_expert_roles> roles_;
+  std::string_view before_number_; ///< "...experts." of a tensor for one expert; empty: there was none
 };
 
 } // namespace paceline::model

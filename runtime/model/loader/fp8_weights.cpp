@@ -1,8 +1,8 @@
 #include "runtime/model/loader/fp8_weights.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/device/stored_block.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/safetensors_header.hpp"
 #include "runtime/model/loader/weights_source.hpp"
 

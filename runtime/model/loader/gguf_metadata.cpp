@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_metadata.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/base/quote.hpp"
 
 #include <algorithm>
 #include <bit>

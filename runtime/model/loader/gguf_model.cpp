@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
@@ -10,7 +11,6 @@
 #include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
 #include "runtime/model/loader/text_part.hpp"
@@ -294,11 +294,10 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
 
 expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
                                                double rope_theta) {
-  constexpr std::uint32_t most_layers = 4096; // of the model, whose tensors need not be there
   gguf_keys keys(file.metadata(), to_string(arch));
   model_config config;
   config.arch = arch;
-  read_sizes(file, keys, most_layers, config);
+  read_sizes(file, keys, most_layers, config); // of the model, whose tensors need not be there
   config.num_layers = 1;
   if (has_experts) {
     read_gguf_mixture(file, keys, config);

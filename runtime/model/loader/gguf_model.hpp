@@ -11,8 +11,8 @@ namespace paceline::model {
 
 /// Reads hyper-parameters from a GGUF file's metadata, and from the presence of tensors for what GGUF does
 /// not state otherwise (biases, a separate head, Llama 3's rope_freqs). Architectures outside `architecture`,
-/// mixtures of experts other than qwen3moe, vision towers, encoders and adapters are refused with an error
-/// that names them.
+/// experts in a family without them, vision towers, encoders and adapters are refused with an error that
+/// names them.
 expected<model_config> read_gguf_config(const gguf_file& file);
 
 /// Sizes and rotary settings of the layers of a draft head's file, whose keys are those of a model but begin

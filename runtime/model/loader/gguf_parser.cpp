@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_parser.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/checked_size.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/tokenizer/known_spellings.hpp"
 
 #include <algorithm>

@@ -2,16 +2,17 @@
 
 #include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
+#include "runtime/model/loader/layer_types.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
 
@@ -282,7 +283,10 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   if (fields["sliding_window"].is_null()) return;
   config.sliding_window = fields["sliding_window"].uint_or(4096);
   if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
-  if (const json_node types = fields["layer_types"]) return read_hf_layer_types(types, config);
+  if (const json_node types = fields["layer_types"]) {
+    config.local_layers = read_layer_types(types, config.num_layers, "sliding_attention");
+    return;
+  }
   if (rule == window::mixed) return read_hf_window_period(fields, config);
   const auto first = rule == window::upper ? fields["max_window_layers"].uint_or(28) : 0;
   for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = i >= first;
@@ -331,8 +335,8 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   read_sizes(members, *type, config);
   if (failure) return *failure;
   // Nothing may be allocated by the number of layers before that number has been checked.
-  constexpr std::uint32_t max_layers = 4096;
-  if (config.num_layers > max_layers) fields["num_hidden_layers"].refuse("must be at most 4096");
+  if (config.num_layers > most_layers)
+    fields["num_hidden_layers"].refuse("must be at most " + std::to_string(most_layers));
   if (failure) return *failure;
 
   const bool is_gemma = type->arch == architecture::gemma3;

@@ -1,10 +1,10 @@
 #include "runtime/model/loader/hf_directory.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/partial_file.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <boost/json/object.hpp>

@@ -1,7 +1,7 @@
 #include "runtime/model/loader/json_text.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/partial_file.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/value_stack.hpp>

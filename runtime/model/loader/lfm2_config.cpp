@@ -2,6 +2,7 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/layer_types.hpp"
 
 #include <cmath>
 #include <string>
@@ -25,17 +26,6 @@ std::uint32_t adjusted_ffn_size(const json_node& fields, std::uint32_t size) {
                                                      std::to_string(adjusted)),
            0;
   return static_cast<std::uint32_t>(adjusted);
-}
-
-void read_layer_types(const json_node& types, model_config& config) {
-  types.require_array();
-  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
-  for (std::uint32_t i = 0; i < config.num_layers; ++i) {
-    const std::string name = types[i].is_string() ? types[i].string() : "";
-    if (name != "conv" && name != "full_attention")
-      return types.refuse("must hold 'conv' and 'full_attention' only", errc::unsupported);
-    config.layer_kinds.push_back(name == "conv" ? layer_kind::short_conv : layer_kind::attention);
-  }
 }
 
 /// "full_attn_idxs" lists the layers with attention; without it all have attention.
@@ -85,7 +75,7 @@ void read_hf_lfm2(const json_node& fields, model_config& config) {
   config.norm_epsilon = static_cast<float>(fields["norm_eps"].setting_or(1e-5));
   config.tied_embeddings = fields["tie_embedding"].flag_or(fields["tie_word_embeddings"].flag_or(true));
   if (const json_node types = fields["layer_types"])
-    read_layer_types(types, config);
+    read_layer_kinds(types, "conv", layer_kind::short_conv, config);
   else
     read_attention_layers(fields["full_attn_idxs"], config);
   if (config.arch == architecture::lfm2moe) return read_experts(fields, config);

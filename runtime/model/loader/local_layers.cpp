@@ -4,7 +4,6 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -30,17 +29,6 @@ void read_gguf_local_layers(gguf_keys& keys, const gguf_metadata& metadata, mode
   const auto period = keys.uint_or(pattern, traits_of(config.arch).window_period);
   if (period == 0) return keys.refuse(pattern, "must be at least 1");
   set_by_period(period, config);
-}
-
-void read_hf_layer_types(const json_node& types, model_config& config) {
-  types.require_array();
-  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
-  for (std::uint32_t i = 0; i < config.num_layers; ++i) {
-    const std::string name = types[i].is_string() ? types[i].string() : "";
-    if (name != "sliding_attention" && name != "full_attention")
-      return types.refuse("must hold 'sliding_attention' and 'full_attention' only", errc::unsupported);
-    config.local_layers[i] = name == "sliding_attention";
-  }
 }
 
 void read_hf_window_period(const json_node& fields, model_config& config) {

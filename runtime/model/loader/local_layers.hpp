@@ -16,8 +16,6 @@ class gguf_metadata;
 /// The window, and the layers by a list of flags or by the distance of those that see all positions.
 void read_gguf_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_config& config);
 
-/// "layer_types": which layers have a window, in words.
-void read_hf_layer_types(const json_node& types, model_config& config);
 /// The layers by the distance of those that see all positions.
 void read_hf_window_period(const json_node& fields, model_config& config);
 

@@ -1,10 +1,10 @@
 #include "runtime/model/loader/longrope.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/quote.hpp"
 
 #include <cmath>
 #include <string>

@@ -3,6 +3,7 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
+#include "runtime/model/loader/layer_types.hpp"
 
 #include <algorithm>
 #include <string>
@@ -17,17 +18,6 @@ constexpr std::string_view kv_heads_name = "attention.head_count_kv";
 
 layer_kind kind_at(std::uint32_t layer, std::uint32_t interval) noexcept {
   return (layer + 1) % interval == 0 ? layer_kind::attention : layer_kind::gated_delta;
-}
-
-void read_layer_types(const json_node& types, model_config& config) {
-  types.require_array();
-  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
-  for (std::uint32_t i = 0; i < config.num_layers; ++i) {
-    const std::string name = types[i].is_string() ? types[i].string() : "";
-    if (name != "linear_attention" && name != "full_attention")
-      return types.refuse("must hold 'linear_attention' and 'full_attention' only", errc::unsupported);
-    config.layer_kinds.push_back(name == "full_attention" ? layer_kind::attention : layer_kind::gated_delta);
-  }
 }
 
 /// The modules follow the layers, and the file counts them as layers.
@@ -111,7 +101,8 @@ void read_hf_qwen35(const json_node& fields, model_config& config) {
   if (const std::string gate = fields["output_gate_type"].string_or("silu");
       gate != "silu" && gate != "swish")
     fields["output_gate_type"].refuse("must be 'silu' or 'swish'", errc::unsupported);
-  if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
+  if (const json_node types = fields["layer_types"])
+    return read_layer_kinds(types, "linear_attention", layer_kind::gated_delta, config);
   const std::uint32_t interval = fields["full_attention_interval"].uint_or(default_interval);
   if (interval == 0) return fields["full_attention_interval"].refuse("must be at least 1");
   for (std::uint32_t l = 0; l < config.num_layers; ++l) config.layer_kinds.push_back(kind_at(l, interval));

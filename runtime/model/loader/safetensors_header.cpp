@@ -1,6 +1,6 @@
 #include "runtime/model/loader/safetensors_header.hpp"
 
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/base/quote.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>
 

@@ -1,12 +1,12 @@
 #include "runtime/model/loader/weights_source.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/device/float16.hpp"
+#include "runtime/base/quote.hpp"
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/fused_tensors.hpp"
 #include "runtime/model/loader/partial_file.hpp"
-#include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
@@ -99,17 +99,7 @@ bool is_redundant(std::string_view name, tensor_naming naming, const model_confi
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
 }
 
-float load_float(const std::byte* from, tensor_type type, std::size_t index) noexcept {
-  if (type == tensor_type::f32) {
-    float value;
-    std::memcpy(&value, from + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  std::uint16_t bits;
-  std::memcpy(&bits, from + index * sizeof(bits), sizeof(bits));
-  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
-}
-
+bool is_finite(float value) noexcept { return std::isfinite(value); }
 bool is_decay(float value) noexcept { return std::isfinite(value) && value <= 0; }
 
 bool is_float_type(tensor_type type) noexcept {
@@ -197,7 +187,7 @@ class weights_builder {
                                                                : name,
                                            nested_example_);
         if (is_expert_role(role)) {
-          auto all = experts_[layer].take(role, config_.experts.routing.num_experts, full, file_);
+          auto all = experts_[layer].take(role, config_, full, file_);
           if (!all) return std::move(all).error();
           source_.experts_[layer][expert_index(role)] = *std::move(all);
         } else if (slot(role, layer).empty()) {
@@ -261,18 +251,22 @@ class weights_builder {
     const bool is_logarithm = is_hugging_face && role == tensor_role::delta_decay;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
     const std::size_t rows = tensor.num_rows, cols = tensor.num_cols;
-    const bool is_checked = role == tensor_role::delta_decay;
+    const bool is_checked = role == tensor_role::delta_decay || role == tensor_role::ffn_selection_bias;
     if (tensor.type == tensor_type::f32 && aligned && !add_one && !is_checked && rows == 1) return {};
+    std::vector<float> stored(rows * cols);
+    device::dequantize(tensor.type, tensor.bytes, stored);
     auto floats = std::make_unique<float[]>(rows * cols);
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < cols; ++c) // transposed: taps first, then channels
-        floats[c * rows + r] =
-            load_float(tensor.bytes.data(), tensor.type, r * cols + c) + (add_one ? 1.0F : 0.0F);
+        floats[c * rows + r] = stored[r * cols + c] + (add_one ? 1.0F : 0.0F);
     for (std::size_t i = 0; is_logarithm && i < rows * cols; ++i) floats[i] = -std::exp(floats[i]);
-    if (role == tensor_role::delta_decay && !std::all_of(floats.get(), floats.get() + rows * cols, is_decay))
+    const std::span values(floats.get(), rows * cols);
+    if (role == tensor_role::delta_decay && !std::ranges::all_of(values, is_decay))
       return failure(view.name, "must hold decays, which are finite and not above 0");
+    if (role == tensor_role::ffn_selection_bias && !std::ranges::all_of(values, is_finite))
+      return failure(view.name, "must hold finite values: it selects the experts");
     tensor.type = tensor_type::f32;
-    tensor.bytes = std::as_bytes(std::span(floats.get(), rows * cols));
+    tensor.bytes = std::as_bytes(values);
     source_.converted_.push_back(std::move(floats));
     return {};
   }

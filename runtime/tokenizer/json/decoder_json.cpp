@@ -1,3 +1,4 @@
+#include "runtime/base/quote.hpp"
 #include "runtime/tokenizer/json/components.hpp"
 #include "runtime/tokenizer/text/byte_alphabet.hpp"
 #include "runtime/tokenizer/text/replace.hpp"
@@ -33,7 +34,7 @@ void read_into(const json_node& node, decoder_rules& out) {
       return node.refuse("may only strip one leading space", errc::unsupported);
     out.strip_leading_space = node["start"].uint_below(2) == 1;
   } else {
-    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type " + quote(type) + " is not supported", errc::unsupported);
   }
 }
 

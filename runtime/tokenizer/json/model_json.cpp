@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/json/model_json.hpp"
 
+#include "runtime/base/quote.hpp"
+
 #include <boost/json/object.hpp>
 
 #include <algorithm>
@@ -30,7 +32,7 @@ void read_bpe_vocabulary(const json_node& model, model_vocabulary& out) {
     const std::size_t id = entry.uint_below(limit);
     if (vocab.failed()) return;
     if (id >= out.spellings.size()) out.spellings.resize(id + 1);
-    if (!out.spellings[id].empty()) return entry.refuse("has the id of \"" + out.spellings[id] + "\"");
+    if (!out.spellings[id].empty()) return entry.refuse("has the id of " + quote(out.spellings[id]));
     out.spellings[id] = std::string_view(key);
   }
   if (!model["unk_token"]) return;
@@ -110,7 +112,7 @@ model_vocabulary read_model_vocabulary(const json_node& model) {
   else if (type == "Unigram")
     read_unigram_vocabulary(model, out);
   else
-    model.refuse("of type \"" + type + "\" is not supported, only BPE and Unigram", errc::unsupported);
+    model.refuse("of type " + quote(type) + " is not supported, only BPE and Unigram", errc::unsupported);
   return out;
 }
 

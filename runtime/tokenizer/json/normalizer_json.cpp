@@ -1,3 +1,4 @@
+#include "runtime/base/quote.hpp"
 #include "runtime/tokenizer/json/components.hpp"
 #include "runtime/tokenizer/json/pattern_json.hpp"
 
@@ -39,7 +40,7 @@ void read_normalizer(const json_node& node, normalizer& out) {
     auto from = read_pattern(node["pattern"]);
     if (from) out.add(replace_step{std::move(*from), node["content"].string()});
   } else {
-    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type " + quote(type) + " is not supported", errc::unsupported);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/json/components.hpp"
 
+#include "runtime/base/quote.hpp"
+
 namespace paceline::tokenizer {
 
 namespace {
@@ -40,7 +42,7 @@ void read_into(const json_node& node, std::uint32_t num_tokens, surroundings& ou
     out.before.push_back(read_id(node["cls"][1], num_tokens));
     out.after.push_back(read_id(node["sep"][1], num_tokens));
   } else {
-    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type " + quote(type) + " is not supported", errc::unsupported);
   }
 }
 

@@ -1,3 +1,4 @@
+#include "runtime/base/quote.hpp"
 #include "runtime/tokenizer/json/components.hpp"
 #include "runtime/tokenizer/json/pattern_json.hpp"
 #include "runtime/tokenizer/pre_tokenizers/bpe_family.hpp"
@@ -110,7 +111,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out) {
     if (delimiter.empty()) return node["delimiter"].refuse("must not be empty");
     out.add(splitter(delimiter, behavior::removed));
   } else {
-    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type " + quote(type) + " is not supported", errc::unsupported);
   }
 }
 

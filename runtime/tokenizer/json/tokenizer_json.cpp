@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/json/tokenizer_json.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/tokenizer/json/components.hpp"
 #include "runtime/tokenizer/json/model_json.hpp"
 #include "runtime/tokenizer/known_spellings.hpp"
@@ -49,7 +50,7 @@ std::vector<std::string> collect_spellings(const json_node& root, const model_vo
     const auto id = static_cast<std::size_t>(added[i].token.id.value);
     if (id >= spellings.size()) spellings.resize(id + 1);
     if (!spellings[id].empty() && spellings[id] != added[i].token.spelling)
-      root["added_tokens"][i].refuse("has the id of \"" + spellings[id] + "\"");
+      root["added_tokens"][i].refuse("has the id of " + quote(spellings[id]));
     spellings[id] = added[i].token.spelling;
   }
   return spellings;
@@ -106,7 +107,7 @@ expected<void> set_specials(const tokenizer_json_settings& settings, std::string
                                      named{&settings.pad, &parts.pad}}) {
     if (!*spelling) continue;
     *id = parts.tokens->find(**spelling);
-    if (!*id) return error(errc::invalid_file, std::string(file) + ": has no token \"" + **spelling + "\"");
+    if (!*id) return error(errc::invalid_file, std::string(file) + ": has no token " + quote(**spelling));
   }
   settle(parts.before, parts.bos, settings.add_bos, true);
   settle(parts.after, parts.eos, settings.add_eos, false);

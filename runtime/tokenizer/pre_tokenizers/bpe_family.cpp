@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/pre_tokenizers/bpe_family.hpp"
 
+#include "runtime/base/quote.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -259,7 +261,7 @@ expected<bpe_family> find_bpe_family(std::string_view pre) {
   const auto* found = std::find_if(std::begin(families), std::end(families),
                                    [&](const named_family& entry) { return entry.name == pre; });
   if (found == std::end(families))
-    return error(errc::unsupported, "pre-tokenizer \"" + std::string(pre) + "\" is not known");
+    return error(errc::unsupported, "pre-tokenizer " + quote(pre) + " is not known");
   return found->family;
 }
 

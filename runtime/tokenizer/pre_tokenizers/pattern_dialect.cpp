@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/pre_tokenizers/pattern_dialect.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pattern_properties.hpp"
 
@@ -54,7 +55,7 @@ class translator {
   expected<std::string> run() {
     while (!rest().empty() && refusal_.empty()) translate_next();
     if (refusal_.empty()) return std::move(out_);
-    return error(errc::unsupported, "pattern \"" + std::string(pattern_) + "\": " + refusal_);
+    return error(errc::unsupported, "pattern " + quote(pattern_) + ": " + refusal_);
   }
 
  private:
@@ -181,7 +182,7 @@ class translator {
     case 'E':
     case 'C':
     case 'o':
-      refuse("the escape " + std::string(both) + " is not supported");
+      refuse("the escape " + escaped(both) + " is not supported");
       return {};
     default:
       return std::string(both);
@@ -231,7 +232,7 @@ class translator {
       given.remove_prefix(1);
     }
     const std::string members = property_members(given);
-    if (members.empty()) return refuse("\\p{" + std::string(given) + "} is not supported");
+    if (members.empty()) return refuse("\\p{" + escaped(given) + "} is not supported");
     out.add(members, negated);
   }
 
@@ -275,7 +276,7 @@ class translator {
     const std::string_view name = take(close);
     take(2);
     const std::string_view members = posix_class_members(name);
-    if (members.empty()) return refuse("[:" + std::string(name) + ":] is not supported");
+    if (members.empty()) return refuse("[:" + escaped(name) + ":] is not supported");
     out.add(members, negated);
   }
 

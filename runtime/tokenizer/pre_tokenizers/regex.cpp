@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/pre_tokenizers/regex.hpp"
 
+#include "runtime/base/quote.hpp"
 #include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pattern_dialect.hpp"
 
@@ -21,7 +22,7 @@ constexpr std::size_t first_stack_bytes = 32 * 1024; ///< first stack of compile
 constexpr std::size_t max_stack_bytes = 8 * 1024 * 1024;
 
 error unsupported(std::string_view pattern, std::string_view why) {
-  return error(errc::unsupported, "pattern \"" + std::string(pattern) + "\": " + std::string(why));
+  return error(errc::unsupported, "pattern " + quote(pattern) + ": " + std::string(why));
 }
 
 /// Optimizations that lose matches of `pattern` in PCRE2 10.42.
@@ -110,7 +111,7 @@ expected<std::optional<text_range>> regex::find(std::string_view text, std::size
   if (status == PCRE2_ERROR_JIT_STACKLIMIT) status = match(PCRE2_NO_JIT);
   if (status == PCRE2_ERROR_NOMATCH) return std::optional<text_range>();
   if (status < 0)
-    return error(errc::resource_exhausted, "pattern \"" + pattern_ + "\" over " +
+    return error(errc::resource_exhausted, "pattern " + quote(pattern_) + " over " +
                                                std::to_string(text.size()) +
                                                " bytes: " + engine_message(status));
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state.match);

@@ -29,6 +29,17 @@ TEST(json_node, a_place_is_named_by_its_path_or_by_its_key) {
             "f.json: a: b[1]: key 'c' must be an integer of 0 to 4294967295");
 }
 
+TEST(json_node, keys_of_the_file_are_escaped_and_shortened) {
+  const auto read = [](const json_node& root) {
+    for (const auto& [key, value] : root.object()) root[std::string_view(key)]["b"].uint();
+  };
+  EXPECT_EQ(failure_of(R"({"\u001b[31m\n": {}})", read), "f.json: \\x1b[31m\\x0a.b is missing");
+  EXPECT_EQ(failure_of(R"({"\u001b[31m\n": {}})", read, naming::key),
+            "f.json: \\x1b[31m\\x0a: key 'b' is missing");
+  const std::string document = R"({")" + std::string(5000, 'x') + R"(": 1})";
+  EXPECT_EQ(failure_of(document.c_str(), read), "f.json: " + std::string(64, 'x') + "....b is missing");
+}
+
 TEST(json_node, the_first_error_counts) {
   EXPECT_EQ(failure_of(R"({"a": 1, "b": 2})",
                        [](const json_node& root) {

@@ -72,6 +72,21 @@ TEST(model_config, every_field_has_a_range) {
       {"head_dim", [](auto& c) { c.head_dim = 1U << 20; }},
       {"ffn_size", [](auto& c) { c.ffn_size = 0; }},
       {"local_layers", [](auto& c) { c.local_layers.pop_back(); }},
+      {"num_mtp_modules", [](auto& c) { c.num_mtp_modules = 5000; }},
+      {"layer_kinds", [](auto& c) { c.layer_kinds = {layer_kind::attention}; }},
+      {"conv num_taps", [](auto& c) { c.conv.num_taps = 17; }},
+      {"conv num_taps",
+       [](auto& c) {
+         c.layer_kinds = {layer_kind::attention, layer_kind::short_conv};
+       }},
+      {"delta num_keys", [](auto& c) { c.delta.num_keys = 1025; }},
+      {"delta num_values", [](auto& c) { c.delta.num_values = 1025; }},
+      {"delta key_dim", [](auto& c) { c.delta.key_dim = 257; }},
+      {"delta value_dim", [](auto& c) { c.delta.value_dim = 1025; }},
+      {"delta num_keys",
+       [](auto& c) {
+         c.conv.num_taps = 4, c.layer_kinds = {layer_kind::attention, layer_kind::gated_delta};
+       }},
       {"unrotated_layers", [](auto& c) { c.unrotated_layers = {true}; }},
       {"num_experts", [=](auto& c) { c.experts = experts(4000, 2, 32); }},
       {"num_used_experts", [=](auto& c) { c.experts = experts(8, 0, 32); }},

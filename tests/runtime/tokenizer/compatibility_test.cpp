@@ -43,19 +43,29 @@ TEST(compatibility, unused_entries_at_the_end_do_not_matter) {
 TEST(compatibility, the_first_difference_is_named) {
   auto more = base();
   append(more, "extra", token_type::normal);
-  EXPECT_NE(difference(base(), more).find("only the drafter's has token 260 \"extra\""), std::string::npos)
+  EXPECT_NE(difference(base(), more).find("only the drafter's has token 260 'extra'"), std::string::npos)
       << difference(base(), more);
   EXPECT_NE(difference(more, base()).find("only the target's has"), std::string::npos);
   auto other = base();
   other.tokens[256] = "tt";
-  EXPECT_NE(difference(base(), other).find("token 256 is \"tt\" in the drafter's and \"th\" in the target's"),
+  EXPECT_NE(difference(base(), other).find("token 256 is 'tt' in the drafter's and 'th' in the target's"),
             std::string::npos);
+}
+
+TEST(compatibility, spellings_in_errors_are_escaped) {
+  auto other = base();
+  other.tokens[256] = "\x1b[31m\n" + std::string(5000, 'x');
+  EXPECT_NE(difference(base(), other).find("token 256 is '\\x1b[31m\\x0axxxx"), std::string::npos);
+  EXPECT_LT(difference(base(), other).size(), 300U);
+  auto more = base();
+  append(more, "\x1b[31m", token_type::normal);
+  EXPECT_NE(difference(base(), more).find("token 260 '\\x1b[31m'"), std::string::npos);
 }
 
 TEST(compatibility, different_special_ids_are_named) {
   auto other = base();
   other.eos = token_id{65};
-  EXPECT_NE(difference(base(), other).find("EOS is 65 \""), std::string::npos) << difference(base(), other);
+  EXPECT_NE(difference(base(), other).find("EOS is 65 '"), std::string::npos) << difference(base(), other);
   other = base();
   other.bos.reset();
   EXPECT_NE(difference(base(), other).find("BOS is none in the drafter's"), std::string::npos);

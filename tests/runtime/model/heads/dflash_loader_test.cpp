@@ -261,17 +261,18 @@ TEST_F(dflash_loader_test, reads_windows_and_refuses_those_that_it_cannot_comput
   head.config["layer_types"] = {"full_attention", "sliding_attention"};
   EXPECT_THAT(problem(head), HasSubstr("sliding_window"));
   head.config["sliding_window"] = 0;
-  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 0, must be at least 1"));
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 0, must be 1 to 1073741824"));
   head.config["sliding_window"] = 3;
   EXPECT_EQ(problem(head), "was accepted");
   head.config["is_causal"] = false;
-  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 3, must be at least 4")) << "the block is wider";
+  EXPECT_THAT(problem(head), HasSubstr("'sliding_window' is 3, must be 4 to 1")) << "the block is wider";
   head.config["layer_types"] = {"full_attention", "chunked_attention"};
   EXPECT_THAT(problem(head), HasSubstr("'sliding_attention'"));
   head = dflash();
   head.config["layer_types"] = {"sliding_attention"};
   head.config["sliding_window"] = 3;
-  EXPECT_THAT(problem(head), HasSubstr("'layer_types' is of 1 layers, the head has 2"));
+  EXPECT_THAT(problem(head),
+              HasSubstr("'layer_types' must have one element for each of the 2 layers, has 1"));
   head = dflash();
   head.config["use_sliding_window"] = true;
   EXPECT_THAT(problem(head), HasSubstr("'use_sliding_window' is true, and layer_types does not say"));

@@ -232,9 +232,11 @@ TEST_F(gguf_head_test, refuses_what_does_not_fit_with_key_and_both_values) {
             "was accepted");
   EXPECT_THAT(problem_of(file_of(head).set_int32s("eagle3.target_layers", std::array{2, 4})),
               HasSubstr("must have the shape [32][64], has [32][96]"));
-  EXPECT_THAT(problem_of(file_of(head).set_bool("eagle3.norm_before_fc", true)), HasSubstr("is missing"));
+  EXPECT_THAT(problem_of(file_of(head).set_bool("eagle3.norm_before_fc", true)),
+              HasSubstr("tensor 'enc.output_norm.weight' is missing"));
   EXPECT_THAT(problem_of(file_of(head).remove_tensor("d2t")), HasSubstr("must have the shape [288][32]"));
-  EXPECT_THAT(problem_of(file_of(head).remove_tensor("blk.0.attn_norm_2.weight")), HasSubstr("is missing"));
+  EXPECT_THAT(problem_of(file_of(head).remove_tensor("blk.0.attn_norm_2.weight")),
+              HasSubstr("tensor 'blk.0.attn_norm_2.weight' is missing"));
   auto unsorted = head;
   std::swap(unsorted.tensors.at("d2t").integers[3], unsorted.tensors.at("d2t").integers[9]);
   EXPECT_THAT(problem_of(file_of(unsorted)), HasSubstr("'d2t' must give ascending ids"));

@@ -115,8 +115,35 @@ TEST_F(gguf_module_test, without_a_final_norm_uses_the_targets) {
   EXPECT_NE(logits, logits_of(module_alone()));
 }
 
+TEST_F(gguf_module_test, a_missing_tensor_has_its_name_in_the_file) {
+  for (const std::string part :
+       {"nextn.enorm", "nextn.hnorm", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "attn_q_norm",
+        "attn_k_norm", "post_attention_norm", "ffn_gate", "ffn_up", "ffn_down"}) {
+    const std::string name = "blk.4." + part + ".weight";
+    EXPECT_THAT(problem(module_alone().remove_tensor(name)), HasSubstr("tensor '" + name + "' is missing"));
+  }
+}
+
+TEST_F(gguf_module_test, an_own_embedding_is_used) {
+  auto file = model_file();
+  const auto all = file.tensors();
+  const auto of_target = std::ranges::find(all, "token_embd.weight", &gguf_builder::tensor::name);
+  ASSERT_NE(of_target, all.end());
+  const auto embedding = *of_target;
+  const std::string name = "blk.4.nextn.embed_tokens.weight";
+  file.add_tensor(name, embedding.type, embedding.shape, embedding.data);
+  EXPECT_EQ(problem(file), "was accepted") << "a copy of the target's";
+  file.remove_tensor(name).add_tensor(name, embedding.type, {embedding.shape[0], 1},
+                                      std::vector<std::byte>(embedding.shape[0] * sizeof(float)));
+  EXPECT_THAT(problem(file), HasSubstr("'" + name + "' must have the shape"));
+}
+
 TEST_F(gguf_module_test, refuses_what_does_not_fit) {
-  EXPECT_THAT(problem(make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4})), HasSubstr("qwen35"));
+  for (const auto& file : {make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4}),
+                           model_file().remove_tensor("blk.4.nextn.eh_proj.weight")})
+    EXPECT_THAT(problem(file), HasSubstr("module.gguf: no tensor 'blk.*.nextn.eh_proj.weight': this file of "
+                                         "architecture 'qwen35' has no module"));
+  EXPECT_THAT(problem(make_tiny_gguf({})), HasSubstr("'llama'; draft heads are 'eagle3' and 'dflash'"));
   EXPECT_THAT(problem(model_file().remove("qwen35.nextn_predict_layers")), HasSubstr("nextn_predict_layers"));
   const auto with_modules = [](std::uint32_t count) {
     return model_file()
@@ -126,16 +153,26 @@ TEST_F(gguf_module_test, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(with_modules(2)), HasSubstr("nextn_predict_layers' is 2; heads have one module"));
   EXPECT_THAT(problem(with_modules(0)), HasSubstr("is 0; heads have one module"));
   EXPECT_THAT(problem(with_modules(9)), HasSubstr("nextn_predict_layers"));
-  EXPECT_THAT(problem(module_alone().remove_tensor("blk.4.nextn.hnorm.weight")),
-              HasSubstr("layers.0.hidden_norm.weight' is missing"));
-  EXPECT_THAT(problem(module_alone().remove_tensor("blk.4.attn_q_norm.weight")), HasSubstr("is missing"));
-  EXPECT_THAT(problem(module_alone().remove_tensor("blk.4.attn_k.weight")), HasSubstr("is missing"));
   EXPECT_THAT(problem(module_alone().add_tensor("blk.4.nextn.extra.weight", device::tensor_type::f32, {1},
                                                 std::vector<std::byte>(4))),
               HasSubstr("has no meaning"));
   auto wide =
       make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .hidden_size = 64, .mtp_module = true});
   EXPECT_THAT(problem(wide), HasSubstr("embedding_length' is 64, the target's hidden size is 32"));
+  const std::string queries = "blk.4.attn_q.weight";
+  EXPECT_THAT(problem(module_alone().remove_tensor(queries).add_tensor(
+                  queries, device::tensor_type::f32, {32, 32}, std::vector<std::byte>(32 * 32 * 4))),
+              HasSubstr("'" + queries + "' must have the shape [64][32], has [32][32]"));
+  for (const std::uint32_t other : {272U, 320U}) {
+    const auto file = make_tiny_gguf(
+        {.arch = architecture::qwen35, .num_layers = 4, .vocab_size = other, .mtp_module = true});
+    EXPECT_THAT(problem(file),
+                HasSubstr("module.gguf: has " + std::to_string(other) + " tokens, the target has 288"));
+  }
+  for (const auto other : {architecture::qwen35moe, architecture::qwen3next})
+    EXPECT_THAT(problem(make_tiny_gguf({.arch = other, .num_layers = 4, .mtp_module = true})),
+                HasSubstr("'general.architecture' is '" + std::string(to_string(other)) +
+                          "', the target's is 'qwen35'"));
   auto foreign = module_alone();
   foreign.remove("general.architecture").set_string("general.architecture", "glm4moe");
   EXPECT_THAT(problem(foreign),

@@ -5,6 +5,10 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+#include <string>
+#include <vector>
+
 namespace paceline::test {
 namespace {
 
@@ -166,10 +170,20 @@ TEST_F(head_loader_test, an_lm_head_of_fewer_tokens_needs_a_token_map) {
   for (const char* const name : {"lm_heads.0.weight", "lm_heads.1.weight"}) head.add(name, {100, hidden});
   EXPECT_THAT(problem("medusa", head), AllOf(HasSubstr("'lm_heads.0.weight' has 100 rows"),
                                              HasSubstr("288 tokens"), HasSubstr("token_map")));
-  head.tensors["token_map"] = {{100}, {}, std::vector<std::int64_t>(100, 3)};
+  std::vector<std::int64_t> ids(100);
+  std::iota(ids.begin(), ids.end(), 3);
+  head.tensors["token_map"] = {{100}, {}, ids};
   EXPECT_EQ(problem("medusa", head), "was accepted");
   head.tensors["token_map"].integers[5] = 288;
   EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names token 288, the target has 288"));
+  head.tensors["token_map"].integers[5] = 7;
+  EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names token 7 twice"));
+}
+
+TEST_F(head_loader_test, a_token_map_has_no_more_ids_than_the_target_has_tokens) {
+  auto head = medusa_vllm();
+  head.tensors["token_map"] = {{1000}, {}, std::vector<std::int64_t>(1000, 3)};
+  EXPECT_THAT(problem("medusa", head), HasSubstr("'token_map' names 1000 tokens, the target has 288"));
 }
 
 TEST_F(head_loader_test, of_whole_lm_heads_the_rows_that_the_token_map_names_are_used) {
@@ -238,17 +252,36 @@ TEST_F(head_loader_test, refuses_a_second_module) {
   EXPECT_THAT(problem("mtp", head), HasSubstr("key 'mtp_num_hidden_layers' is 2"));
 }
 
+TEST_F(head_loader_test, a_missing_tensor_of_a_module_has_its_name_in_the_file) {
+  const auto expect_named = [&](const tiny_head& whole, const std::string& name) {
+    tiny_head head = whole;
+    EXPECT_EQ(head.tensors.erase(name), 1U) << name;
+    EXPECT_THAT(problem("mtp", head), HasSubstr("tensor '" + name + "' is missing"));
+  };
+  for (const char* const part : {"input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm",
+                                 "self_attn.k_proj", "mlp.down_proj", "input_layernorm"})
+    expect_named(mtp_mimo(), "model.mtp_layers.0." + std::string(part) + ".weight");
+  for (const char* const part : {"fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm",
+                                 "layers.0.self_attn.k_proj", "layers.0.self_attn.q_norm"})
+    expect_named(mtp_next(), "mtp." + std::string(part) + ".weight");
+  for (const char* const part : {"eh_proj", "enorm", "hnorm", "shared_head.norm", "self_attn.k_proj"})
+    expect_named(mtp_deepseek(), "model.layers.8." + std::string(part) + ".weight");
+}
+
 TEST_F(head_loader_test, a_module_with_an_output_gate_has_norms_of_queries_and_keys) {
   for (const char* const norm : {"q_norm", "k_norm"}) {
     auto head = mtp_next();
     head.tensors.erase("mtp.layers.0.self_attn." + std::string(norm) + ".weight");
     EXPECT_THAT(problem("mtp", head), AllOf(HasSubstr(norm), HasSubstr("is missing")));
   }
-  auto head = mtp_next(); // ungated, but of the same family
+  auto head = mtp_next();
   head.add("mtp.layers.0.self_attn.q_proj.weight", {32, hidden});
-  head.tensors.erase("mtp.layers.0.self_attn.q_norm.weight");
-  head.tensors.erase("mtp.layers.0.self_attn.k_norm.weight");
-  EXPECT_THAT(problem("mtp", head), HasSubstr("q_norm.weight' is missing"));
+  EXPECT_THAT(problem("mtp", head),
+              HasSubstr("self_attn.q_proj.weight' must have the shape [64][32], has [32][32]"));
+  head = mtp_next();
+  head.tensors.erase("mtp.layers.0.self_attn.q_proj.weight");
+  head.add("mtp.layers.0.self_attn.qkv_proj.weight", {64, hidden});
+  EXPECT_THAT(problem("mtp", head), HasSubstr("self_attn.q_proj.weight' is missing"));
   head = mtp_mimo();
   head.add("model.mtp_layers.0.self_attn.k_proj.bias", {16});
   EXPECT_THAT(problem("mtp", head), HasSubstr("self_attn.q_proj.bias' is missing"));

@@ -27,6 +27,8 @@ const std::string mlp = "mtp.layers.0.mlp.";
 
 class mixture_module_test : public head_test {
  protected:
+  mixture_module_test() : head_test(architecture::qwen35moe) {}
+
   static constexpr std::uint32_t num_experts = 8, inner = 32, block_size = 4;
   /// Bytes of an expert's three matrices in float32.
   static constexpr std::uint64_t expert_bytes = std::uint64_t{3} * inner * hidden * sizeof(float);
@@ -166,6 +168,7 @@ TEST_F(mixture_module_test, every_form_of_the_experts_is_the_same_module) {
 
 TEST_F(mixture_module_test, is_found_in_the_file_of_its_model_and_alone) {
   for (const architecture arch : {architecture::qwen35moe, architecture::qwen3next}) {
+    set_target(arch);
     const tiny_model options{.arch = arch, .num_layers = num_layers, .mtp_module = true, .dense_layer = -1};
     auto file = make_tiny_gguf(options);
     const auto inside = load_file(file);
@@ -254,7 +257,7 @@ TEST_F(mixture_module_test, refuses_experts_in_a_directory_that_do_not_fit) {
   };
   const std::string five = mlp + "experts.5.", all = mlp + "experts.gate_up_proj";
   EXPECT_THAT(with([&](auto& head) { head.tensors.erase(five + "up_proj.weight"); }),
-              HasSubstr("has no ffn_up_experts of expert 5"));
+              HasSubstr("tensor 'mtp.layers.0.mlp.experts.5.up_proj.weight' is missing"));
   EXPECT_THAT(with([&](auto& head) {
                 head.add(five + "down_proj.weight", {hidden, 48});
               }),
@@ -264,7 +267,7 @@ TEST_F(mixture_module_test, refuses_experts_in_a_directory_that_do_not_fit) {
               }),
               HasSubstr("experts.8.up_proj.weight' belongs to expert 8 of a layer with 8 experts"));
   EXPECT_THAT(with([&](auto& head) { head.tensors.erase(mlp + "gate.weight"); }),
-              HasSubstr("mlp.gate.weight' is missing"));
+              HasSubstr("tensor 'mtp.layers.0.mlp.gate.weight' is missing"));
   EXPECT_THAT(with([&](auto& head) { head.config["num_experts"] = 9; }),
               HasSubstr("'mtp.layers.0.mlp.gate.weight' must have the shape [9][32], has [8][32]"));
   EXPECT_THAT(with([&](auto& head) { head.config["num_experts"] = 0; }), HasSubstr("'num_experts' is 0"));
@@ -316,9 +319,9 @@ TEST_F(mixture_module_test, refuses_experts_in_a_gguf_file_that_do_not_fit) {
   const auto without = [&](const char* name) {
     return file_problem([&](gguf_builder& file) { file.remove_tensor(layer + name); });
   };
-  EXPECT_THAT(without("ffn_up_exps.weight"), HasSubstr("ffn_up_exps.weight' is missing"));
-  EXPECT_THAT(without("ffn_gate_inp.weight"), HasSubstr("mlp.gate.weight' is missing"));
-  EXPECT_THAT(without("ffn_down_shexp.weight"), HasSubstr("shared_expert.down_proj.weight' is missing"));
+  EXPECT_THAT(without("ffn_up_exps.weight"), HasSubstr("tensor 'blk.8.ffn_up_exps.weight' is missing"));
+  EXPECT_THAT(without("ffn_gate_inp.weight"), HasSubstr("'blk.8.ffn_gate_inp.weight' is missing"));
+  EXPECT_THAT(without("ffn_down_shexp.weight"), HasSubstr("'blk.8.ffn_down_shexp.weight' is missing"));
   const auto replaced = [&](const char* name, tensor_type type, const std::vector<std::uint64_t>& shape,
                             std::size_t num_bytes) {
     return file_problem([&](gguf_builder& file) {

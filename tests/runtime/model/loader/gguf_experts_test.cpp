@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace paceline::model {
 namespace {
@@ -66,10 +69,6 @@ TEST(gguf_experts, refuses_experts_that_do_not_fit) {
                              std::vector<std::byte>(2 * some.size()));
               }),
               HasSubstr("occurs twice"));
-  EXPECT_THAT(with([](auto& f) {
-                f.remove_tensor("blk.1.ffn_gate_inp.weight"); // so layer 1 is a dense one
-              }),
-              HasSubstr("has no meaning"));
   EXPECT_THAT(
       with([](auto& f) {
         f.remove_tensor("blk.0.ffn_gate_inp.weight");
@@ -104,6 +103,22 @@ TEST(gguf_experts, ollamas_name_of_the_normalisation_is_known) {
   file.remove("qwen3moe.expert_weights_norm");
   EXPECT_TRUE(open(file)->experts.routing.normalised) << "in files without a key";
   EXPECT_FALSE(open(file.set_bool("qwen3moe.norm_top_k_prob", false))->experts.routing.normalised);
+}
+
+TEST(gguf_experts, a_layer_with_any_tensor_of_experts_needs_all_of_them) {
+  const auto layer_with_only = [](const std::vector<std::string>& kept, bool fused = false) {
+    auto file = make_tiny_gguf({.arch = architecture::qwen3moe, .dense_layer = -1, .fused_experts = fused});
+    for (const std::string part : {"gate_inp", "gate_exps", "up_exps", "down_exps", "gate_up_exps"})
+      if (std::ranges::find(kept, part) == kept.end()) file.remove_tensor("blk.1.ffn_" + part + ".weight");
+    return problem(file).message();
+  };
+  const auto no_router = HasSubstr("tensor 'blk.1.ffn_gate_inp.weight' is missing");
+  EXPECT_THAT(layer_with_only({"gate_exps", "up_exps", "down_exps"}), no_router);
+  EXPECT_THAT(layer_with_only({"gate_up_exps", "down_exps"}, true), no_router);
+  for (const char* const one : {"gate_exps", "up_exps", "down_exps"})
+    EXPECT_THAT(layer_with_only({one}), no_router) << one;
+  EXPECT_THAT(layer_with_only({"gate_up_exps"}, true), no_router);
+  EXPECT_THAT(layer_with_only({"gate_inp"}), HasSubstr("tensor 'blk.1.ffn_gate_exps.weight' is missing"));
 }
 
 TEST(gguf_experts, counts_must_be_those_of_the_tensors) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace paceline::model {
 namespace {
@@ -115,6 +116,30 @@ TEST_F(hf_directories, experts_in_one_tensor_equal_experts_in_a_tensor_each) {
   EXPECT_EQ(fused->total_bytes(), each->total_bytes());
 }
 
+TEST_F(hf_directories, missing_experts_are_called_as_the_file_calls_the_others) {
+  for (const auto& [arch, path, up] : {std::tuple{architecture::qwen3moe, "mlp.experts.", ".up_proj.weight"},
+                                       {architecture::lfm2moe, "feed_forward.experts.", ".w3.weight"}}) {
+    const test::tiny_model options{.arch = arch, .dense_layer = -1};
+    test::write_tiny_hf(options, folder_ / "whole");
+    const auto whole = safetensors_file::open(folder_ / "whole" / "model.safetensors");
+    const auto without = [&](std::string_view removed) {
+      test::safetensors_builder builder;
+      for (const auto& tensor : whole->tensors())
+        if (!(tensor.name.starts_with("model.layers.0.") && tensor.name.ends_with(removed)))
+          builder.add(tensor.name, "F32", {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims},
+                      std::vector<std::byte>(tensor.data.size()));
+      std::filesystem::create_directories(directory_);
+      write_text(directory_ / "config.json", test::tiny_hf_config(options));
+      test::write_bytes(directory_ / "model.safetensors", builder.build());
+      return problem();
+    };
+    const std::string experts = "model.layers.0." + std::string(path);
+    EXPECT_THAT(without(std::string(path) + "2" + up),
+                HasSubstr("tensor '" + experts + "2" + up + "' is missing"));
+    EXPECT_THAT(without(up), HasSubstr("tensor '" + experts + "0" + up + "' is missing"));
+  }
+}
+
 TEST_F(hf_directories, refuses_experts_that_do_not_fit) {
   const test::tiny_model options{.arch = architecture::qwen3moe, .num_layers = 1, .dense_layer = -1};
   const std::string up5 = "model.layers.0.mlp.experts.5.up_proj.weight";
@@ -138,7 +163,7 @@ TEST_F(hf_directories, refuses_experts_that_do_not_fit) {
     return problem();
   };
   EXPECT_EQ(with("", "", "", {}), "was accepted");
-  EXPECT_THAT(with(up5, "", "", {}), HasSubstr("has no ffn_up_experts of expert 5"));
+  EXPECT_THAT(with(up5, "", "", {}), HasSubstr("tensor '" + up5 + "' is missing"));
   EXPECT_THAT(with(up5, up5, "BF16", {32, 32}), HasSubstr("must have the type of the other experts"));
   EXPECT_THAT(with(up5, up5, "F32", {0, 32}), HasSubstr("up_proj.weight' must not be empty"));
   EXPECT_THAT(with("", "model.layers.0.mlp.experts.8.up_proj.weight", "F32", {32, 32}),

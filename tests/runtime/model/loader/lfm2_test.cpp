@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace paceline::model::lfm2_test {
 namespace {
@@ -62,6 +65,22 @@ TEST(lfm2_gguf, the_feed_forward_size_may_be_stated_as_before_its_adjustment) {
               HasSubstr("must have the shape [96][32], has [64][32]"));
 }
 
+TEST(lfm2_gguf, a_bias_that_selects_experts_is_finite) {
+  const std::string name = "blk.2.exp_probs_b.bias";
+  const auto with_bias = [&](float value) {
+    std::vector<float> values(8, 0.5F);
+    values[3] = value;
+    const auto bytes = std::as_bytes(std::span(values));
+    return refusal(tiny(architecture::lfm2moe)
+                       .remove_tensor(name)
+                       .add_tensor(name, device::tensor_type::f32, {8}, {bytes.begin(), bytes.end()}));
+  };
+  EXPECT_EQ(with_bias(-1e30F), "was accepted");
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
+    EXPECT_THAT(with_bias(value), HasSubstr("'" + name + "' must hold finite values")) << value;
+}
+
 TEST(lfm2_gguf, refuses_what_does_not_fit) {
   const std::string kv_heads = "lfm2.attention.head_count_kv";
   const auto with_heads = [&](const std::vector<std::int32_t>& numbers) {
@@ -108,7 +127,8 @@ TEST(lfm2_hf, layers_are_named_or_numbered) {
   EXPECT_THAT(read("lfm2", R"("full_attn_idxs":[1],)")->layer_kinds, expected_kinds);
   EXPECT_THAT(read("lfm2_moe", types)->layer_kinds, expected_kinds);
   EXPECT_TRUE(read("lfm2")->has_attention(3)) << "without both all layers have attention";
-  EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention"],)"), HasSubstr("for each layer"));
+  EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention"],)"),
+              HasSubstr("for each of the 4 layers, has 2"));
   EXPECT_THAT(problem("lfm2", R"("layer_types":["conv","full_attention","mamba","conv"],)"),
               HasSubstr("'conv' and 'full_attention' only"));
   EXPECT_THAT(problem("lfm2", R"("full_attn_idxs":[4],)"), HasSubstr("must hold numbers of layers"));

@@ -182,7 +182,7 @@ TEST(olmo2_hf, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(R"("sliding_window":null,)"), HasSubstr("'sliding_window' must be a number"));
   EXPECT_THAT(problem(R"("sliding_window":0,)"), HasSubstr("'sliding_window' must be at least 1"));
   EXPECT_THAT(problem(R"("layer_types":["full_attention"],)"),
-              HasSubstr("'layer_types' must have one element for each layer"));
+              HasSubstr("'layer_types' must have one element for each of the"));
   EXPECT_THAT(problem(R"("rope_parameters":{"full_attention":{"rope_type":"su"}},)"),
               HasSubstr("full_attention: key 'factor' is missing"));
   EXPECT_THAT(problem(R"("hidden_act":"gelu",)"), HasSubstr("'hidden_act' must be 'silu'"));

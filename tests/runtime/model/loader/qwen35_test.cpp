@@ -202,7 +202,7 @@ TEST(qwen35_hf, layers_and_rotation_are_read) {
                 ->rotary_dim,
             8U);
   EXPECT_EQ(read(R"("mtp_num_hidden_layers":1,)")->num_mtp_modules, 1U);
-  EXPECT_THAT(problem(R"("layer_types":["full_attention"],)"), HasSubstr("for each layer"));
+  EXPECT_THAT(problem(R"("layer_types":["full_attention"],)"), HasSubstr("for each of the 4 layers, has 1"));
   EXPECT_THAT(problem(R"("layer_types":["full_attention","mamba","mamba","mamba"],)"),
               HasSubstr("'linear_attention' and 'full_attention' only"));
   EXPECT_THAT(problem(R"("full_attention_interval":0,)"), HasSubstr("must be at least 1"));

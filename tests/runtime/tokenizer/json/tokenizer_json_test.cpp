@@ -166,7 +166,7 @@ TEST(tokenizer_json, errors_name_the_place_and_the_rule) {
             std::string::npos);
   EXPECT_NE(failure_after([](object& o) {
               o["added_tokens"].as_array()[0].as_object()["id"] = 3;
-            }).find("has the id of \"ab\""),
+            }).find("has the id of 'ab'"),
             std::string::npos);
   EXPECT_NE(failure_after([](object& o) {
               o["post_processor"].as_object()["special_tokens"] = 1;
@@ -174,6 +174,31 @@ TEST(tokenizer_json, errors_name_the_place_and_the_rule) {
             std::string::npos);
   EXPECT_NE(failure_after([](object& o) { o.erase("model"); }, errc::unsupported).find("model"),
             std::string::npos);
+}
+
+TEST(tokenizer_json, texts_of_the_file_are_escaped_in_errors) {
+  const std::string hostile = "\x1b[31m\n" + std::string(5000, 'x');
+  const auto expect_escaped = [](const std::string& message) {
+    EXPECT_NE(message.find("\\x1b[31m\\x0ax"), std::string::npos) << message.substr(0, 300);
+    EXPECT_EQ(message.find('\x1b'), std::string::npos);
+    EXPECT_LT(message.size(), 300U);
+  };
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder", "model"})
+    expect_escaped(failure_after([&](object& o) { o[key] = {{"type", hostile}}; }, errc::unsupported));
+  expect_escaped(
+      failure_after([&](object& o) { o["model"].as_object()["vocab"].as_object()[hostile] = -1; }));
+  expect_escaped(failure_after([&](object& o) {
+    auto& vocab = o["model"].as_object()["vocab"].as_object();
+    vocab = {{hostile, 0}, {"b", 0}};
+  }));
+  expect_escaped(failure_after([&](object& o) {
+    auto& vocab = o["model"].as_object()["vocab"].as_object();
+    vocab[hostile] = 20;
+    o["added_tokens"].as_array()[0].as_object()["id"] = 20;
+  }));
+  const auto missing = read_tokenizer_json(byte_level_file, {.bos = hostile});
+  ASSERT_FALSE(missing);
+  expect_escaped(missing.error().message());
 }
 
 TEST(tokenizer_json, components_that_are_not_offered_are_refused_by_name) {

@@ -41,6 +41,7 @@ TEST(bpe_family, an_unknown_name_is_refused_and_none_means_default) {
   ASSERT_FALSE(family);
   EXPECT_EQ(family.error().code(), errc::unsupported);
   EXPECT_NE(family.error().message().find("no-such-family"), std::string::npos);
+  EXPECT_EQ(find_bpe_family("\x1b[31m\n").error().message(), "pre-tokenizer '\\x1b[31m\\x0a' is not known");
   EXPECT_EQ(find_bpe_family("")->patterns.data(), find_bpe_family("default")->patterns.data());
 }
 

@@ -1,11 +1,11 @@
-#include "runtime/model/loader/quote.hpp"
+#include "runtime/base/quote.hpp"
 
-namespace paceline::model {
+namespace paceline {
 
-std::string quote(std::string_view text) {
+std::string escaped(std::string_view text) {
   constexpr std::size_t max_shown = 64;
   constexpr std::string_view digits = "0123456789abcdef";
-  std::string out = "'";
+  std::string out;
   for (const char c : text.substr(0, max_shown)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f) {
@@ -16,7 +16,10 @@ std::string quote(std::string_view text) {
       out += digits[byte & 15];
     }
   }
-  return out + (text.size() > max_shown ? "...'" : "'");
+  if (text.size() > max_shown) out += "...";
+  return out;
 }
 
-} // namespace paceline::model
+std::string quote(std::string_view text) { return "'" + escaped(text) + "'"; }
+
+} // namespace paceline

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+class json_node;
+}
+
+namespace paceline::model {
+
+/// "layer_types" of a config.json: for each of `num_layers` layers true if it is called `name`, false if it
+/// is called "full_attention". Another name and another length are refused; the flags are then false.
+std::vector<bool> read_layer_types(const json_node& types, std::uint32_t num_layers, std::string_view name);
+
+/// The same for layers that have something else in place of attention: layers called `name` are of `kind`.
+void read_layer_kinds(const json_node& types, std::string_view name, layer_kind kind, model_config& config);
+
+} // namespace paceline::model
