@@ -64,7 +64,7 @@ void add_serve(CLI::App& app, int& code) {
                 "name of the model in the API; further names, after commas, are understood, too");
   c->add_option("-c,--ctx-size", o->context_length,
                 "positions that one request may use; 0: the model's own, at most 8192")
-      ->check(CLI::Range(0U, config::max_context_length));
+      ->check(CLI::Range(0U, paceline::config::max_context_length));
   c->add_option(
       "--draft-model,--model-draft", o->draft_model,
       "GGUF file of a smaller model that drafts for the first model, as well as its other drafters");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/commands/options.hpp"
+#include "config/engine_options.hpp"
 
 #include <CLI/CLI.hpp>
 

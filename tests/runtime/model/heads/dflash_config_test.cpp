@@ -18,7 +18,8 @@ TEST_F(dflash_config_test, texts_of_the_file_are_escaped_in_errors) {
   const std::string hostile = "\x1b[31m\n" + std::string(5000, 'x');
   for (const char* const key : {"speculators_model_type", "projector_type", "markov_head_type"}) {
     tiny_head head = tiny_head::dspark(hidden, vocab, "vanilla");
-    head.config[key] = hostile;
+    auto& nested = head.config["dflash_config"].as_object();
+    (nested.contains(key) ? nested : head.config)[key] = hostile;
     const std::string found = problem("dspark", head);
     EXPECT_THAT(found, AllOf(HasSubstr(key), HasSubstr(R"(is '\x1b[31m\x0ax)"), Not(HasSubstr("\x1b"))));
     EXPECT_LT(found.size(), 400U);

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 
 namespace paceline::model {
 namespace {
@@ -114,30 +113,6 @@ TEST_F(hf_directories, experts_in_one_tensor_equal_experts_in_a_tensor_each) {
   EXPECT_EQ(fused->experts(tensor_role::ffn_down_experts, 0).size(), 8U);
   EXPECT_TRUE(fused->experts(tensor_role::ffn_down_experts, 1).empty()) << "a layer without experts";
   EXPECT_EQ(fused->total_bytes(), each->total_bytes());
-}
-
-TEST_F(hf_directories, missing_experts_are_called_as_the_file_calls_the_others) {
-  for (const auto& [arch, path, up] : {std::tuple{architecture::qwen3moe, "mlp.experts.", ".up_proj.weight"},
-                                       {architecture::lfm2moe, "feed_forward.experts.", ".w3.weight"}}) {
-    const test::tiny_model options{.arch = arch, .dense_layer = -1};
-    test::write_tiny_hf(options, folder_ / "whole");
-    const auto whole = safetensors_file::open(folder_ / "whole" / "model.safetensors");
-    const auto without = [&](std::string_view removed) {
-      test::safetensors_builder builder;
-      for (const auto& tensor : whole->tensors())
-        if (!(tensor.name.starts_with("model.layers.0.") && tensor.name.ends_with(removed)))
-          builder.add(tensor.name, "F32", {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims},
-                      std::vector<std::byte>(tensor.data.size()));
-      std::filesystem::create_directories(directory_);
-      write_text(directory_ / "config.json", test::tiny_hf_config(options));
-      test::write_bytes(directory_ / "model.safetensors", builder.build());
-      return problem();
-    };
-    const std::string experts = "model.layers.0." + std::string(path);
-    EXPECT_THAT(without(std::string(path) + "2" + up),
-                HasSubstr("tensor '" + experts + "2" + up + "' is missing"));
-    EXPECT_THAT(without(up), HasSubstr("tensor '" + experts + "0" + up + "' is missing"));
-  }
 }
 
 TEST_F(hf_directories, refuses_experts_that_do_not_fit) {
