@@ -117,14 +117,13 @@ TEST_P(recurrent_model, a_long_reply_stays_the_same) {
 TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_behind_the_last_prompt) {
   num_requests_ = 1;
   auto first = requests(18).front();
-  first.prompt = requests(18).front().prompt;
-  first.prompt.resize(23, token_id{7});
+  first.prompt.edit().resize(23, token_id{7});
   auto alone = basic_options();
   alone.prefix_cache = false;
   const auto reply = serve(alone, {first}, false).at(0);
   auto next = first;
-  next.prompt.insert(next.prompt.end(), reply.begin(), reply.end());
-  next.prompt.insert(next.prompt.end(), 5, token_id{9});
+  for (const auto token : reply) next.prompt.push_back(token);
+  next.prompt.edit().resize(next.prompt.size() + 5, token_id{9});
   const auto expected = serve(alone, {next}, false);
   for (const char* drafter : {"none", "ngram"}) {
     first.speculation.drafter = next.speculation.drafter = drafter;
@@ -140,7 +139,7 @@ TEST_P(recurrent_model, the_third_question_behind_a_system_prompt_does_not_compu
   num_requests_ = 1;
   std::vector<generation_request> questions(3, requests(18).front());
   for (std::int32_t i = 0; i < 3; ++i) {
-    auto& prompt = questions[static_cast<std::size_t>(i)].prompt;
+    auto& prompt = questions[static_cast<std::size_t>(i)].prompt.edit();
     prompt.resize(22, token_id{7}); // which they share
     prompt.resize(37, token_id{11 + i});
   }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::wire {
+namespace paceline::wire::sampling_fields_test {
 namespace {
 
 parsed<completion_request> parse(const std::string& members) {
@@ -63,4 +63,4 @@ TEST(sampling_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
 }
 
 } // namespace
-} // namespace paceline::wire
+} // namespace paceline::wire::sampling_fields_test
