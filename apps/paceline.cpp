@@ -3,7 +3,6 @@
 #include "apps/commands/model_flags.hpp"
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
-#include "config/engine_options.hpp"
 #include "config/node.hpp"
 #include "runtime/base/joined.hpp"
 
@@ -63,8 +62,7 @@ void add_serve(CLI::App& app, int& code) {
   c->add_option("-a,--alias", o->alias,
                 "name of the model in the API; further names, after commas, are understood, too");
   c->add_option("-c,--ctx-size", o->context_length,
-                "positions that one request may use; 0: the model's own, at most 8192")
-      ->check(CLI::Range(0U, paceline::config::max_context_length));
+                "positions that one request may use; 0: the model's own, at most 8192");
   c->add_option(
       "--draft-model,--model-draft", o->draft_model,
       "GGUF file of a smaller model that drafts for the first model, as well as its other drafters");
