@@ -122,8 +122,10 @@ void scheduler_state::admit(decisions& out) {
 /// committed token, and of each draft node. `spare` are for snapshots, one for each place at which one is
 /// kept (`round_runner::keeps_state`); a beam search keeps only states of its prompt.
 ///
-/// A request keeps its slots until it ends. So each further request that may still run has its minimum left,
-/// and no snapshot but the first takes a slot that such a request needs for drafts of the same size.
+/// A request keeps its slots until it ends. So its drafts leave each further request that may still run its
+/// minimum, with a snapshot if all can have one, and further snapshots take no slot that such a request needs
+/// for drafts of the same size. The first snapshot has precedence: without it, the next turn of a
+/// conversation would compute all of it again.
 scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record& r) const {
   const auto less = [](std::uint32_t from, std::uint32_t by) { return from - std::min(from, by); };
   auto left = options_.num_states;
@@ -139,8 +141,12 @@ scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record&
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
   const auto places = options_.prefix_cache ? positions / options_.state_interval + 2 : 0;
 
-  const auto most = std::max(least, less(left, least_row_states(0) * still_to_come));
-  const auto first = std::min({places, most - least, 1U});
+  const auto first_snapshot = std::min(places, 1U);
+  const bool has_one_each = options_.num_states / std::max(options_.max_running, 1U) > least_row_states(0);
+  const auto each = least_row_states(0) + (has_one_each ? first_snapshot : 0);
+  const auto most =
+      std::max({least, std::min(least + first_snapshot, left), less(left, each * still_to_come)});
+  const auto first = std::min(first_snapshot, most - least);
   state_slots_wanted wanted;
   wanted.for_rows = std::min(least + nodes, most - first);
   const auto for_others = (least_row_states(0) + nodes + 1) * still_to_come;
