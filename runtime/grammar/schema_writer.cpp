@@ -284,15 +284,16 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
   return "\"-\"? (" + rules->first + ")"; // "-0" is a number, too
 }
 
-/// A reply that began such a value could never end.
+/// A reply that began such a value could never end. The error names the first one in the grammar, because the
+/// order of `rules_` is that of addresses.
 void schema_writer::refuse_endless_values() {
-  const auto endless = endless_rules(text_);
-  if (endless.empty()) return;
-  const auto found = std::ranges::find_if(
-      rules_, [&](const auto& rule) { return std::ranges::find(endless, rule.second) != endless.end(); });
-  algebra_.refuse(errc::invalid_argument,
-                  found == rules_.end() ? algebra_.document().root() : found->first.front(), "",
-                  "every value that obeys this schema contains another one, without end");
+  for (const std::string& name : endless_rules(text_)) {
+    const auto of_schema = std::ranges::find(rules_, name, [](const auto& rule) { return rule.second; });
+    if (of_schema == rules_.end()) continue; // a part of one that follows
+    algebra_.refuse(errc::invalid_argument, of_schema->first.front(), "",
+                    "every value that obeys this schema contains another one, without end");
+    return;
+  }
 }
 
 std::string schema_writer::write() {
