@@ -17,8 +17,8 @@ option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 # Most of a source's time to compile is that of the headers it includes. Names in unnamed namespaces must differ among eight neighbours
 # in a list of sources for this (docs/decisions/0662).
 option(PACELINE_UNITY_BUILD "Compile sources eight at a time" OFF)
-set(CMAKE_UNITY_BUILD ${PACELINE_UNITY_BUILD})
 if(PACELINE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
   # GCC 12 inlines more then, and warns of optional values that are set. It also takes a class with a member of a type in an unnamed
   # namespace for one of a header.
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)

@@ -10,8 +10,6 @@
 
 namespace paceline::apps::bench {
 
-namespace {} // namespace
-
 expected<lone_model> lone_model::open(const model_choice& choice, std::uint32_t num_threads,
                                       std::uint32_t num_positions) {
   auto source = model::open_model(choice.model);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace paceline::grammar {
@@ -14,9 +15,11 @@ namespace {
 using known_rules = std::map<std::string_view, bool>;
 
 /// Reads the body of a rule once and says whether it matches a finite text, given what is known of rules.
+/// Appends the names in it to `names` if that is not null.
 class body_reader {
  public:
-  body_reader(std::string_view body, const known_rules& known) : rest_(body), known_(known) {}
+  body_reader(std::string_view body, const known_rules& known, std::vector<std::string_view>* names = nullptr)
+      : rest_(body), known_(known), names_(names) {}
 
   bool alternatives() {
     bool any = sequence();
@@ -47,6 +50,7 @@ class body_reader {
            (std::isalnum(static_cast<unsigned char>(rest_[length])) != 0 || rest_[length] == '_'))
       ++length;
     const auto found = known_.find(rest_.substr(0, length));
+    if (names_ != nullptr && found != known_.end()) names_->push_back(found->first);
     rest_.remove_prefix(length == 0 ? 1 : length);
     return found == known_.end() || found->second;
   }
@@ -81,24 +85,50 @@ class body_reader {
 
   std::string_view rest_;
   const known_rules& known_;
+  std::vector<std::string_view>* names_;
 };
 
-} // namespace
+using rule_list = std::vector<std::pair<std::string_view, std::string_view>>; // names and bodies
 
-std::vector<std::string> endless_rules(std::string_view ebnf) {
+rule_list rules_of(std::string_view ebnf) {
   constexpr std::string_view between = " ::= ";
-  std::vector<std::pair<std::string_view, std::string_view>> open; // not known to be finite yet
-  known_rules known;
+  rule_list rules;
   while (!ebnf.empty()) {
     const auto line = ebnf.substr(0, ebnf.find('\n'));
     ebnf.remove_prefix(std::min(ebnf.size(), line.size() + 1));
-    const auto name_end = line.find(between);
-    if (name_end == std::string_view::npos) continue;
-    open.emplace_back(line.substr(0, name_end), line.substr(name_end + between.size()));
-    known[open.back().first] = false;
+    if (const auto name_end = line.find(between); name_end != std::string_view::npos)
+      rules.emplace_back(line.substr(0, name_end), line.substr(name_end + between.size()));
   }
-  // A rule mostly comes after those that it needs, so that few turns are enough.
-  for (bool changed = true; changed;) {
+  return rules;
+}
+
+/// Some rules are written for parts that are then left out.
+std::set<std::string_view> reached_from(std::string_view start, const rule_list& rules,
+                                        const known_rules& known) {
+  const std::map<std::string_view, std::string_view> bodies(rules.begin(), rules.end());
+  std::set<std::string_view> reached{start};
+  for (std::vector<std::string_view> left{start}; !left.empty();) {
+    const auto body = bodies.find(left.back());
+    left.pop_back();
+    if (body == bodies.end()) continue;
+    std::vector<std::string_view> names;
+    body_reader(body->second, known, &names).alternatives();
+    for (const auto name : names)
+      if (reached.insert(name).second) left.push_back(name);
+  }
+  return reached;
+}
+
+} // namespace
+
+std::vector<std::string> endless_rules(std::string_view ebnf, std::string_view start) {
+  const rule_list rules = rules_of(ebnf);
+  known_rules known;
+  for (const auto& [name, body] : rules) known[name] = false;
+  // Most rules come after those that they need, and those of automata before them. So turns in both
+  // directions settle nearly all at once.
+  rule_list open = rules;
+  for (bool changed = true; changed; std::ranges::reverse(open)) {
     changed = false;
     std::erase_if(open, [&](const auto& rule) {
       if (!body_reader(rule.second, known).alternatives()) return false;
@@ -107,7 +137,10 @@ std::vector<std::string> endless_rules(std::string_view ebnf) {
     });
   }
   std::vector<std::string> endless;
-  for (const auto& [name, body] : open) endless.emplace_back(name);
+  if (open.empty()) return endless;
+  const auto reached = reached_from(start, rules, known);
+  for (const auto& [name, body] : rules)
+    if (!known[name] && reached.contains(name)) endless.emplace_back(name);
   return endless;
 }
 

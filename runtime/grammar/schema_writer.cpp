@@ -286,8 +286,8 @@ std::string schema_writer::multiples(const conjunction& schemas, type_set types,
 
 /// A reply that began such a value could never end. The error names the first one in the grammar, because the
 /// order of `rules_` is that of addresses.
-void schema_writer::refuse_endless_values() {
-  for (const std::string& name : endless_rules(text_)) {
+void schema_writer::refuse_endless_values(const std::string& root) {
+  for (const std::string& name : endless_rules(text_, root)) {
     const auto of_schema = std::ranges::find(rules_, name, [](const auto& rule) { return rule.second; });
     if (of_schema == rules_.end()) continue; // a part of one that follows
     algebra_.refuse(errc::invalid_argument, of_schema->first.front(), "",
@@ -298,7 +298,7 @@ void schema_writer::refuse_endless_values() {
 
 std::string schema_writer::write() {
   const std::string root = value({algebra_.document().root()});
-  if (!failure()) refuse_endless_values();
+  if (!failure()) refuse_endless_values(root);
   if (failure() || root.empty()) return "";
   return "root ::= " + root + "\n" + text_ + json_character_rules() + std::string(format_rules()) +
          R"(json_characters ::= "" | [ !#-\[\]-\U0010FFFF] json_characters | "\\" json_escape json_characters

@@ -38,7 +38,7 @@ class schema_writer {
   schema_cost cost();
 
  private:
-  void refuse_endless_values();
+  void refuse_endless_values(const std::string& root);
   /// The name of the rule for values that obey all of `roots`.
   std::string value(const std::vector<schema_ptr>& roots);
   /// Adds a rule with that body and returns its name. Rules with the same body become one.

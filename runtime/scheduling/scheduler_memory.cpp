@@ -62,8 +62,11 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.copies = lease.copies;
   if (options_.state_interval != 0) {
     r.states = std::make_shared<const kv::state_lease>(lease.states);
+    const auto asked_spare = r.num_states - r.num_row_states;
     r.num_states = static_cast<std::uint32_t>(lease.states.slots.size());
-    r.num_row_states = std::min(r.num_row_states, r.num_states);
+    const auto for_snapshot = std::min({asked_spare, r.num_states, 1U});
+    r.num_row_states = std::min({r.num_row_states, r.num_states,
+                                 std::max(least_row_states(r.beam_width), r.num_states - for_snapshot)});
   }
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // none of its programs is running

@@ -47,7 +47,7 @@ TEST(memory_plan, a_request_that_the_machine_can_never_hold_is_refused_before_me
   const auto refused = fit_memory(pools_in({{"host", 200, false, 400}}, 0), 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), errc::resource_exhausted);
-  EXPECT_NE(refused.error().message().find("takes 440 bytes of KV cells, memory of host has 400"),
+  EXPECT_NE(refused.error().message().find("takes 440 bytes of KV cells and states, memory of host has 400"),
             std::string::npos)
       << refused.error().message();
   EXPECT_TRUE(fit_memory(pools_in({{"host", 200, false, 440}}, 0), 0));
