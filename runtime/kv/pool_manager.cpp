@@ -170,7 +170,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
   // A pool with states shares only whole blocks, because no state is stored for a position inside a block.
   const auto num_cached = std::min(path.size(), most_shared);
-  const auto initial = p.states ? p.usable_snapshot(path, most_shared, options.least_states) : std::nullopt;
+  const auto initial = p.states ? p.end_at_snapshot(path, most_shared, options.least_states) : std::nullopt;
   const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
   const auto num_blocks =

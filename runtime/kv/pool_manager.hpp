@@ -35,8 +35,8 @@ struct pool_config {
   std::uint32_t min_blocks = 0;   ///< reserved for this pool (rounded up to slabs)
   std::uint32_t space = 0;        ///< memory space that its blocks lie in
   bool prefix_cache = true;
-  /// True if cells computed as prompt and as output differ in their bits, which no device of ours does:
-  /// prefixes then match only if both were computed in the same way.
+  /// True: prefixes match only if both were computed in the same way, as prompt or as output. No device sets
+  /// this: with exact arithmetic the bits are the same, and fast arithmetic does not promise any.
   bool separate_origins = false;
   /// Slots of recurrent states, of a model that has these. Their memory is allocated at once and is not part
   /// of the budget.

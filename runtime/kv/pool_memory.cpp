@@ -54,19 +54,15 @@ void pool_state::publish(block_table& table) {
 }
 
 std::optional<state_slot> pool_state::end_at_snapshot(std::vector<prefix_index::node_ref>& path,
-                                                      std::size_t most) const {
-  path.resize(std::min(path.size(), most));
-  for (; !path.empty(); path.pop_back())
-    if (const auto snapshot = states->snapshot_behind(path.back().block)) return snapshot;
-  return std::nullopt;
-}
-
-std::optional<state_slot> pool_state::usable_snapshot(std::vector<prefix_index::node_ref>& path,
                                                       std::size_t most, std::uint32_t num_others) const {
-  const auto snapshot = end_at_snapshot(path, most);
-  if (!snapshot) return snapshot;
-  if (states->num_free() + states->num_idle() >= num_others + states->is_idle(*snapshot)) return snapshot;
-  path.clear();
+  path.resize(std::min(path.size(), most));
+  for (; !path.empty(); path.pop_back()) {
+    const auto snapshot = states->snapshot_behind(path.back().block);
+    if (!snapshot) continue;
+    if (states->num_free() + states->num_idle() >= num_others + states->is_idle(*snapshot)) return snapshot;
+    path.clear();
+    break;
+  }
   return std::nullopt;
 }
 

@@ -53,11 +53,9 @@ struct pool_state {
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
   /// Shortens `path` to at most `most` blocks, of which the last one has a snapshot. Returns the snapshot.
-  std::optional<state_slot> end_at_snapshot(std::vector<prefix_index::node_ref>& path,
-                                            std::size_t most) const;
-  /// The same. Without a snapshot, and with an empty path, if the snapshot would leave fewer than
-  /// `num_others` slots for the request: then it can only begin without the cached prefix.
-  std::optional<state_slot> usable_snapshot(std::vector<prefix_index::node_ref>& path, std::size_t most,
+  /// If the snapshot would leave fewer than `num_others` slots for the request, it can only begin without the
+  /// cached prefix: then the path is empty.
+  std::optional<state_slot> end_at_snapshot(std::vector<prefix_index::node_ref>& path, std::size_t most,
                                             std::uint32_t num_others) const;
   /// Adds the table's full final blocks to the index.
   void publish(block_table& table);

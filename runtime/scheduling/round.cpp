@@ -30,7 +30,7 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint3
       std::min({item.max_nodes, speculation::draft::max_rows, room(item.blocks.size() * block_size)});
   limit.nodes = std::min(limit.rows, speculation::token_tree::max_nodes);
   // Besides the state before the round, each node and the last committed token leave a state.
-  if (item.states) limit.nodes = std::min(limit.nodes, std::max(item.num_row_states, 2U) - 2);
+  if (item.states) limit.nodes = std::min(limit.nodes, nodes_in_states(item.num_row_states));
   // Each level takes a position, and each node takes only a cell. The round itself adds one more token.
   const auto levels = std::min(room(context_length), remaining > 0 ? remaining - 1 : 0U);
   limit.length = std::min({item.draft_length, levels, limit.nodes});

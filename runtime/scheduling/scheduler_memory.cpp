@@ -139,8 +139,9 @@ scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record&
     still_to_come = less(still_to_come, 1);
   }
   const auto least = least_row_states(r.beam_width);
-  const auto nodes = std::min(r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_tree_nodes(r),
-                              speculation::token_tree::max_nodes);
+  const auto nodes =
+      std::min(r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_tree_nodes(r, r.draft_length),
+               speculation::token_tree::max_nodes);
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
   const auto places = options_.prefix_cache ? positions / options_.state_interval + 2 : 0;
 
@@ -296,22 +297,22 @@ std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
   const auto& slot = slot_of(r.drafter);
   if (!slot.max_rows) return draft_length;
-  auto rows = slot.max_rows(draft_length);
-  // Nodes need state slots, probes do not.
-  if (r.states && r.beam_width == 0)
-    rows = std::min(rows, drafts_in_states(r) + rows - slot.max_nodes(draft_length));
-  return std::clamp(rows, draft_length, std::max(draft_length, speculation::draft::max_rows));
+  const auto rows = std::max(slot.max_rows(draft_length), draft_length);
+  const auto nodes = num_tree_nodes(r, draft_length);
+  const auto without_slot = nodes - std::min(nodes, most_nodes_in_states(r)); // probes need none
+  return std::clamp(rows - without_slot, draft_length, std::max(draft_length, speculation::draft::max_rows));
 }
 
-/// The largest number of nodes of the request's drafts, if it gets all memory that it asks for.
-std::uint32_t scheduler_state::num_tree_nodes(const record& r) const {
+/// The nodes of such a draft without probes, if the request gets all memory that it asks for.
+std::uint32_t scheduler_state::num_tree_nodes(const record& r, std::uint32_t draft_length) const {
   const auto& slot = slot_of(r.drafter);
-  return slot.max_rows ? std::max(slot.max_nodes(r.draft_length), r.draft_length) : r.draft_length;
+  return slot.max_nodes ? std::max(slot.max_nodes(draft_length), draft_length) : draft_length;
 }
 
-/// The number of draft nodes for which a request with recurrent states has slots.
-std::uint32_t scheduler_state::drafts_in_states(const record& r) const {
-  return std::max(r.num_row_states, least_row_states(0)) - least_row_states(0);
+/// The number of draft nodes for which the request has slots of states. Beam searches count theirs when they
+/// draft.
+std::uint32_t scheduler_state::most_nodes_in_states(const record& r) const {
+  return r.states && r.beam_width == 0 ? nodes_in_states(r.num_row_states) : no_limit;
 }
 
 } // namespace paceline::scheduling

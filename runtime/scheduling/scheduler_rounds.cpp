@@ -139,8 +139,7 @@ std::uint32_t scheduler_state::next_draft_length(record& r) {
 /// The largest draft that `r` may have in a round planned now. It must fit into the leases that the request
 /// has or is getting.
 draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
-  auto length = next_draft_length(r);
-  if (r.states && r.beam_width == 0) length = std::min(length, drafts_in_states(r));
+  const auto length = std::min(next_draft_length(r), most_nodes_in_states(r));
   draft_bounds draft{length, num_nodes(r, length)};
   if (draft.length == 0) return draft;
   // If memory is tight, a tree gets as many nodes as fit into the blocks of a chain.

@@ -253,8 +253,8 @@ class scheduler_state {
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes,
                         std::uint32_t num_more = 0) const;
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
-  std::uint32_t num_tree_nodes(const record& r) const;
-  std::uint32_t drafts_in_states(const record& r) const;
+  std::uint32_t num_tree_nodes(const record& r, std::uint32_t draft_length) const;
+  std::uint32_t most_nodes_in_states(const record& r) const;
   std::uint32_t spare_blocks_wanted(const record& r) const;
   std::uint32_t num_spare_blocks(const record& r) const;
 
