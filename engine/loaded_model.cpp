@@ -55,7 +55,7 @@ expected<void> loaded_model::load_hash(const config::model_options& options) {
   auto vocabulary = tokenizer::tokenizer::from_vocabulary(hash_vocabulary(options.hash.vocab_size));
   if (!vocabulary) return std::move(vocabulary).error();
   vocabulary_ = std::make_unique<tokenizer::tokenizer>(*std::move(vocabulary));
-  auto chat = make_chat_template("", options.chat_template);
+  auto chat = configured_chat_template(options.chat_template);
   if (!chat) return std::move(chat).error();
   if (*chat) chat_ = std::make_shared<const tokenizer::chat_template>(**std::move(chat));
   runs_ = std::make_shared<model::hash_model>(hash_config(options));
@@ -79,7 +79,7 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   auto vocabulary = make_tokenizer(*source);
   if (!vocabulary) return std::move(vocabulary).error();
   vocabulary_ = std::make_unique<tokenizer::tokenizer>(*std::move(vocabulary));
-  auto chat = make_chat_template(source->chat_template, options.chat_template);
+  auto chat = chat_template_of(*source, options.chat_template);
   if (!chat) return std::move(chat).error();
   if (*chat) chat_ = std::make_shared<const tokenizer::chat_template>(**std::move(chat));
   auto weights = load_weights(*source, options.kv_dtype, device, options.name, progress);

@@ -40,11 +40,26 @@ expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_
   return text;
 }
 
+/// An empty text is no template. A template that cannot be parsed is an error, because the model's output
+/// would be nonsense with another one.
+expected<std::optional<tokenizer::chat_template>> parse_template(std::string_view text,
+                                                                 const std::string& name) {
+  if (text.empty()) return std::optional<tokenizer::chat_template>{};
+  tokenizer::template_options options;
+  options.name = name;
+  auto parsed = tokenizer::chat_template::parse(text, options);
+  if (!parsed) return std::move(parsed).error();
+  return std::optional(*std::move(parsed));
+}
+
 } // namespace
 
 expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files,
                                               std::vector<token_id> eos_ids) {
-  if (files.tokenizer_json.empty()) return error{errc::invalid_file, "the model has no tokenizer"};
+  const std::string name = files.tokenizer_json.string();
+  std::error_code ignored; // a file that does not exist fails to open below, with a reason
+  if (std::filesystem::is_fifo(files.tokenizer_json, ignored))
+    return error{errc::invalid_file, name + ": is a pipe, not a file"};
   auto text = read_text(files.tokenizer_json, max_tokenizer_bytes);
   if (!text) return std::move(text).error();
   tokenizer::tokenizer_json_settings settings;
@@ -54,32 +69,34 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings
   settings.add_bos = files.add_bos;
   settings.add_eos = files.add_eos;
   settings.eos_ids = std::move(eos_ids);
-  return tokenizer::read_tokenizer_json(*text, settings, files.tokenizer_json.string());
+  return tokenizer::read_tokenizer_json(*text, settings, name);
 }
 
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source) {
-  if (source.vocabulary) return tokenizer::tokenizer::from_vocabulary(*source.vocabulary);
-  return make_tokenizer(source.tokenizer.value_or(model::hf_tokenizer_settings{}), source.eos_ids);
+  if (source.vocabulary) {
+    auto made = tokenizer::tokenizer::from_vocabulary(*source.vocabulary);
+    if (!made) return std::move(made).error().within(source.name);
+    return made;
+  }
+  if (!source.tokenizer || source.tokenizer->tokenizer_json.empty())
+    return error{errc::invalid_file, source.name + ": the model has no tokenizer"};
+  return make_tokenizer(*source.tokenizer, source.eos_ids);
 }
 
-expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own,
-                                                                     const std::string& path) {
-  std::string text = own;
-  tokenizer::template_options options;
-  if (path == chatml_name) {
-    text = chatml;
-    options.name = path;
-  } else if (!path.empty()) {
-    auto read = read_text(path, max_template_bytes);
-    if (!read) return std::move(read).error();
-    text = *std::move(read);
-    options.name = path;
-  }
-  if (text.empty()) return std::optional<tokenizer::chat_template>{};
-  auto parsed = tokenizer::chat_template::parse(text, options);
-  // No other template is used instead, because the model's output would be nonsense.
-  if (!parsed) return std::move(parsed).error();
-  return std::optional(*std::move(parsed));
+expected<std::optional<tokenizer::chat_template>> configured_chat_template(const std::string& path) {
+  if (path.empty()) return std::optional<tokenizer::chat_template>{};
+  if (path == chatml_name) return parse_template(chatml, path);
+  auto text = read_text(path, max_template_bytes);
+  if (!text) return std::move(text).error();
+  return parse_template(*text, path);
+}
+
+expected<std::optional<tokenizer::chat_template>> chat_template_of(const model::model_source& source,
+                                                                   const std::string& path) {
+  if (!path.empty() || source.chat_template.empty()) return configured_chat_template(path);
+  auto parsed = parse_template(source.chat_template, "chat template"); // clients see this name
+  if (!parsed) return std::move(parsed).error().within(source.name);
+  return parsed;
 }
 
 } // namespace paceline

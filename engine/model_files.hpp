@@ -23,9 +23,11 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source)
 /// Configured instead of a path, this name selects the built-in chat template.
 inline constexpr std::string_view chatml_name = "chatml";
 
-/// Reads and parses the chat template file `path`, or parses `own`, the model's template, if no path is
-/// given. nullopt if both are empty.
-expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own,
-                                                                     const std::string& path);
+/// The built-in template, or that of the file `path`. nullopt if the path is empty.
+expected<std::optional<tokenizer::chat_template>> configured_chat_template(const std::string& path);
+
+/// `configured_chat_template`; if there is none, the model's own.
+expected<std::optional<tokenizer::chat_template>> chat_template_of(const model::model_source& source,
+                                                                   const std::string& path);
 
 } // namespace paceline

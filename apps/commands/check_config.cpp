@@ -45,7 +45,7 @@ class file_check {
                            ", which will be used");
     }
     if (!model.chat_template.empty())
-      note(path + "chat_template", make_chat_template("", model.chat_template));
+      note(path + "chat_template", configured_chat_template(model.chat_template));
     for (std::size_t i = 0; i < model.drafters.size(); ++i)
       check(model.drafters[i], path + "drafters." + std::to_string(i) + ".");
   }

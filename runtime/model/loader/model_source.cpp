@@ -26,8 +26,8 @@ expected<model_source> open_gguf(const std::filesystem::path& path) {
   auto eos_ids = vocabulary ? vocabulary->eos_like : std::vector<token_id>();
   auto chat_template = vocabulary ? vocabulary->chat_template : std::string();
   return model_source{
-      std::move(config).value(), std::move(weights).value(), std::move(vocabulary),  std::nullopt,
-      std::move(eos_ids),        std::move(chat_template),   std::move(file).value()};
+      path.string(), std::move(config).value(), std::move(weights).value(), std::move(vocabulary),
+      std::nullopt,  std::move(eos_ids),        std::move(chat_template),   std::move(file).value()};
 }
 
 expected<model_source> open_hugging_face(const std::filesystem::path& path) {
@@ -39,9 +39,9 @@ expected<model_source> open_hugging_face(const std::filesystem::path& path) {
   auto tokenizer = directory->tokenizer;
   auto eos_ids = directory->eos_ids;
   auto chat_template = directory->tokenizer.chat_template;
-  return model_source{std::move(config),           std::move(weights).value(), std::nullopt,
-                      std::move(tokenizer),        std::move(eos_ids),         std::move(chat_template),
-                      std::move(directory).value()};
+  return model_source{
+      path.string(),        std::move(config),  std::move(weights).value(), std::nullopt,
+      std::move(tokenizer), std::move(eos_ids), std::move(chat_template),   std::move(directory).value()};
 }
 
 } // namespace

@@ -21,6 +21,7 @@ using model_file = std::variant<gguf_file, hf_directory>;
 
 /// Everything that is read from a model when it is loaded: configuration, weights and tokenizer.
 struct model_source {
+  std::string name; ///< the path given to `open_model`, for messages
   model_config config;
   weights_source weights;
   /// From a GGUF file, if it has one. A Hugging Face directory has `tokenizer` instead.
