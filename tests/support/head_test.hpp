@@ -27,9 +27,9 @@ class head_test : public ::testing::Test {
   explicit head_test(model::architecture target = model::architecture::llama) { set_target(target); }
 
   /// Replaces the target.
-  void set_target(model::architecture arch) {
+  void set_target(model::architecture arch, std::uint32_t hidden_size = hidden) {
     target_.reset();
-    bytes_ = make_tiny_gguf({.arch = arch, .num_layers = num_layers, .hidden_size = hidden}).build();
+    bytes_ = make_tiny_gguf({.arch = arch, .num_layers = num_layers, .hidden_size = hidden_size}).build();
     auto parsed = model::gguf_file::parse(bytes_, "tiny.gguf");
     if (!parsed) throw std::runtime_error(parsed.error().message());
     file_.emplace(std::move(*parsed));

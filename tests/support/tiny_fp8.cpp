@@ -67,4 +67,15 @@ fp8_matrix quantise_fp8(std::span<const float> values, std::uint64_t num_rows, s
   return out;
 }
 
+std::string quantization_config(fp8_scales scales) {
+  if (scales == fp8_scales::blocks)
+    return R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",
+              "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})";
+  if (scales == fp8_scales::one) return R"({"quant_method":"fp8","activation_scheme":"static"})";
+  return R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":
+            {"group_0":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel",
+            "symmetric":true,"dynamic":false},"input_activations":{"num_bits":8,"type":"float","dynamic":true}}},
+            "ignore":["lm_head"],"kv_cache_scheme":null})";
+}
+
 } // namespace paceline::test

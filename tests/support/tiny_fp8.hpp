@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace paceline::test {
@@ -25,5 +26,8 @@ struct fp8_matrix {
 /// Rounds `values` [num_rows][num_cols] to the nearest codes.
 fp8_matrix quantise_fp8(std::span<const float> values, std::uint64_t num_rows, std::uint64_t num_cols,
                         fp8_scales scales);
+
+/// The object "quantization_config" of config.json, in the usual form of such checkpoints. Not for `none`.
+std::string quantization_config(fp8_scales scales);
 
 } // namespace paceline::test

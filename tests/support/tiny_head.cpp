@@ -2,6 +2,7 @@
 
 #include "tests/support/tiny_hf_model.hpp"
 
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <cmath>
@@ -31,6 +32,7 @@ boost::json::object config_of(std::uint32_t hidden, std::uint32_t vocab) {
 }
 
 std::vector<std::byte> bytes_of(const tiny_head::tensor& tensor) {
+  if (!tensor.codes.empty()) return tensor.codes;
   const auto from = tensor.integers.empty() ? std::as_bytes(std::span(tensor.values))
                                             : std::as_bytes(std::span(tensor.integers));
   return {from.begin(), from.end()};
@@ -276,10 +278,30 @@ tiny_head tiny_head::mlp_speculator(std::uint32_t hidden, std::uint32_t vocab) {
   return made;
 }
 
+void tiny_head::round_to_fp8(fp8_scales scales, bool decoded) {
+  const auto all = tensors;
+  for (const auto& [name, one] : all) {
+    if (!name.ends_with("_proj.weight") || one.shape.at(1) % 64 != 0) continue;
+    const fp8_matrix made = quantise_fp8(one.values, one.shape[0], one.shape[1], scales);
+    if (decoded) {
+      tensors.at(name).values = made.values;
+      continue;
+    }
+    tensors.at(name).codes = made.codes;
+    tensors[name + (scales == fp8_scales::blocks ? "_scale_inv" : "_scale")] = {made.scale_shape,
+                                                                                made.scales};
+  }
+  if (!decoded) config["quantization_config"] = boost::json::parse(quantization_config(scales));
+}
+
 void tiny_head::write(const std::filesystem::path& directory) const {
   safetensors_builder file;
   for (const auto& [name, one] : tensors)
-    file.add(name, one.integers.empty() ? "F32" : "I64", one.shape, bytes_of(one));
+    file.add(name,
+             !one.codes.empty()     ? "F8_E4M3"
+             : one.integers.empty() ? "F32"
+                                    : "I64",
+             one.shape, bytes_of(one));
   write_bytes(directory / "model.safetensors", file.build());
   write_text(directory / "config.json", boost::json::serialize(config));
 }

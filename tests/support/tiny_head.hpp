@@ -1,8 +1,11 @@
 #pragma once
 
+#include "tests/support/tiny_fp8.hpp"
+
 #include <boost/json/object.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -17,6 +20,7 @@ struct tiny_head {
     std::vector<std::uint64_t> shape;
     std::vector<float> values;
     std::vector<std::int64_t> integers = {}; ///< instead of values
+    std::vector<std::byte> codes = {};       ///< of F8_E4M3, instead of values
   };
 
   /// A head of EAGLE-3 in the layout of SafeAILab, of one layer, for a target with `target_hidden` values and
@@ -54,6 +58,9 @@ struct tiny_head {
   /// Puts tensors "PREFIX0.NAME.weight", "PREFIX1.NAME.weight" and so on, `names` of each number one after
   /// another, into tensor `to`, which has a dimension more.
   void stack(const std::string& prefix, const std::vector<std::string>& names, const std::string& to);
+  /// Rounds the projections whose rows are whole blocks of 64 values to FP8: they become codes and scales, or
+  /// the values that these represent.
+  void round_to_fp8(fp8_scales scales, bool decoded);
   void write(const std::filesystem::path& directory) const;
 
   boost::json::object config;

@@ -91,25 +91,6 @@ std::vector<std::byte> hf_data(const gguf_builder::tensor& tensor, const tiny_mo
   return tensor.data;
 }
 
-/// The quantisation section of config.json, in the usual form of such checkpoints.
-const char* quantisation_member(fp8_scales scales) {
-  switch (scales) {
-  case fp8_scales::blocks:
-    return R"(,"quantization_config":{"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",
-              "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})";
-  case fp8_scales::rows:
-    return R"(,"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":
-              {"group_0":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel",
-              "symmetric":true,"dynamic":false},"input_activations":{"num_bits":8,"type":"float","dynamic":true}}},
-              "ignore":["lm_head"],"kv_cache_scheme":null})";
-  case fp8_scales::one:
-    return R"(,"quantization_config":{"quant_method":"fp8","activation_scheme":"static"})";
-  case fp8_scales::none:
-    break;
-  }
-  return "";
-}
-
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
@@ -244,7 +225,8 @@ std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
     if (options.dense_layer >= 0) out << R"(,"mlp_only_layers":[)" << options.dense_layer << ']';
   }
   out << family_members(options);
-  if (!fp8.decoded) out << quantisation_member(fp8.scales);
+  if (!fp8.decoded && fp8.scales != fp8_scales::none)
+    out << R"(,"quantization_config":)" << quantization_config(fp8.scales);
   out << R"(,"rms_norm_eps":1e-5,"tie_word_embeddings":)" << (options.tied_embeddings ? "true}" : "false}");
   return out.str();
 }

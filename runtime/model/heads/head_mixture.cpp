@@ -1,6 +1,8 @@
 // The mixture of experts of a head's layer.
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/expert_tensors.hpp"
+#include "runtime/model/loader/fp8_weights.hpp"
 
 #include <algorithm>
 #include <string>
@@ -16,7 +18,10 @@ weight_view view_of(const head_tensor& tensor) {
   const std::uint32_t dims = tensor.num_dims;
   const std::uint64_t count = dims > 2 ? tensor.shape[dims - 3] : 1;
   const std::uint64_t rows = dims > 1 ? tensor.shape[dims - 2] : 1;
-  return {tensor.name, {tensor.type, count * rows, tensor.shape[dims - 1], tensor.data}, nullptr, count};
+  return {tensor.name,
+          {tensor.type, count * rows, tensor.shape[dims - 1], tensor.data},
+          tensor.scales.get(),
+          count};
 }
 
 } // namespace
@@ -25,9 +30,11 @@ std::unique_ptr<const device::matrix> head_tensors::floating_matrix(const std::s
                                                                     std::uint64_t rows, std::uint64_t cols) {
   const auto taken = take_weights(name, true, rows, cols, false);
   if (!taken) return nullptr;
-  auto packed = keep(weights_->pack(taken->name, {taken->type, rows, cols, taken->data}));
+  std::vector<float> values(rows * cols);
+  device::dequantize(taken->type, taken->data, values);
   taken->release(taken->data);
-  return packed;
+  return keep(
+      weights_->pack(taken->name, {device::tensor_type::f32, rows, cols, std::as_bytes(std::span(values))}));
 }
 
 std::vector<head_tensors::expert_tensor>
@@ -53,7 +60,10 @@ std::unique_ptr<const device::matrix_set> head_tensors::pack_experts(const exper
     const auto name_of = [](const expert_tensor& each) -> const std::string& { return each.tensor.name; };
     const head_tensor& from = std::ranges::find(tensors, one.name, name_of)->tensor;
     if (auto read = from.read(one.tensor.bytes); !read) return std::move(read).error();
-    auto made = packed(from.name, one.tensor);
+    device::tensor_view view = one.tensor;
+    std::vector<std::byte> blocks;
+    if (one.scales != nullptr) view.bytes = blocks = f8_blocks(one);
+    auto made = packed(from.name, view);
     from.release(one.tensor.bytes);
     return made;
   };

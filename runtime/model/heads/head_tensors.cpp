@@ -4,7 +4,9 @@
 #include "runtime/base/quote.hpp"
 #include "runtime/device/stored_block.hpp"
 #include "runtime/model/heads/quantise.hpp"
+#include "runtime/model/loader/fp8_weights.hpp"
 #include "runtime/model/loader/tensor_role.hpp"
+#include "runtime/model/loader/weight_view.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +30,21 @@ bool has_shape(const head_tensor& tensor, std::uint64_t rows, std::uint64_t cols
   std::uint64_t leading = 1;
   for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
+}
+
+safetensors_tensor in_file(const head_tensor& tensor) {
+  return {tensor.name, tensor.shape, tensor.num_dims, tensor.type, tensor.integer_bytes, tensor.data};
+}
+
+/// Replaces codes and scales, which were read, by the blocks that a device packs.
+void make_blocks(head_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
+  auto blocks = std::make_shared<const std::vector<std::byte>>(
+      f8_blocks({tensor.name, {tensor.type, rows, cols, tensor.data}, tensor.scales.get()}));
+  tensor.release(tensor.data);
+  tensor.scales = nullptr;
+  tensor.from = nullptr;
+  tensor.data = *blocks;
+  tensor.made = std::move(blocks);
 }
 
 } // namespace
@@ -85,7 +102,47 @@ expected<head_tensors> head_tensors::named(std::vector<head_tensor> found, const
     if (!named.try_emplace(own.empty() ? tensor.name : own, tensor).second)
       return error(errc::invalid_file, made.path_ + ": tensor " + quote(tensor.name) + " occurs twice");
   }
+  if (auto claimed = made.claim_scales(path); !claimed) return std::move(claimed).error();
   return made;
+}
+
+/// The scales of `weight`, a name in the files, in any part of the checkpoint; null if there are none.
+const head_tensor* head_tensors::scales_of(const std::string& own, const std::string& weight) const {
+  for (const auto suffix : fp8_scale_suffixes) {
+    if (const auto found = tensors_.find(own + std::string(suffix)); found != tensors_.end())
+      return &found->second;
+    if (const auto found = others_.find(weight + std::string(suffix)); found != others_.end())
+      return &found->second;
+  }
+  return nullptr;
+}
+
+/// Assigns the scales of F8_E4M3 matrices to them, and drops those that are not used.
+expected<void> head_tensors::claim_scales(const std::filesystem::path& path) {
+  std::optional<fp8_quantisation> quantisation;
+  std::vector<std::string> claimed;
+  for (auto& [own, tensor] : tensors_) {
+    if (tensor.integer_bytes != 0 || tensor.type != tensor_type::f8_e4m3) continue;
+    if (!quantisation) {
+      const auto config = config_if_any(path);
+      if (!config) return config.error();
+      const auto read = read_fp8_quantisation(*config, (path / "config.json").string());
+      if (!read) return read.error();
+      if (!*read) return broken(tensor.name, "is F8_E4M3 and needs a quantization_config in config.json");
+      quantisation = **read;
+    }
+    const head_tensor* const scales = scales_of(own, tensor.name);
+    if (scales == nullptr)
+      return broken(tensor.name, "is F8_E4M3 and needs " + quote(tensor.name + "_scale"));
+    if (auto read = scales->read(scales->data); !read) return read;
+    auto grid = read_scale_grid(in_file(tensor), in_file(*scales), *quantisation, path_);
+    if (!grid) return std::move(grid).error();
+    tensor.scales = std::make_shared<const scale_grid>(*std::move(grid));
+    for (const auto suffix : fp8_scale_suffixes) claimed.push_back(own + std::string(suffix));
+  }
+  for (const auto& name : claimed) tensors_.erase(name);
+  if (quantisation) std::erase_if(tensors_, [](const auto& one) { return is_unused_fp8_scale(one.first); });
+  return {};
 }
 
 std::uint64_t head_tensors::num_rows(const std::string& name) const {
@@ -155,6 +212,7 @@ std::optional<head_tensor> head_tensors::take(const std::string& name, bool requ
     failure_ = std::move(read).error();
     return std::nullopt;
   }
+  if (taken.scales) make_blocks(taken, rows, cols);
   return taken;
 }
 
@@ -167,8 +225,8 @@ std::optional<head_tensor> head_tensors::take_weights(const std::string& name, b
 }
 
 bool head_tensors::has_weights(const head_tensor& tensor, bool may_be_quantised) {
-  const bool is_plain = device::is_floating(tensor.type) && tensor.type != tensor_type::f8_e4m3;
-  const bool is_quantised = !device::is_floating(tensor.type);
+  const bool is_quantised = !device::is_floating(tensor.type) || tensor.type == tensor_type::f8_e4m3;
+  const bool is_plain = !is_quantised;
   if (tensor.integer_bytes == 0 && (is_plain || (is_quantised && may_be_quantised))) return true;
   refuse(tensor.name, "must be F32, F16 or BF16");
   return false;

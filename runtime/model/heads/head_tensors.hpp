@@ -46,7 +46,8 @@ expected<void> expect_setting(const std::filesystem::path& directory, std::strin
 /// The tensors of a draft head's files, by name, taken one after another. A tensor that was not taken at the
 /// end is refused, because it would change what the head computes.
 ///
-/// Matrices are packed as stored, or quantised to `format` unless they are quantised already. Vectors are
+/// Matrices are packed as stored, or quantised to `format` unless they are quantised already; those in FP8
+/// (F8_E4M3 with scales beside them, as "quantization_config" says) count as not quantised. Vectors are
 /// collected and uploaded together by `upload`. The first error, which names file and tensor, is kept; after
 /// it, everything that is taken is empty.
 class head_tensors {
@@ -118,7 +119,7 @@ class head_tensors {
              layer_weights& to, bool is_gated = false);
   /// The mixture of experts of a layer like the config's layer 0. Router and shared expert have the names of
   /// directories, "PREFIXmlp.gate.weight" and so on; the experts' names are those of `naming`, behind
-  /// `prefix`. The router and the factor of the shared expert stay as stored.
+  /// `prefix`. The router and the factor of the shared expert are kept in F32.
   void mixture(const std::string& prefix, tensor_naming naming, const model_config& config,
                layer_weights& to);
 
@@ -135,6 +136,9 @@ class head_tensors {
   static expected<head_tensors> named(std::vector<head_tensor> found, const std::filesystem::path& path,
                                       const name_of_tensor& name_of);
 
+  const head_tensor* scales_of(const std::string& own, const std::string& weight) const;
+  expected<void> claim_scales(const std::filesystem::path& path);
+
   struct pending_vector {
     std::vector<float> values;
     const float** to;
@@ -144,7 +148,7 @@ class head_tensors {
   expected<std::unique_ptr<const device::matrix>> packed(const std::string& name, device::tensor_view view);
   std::unique_ptr<const device::matrix> pack(const head_tensor& tensor, std::uint64_t rows,
                                              std::uint64_t cols, std::span<const std::byte> bytes);
-  /// A matrix of a floating-point type, which stays as stored.
+  /// A matrix of a floating-point type, in F32.
   std::unique_ptr<const device::matrix> floating_matrix(const std::string& name, std::uint64_t rows,
                                                         std::uint64_t cols);
   void feed_forward(const std::string& prefix, const model_config& config, layer_weights& to);
@@ -157,7 +161,8 @@ class head_tensors {
                                           const model_config& config);
   std::unique_ptr<const device::matrix_set> pack_experts(const expert_matrices& matrices,
                                                          std::span<const expert_tensor> tensors);
-  /// False, and refused, unless the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type.
+  /// False, and refused, unless the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type or
+  /// FP8.
   bool has_weights(const head_tensor& tensor, bool may_be_quantised);
   std::string file_name(const std::string& own) const { return file_names_ ? file_names_(own) : own; }
   error broken(const std::string& tensor, const std::string& rule) const;

@@ -4,6 +4,7 @@
 #include "runtime/base/quote.hpp"
 #include "runtime/device/stored_block.hpp"
 #include "runtime/model/loader/safetensors_header.hpp"
+#include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/loader/weights_source.hpp"
 
 #include <boost/json/array.hpp>
@@ -109,10 +110,7 @@ std::optional<scale_grid> grid_of(const safetensors_tensor& weight, const safete
   return std::nullopt;
 }
 
-} // namespace
-
-expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const json::object& config,
-                                                                const std::string& file) {
+expected<std::optional<fp8_quantisation>> read_level(const json::object& config, const std::string& file) {
   std::optional<error> failure;
   const json_node fields = json_node(config, file, failure, json_node::naming::key)["quantization_config"];
   if (!fields) return std::optional<fp8_quantisation>();
@@ -129,6 +127,14 @@ expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const json::obje
         errc::unsupported);
   if (failure) return *failure;
   return std::optional(out);
+}
+
+} // namespace
+
+expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const json::object& config,
+                                                                const std::string& file) {
+  auto found = read_level(config, file);
+  return found && !*found ? read_level(text_members(config), file) : found;
 }
 
 expected<scale_grid> read_scale_grid(const safetensors_tensor& weight, const safetensors_tensor& scales,

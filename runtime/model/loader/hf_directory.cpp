@@ -139,13 +139,6 @@ expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, cons
   return ids;
 }
 
-/// If a checkpoint has a language model as a part, the quantisation may be described on either level.
-expected<std::optional<fp8_quantisation>> read_quantisation(const json::object& config,
-                                                            const std::string& file) {
-  auto found = read_fp8_quantisation(config, file);
-  return found && !*found ? read_fp8_quantisation(text_members(config), file) : found;
-}
-
 /// The names of the first few GGUF files in a folder, separated by commas.
 std::string gguf_files_in(const fs::path& directory) {
   constexpr std::size_t most = 8;
@@ -210,7 +203,7 @@ expected<hf_directory> hf_directory::open(const fs::path& directory) {
   if (!object) return std::move(object).error();
   auto config = read_hf_config(*object, config_path.string());
   if (!config) return std::move(config).error();
-  auto quantisation = read_quantisation(*object, config_path.string());
+  auto quantisation = read_fp8_quantisation(*object, config_path.string());
   if (!quantisation) return std::move(quantisation).error();
   auto eos_ids = read_all_eos_ids(directory, *object, config->vocab_size);
   if (!eos_ids) return std::move(eos_ids).error();
