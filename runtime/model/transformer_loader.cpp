@@ -1,5 +1,6 @@
 #include "runtime/model/transformer_loader.hpp"
 
+#include "runtime/device/stored_block.hpp"
 #include "runtime/model/norm_outliers.hpp"
 
 #include <algorithm>
@@ -39,6 +40,7 @@ struct packing_job {
 
   const weight_view* from = nullptr;
   matrix_ptr* to = nullptr;
+  bool as_floats = false; ///< F16 and BF16 become F32
   std::vector<matrix_part> parts;
   const expert_matrices* experts = nullptr;
   matrix_set_ptr* set = nullptr;
@@ -62,7 +64,9 @@ void plan_experts(const weights_source& source, std::uint32_t l, layer_weights& 
   layer.experts = std::make_unique<expert_weights>();
   if (const auto& bias = source.at(tensor_role::ffn_selection_bias, l); !bias.empty())
     plan.vectors.push_back({&bias, &layer.experts->selection_bias});
-  plan.matrices.emplace_back(source.at(tensor_role::ffn_router, l), layer.experts->router);
+  // In float32, because a small difference of its logits selects other experts, and devices may round the
+  // inputs of products with 16-bit weights.
+  plan.matrices.emplace_back(source.at(tensor_role::ffn_router, l), layer.experts->router).as_floats = true;
   const std::pair<tensor_role, matrix_ptr*> shared[] = {
       {tensor_role::ffn_shared_scale, &layer.experts->shared_scale},
       {tensor_role::ffn_gate_shared, &layer.experts->shared_gate},
@@ -244,6 +248,17 @@ class parallel_packing {
     return memory_.pack(from.name, tensor, counted());
   }
 
+  expected<matrix_ptr> pack_floats(const weight_view& from) {
+    if (from.scales != nullptr) return pack(from);
+    if (auto read = source_.read(from.tensor.bytes); !read) return std::move(read).error();
+    std::vector<float> values(from.tensor.num_rows * from.tensor.num_cols);
+    device::dequantize(from.tensor.type, from.tensor.bytes, values);
+    source_.release(from.tensor.bytes);
+    meter_.add(from.tensor.bytes.size());
+    return memory_.pack(from.name, {device::tensor_type::f32, from.tensor.num_rows, from.tensor.num_cols,
+                                    std::as_bytes(std::span(values))});
+  }
+
   /// Packs matrices that share one tensor. Their rows are collected in memory of the job.
   expected<void> pack_parts(const weight_view& from, std::span<const matrix_part> parts) {
     if (auto read = source_.read(from.tensor.bytes); !read) return read;
@@ -271,7 +286,7 @@ class parallel_packing {
   expected<void> do_job(const packing_job& job) {
     if (!job.parts.empty()) return pack_parts(*job.from, job.parts);
     if (job.experts == nullptr) {
-      auto packed = pack(*job.from);
+      auto packed = job.as_floats ? pack_floats(*job.from) : pack(*job.from);
       if (!packed) return std::move(packed).error();
       *job.to = std::move(*packed);
       return {};
