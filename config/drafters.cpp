@@ -27,9 +27,9 @@ constexpr std::array<const char*, 63> general_medusa_tree = {
     "0.0.9", "6.0",   "0.4.0", "1.4",     "7.0",   "0.1.2",   "2.0.0", "3.1",   "2.2",   "8.0",   "0.5.0",
     "1.5",   "1.0.1", "0.2.1", "9.0",     "0.6.0", "0.0.0.1", "1.6",   "0.7.0"};
 
-drafter_options called_as_its_kind(const char* kind) {
+drafter_options called_as_its_kind(std::string_view kind) {
   drafter_options made;
-  made.name = made.kind = kind;
+  made.name = made.kind = std::string(kind);
   return with_kind_defaults(std::move(made));
 }
 
@@ -80,8 +80,7 @@ std::vector<drafter_options> drafters_of(const model_options& model) {
   auto all = model.drafters;
   for (auto& drafter : all) drafter = with_kind_defaults(std::move(drafter));
   if (all.empty()) all = {called_as_its_kind("ngram"), called_as_its_kind("suffix")};
-  // Drafts from the request itself are always available, whatever drafters are listed.
-  for (const auto* kind : {"prediction", "forced"}) {
+  for (const std::string_view kind : always_available) {
     const auto takes_place = [&](const drafter_options& d) { return d.kind == kind || d.name == kind; };
     if (std::ranges::any_of(all, takes_place)) continue;
     all.push_back(called_as_its_kind(kind));

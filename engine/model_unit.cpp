@@ -187,13 +187,17 @@ std::uint32_t model_unit::state_interval() const {
 }
 
 /// Adds states for the longest drafts of all requests that may run together, a snapshot for each of them, and
-/// the snapshots of two texts of full length.
+/// the snapshots of two texts of full length. Drafters that every model has draft what there is room for.
 void model_unit::add_states(pool_need& need) const {
   need.state_bytes = target->info().state_bytes;
   if (need.state_bytes == 0) return;
   std::uint32_t nodes = 0;
+  const auto is_wanted = [&](const config::drafter_options& one) {
+    return std::ranges::find(config::always_available, one.kind) == std::end(config::always_available) ||
+           std::ranges::count(options.drafters, one.name, &config::drafter_options::name) != 0;
+  };
   for (const auto& d : drafters)
-    if (d.drafter)
+    if (d.drafter && is_wanted(d.options))
       nodes = std::max(
           nodes, d.drafter->max_nodes(std::max({d.options.draft_length, options.auto_draft_length, 1U})));
   nodes = std::min(nodes, speculation::token_tree::max_nodes);
