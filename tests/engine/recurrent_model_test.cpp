@@ -1,9 +1,13 @@
-// A model with short convolutions in the whole engine. Every reply is that of plain decoding alone, whatever
+// Models with recurrent states in the whole engine. Every reply is that of plain decoding alone, whatever
 // drafts, whatever other requests run, and wherever its cells and states come from.
 #include "tests/engine/served_model.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace paceline {
 namespace {
@@ -46,6 +50,13 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
   }
 
   static bool has_module() { return GetParam() != architecture::lfm2 && GetParam() != architecture::lfm2moe; }
+
+  /// The actor of a drafter with a model of its own.
+  std::string worker(const std::string& drafter) const {
+    const auto& drafters = options().models[0].drafters;
+    const auto found = std::ranges::find(drafters, drafter, &config::drafter_options::name);
+    return "draft_worker/0/" + std::to_string(found - drafters.begin() + 1); // 0 drafts nothing
+  }
 
   all_tokens replies(const config::engine_options& options, const std::string& drafter, bool together,
                      std::uint32_t beam_width = 0) {
@@ -162,13 +173,19 @@ TEST_P(recurrent_model, replies_stay_the_same_when_actors_are_killed) {
   ASSERT_EQ(expected.size(), 10U);
   auto killed = options();
   killed.max_restarts = 1000;
-  for (const char* actor : {"scheduler/0", "target_verifier/0", "kv_pool"}) {
+  const auto kill = [&](const std::string& actor, const std::vector<const char*>& drafters) {
     std::uint32_t num_kills = 0;
     disturb_ = [&](engine_probe& probe) { num_kills += probe.kill(actor); };
-    for (const char* drafter : {"ngram_tree", "model"})
+    for (const char* drafter : drafters)
       EXPECT_TRUE(replies(killed, drafter, true) == expected) << drafter << " without " << actor;
-    EXPECT_GE(num_kills, 4U) << actor;
+    EXPECT_GE(num_kills, 2 * drafters.size()) << actor;
+  };
+  for (const char* actor : {"scheduler/0", "target_verifier/0", "kv_pool"}) {
+    kill(actor, {"ngram_tree", "model"});
+    if (has_module()) kill(actor, {"mtp"});
   }
+  kill(worker("model"), {"model"});
+  if (has_module()) kill(worker("mtp"), {"mtp"});
 }
 
 TEST_P(recurrent_model, beam_searches_find_the_same_text_with_drafts_and_without) {
@@ -176,8 +193,10 @@ TEST_P(recurrent_model, beam_searches_find_the_same_text_with_drafts_and_without
   alone.prefix_cache = false;
   const auto expected = replies(alone, "none", false, 3);
   ASSERT_EQ(expected.size(), 10U);
-  for (const char* drafter : {"none", "ngram", "model", "model_tree"})
-    EXPECT_TRUE(replies(options(), drafter, true, 3) == expected) << drafter;
+  for (const char* drafter : {"none", "ngram", "model", "model_tree", "mtp"})
+    if (drafter != std::string("mtp") || has_module()) {
+      EXPECT_TRUE(replies(options(), drafter, true, 3) == expected) << drafter;
+    }
 }
 
 TEST_P(recurrent_model, a_gpu_says_the_same_with_drafts_and_without) {
@@ -208,7 +227,7 @@ TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {
 
 INSTANTIATE_TEST_SUITE_P(architectures, recurrent_model,
                          ::testing::Values(architecture::lfm2, architecture::lfm2moe, architecture::qwen35,
-                                           architecture::qwen35moe),
+                                           architecture::qwen35moe, architecture::qwen3next),
                          [](const auto& test) { return std::string(model::to_string(test.param)); });
 
 } // namespace
