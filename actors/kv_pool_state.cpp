@@ -32,7 +32,7 @@ std::uint64_t kv_pool_state::num_held() const {
   std::uint64_t num = 0;
   for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) {
     const auto usage = manager_->usage(kv::pool_id{p});
-    num += std::uint64_t{usage.num_active} + usage.num_deferred + usage.num_held_states;
+    num += std::uint64_t{usage.num_active} + usage.num_deferred + usage.num_held_state_slots;
   }
   return num;
 }
@@ -81,9 +81,9 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
   options.salt = command.salt;
   options.reserve_length = command.num_positions;
   options.use_cache = command.use_cache;
-  options.least_states = command.least_states;
-  options.most_states = command.most_states;
-  options.spare_states = command.spare_states;
+  options.min_state_slots = command.min_state_slots;
+  options.max_state_slots = command.max_state_slots;
+  options.num_snapshot_slots = command.num_snapshot_slots;
   auto made = manager_->acquire(pools_[model.value].at(command.pool.value), command.request, options);
   if (!made) {
     note_refusal(model);

@@ -67,10 +67,10 @@ void add_pool_gauges(model_counters& out, const protocol::pool_answer& from, con
     g.cached_blocks = u.num_cached;
     g.deferred_blocks = u.num_deferred;
     g.free_blocks = std::uint64_t{u.num_free} + u.num_absent;
-    g.held_states = u.num_held_states;
-    g.cached_states = u.num_cached_states;
-    g.free_states = u.num_free_states;
-    g.num_states = g.held_states + g.cached_states + g.free_states;
+    g.held_state_slots = u.num_held_state_slots;
+    g.idle_snapshots = u.num_idle_snapshots;
+    g.free_state_slots = u.num_free_state_slots;
+    g.num_state_slots = g.held_state_slots + g.idle_snapshots + g.free_state_slots;
     g.prefix_query_tokens = c.num_queried_tokens;
     g.prefix_hit_tokens = c.num_hit_tokens;
     g.num_evictions = c.num_evicted_blocks;

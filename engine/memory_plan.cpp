@@ -11,8 +11,8 @@ namespace {
 struct demand {
   std::uint64_t wanted = 0; ///< bytes of blocks, as in the next member
   std::uint64_t least = 0;
-  std::uint64_t wanted_states = 0;
-  std::uint64_t least_states = 0;
+  std::uint64_t wanted_state_bytes = 0;
+  std::uint64_t min_state_bytes = 0;
 };
 
 demand demand_in(std::uint32_t space, const memory_plan& plan) {
@@ -22,8 +22,8 @@ demand demand_in(std::uint32_t space, const memory_plan& plan) {
       if (pool.space != space) continue;
       sum.wanted += pool.num_blocks * pool.block_bytes;
       sum.least += pool.min_blocks * pool.block_bytes;
-      sum.wanted_states += pool.num_states * pool.state_bytes;
-      sum.least_states += pool.min_states * pool.state_bytes;
+      sum.wanted_state_bytes += pool.num_state_slots * pool.state_bytes;
+      sum.min_state_bytes += pool.min_state_slots * pool.state_bytes;
     }
   return sum;
 }
@@ -41,16 +41,18 @@ std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std
 /// Reduces the number of states in a space's pools so that they fit in half of the memory that the minimum
 /// number of blocks leaves. Returns the bytes of the states.
 std::uint64_t fit_states(memory_plan& plan, std::uint32_t space, const demand& all, std::uint64_t total) {
-  const auto room = std::max(all.least_states, (total - all.least) / 2);
-  const auto more = static_cast<double>(all.wanted_states - all.least_states);
-  const double share = all.wanted_states <= room ? 1 : static_cast<double>(room - all.least_states) / more;
+  const auto room = std::max(all.min_state_bytes, (total - all.least) / 2);
+  const auto more = static_cast<double>(all.wanted_state_bytes - all.min_state_bytes);
+  const double share =
+      all.wanted_state_bytes <= room ? 1 : static_cast<double>(room - all.min_state_bytes) / more;
   std::uint64_t bytes = 0;
   for (auto& of_model : plan.pools)
     for (auto& pool : of_model) {
       if (pool.space != space) continue;
-      pool.num_states =
-          pool.min_states + static_cast<std::uint32_t>(share * (pool.num_states - pool.min_states));
-      bytes += pool.num_states * pool.state_bytes;
+      pool.num_state_slots =
+          pool.min_state_slots +
+          static_cast<std::uint32_t>(share * (pool.num_state_slots - pool.min_state_slots));
+      bytes += pool.num_state_slots * pool.state_bytes;
     }
   return bytes;
 }
@@ -86,8 +88,8 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
       config.min_blocks = need.least_blocks;
       config.space = *space;
       config.prefix_cache = prefix_cache && need.shares_prefixes;
-      config.num_states = need.wanted_states;
-      config.min_states = need.least_states;
+      config.num_state_slots = need.wanted_state_slots;
+      config.min_state_slots = need.min_state_slots;
       config.state_bytes = need.state_bytes;
       plan.pools.back().push_back(std::move(config));
     }
@@ -100,15 +102,15 @@ expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes)
   for (std::uint32_t s = 0; s < plan.spaces.size(); ++s) {
     const auto& space = plan.spaces[s];
     const auto all = demand_in(s, plan);
-    const auto least = all.least + all.least_states;
+    const auto least = all.least + all.min_state_bytes;
     if (budget_bytes == 0 && space.most_bytes != 0 && least > space.most_bytes)
       return error{errc::resource_exhausted,
                    "one request of full length a model takes " + std::to_string(least) +
                        " bytes of KV cells and states, memory of " + space.name + " has " +
                        std::to_string(space.most_bytes) + ": use a smaller context_length"};
-    const auto total = budget_bytes != 0
-                           ? budget_bytes
-                           : std::min(all.wanted + all.wanted_states, std::max(space.bytes_for_cells, least));
+    const auto total = budget_bytes != 0 ? budget_bytes
+                                         : std::min(all.wanted + all.wanted_state_bytes,
+                                                    std::max(space.bytes_for_cells, least));
     if (total < least)
       return error{errc::resource_exhausted,
                    "engine.memory_budget: " + std::to_string(total) + " bytes in memory of " + space.name +

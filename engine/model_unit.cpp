@@ -201,9 +201,9 @@ void model_unit::add_states(pool_need& need) const {
       nodes = std::max(
           nodes, d.drafter->max_nodes(std::max({d.options.draft_length, options.auto_draft_length, 1U})));
   nodes = std::min(nodes, speculation::token_tree::max_nodes);
-  need.least_states = scheduling::least_row_states(0) + 1;
-  need.wanted_states = (need.least_states + nodes) * std::max(options.max_running, 1U) +
-                       2 * (context_length / state_interval() + 1);
+  need.min_state_slots = scheduling::least_row_states(0) + 1;
+  need.wanted_state_slots = (need.min_state_slots + nodes) * std::max(options.max_running, 1U) +
+                            2 * (context_length / state_interval() + 1);
 }
 
 std::vector<pool_need> model_unit::pool_needs() const {
@@ -236,7 +236,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
                           const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
   kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size, taps());
-  kv->make_states(pools.at(target_pool.value).num_states);
+  kv->make_states(pools.at(target_pool.value).num_state_slots);
   actors::model_materials materials;
   materials.target = target->runs().get();
   materials.kv = kv.get();
@@ -279,7 +279,7 @@ scheduling::scheduler_options model_unit::limits_of(const config::engine_options
   limits.num_blocks = pool.num_blocks;
   limits.prefix_cache = engine.prefix_cache;
   limits.state_interval = state_interval();
-  limits.num_states = pool.num_states;
+  limits.num_state_slots = pool.num_state_slots;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
   limits.num_guesses = std::max(num_guesses, 1U);

@@ -23,9 +23,9 @@ struct pool_need {
   std::uint64_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
   std::uint64_t state_bytes = 0;            ///< of one slot of a recurrent state; 0: the model has none
-  std::uint32_t wanted_states = 0; ///< slots for all requests that may run together, and for snapshots
-  std::uint32_t least_states = 0;  ///< for one request without drafts
-  bool shares_prefixes = true;     ///< its cells depend on the text only, so requests can share them
+  std::uint32_t wanted_state_slots = 0; ///< slots for all requests that may run together, and for snapshots
+  std::uint32_t min_state_slots = 0;    ///< for one request without drafts
+  bool shares_prefixes = true;          ///< its cells depend on the text only, so requests can share them
 };
 
 /// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in

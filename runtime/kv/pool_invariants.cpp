@@ -1,4 +1,4 @@
-#include "runtime/kv/pool_state.hpp"
+#include "runtime/kv/pool_book.hpp"
 
 #include <unordered_set>
 
@@ -12,7 +12,7 @@ struct named_owners {
   std::vector<std::uint32_t> releases;
 };
 
-std::optional<std::string> check_table(const pool_state& pool, const block_table& table) {
+std::optional<std::string> check_table(const pool_book& pool, const block_table& table) {
   if (table.length > table.tokens.size()) return "final slots beyond the committed tokens";
   if (table.length > pool.capacity_of(table)) return "final slots beyond the lease";
   if (std::uint64_t{table.num_published} * pool.config.block_size > table.length)
@@ -28,7 +28,7 @@ std::optional<std::string> check_table(const pool_state& pool, const block_table
   return std::nullopt;
 }
 
-std::optional<std::string> check_owners(const pool_state& pool, const named_owners& named) {
+std::optional<std::string> check_owners(const pool_book& pool, const named_owners& named) {
   for (std::uint32_t i = 0; i < pool.config.num_blocks; ++i) {
     const auto block = block_id{i};
     const auto name = "block " + to_string(block);
@@ -46,30 +46,30 @@ std::optional<std::string> check_owners(const pool_state& pool, const named_owne
 }
 
 /// `num_releases`: of each slot.
-std::optional<std::string> check_states(const pool_state& pool,
+std::optional<std::string> check_states(const pool_book& pool,
                                         const std::vector<std::uint32_t>& num_releases) {
-  std::vector<std::uint32_t> num_tables(pool.states->num_slots());
+  std::vector<std::uint32_t> num_tables(pool.state_slots->num_slots());
   for (const auto& [request, table] : pool.tables) {
     for (const auto slot : table.states) ++num_tables[slot.value];
     if (table.initial_state) ++num_tables[table.initial_state->value];
   }
   for (std::uint32_t s = 0; s < num_tables.size(); ++s) {
     const state_slot slot{s};
-    if (pool.states->num_owners(slot, block_owner::table) != num_tables[s])
+    if (pool.state_slots->num_owners(slot, block_owner::table) != num_tables[s])
       return "state slot " + std::to_string(s) + " miscounts its tables";
-    if (pool.states->num_owners(slot, block_owner::release) != num_releases[s])
+    if (pool.state_slots->num_owners(slot, block_owner::release) != num_releases[s])
       return "state slot " + std::to_string(s) + " miscounts releases";
   }
   for (std::uint32_t i = 0; i < pool.config.num_blocks; ++i)
-    if (pool.states->snapshot_behind(block_id{i}) && !(pool.index && pool.index->contains(block_id{i})))
+    if (pool.state_slots->snapshot_behind(block_id{i}) && !(pool.index && pool.index->contains(block_id{i})))
       return "block " + std::to_string(i) + " has a snapshot and is not indexed";
   return std::nullopt;
 }
 
 } // namespace
 
-std::vector<std::uint32_t> pool_manager::deferred_states(const pool_state& pool) const {
-  std::vector<std::uint32_t> num_releases(pool.states->num_slots());
+std::vector<std::uint32_t> pool_manager::deferred_states(const pool_book& pool) const {
+  std::vector<std::uint32_t> num_releases(pool.state_slots->num_slots());
   for (const auto& r : deferred_)
     if (pools_[r.pool].get() == &pool)
       for (const auto slot : r.states) ++num_releases[slot.value];
@@ -84,8 +84,8 @@ expected<void> pool_manager::check_invariants() const {
       return error(errc::internal, "pool " + p->config.name + ": " + what);
     };
     if (auto ok = p->blocks.check_invariants(); !ok) return broken(ok.error().message());
-    if (p->states) {
-      if (auto ok = p->states->check_invariants(); !ok) return broken(ok.error().message());
+    if (p->state_slots) {
+      if (auto ok = p->state_slots->check_invariants(); !ok) return broken(ok.error().message());
       if (const auto what = check_states(*p, deferred_states(*p))) return broken(*what);
     }
     if (p->index)

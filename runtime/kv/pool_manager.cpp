@@ -1,7 +1,7 @@
 #include "runtime/kv/pool_manager.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/kv/pool_state.hpp"
+#include "runtime/kv/pool_book.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -12,12 +12,12 @@ namespace paceline::kv {
 
 namespace {
 
-error invalid(const pool_state& pool, request_id request, const std::string& rule) {
+error invalid(const pool_book& pool, request_id request, const std::string& rule) {
   return error(errc::invalid_argument,
                "pool " + pool.config.name + ", request " + to_string(request) + ": " + rule);
 }
 
-lease lease_of(const pool_state& pool, const lease_key& key, const block_table& table) {
+lease lease_of(const pool_book& pool, const lease_key& key, const block_table& table) {
   return {key, table.blocks, pool.capacity_of(table), table.length};
 }
 
@@ -52,27 +52,27 @@ pool_manager::pool_manager(const std::vector<std::uint64_t>& budgets, block_hash
     : budgets_(budgets.begin(), budgets.end()), hasher_(std::move(hasher)) {}
 pool_manager::~pool_manager() = default;
 
-pool_state& pool_manager::state(pool_id pool) const {
+pool_book& pool_manager::book(pool_id pool) const {
   PACELINE_CHECK(pool.value < pools_.size(),
                  "pool " + to_string(pool) + " of " + std::to_string(pools_.size()));
   return *pools_[pool.value];
 }
 
-kv_budget& pool_manager::budget_of(const pool_state& pool) { return budgets_[pool.config.space]; }
-const kv_budget& pool_manager::budget_of(const pool_state& pool) const { return budgets_[pool.config.space]; }
+kv_budget& pool_manager::budget_of(const pool_book& pool) { return budgets_[pool.config.space]; }
+const kv_budget& pool_manager::budget_of(const pool_book& pool) const { return budgets_[pool.config.space]; }
 
-const pool_config& pool_manager::config(pool_id pool) const { return state(pool).config; }
-const pool_counters& pool_manager::counters(pool_id pool) const { return state(pool).counters; }
+const pool_config& pool_manager::config(pool_id pool) const { return book(pool).config; }
+const pool_counters& pool_manager::counters(pool_id pool) const { return book(pool).counters; }
 
 pool_usage pool_manager::usage(pool_id pool) const {
-  const auto& p = state(pool);
+  const auto& p = book(pool);
   pool_usage usage{p.blocks.count(block_state::active), p.blocks.count(block_state::deferred),
                    p.blocks.count(block_state::cached), p.blocks.count(block_state::free),
                    p.blocks.count(block_state::absent), static_cast<std::uint32_t>(p.tables.size())};
-  if (!p.states) return usage;
-  usage.num_held_states = p.states->num_held();
-  usage.num_cached_states = p.states->num_idle();
-  usage.num_free_states = p.states->num_free();
+  if (!p.state_slots) return usage;
+  usage.num_held_state_slots = p.state_slots->num_held();
+  usage.num_idle_snapshots = p.state_slots->num_idle();
+  usage.num_free_state_slots = p.state_slots->num_free();
   return usage;
 }
 
@@ -80,7 +80,7 @@ expected<pool_id> pool_manager::add_pool(pool_config config) {
   if (auto ok = check_config(config, budgets_.size()); !ok) return std::move(ok).error();
   const auto id = pool_id{num_pools()};
   pools_.reserve(pools_.size() + 1);
-  auto p = std::make_unique<pool_state>(std::move(config), id, hasher_);
+  auto p = std::make_unique<pool_book>(std::move(config), id, hasher_);
   const auto& c = p->config;
   const auto min_slabs = (std::uint64_t{c.min_blocks} + c.slab_blocks - 1) / c.slab_blocks;
   const auto min_blocks = std::min<std::uint64_t>(min_slabs * c.slab_blocks, c.num_blocks);
@@ -93,7 +93,7 @@ expected<pool_id> pool_manager::add_pool(pool_config config) {
 }
 
 expected<block_table*> pool_manager::table_of(const lease_key& key) {
-  auto& p = state(key.pool);
+  auto& p = book(key.pool);
   const auto table = p.tables.find(key.request);
   if (table != p.tables.end() && table->second.epoch == key.epoch) return &table->second;
   ++p.counters.num_stale_commands;
@@ -102,13 +102,13 @@ expected<block_table*> pool_manager::table_of(const lease_key& key) {
 }
 
 std::optional<committed_text> pool_manager::text_of(const lease_key& key) const {
-  const auto& p = state(key.pool);
+  const auto& p = book(key.pool);
   const auto table = p.tables.find(key.request);
   if (table == p.tables.end() || table->second.epoch != key.epoch) return std::nullopt;
   return committed_text{table->second.tokens, *table->second.salt};
 }
 
-error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
+error pool_manager::pool_full(pool_book& pool, std::uint64_t num_wanted) {
   ++pool.counters.num_pool_full;
   return error(errc::pool_full, "pool " + pool.config.name + ": " + std::to_string(num_wanted) +
                                     " blocks wanted, " +
@@ -117,17 +117,18 @@ error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
                                     std::to_string(pool.blocks.count(block_state::deferred)) + " deferred");
 }
 
-error pool_manager::state_slots_full(pool_state& pool, std::uint32_t num_wanted) {
+error pool_manager::state_slots_full(pool_book& pool, std::uint32_t num_wanted) {
   ++pool.counters.num_pool_full;
   return error(errc::state_slots_full, "pool " + pool.config.name + ": " + std::to_string(num_wanted) +
-                                           " state slots wanted, " + std::to_string(pool.states->num_free()) +
-                                           " free, " + std::to_string(pool.states->num_idle()) + " cached, " +
-                                           std::to_string(pool.states->num_held()) + " held");
+                                           " state slots wanted, " +
+                                           std::to_string(pool.state_slots->num_free()) + " free, " +
+                                           std::to_string(pool.state_slots->num_idle()) + " cached, " +
+                                           std::to_string(pool.state_slots->num_held()) + " held");
 }
 
-const state_pool* pool_manager::states(pool_id pool) const {
-  const auto& p = state(pool);
-  return p.states ? &*p.states : nullptr;
+const state_slot_pool* pool_manager::state_slots(pool_id pool) const {
+  const auto& p = book(pool);
+  return p.state_slots ? &*p.state_slots : nullptr;
 }
 
 expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks) const {
@@ -141,12 +142,12 @@ expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks)
 /// Returns an error if even the blocks that the request cannot share are missing. So while the pool is full,
 /// repeated requests are refused without a look-up of their text.
 expected<void> pool_manager::check_unshared(pool_id pool, const acquire_options& options) {
-  auto& p = state(pool);
+  auto& p = book(pool);
   const auto num_blocks = p.blocks_for(options.reserve_length);
   if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
-  if (p.states && options.least_states > p.states->num_slots())
+  if (p.state_slots && options.min_state_slots > p.state_slots->num_slots())
     return error(errc::resource_exhausted, "pool " + p.config.name + ": a request of " +
-                                               std::to_string(options.least_states) +
+                                               std::to_string(options.min_state_slots) +
                                                " states can never fit");
   const std::uint64_t most_shared = options.use_cache ? (options.tokens.size() - 1) / p.config.block_size : 0;
   const auto unshared = num_blocks - std::min(num_blocks, most_shared);
@@ -155,7 +156,7 @@ expected<void> pool_manager::check_unshared(pool_id pool, const acquire_options&
 }
 
 expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, const acquire_options& options) {
-  auto& p = state(pool);
+  auto& p = book(pool);
   const auto num_tokens = options.tokens.size();
   if (num_tokens == 0 || options.num_prompt_tokens > num_tokens)
     return invalid(p, request, "it needs a token, and no more prompt tokens than tokens");
@@ -170,7 +171,8 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   const auto most_shared = std::min<std::size_t>(path.size(), (num_tokens - 1) / size);
   // A pool with states shares only whole blocks, because no state is stored for a position inside a block.
   const auto num_cached = std::min(path.size(), most_shared);
-  const auto initial = p.states ? p.end_at_snapshot(path, most_shared, options.least_states) : std::nullopt;
+  const auto initial =
+      p.state_slots ? p.end_at_snapshot(path, most_shared, options.min_state_slots) : std::nullopt;
   const auto num_shared = static_cast<std::uint32_t>(std::min(path.size(), most_shared));
   const bool copies_last = path.size() > num_shared && size > 1;
   const auto num_blocks =
@@ -183,12 +185,12 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   fresh.blocks.reserve(num_blocks);
   fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
   fresh.salt = std::make_shared<const std::string>(options.salt);
-  const auto most_states = std::size_t{options.most_states} + options.spare_states;
-  fresh.states.reserve(most_states + 1); // and the initial one, when the request is released
+  const auto most_slots = std::size_t{options.max_state_slots} + options.num_snapshot_slots;
+  fresh.states.reserve(most_slots + 1); // and the initial one, when the request is released
   new_lease answer;
   answer.lease.blocks.reserve(num_blocks);
   if (copies_last) answer.copies.reserve(1);
-  answer.states.slots.reserve(most_states);
+  answer.states.slots.reserve(most_slots);
   const auto entry = p.tables.emplace(request, std::move(fresh)).first;
   auto& table = entry->second;
 
@@ -197,17 +199,18 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
     table.blocks.push_back(path[i].block);
   }
   if (copies_last) p.hold(*(table.copy_source = path[num_shared].block));
-  if (initial) p.states->add_owner(*(table.initial_state = *initial), block_owner::table);
-  const bool has_states = !p.states || p.states->num_free() + p.states->num_idle() >= options.least_states;
+  if (initial) p.state_slots->add_owner(*(table.initial_state = *initial), block_owner::table);
+  const bool has_states =
+      !p.state_slots || p.state_slots->num_free() + p.state_slots->num_idle() >= options.min_state_slots;
   if (!has_states || !make_room_for(p, table, num_new)) {
-    auto refusal = has_states ? pool_full(p, num_new) : state_slots_full(p, options.least_states);
+    auto refusal = has_states ? pool_full(p, num_new) : state_slots_full(p, options.min_state_slots);
     for (auto i = num_shared; i-- > 0;) drop(p, table.blocks[i], block_owner::table);
-    if (initial) p.states->remove_owner(*initial, block_owner::table, ++last_use_);
+    if (initial) p.state_slots->remove_owner(*initial, block_owner::table, ++last_use_);
     p.tables.erase(entry);
     return refusal;
   }
   p.blocks.allocate(num_new, table.blocks);
-  if (p.states) take_states(*p.states, table, options);
+  if (p.state_slots) take_state_slots(*p.state_slots, table, options);
   const std::uint32_t num_copied = table.copy_source ? size - 1 : 0;
   const auto length = num_shared * size + num_copied;
   if (table.copy_source)
@@ -221,7 +224,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   p.counters.num_hit_tokens += length;
   answer.states.slots.assign(table.states.begin(), table.states.end());
   answer.states.initial = table.initial_state;
-  if (p.states && num_cached > num_shared)
+  if (p.state_slots && num_cached > num_shared)
     answer.states.cached_without_state = static_cast<std::uint32_t>(num_cached) * size;
   answer.lease.key = {pool, request, table.epoch};
   answer.lease.blocks = table.blocks;
@@ -234,7 +237,7 @@ expected<lease> pool_manager::reserve(const lease_key& key, std::uint32_t length
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
-  auto& p = state(key.pool);
+  auto& p = book(key.pool);
   const auto num_blocks = p.blocks_for(length);
   if (num_blocks <= table.blocks.size()) return lease_of(p, key, table);
   if (auto ok = check_reach(key.pool, num_blocks); !ok) return std::move(ok).error();
@@ -256,13 +259,13 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
-  auto& p = state(key.pool);
+  auto& p = book(key.pool);
   if (length < table.length) return invalid(p, key.request, "final slots cannot become fewer");
   if (length > p.capacity_of(table)) return invalid(p, key.request, "final slots lie beyond the lease");
   if (length > table.tokens.size() + tokens.size())
     return invalid(p, key.request, "final slots lie beyond the committed tokens");
   for (const auto& [final, slot] : snapshots)
-    if (!p.states || final == 0 || final > length || final % p.config.block_size != 0 ||
+    if (!p.state_slots || final == 0 || final > length || final % p.config.block_size != 0 ||
         std::ranges::find(table.states, slot) == table.states.end())
       return invalid(p, key.request, "a snapshot is of final slots that fill blocks, in a slot of the lease");
   table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
@@ -272,8 +275,8 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
     drop(p, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   // Later passes continue from the states in the lease's own slots.
   if (length > table.length && table.initial_state)
-    p.states->remove_owner(*std::exchange(table.initial_state, std::nullopt), block_owner::table,
-                           ++last_use_);
+    p.state_slots->remove_owner(*std::exchange(table.initial_state, std::nullopt), block_owner::table,
+                                ++last_use_);
   table.length = length;
   p.publish(table);
   for (const auto& snapshot : snapshots) p.keep_snapshot(table, snapshot);
@@ -284,7 +287,7 @@ expected<void> pool_manager::rollback(const lease_key& key, std::uint32_t length
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
-  auto& p = state(key.pool);
+  auto& p = book(key.pool);
   if (length < table.length) return invalid(p, key.request, "final slots cannot be rolled back");
   const auto num_kept = p.blocks_for(length);
   if (num_kept >= table.blocks.size()) return {};
@@ -309,7 +312,7 @@ expected<void> pool_manager::release(const lease_key& key, stream_point after) {
   entry.front().blocks = std::move(table.blocks);
   if (table.initial_state) table.states.push_back(*table.initial_state);
   entry.front().states = std::move(table.states);
-  state(key.pool).tables.erase(key.request);
+  book(key.pool).tables.erase(key.request);
   take_off(entry);
   return {};
 }

@@ -7,7 +7,7 @@
 #include "runtime/kv/kv_budget.hpp"
 #include "runtime/kv/lease.hpp"
 #include "runtime/kv/pool_figures.hpp"
-#include "runtime/kv/state_pool.hpp"
+#include "runtime/kv/state_slot_pool.hpp"
 
 #include <cstdint>
 #include <list>
@@ -22,7 +22,7 @@
 namespace paceline::kv {
 
 struct block_table;
-struct pool_state;
+struct pool_book;
 
 /// Configuration of one pool: the KV blocks of a model or drafter. Memory exists for `num_blocks`; the budget
 /// decides how many of them may be in use at the same time.
@@ -40,9 +40,9 @@ struct pool_config {
   bool separate_origins = false;
   /// Slots of recurrent states, of a model that has these. Their memory is allocated at once and is not part
   /// of the budget.
-  std::uint32_t num_states = 0;
-  std::uint32_t min_states = 0;  ///< for one request; used when a memory plan is made
-  std::uint64_t state_bytes = 0; ///< of one slot; likewise
+  std::uint32_t num_state_slots = 0;
+  std::uint32_t min_state_slots = 0; ///< for one request; used when a memory plan is made
+  std::uint64_t state_bytes = 0;     ///< of one slot; likewise
 };
 
 /// A request that enters a pool.
@@ -54,12 +54,12 @@ struct acquire_options {
   std::uint32_t reserve_length = 0;    ///< slots to reserve
   bool use_cache = true;               ///< false: compute everything and do not use cached blocks
   /// State slots for the rows of passes, in a pool that has them: as many as there are, at least
-  /// `least_states`, at most `most_states`.
-  std::uint32_t least_states = 0;
-  std::uint32_t most_states = 0;
+  /// `min_state_slots`, at most `max_state_slots`.
+  std::uint32_t min_state_slots = 0;
+  std::uint32_t max_state_slots = 0;
   /// Further ones for snapshots, at most so many. They are free ones: only two of them may take the place of
   /// older snapshots, so that a request does not empty the cache for what it may never use.
-  std::uint32_t spare_states = 0;
+  std::uint32_t num_snapshot_slots = 0;
 };
 
 /// What a pool knows of a request's text. Views: valid until the next command.
@@ -134,7 +134,7 @@ class pool_manager {
   /// Upper bound of the blocks that `reserve` and `acquire` could get now without a release.
   std::uint32_t available_blocks(pool_id pool) const;
   /// The state slots of a pool; null if it has none.
-  const state_pool* states(pool_id pool) const;
+  const state_slot_pool* state_slots(pool_id pool) const;
 
   expected<void> check_invariants() const;
 
@@ -147,13 +147,13 @@ class pool_manager {
     std::vector<state_slot> states = {};
   };
 
-  pool_state& state(pool_id pool) const;
-  kv_budget& budget_of(const pool_state& pool);
-  const kv_budget& budget_of(const pool_state& pool) const;
+  pool_book& book(pool_id pool) const;
+  kv_budget& budget_of(const pool_book& pool);
+  const kv_budget& budget_of(const pool_book& pool) const;
   /// The table of the key, or `errc::stale`.
   expected<block_table*> table_of(const lease_key& key);
-  error pool_full(pool_state& pool, std::uint64_t num_wanted);
-  error state_slots_full(pool_state& pool, std::uint32_t num_wanted);
+  error pool_full(pool_book& pool, std::uint64_t num_wanted);
+  error state_slots_full(pool_book& pool, std::uint32_t num_wanted);
   expected<void> check_reach(pool_id pool, std::uint64_t num_blocks) const;
   expected<void> check_unshared(pool_id pool, const acquire_options& options);
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }
@@ -161,22 +161,22 @@ class pool_manager {
   // Implemented in pool_memory.cpp:
   /// Makes `num` blocks of `pool` free: borrows slabs, then evicts cached prefixes, least recently used
   /// first: the pool's own, and those of other pools of its space for their slabs. Never allocates memory.
-  bool make_room(pool_state& pool, std::uint32_t num);
+  bool make_room(pool_book& pool, std::uint32_t num);
   /// The pool with the least recently used cached block, among `pool` and the pools that may give it memory.
   /// Null if none has a cached block.
-  pool_state* least_recently_used(const pool_state& pool) const;
+  pool_book* least_recently_used(const pool_book& pool) const;
   /// Like `make_room`. If necessary it gives up `block_table::copy_source`: the request then computes these
   /// cells again, which needs no additional block. So a request that would fit without a cached prefix also
   /// fits with one.
-  bool make_room_for(pool_state& pool, block_table& table, std::uint32_t num);
-  bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
-  void return_slabs(pool_state& pool);
-  void drop(pool_state& pool, block_id block, block_owner owner);
-  bool evict_one(pool_state& pool);
+  bool make_room_for(pool_book& pool, block_table& table, std::uint32_t num);
+  bool borrow_slabs(pool_book& pool, std::uint32_t num_free);
+  void return_slabs(pool_book& pool);
+  void drop(pool_book& pool, block_id block, block_owner owner);
+  bool evict_one(pool_book& pool);
   /// Number of deferred releases that name each state slot.
-  std::vector<std::uint32_t> deferred_states(const pool_state& pool) const;
+  std::vector<std::uint32_t> deferred_states(const pool_book& pool) const;
   /// Takes state slots for a new table, of which there are enough.
-  static void take_states(state_pool& states, block_table& table, const acquire_options& options);
+  static void take_state_slots(state_slot_pool& pool, block_table& table, const acquire_options& options);
   /// Moves the blocks of `entry`, a list with one element, from their table to the deferred releases.
   void take_off(std::list<deferred_release>& entry);
   void carry_out(const deferred_release& r);
@@ -184,7 +184,7 @@ class pool_manager {
 
   std::vector<kv_budget> budgets_; ///< [space]
   block_hasher hasher_;
-  std::vector<std::unique_ptr<pool_state>> pools_;
+  std::vector<std::unique_ptr<pool_book>> pools_;
   std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;

@@ -1,23 +1,23 @@
 #include "runtime/base/check.hpp"
-#include "runtime/kv/pool_state.hpp"
+#include "runtime/kv/pool_book.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace paceline::kv {
 
-void pool_state::hold(block_id block) {
+void pool_book::hold(block_id block) {
   if (blocks.state_of(block) == block_state::cached) index->set_idle(block, false);
   blocks.add_owner(block, block_owner::table);
 }
 
-void pool_state::drop(block_id block, block_owner owner, std::uint64_t now) {
+void pool_book::drop(block_id block, block_owner owner, std::uint64_t now) {
   if (blocks.remove_owner(block, owner) == block_state::cached) index->set_idle(block, true, now);
 }
 
-std::vector<prefix_index::node_ref> pool_state::find_prefix(std::span<const token_id> tokens,
-                                                            std::uint32_t num_prompt_tokens,
-                                                            std::string_view salt) const {
+std::vector<prefix_index::node_ref> pool_book::find_prefix(std::span<const token_id> tokens,
+                                                           std::uint32_t num_prompt_tokens,
+                                                           std::string_view salt) const {
   std::vector<prefix_index::node_ref> path;
   if (!index) return path;
   const auto num_full = tokens.size() / config.block_size;
@@ -32,7 +32,7 @@ std::vector<prefix_index::node_ref> pool_state::find_prefix(std::span<const toke
   return path;
 }
 
-void pool_state::publish(block_table& table) {
+void pool_book::publish(block_table& table) {
   if (!index) return;
   if (!index->contains(table.published)) {
     // Another request's copy of this prefix was evicted; this one replaces it.
@@ -53,20 +53,21 @@ void pool_state::publish(block_table& table) {
   }
 }
 
-std::optional<state_slot> pool_state::end_at_snapshot(std::vector<prefix_index::node_ref>& path,
-                                                      std::size_t most, std::uint32_t num_others) const {
+std::optional<state_slot> pool_book::end_at_snapshot(std::vector<prefix_index::node_ref>& path,
+                                                     std::size_t most, std::uint32_t num_others) const {
   path.resize(std::min(path.size(), most));
   for (; !path.empty(); path.pop_back()) {
-    const auto snapshot = states->snapshot_behind(path.back().block);
+    const auto snapshot = state_slots->snapshot_behind(path.back().block);
     if (!snapshot) continue;
-    if (states->num_free() + states->num_idle() >= num_others + states->is_idle(*snapshot)) return snapshot;
+    if (state_slots->num_free() + state_slots->num_idle() >= num_others + state_slots->is_idle(*snapshot))
+      return snapshot;
     path.clear();
     break;
   }
   return std::nullopt;
 }
 
-void pool_state::keep_snapshot(const block_table& table, const state_snapshot& snapshot) {
+void pool_book::keep_snapshot(const block_table& table, const state_snapshot& snapshot) {
   if (!index) return;
   const std::span<const token_id> tokens(table.tokens);
   prefix_index::node_ref last;
@@ -76,20 +77,21 @@ void pool_state::keep_snapshot(const block_table& table, const state_snapshot& s
     if (!node) return; // evicted since it was published
     last = *node;
   }
-  if (!states->snapshot_behind(last.block)) states->keep(last.block, snapshot.slot);
+  if (!state_slots->snapshot_behind(last.block)) state_slots->keep(last.block, snapshot.slot);
 }
 
-void pool_manager::take_states(state_pool& states, block_table& table, const acquire_options& options) {
-  states.allocate(std::min(options.most_states, states.num_free() + states.num_idle()), table.states);
-  const auto renewed = std::min(2U, states.num_free() + states.num_idle());
-  states.allocate(std::min(options.spare_states, std::max(states.num_free(), renewed)), table.states);
+void pool_manager::take_state_slots(state_slot_pool& pool, block_table& table,
+                                    const acquire_options& options) {
+  pool.allocate(std::min(options.max_state_slots, pool.num_free() + pool.num_idle()), table.states);
+  const auto renewed = std::min(2U, pool.num_free() + pool.num_idle());
+  pool.allocate(std::min(options.num_snapshot_slots, std::max(pool.num_free(), renewed)), table.states);
 }
 
-void pool_manager::drop(pool_state& pool, block_id block, block_owner owner) {
+void pool_manager::drop(pool_book& pool, block_id block, block_owner owner) {
   pool.drop(block, owner, ++last_use_);
 }
 
-bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
+bool pool_manager::make_room(pool_book& pool, std::uint32_t num) {
   const auto enough = [&] { return pool.blocks.count(block_state::free) >= num; };
   if (enough() || borrow_slabs(pool, num)) return true;
   // Does not evict cached blocks for a request that they cannot satisfy.
@@ -110,14 +112,14 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
   return false;
 }
 
-pool_state* pool_manager::least_recently_used(const pool_state& pool) const {
+pool_book* pool_manager::least_recently_used(const pool_book& pool) const {
   const auto& budget = budget_of(pool);
   const bool may_grow = pool.blocks.next_slab_blocks() > 0;
-  const auto can_give = [&](const pool_state& other) {
+  const auto can_give = [&](const pool_book& other) {
     return &other == &pool || (may_grow && other.config.space == pool.config.space &&
                                budget.lent_bytes(other.account) > budget.min_bytes(other.account));
   };
-  pool_state* oldest = nullptr;
+  pool_book* oldest = nullptr;
   for (const auto& other : pools_) {
     if (other->num_idle() == 0 || !can_give(*other)) continue;
     if (oldest == nullptr || *other->index->oldest_use() < *oldest->index->oldest_use()) oldest = other.get();
@@ -125,14 +127,14 @@ pool_state* pool_manager::least_recently_used(const pool_state& pool) const {
   return oldest;
 }
 
-bool pool_manager::make_room_for(pool_state& pool, block_table& table, std::uint32_t num) {
+bool pool_manager::make_room_for(pool_book& pool, block_table& table, std::uint32_t num) {
   if (make_room(pool, num)) return true;
   if (!table.copy_source) return false;
   drop(pool, *std::exchange(table.copy_source, std::nullopt), block_owner::table);
   return make_room(pool, num);
 }
 
-bool pool_manager::borrow_slabs(pool_state& pool, std::uint32_t num_free) {
+bool pool_manager::borrow_slabs(pool_book& pool, std::uint32_t num_free) {
   while (pool.blocks.count(block_state::free) < num_free) {
     const auto slab = pool.blocks.next_slab_blocks();
     if (slab == 0 || !budget_of(pool).lend(pool.account, slab * pool.config.block_bytes)) return false;
@@ -141,7 +143,7 @@ bool pool_manager::borrow_slabs(pool_state& pool, std::uint32_t num_free) {
   return true;
 }
 
-void pool_manager::return_slabs(pool_state& pool) {
+void pool_manager::return_slabs(pool_book& pool) {
   auto& budget = budget_of(pool);
   for (;;) {
     const auto bytes = pool.blocks.empty_slab_blocks() * pool.config.block_bytes;
@@ -151,11 +153,11 @@ void pool_manager::return_slabs(pool_state& pool) {
   }
 }
 
-bool pool_manager::evict_one(pool_state& pool) {
+bool pool_manager::evict_one(pool_book& pool) {
   while (const auto block = pool.index ? pool.index->evict() : std::nullopt) {
     // A block in use is only removed from the index. Its request publishes it again after its own copy of the
     // parent.
-    if (pool.states) pool.states->forget(*block);
+    if (pool.state_slots) pool.state_slots->forget(*block);
     if (pool.blocks.remove_owner(*block, block_owner::index) != block_state::free) continue;
     ++pool.counters.num_evicted_blocks;
     return true;
@@ -164,7 +166,7 @@ bool pool_manager::evict_one(pool_state& pool) {
 }
 
 std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
-  const auto& p = state(pool);
+  const auto& p = book(pool);
   const auto slab_bytes = p.config.slab_blocks * p.config.block_bytes;
   const auto reach = budget_of(p).reach_bytes(p.account);
   const auto num_slabs = reach / slab_bytes;
@@ -178,7 +180,7 @@ std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
 }
 
 std::uint32_t pool_manager::available_blocks(pool_id pool) const {
-  const auto& p = state(pool);
+  const auto& p = book(pool);
   const auto& budget = budget_of(p);
   auto bytes = budget.available_bytes(p.account);
   for (const auto& other : pools_) {
@@ -208,8 +210,8 @@ void pool_manager::take_off(std::list<deferred_release>& entry) {
     drop(p, block, block_owner::table);
   }
   for (const auto slot : r.states) {
-    p.states->add_owner(slot, block_owner::release);
-    p.states->remove_owner(slot, block_owner::table, ++last_use_);
+    p.state_slots->add_owner(slot, block_owner::release);
+    p.state_slots->remove_owner(slot, block_owner::table, ++last_use_);
   }
   if (passed(r.after)) return carry_out(r);
   deferred_.splice(deferred_.end(), entry);
@@ -219,7 +221,7 @@ void pool_manager::carry_out(const deferred_release& r) {
   auto& p = *pools_[r.pool];
   // Last block first, so that the tail of a cached prefix is evicted before its head.
   for (auto i = r.blocks.size(); i-- > 0;) drop(p, r.blocks[i], block_owner::release);
-  for (const auto slot : r.states) p.states->remove_owner(slot, block_owner::release, ++last_use_);
+  for (const auto slot : r.states) p.state_slots->remove_owner(slot, block_owner::release, ++last_use_);
   return_slabs(p);
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/base/token_event.hpp"
 #include "runtime/rounds/beam_search.hpp"
 #include "runtime/rounds/hypothesis_sessions.hpp"
-#include "runtime/rounds/state_slots.hpp"
+#include "runtime/rounds/request_states.hpp"
 #include "runtime/rounds/text_output.hpp"
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
@@ -48,7 +48,7 @@ class request_progress {
   void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
   /// The recurrent states, of a model that has these.
-  state_slots& states() noexcept { return states_; }
+  request_states& states() noexcept { return states_; }
 
   /// Starts an event that collects what the round commits.
   void begin_round(time_point now);
@@ -100,7 +100,7 @@ class request_progress {
   std::unique_ptr<text_output> text_;
   std::shared_ptr<beam_search> beams_;
   std::uint32_t kv_length_ = 0;
-  state_slots states_;
+  request_states states_;
   std::uint32_t num_cached_tokens_ = 0; ///< prompt tokens found in the prefix cache at the last admission
   std::uint32_t num_prompt_logprobs_ = 0;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index

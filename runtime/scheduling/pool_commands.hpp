@@ -24,11 +24,11 @@ struct acquire_command {
   std::vector<token_id> tokens; ///< committed tokens, looked up in the prefix index
   std::string salt;
   bool use_cache = true;
-  std::uint32_t num_positions = 0; ///< the lease shall cover positions 0 .. num_positions - 1
-  std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
-  std::uint32_t least_states = 0;  ///< slots of recurrent states, of a model that has these
-  std::uint32_t most_states = 0;
-  std::uint32_t spare_states = 0; ///< further ones, for snapshots
+  std::uint32_t num_positions = 0;   ///< the lease shall cover positions 0 .. num_positions - 1
+  std::uint64_t ticket = 0;          ///< returned in the answer: an answer with an older ticket is stale
+  std::uint32_t min_state_slots = 0; ///< slots of recurrent states, of a model that has these
+  std::uint32_t max_state_slots = 0;
+  std::uint32_t num_snapshot_slots = 0; ///< further ones, for snapshots
 };
 
 /// The same in a drafter's pool. The text is the one that the target's pool has for this request.

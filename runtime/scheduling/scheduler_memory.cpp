@@ -50,7 +50,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
 void scheduler_state::wait_for_memory(record& r) {
   r.state = phase::waiting;
   r.states.reset();
-  r.num_states = r.num_row_states = 0;
+  r.num_state_slots = r.num_row_states = 0;
 }
 
 /// Called when the request gets its first blocks after its admission or preemption.
@@ -62,11 +62,11 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.copies = lease.copies;
   if (options_.state_interval != 0) {
     r.states = std::make_shared<const kv::state_lease>(lease.states);
-    const auto asked_spare = r.num_states - r.num_row_states;
-    r.num_states = static_cast<std::uint32_t>(lease.states.slots.size());
-    const auto for_snapshot = std::min({asked_spare, r.num_states, 1U});
-    r.num_row_states = std::min({r.num_row_states, r.num_states,
-                                 std::max(least_row_states(r.beam_width), r.num_states - for_snapshot)});
+    const auto asked_spare = r.num_state_slots - r.num_row_states;
+    r.num_state_slots = static_cast<std::uint32_t>(lease.states.slots.size());
+    const auto for_snapshot = std::min({asked_spare, r.num_state_slots, 1U});
+    r.num_row_states = std::min({r.num_row_states, r.num_state_slots,
+                                 std::max(least_row_states(r.beam_width), r.num_state_slots - for_snapshot)});
   }
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // none of its programs is running
@@ -113,10 +113,10 @@ void scheduler_state::admit(decisions& out) {
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
   if (options_.state_interval != 0) {
     const auto wanted = states_wanted(r);
-    ask.least_states = least_row_states(r.beam_width);
-    ask.most_states = r.num_row_states = wanted.for_rows;
-    ask.spare_states = wanted.spare;
-    r.num_states = wanted.for_rows + wanted.spare;
+    ask.min_state_slots = least_row_states(r.beam_width);
+    ask.max_state_slots = r.num_row_states = wanted.for_rows;
+    ask.num_snapshot_slots = wanted.spare;
+    r.num_state_slots = wanted.for_rows + wanted.spare;
   }
   ledger_.acquire(std::move(ask), out.pool);
 }
@@ -131,11 +131,11 @@ void scheduler_state::admit(decisions& out) {
 /// conversation would compute all of it again.
 scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record& r) const {
   const auto less = [](std::uint32_t from, std::uint32_t by) { return from - std::min(from, by); };
-  auto left = options_.num_states;
+  auto left = options_.num_state_slots;
   auto still_to_come = less(std::max(options_.max_running, 1U), 1);
   for (const auto& [id, other] : requests_) {
-    if (&other == &r || other.num_states == 0) continue;
-    left = less(left, other.num_states);
+    if (&other == &r || other.num_state_slots == 0) continue;
+    left = less(left, other.num_state_slots);
     still_to_come = less(still_to_come, 1);
   }
   const auto least = least_row_states(r.beam_width);
@@ -146,7 +146,8 @@ scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record&
   const auto places = options_.prefix_cache ? positions / options_.state_interval + 2 : 0;
 
   const auto first_snapshot = std::min(places, 1U);
-  const bool has_one_each = options_.num_states / std::max(options_.max_running, 1U) > least_row_states(0);
+  const bool has_one_each =
+      options_.num_state_slots / std::max(options_.max_running, 1U) > least_row_states(0);
   const auto each = least_row_states(0) + (has_one_each ? first_snapshot : 0);
   const auto most =
       std::max({least, std::min(least + first_snapshot, left), less(left, each * still_to_come)});

@@ -68,12 +68,12 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
   if (const auto needed = least_row_states(r.beam_width) + 1; // and the state that it found in the cache
-      options_.state_interval != 0 && needed > options_.num_states)
+      options_.state_interval != 0 && needed > options_.num_state_slots)
     return refuse(finish_reason::error,
                   error{errc::invalid_argument, "beam search of width " + std::to_string(r.beam_width) +
                                                     " needs " + std::to_string(needed) +
                                                     " state slots, the KV pool has " +
-                                                    std::to_string(options_.num_states)});
+                                                    std::to_string(options_.num_state_slots)});
   counters_.prompt_tokens += r.request.terms->prompt_length();
   requests_.emplace(id, std::move(r));
   ledger_.open(id);

@@ -72,7 +72,7 @@ struct scheduler_options {
   /// Positions from one snapshot of a recurrent state to the next, a multiple of block_size; 0: the target
   /// has no such state.
   std::uint32_t state_interval = 0;
-  std::uint32_t num_states = 0; ///< slots of states in the target's pool: no request may need more
+  std::uint32_t num_state_slots = 0; ///< slots of states in the target's pool: no request may need more
 };
 
 /// Actions that an input causes.
@@ -169,11 +169,11 @@ class scheduler_state {
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies;           ///< for its first round
     std::shared_ptr<const kv::state_lease> states; ///< null if the target has no recurrent state
-    std::uint32_t num_states = 0;     ///< of these or, until they are granted, asked for; 0 without a lease
-    std::uint32_t num_row_states = 0; ///< of these, for the rows of passes
-    std::uint32_t known_length = 0;   ///< committed tokens reported so far
-    std::uint32_t planned_kv = 0;     ///< context rows planned, until the whole prompt is planned
-    bool decoding = false;            ///< the whole prompt is planned: further items decode
+    std::uint32_t num_state_slots = 0; ///< of these or, until they are granted, asked for; 0 without a lease
+    std::uint32_t num_row_states = 0;  ///< of these, for the rows of passes
+    std::uint32_t known_length = 0;    ///< committed tokens reported so far
+    std::uint32_t planned_kv = 0;      ///< context rows planned, until the whole prompt is planned
+    bool decoding = false;             ///< the whole prompt is planned: further items decode
     /// Upper bound of the committed length after all rounds in flight: `known_length` and what each may add.
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< upper bound of the slots that rounds in flight may write

@@ -155,11 +155,12 @@ void write_states(exposition& out, const engine_snapshot& snapshot) {
   bool is_named = false;
   for (const auto& model : snapshot.models)
     for (const auto& pool : model.pools) {
-      if (pool.num_states == 0) continue;
+      if (pool.num_state_slots == 0) continue;
       if (!std::exchange(is_named, true))
         out.gauge("paceline_state_slots", "Slots of recurrent states by state, of models that have one.");
-      const std::pair<const char*, std::uint64_t> states[] = {
-          {"active", pool.held_states}, {"cached", pool.cached_states}, {"free", pool.free_states}};
+      const std::pair<const char*, std::uint64_t> states[] = {{"active", pool.held_state_slots},
+                                                              {"cached", pool.idle_snapshots},
+                                                              {"free", pool.free_state_slots}};
       for (const auto& [state, slots] : states)
         out.sample({{"model", model.name}, {"pool", pool.name}, {"state", state}}, slots);
     }

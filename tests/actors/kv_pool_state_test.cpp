@@ -45,11 +45,11 @@ TEST_F(kv_pool_state_test, a_refusal_tells_whether_state_slots_are_missing_or_bl
                                          .block_size = 4,
                                          .block_bytes = 100,
                                          .slab_blocks = 1,
-                                         .num_states = 3});
+                                         .num_state_slots = 3});
   kv_pool_state pools{with_states, {{id}}};
   const auto ask = [&](std::uint64_t request, std::uint32_t num_positions) {
     acquire_command command{request_id{request}, target_pool, text(3), {}, true, num_positions, 1};
-    command.least_states = command.most_states = 2;
+    command.min_state_slots = command.max_state_slots = 2;
     return pools.handle(model_number{0}, {command}).leases.at(0);
   };
   ASSERT_TRUE(ask(1, 4).granted);

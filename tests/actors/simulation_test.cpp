@@ -100,7 +100,7 @@ simulation_options random_options(std::uint64_t seed, bool tight, std::mt19937_6
   options.target = small_target();
   if (seed % 2 == 0) { // slots for one request to several; enough for a beam search alone
     options.target.recurrent = true;
-    options.num_states = 12 + static_cast<std::uint32_t>(seed / 2 % 60);
+    options.num_state_slots = 12 + static_cast<std::uint32_t>(seed / 2 % 60);
     options.state_interval = options.block_size * (1 + static_cast<std::uint32_t>(seed / 2 % 3));
   }
   return options;
@@ -169,7 +169,7 @@ void live_to_the_end(simulation& sim, const events_of_life& past, bool tight, ou
     EXPECT_EQ(usage.num_active, 0U) << "blocks leaked in pool " << p;
     EXPECT_EQ(usage.num_deferred, 0U) << "blocks of pool " << p << " wait for a watermark that nobody sends";
   }
-  if (const auto* states = sim.pools().states(kv::pool_id{0})) {
+  if (const auto* states = sim.pools().state_slots(kv::pool_id{0})) {
     EXPECT_EQ(states->num_held(), 0U) << "states leaked";
   }
   EXPECT_EQ(sim.check_invariants(), "");

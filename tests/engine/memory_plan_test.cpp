@@ -56,20 +56,20 @@ TEST(memory_plan, a_request_that_the_machine_can_never_hold_is_refused_before_me
 
 TEST(memory_plan, states_take_at_most_half_of_what_the_least_blocks_leave) {
   auto wanted = pools_in({{"host", 5000, false}}, 0);
-  wanted.pools[0][0].num_states = 20;
-  wanted.pools[0][0].min_states = 3;
+  wanted.pools[0][0].num_state_slots = 20;
+  wanted.pools[0][0].min_state_slots = 3;
   wanted.pools[0][0].state_bytes = 50;
   const auto roomy = fit_memory(wanted, 0);
   ASSERT_TRUE(roomy);
-  EXPECT_EQ(roomy->pools[0][0].num_states, 20U);
+  EXPECT_EQ(roomy->pools[0][0].num_state_slots, 20U);
   EXPECT_EQ(roomy->budgets, (std::vector<std::uint64_t>{1760})) << "of blocks alone";
   const auto tight = fit_memory(wanted, 1450); // 440 bytes for the minimum of blocks leave 505 for states
   ASSERT_TRUE(tight);
-  EXPECT_EQ(tight->pools[0][0].num_states, 10U);
+  EXPECT_EQ(tight->pools[0][0].num_state_slots, 10U);
   EXPECT_EQ(tight->budgets, (std::vector<std::uint64_t>{950}));
   const auto least = fit_memory(wanted, 590);
   ASSERT_TRUE(least);
-  EXPECT_EQ(least->pools[0][0].num_states, 3U);
+  EXPECT_EQ(least->pools[0][0].num_state_slots, 3U);
   EXPECT_EQ(least->budgets, (std::vector<std::uint64_t>{440}));
   const auto too_little = fit_memory(wanted, 589);
   ASSERT_FALSE(too_little);

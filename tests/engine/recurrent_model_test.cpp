@@ -68,9 +68,9 @@ class recurrent_model : public testing::served_model, public ::testing::WithPara
     auto out = serve(options, wanted, together);
     if (out.empty()) return out;
     const auto& pool = figures_.pools.at(0);
-    EXPECT_GT(pool.num_states, 0U);
-    EXPECT_EQ(pool.held_states, 0U) << "states leaked";
-    EXPECT_EQ(pool.cached_states > 0, options.prefix_cache);
+    EXPECT_GT(pool.num_state_slots, 0U);
+    EXPECT_EQ(pool.held_state_slots, 0U) << "states leaked";
+    EXPECT_EQ(pool.idle_snapshots > 0, options.prefix_cache);
     return out;
   }
 

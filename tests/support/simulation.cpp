@@ -85,7 +85,7 @@ scheduling::scheduler_options limits_of(const simulation_options& options) {
   limits.prefix_cache = options.prefix_cache;
   if (options.target.recurrent) {
     limits.state_interval = options.state_interval;
-    limits.num_states = options.num_states;
+    limits.num_state_slots = options.num_state_slots;
   }
   limits.max_gap = options.max_gap;
   limits.round_timeout = options.round_timeout;
@@ -137,12 +137,12 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   const auto add_pool = [&](std::string name, bool shares_prefixes) {
     auto config = pool_of(options_, std::move(name), target_->info().kv_bytes_per_token);
     config.prefix_cache = options_.prefix_cache && shares_prefixes;
-    if (ids.empty() && options_.target.recurrent) config.num_states = options_.num_states;
+    if (ids.empty() && options_.target.recurrent) config.num_state_slots = options_.num_state_slots;
     ids.push_back(pools_->add_pool(std::move(config)).value());
   };
   add_pool("target", true);
   kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps_of(drafters_));
-  if (options_.target.recurrent) kv_->make_states(options_.num_states);
+  if (options_.target.recurrent) kv_->make_states(options_.num_state_slots);
 
   actors::model_materials materials;
   materials.target = metered_.get();

@@ -42,7 +42,7 @@ struct simulation_options {
   std::uint32_t max_restarts = 1000;
   bool prefix_cache = true;
   /// With `target.recurrent`: slots of states, and positions from one kept state to the next.
-  std::uint32_t num_states = 512;
+  std::uint32_t num_state_slots = 512;
   std::uint32_t state_interval = 8;
   /// If not 0, the last drafter is "auto", which chooses among the in-line ones.
   std::uint32_t auto_draft_length = 0;

@@ -33,7 +33,7 @@ class random_run {
                     .prefix_cache = below(8) != 0,
                     .separate_origins = below(2) == 0};
       c.min_blocks = below(c.num_blocks / 2);
-      if (below(2) == 0) c.num_states = 3 + below(20);
+      if (below(2) == 0) c.num_state_slots = 3 + below(20);
       c.space = i % static_cast<std::uint32_t>(budgets.size());
       // At least the minima, rounded up; about half of what all pools together could use.
       budgets[c.space] +=
@@ -44,7 +44,7 @@ class random_run {
     for (const auto& c : configs) {
       EXPECT_TRUE(manager_->add_pool(c));
       devices_.emplace_back(c.num_blocks, c.block_size);
-      state_devices_.emplace_back(std::max(c.num_states, 1U), 1);
+      state_devices_.emplace_back(std::max(c.num_state_slots, 1U), 1);
     }
   }
 
@@ -102,8 +102,8 @@ class random_run {
   stream_point now(const live_request& r) {
     return {stream_id{r.key.pool.value}, devices_[r.key.pool.value].submitted()};
   }
-  bool has_states(pool_id pool) const { return manager_->config(pool).num_states != 0; }
-  std::uint32_t num_free_states(const live_request& r) const {
+  bool has_states(pool_id pool) const { return manager_->config(pool).num_state_slots != 0; }
+  std::uint32_t num_free_state_slots(const live_request& r) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(r.states, [&](auto s) { return s != r.state; }));
   }
   /// Programs of cells and of states are the same programs.
@@ -126,7 +126,8 @@ class random_run {
         num_wanted <= manager_->available_blocks(pool))
       fail("a pool with room for " + std::to_string(num_wanted) + " blocks is called full");
     if (why == errc::state_slots_full &&
-        !(has_states(pool) && manager_->states(pool)->num_free() + manager_->states(pool)->num_idle() < 3))
+        !(has_states(pool) &&
+          manager_->state_slots(pool)->num_free() + manager_->state_slots(pool)->num_idle() < 3))
       fail("a pool with three state slots to give is said to lack them");
     if (why != errc::pool_full && why != errc::state_slots_full && why != errc::resource_exhausted)
       fail(answer.error().message());
@@ -189,7 +190,8 @@ class random_run {
     const auto want = below(2) == 0 ? 0 : below(48);
     acquire_options options{r.tokens, r.num_prompt_tokens, r.salt, want};
     if (has_states(r.key.pool))
-      options.least_states = 2, options.most_states = 2 + below(3), options.spare_states = below(4);
+      options.min_state_slots = 2, options.max_state_slots = 2 + below(3),
+      options.num_snapshot_slots = below(4);
     const auto answer = manager_->acquire(r.key.pool, r.key.request, options);
     if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size()))))
       return false;
@@ -218,7 +220,7 @@ class random_run {
   void start(live_request& r) {
     const auto num_known = static_cast<std::uint32_t>(r.tokens.size()) - r.length;
     auto num_drafts = num_known <= 8 ? below(6) : 0;
-    if (has_states(r.key.pool)) num_drafts = std::min(num_drafts, num_free_states(r) - 1);
+    if (has_states(r.key.pool)) num_drafts = std::min(num_drafts, num_free_state_slots(r) - 1);
     const auto num_rows = std::min(num_known, 8U) + num_drafts;
     if (num_rows == 0) return;
     const auto answer = manager_->reserve(r.key, r.length + num_rows);
@@ -267,7 +269,7 @@ class random_run {
       const auto index =
           num_known > 0 ? num_accepted : num_accepted - 1; // without known rows, all are drafts
       if (num_known + num_accepted > 0) r.state = p.states.at(index);
-      if (r.state && r.length % block_size(r) == 0 && num_free_states(r) > 1 && below(2) == 0 &&
+      if (r.state && r.length % block_size(r) == 0 && num_free_state_slots(r) > 1 && below(2) == 0 &&
           std::erase(r.states, *r.state) > 0)
         snapshots.push_back({r.length, *r.state});
     }
@@ -389,7 +391,7 @@ class random_run {
       }
       manager_->on_watermark(stream_id{i}, devices_[i].completed());
       const auto idle = manager_->usage(pool_id{i});
-      if (has_states(pool_id{i}) && manager_->states(pool_id{i})->num_held() != 0)
+      if (has_states(pool_id{i}) && manager_->state_slots(pool_id{i})->num_held() != 0)
         fail("an idle pool holds states");
       if (idle.num_active + idle.num_deferred + idle.num_requests != 0) fail("an idle pool holds blocks");
       evict_all(pool_id{i});

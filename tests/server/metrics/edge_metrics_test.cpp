@@ -78,7 +78,7 @@ TEST(edge_metrics, state_slots_are_shown_of_models_that_have_them) {
   EXPECT_EQ(text(false).find("paceline_state_slots"), std::string::npos);
   auto snapshot = edge.engine.snapshot();
   auto& pool = snapshot.models.at(0).pools.at(0);
-  pool.num_states = 9, pool.held_states = 4, pool.cached_states = 2, pool.free_states = 3;
+  pool.num_state_slots = 9, pool.held_state_slots = 4, pool.idle_snapshots = 2, pool.free_state_slots = 3;
   const auto all = edge.metrics.text(snapshot, false);
   for (const auto* sample : {"state=\"active\"} 4", "state=\"cached\"} 2", "state=\"free\"} 3"})
     EXPECT_NE(all.find(std::string("paceline_state_slots{model=\"bytes\",pool=\"bytes\",") + sample),

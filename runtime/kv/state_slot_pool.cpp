@@ -1,4 +1,4 @@
-#include "runtime/kv/state_pool.hpp"
+#include "runtime/kv/state_slot_pool.hpp"
 
 #include "runtime/base/check.hpp"
 
@@ -6,13 +6,13 @@
 
 namespace paceline::kv {
 
-state_pool::state_pool(std::uint32_t num_slots, std::uint32_t num_blocks)
+state_slot_pool::state_slot_pool(std::uint32_t num_slots, std::uint32_t num_blocks)
     : slots_(num_slots, num_slots), snapshots_(num_slots), slot_of_(num_blocks, none) {
   slots_.add_slab();
   taken_.reserve(num_slots);
 }
 
-bool state_pool::allocate(std::uint32_t num, std::vector<state_slot>& out) {
+bool state_slot_pool::allocate(std::uint32_t num, std::vector<state_slot>& out) {
   if (num > num_free() + num_idle()) return false;
   PACELINE_CHECK(out.capacity() - out.size() >= num,
                  "room for the slots must be reserved before they are taken");
@@ -24,7 +24,7 @@ bool state_pool::allocate(std::uint32_t num, std::vector<state_slot>& out) {
 }
 
 /// The search is linear: there are few slots, and eviction happens only when they are short.
-void state_pool::evict_one() {
+void state_slot_pool::evict_one() {
   std::uint32_t oldest = none;
   for (std::uint32_t s = 0; s < num_slots(); ++s)
     if (slots_.state_of(block_id{s}) == block_state::cached &&
@@ -34,17 +34,17 @@ void state_pool::evict_one() {
   forget(block_id{snapshots_[oldest].block});
 }
 
-void state_pool::remove_owner(state_slot slot, block_owner owner, std::uint64_t now) {
+void state_slot_pool::remove_owner(state_slot slot, block_owner owner, std::uint64_t now) {
   snapshots_[slot.value].last_use = now;
   slots_.remove_owner(block_id{slot.value}, owner);
 }
 
-std::optional<state_slot> state_pool::snapshot_behind(block_id block) const {
+std::optional<state_slot> state_slot_pool::snapshot_behind(block_id block) const {
   const std::uint32_t slot = slot_of_.at(block.value);
   return slot == none ? std::nullopt : std::optional(state_slot{slot});
 }
 
-void state_pool::keep(block_id block, state_slot slot) {
+void state_slot_pool::keep(block_id block, state_slot slot) {
   PACELINE_CHECK(slot_of_.at(block.value) == none && snapshots_.at(slot.value).block == none,
                  "block " + to_string(block) + " has a snapshot, or slot " + to_string(slot) + " is one");
   slots_.add_owner(block_id{slot.value}, block_owner::index);
@@ -53,7 +53,7 @@ void state_pool::keep(block_id block, state_slot slot) {
   ++num_snapshots_;
 }
 
-void state_pool::forget(block_id block) {
+void state_slot_pool::forget(block_id block) {
   const std::uint32_t slot = std::exchange(slot_of_.at(block.value), none);
   if (slot == none) return;
   snapshots_[slot].block = none;
@@ -61,7 +61,7 @@ void state_pool::forget(block_id block) {
   --num_snapshots_;
 }
 
-expected<void> state_pool::check_invariants() const {
+expected<void> state_slot_pool::check_invariants() const {
   const auto broken = [](const std::string& what) { return error(errc::internal, "states: " + what); };
   if (auto ok = slots_.check_invariants(); !ok) return ok;
   std::uint32_t count = 0;

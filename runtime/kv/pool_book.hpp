@@ -2,7 +2,7 @@
 
 #include "runtime/kv/pool_manager.hpp"
 #include "runtime/kv/prefix_index.hpp"
-#include "runtime/kv/state_pool.hpp"
+#include "runtime/kv/state_slot_pool.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -29,11 +29,11 @@ struct block_table {
   prefix_index::node_ref published; ///< node of the last published block
 };
 
-/// The state of one pool. Used by the pool manager only.
-struct pool_state {
-  pool_state(pool_config c, pool_id i, const block_hasher& hasher)
+/// The books of one pool: blocks, state slots, tables and prefix index. Used by the pool manager only.
+struct pool_book {
+  pool_book(pool_config c, pool_id i, const block_hasher& hasher)
       : config(std::move(c)), id(i), blocks(config.num_blocks, config.slab_blocks) {
-    if (config.num_states != 0) states.emplace(config.num_states, config.num_blocks);
+    if (config.num_state_slots != 0) state_slots.emplace(config.num_state_slots, config.num_blocks);
     if (config.prefix_cache) index.emplace(config.num_blocks, config.block_size, hasher);
   }
 
@@ -67,7 +67,7 @@ struct pool_state {
   std::size_t account = 0; ///< index in the budget of its space
   block_pool blocks;
   std::optional<prefix_index> index;
-  std::optional<state_pool> states; ///< of a model with a recurrent state
+  std::optional<state_slot_pool> state_slots; ///< of a model with a recurrent state
   std::unordered_map<request_id, block_table> tables;
   pool_counters counters;
 

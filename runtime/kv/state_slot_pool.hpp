@@ -20,10 +20,10 @@ namespace paceline::kv {
 /// used first.
 ///
 /// The constructor allocates all memory, so later calls cannot run out of it.
-class state_pool {
+class state_slot_pool {
  public:
   /// For a pool of `num_blocks` blocks. Both arguments must be at least 1.
-  state_pool(std::uint32_t num_slots, std::uint32_t num_blocks);
+  state_slot_pool(std::uint32_t num_slots, std::uint32_t num_blocks);
 
   std::uint32_t num_slots() const noexcept { return slots_.num_blocks(); }
   std::uint32_t num_free() const noexcept { return slots_.count(block_state::free); }

@@ -24,7 +24,7 @@ class state_slots_of_a_pool : public ::testing::Test {
     config.block_size = 4;
     config.block_bytes = 100;
     config.slab_blocks = 1;
-    config.num_states = 8;
+    config.num_state_slots = 8;
     pool_ = manager_.add_pool(config).value();
   }
   ~state_slots_of_a_pool() override { check(); }
@@ -35,8 +35,8 @@ class state_slots_of_a_pool : public ::testing::Test {
     options.tokens = tokens;
     options.num_prompt_tokens = static_cast<std::uint32_t>(tokens.size());
     options.reserve_length = static_cast<std::uint32_t>(tokens.size()) + 2;
-    options.least_states = least;
-    options.most_states = most;
+    options.min_state_slots = least;
+    options.max_state_slots = most;
     auto made = manager_.acquire(pool_, request_id{request}, options);
     check();
     return made;
@@ -45,7 +45,7 @@ class state_slots_of_a_pool : public ::testing::Test {
     const auto broken = manager_.check_invariants();
     EXPECT_TRUE(broken) << broken.error().message();
   }
-  const state_pool& states() const { return *manager_.states(pool_); }
+  const state_slot_pool& slots() const { return *manager_.state_slots(pool_); }
 
   pool_manager manager_;
   pool_id pool_;
@@ -56,7 +56,7 @@ TEST_F(state_slots_of_a_pool, a_request_gets_as_many_as_there_are_and_no_fewer_t
   ASSERT_TRUE(first);
   EXPECT_EQ(first->states.slots.size(), 6U);
   EXPECT_FALSE(first->states.initial);
-  EXPECT_EQ(states().num_held(), 6U);
+  EXPECT_EQ(slots().num_held(), 6U);
   const auto second = acquire(2, text(5), 2, 6);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->states.slots.size(), 2U);
@@ -71,7 +71,7 @@ TEST_F(state_slots_of_a_pool, a_request_gets_as_many_as_there_are_and_no_fewer_t
   ASSERT_FALSE(never);
   EXPECT_EQ(never.error().code(), errc::resource_exhausted);
   EXPECT_TRUE(manager_.release(first->lease.key, {}));
-  EXPECT_EQ(states().num_free(), 6U);
+  EXPECT_EQ(slots().num_free(), 6U);
   EXPECT_TRUE(manager_.release(second->lease.key, {}));
 }
 
@@ -79,10 +79,10 @@ TEST_F(state_slots_of_a_pool, slots_are_free_only_after_the_stream_point_of_thei
   const auto lease = acquire(1, text(5), 8, 8);
   ASSERT_TRUE(lease);
   EXPECT_TRUE(manager_.release(lease->lease.key, {stream_id{3}, 7}));
-  EXPECT_EQ(states().num_free(), 0U);
+  EXPECT_EQ(slots().num_free(), 0U);
   EXPECT_FALSE(acquire(2, text(5), 1, 1));
   manager_.on_watermark(stream_id{3}, 7);
-  EXPECT_EQ(states().num_free(), 8U);
+  EXPECT_EQ(slots().num_free(), 8U);
 }
 
 TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
@@ -91,7 +91,7 @@ TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
   ASSERT_TRUE(first);
   const auto kept = first->states.slots[1];
   ASSERT_TRUE(manager_.commit(first->lease.key, {}, 14, std::vector{state_snapshot{8, kept}}));
-  EXPECT_EQ(states().num_snapshots(), 1U);
+  EXPECT_EQ(slots().num_snapshots(), 1U);
   // Three blocks are in the index. The state after the second one is known.
   const auto second = acquire(2, tokens, 2, 2);
   ASSERT_TRUE(second);
@@ -106,7 +106,7 @@ TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
   EXPECT_EQ(third->lease.length, 0U);
   EXPECT_FALSE(third->states.initial);
   for (const auto& lease : {*first, *second, *third}) EXPECT_TRUE(manager_.release(lease.lease.key, {}));
-  EXPECT_EQ(states().num_idle(), 1U);
+  EXPECT_EQ(slots().num_idle(), 1U);
 }
 
 TEST_F(state_slots_of_a_pool, a_request_learns_how_much_is_cached_without_a_state) {
@@ -155,7 +155,7 @@ TEST_F(state_slots_of_a_pool, idle_snapshots_are_evicted_the_least_recently_used
     ASSERT_TRUE(manager_.commit(lease->lease.key, {}, 5, std::vector{state_snapshot{4, kept.back()}}));
     ASSERT_TRUE(manager_.release(lease->lease.key, {}));
   }
-  EXPECT_EQ(states().num_idle(), 3U);
+  EXPECT_EQ(slots().num_idle(), 3U);
   // The first one is used, so the second one is the oldest.
   const auto user = acquire(10, text(6, 1), 1, 1);
   ASSERT_TRUE(user);
@@ -164,7 +164,7 @@ TEST_F(state_slots_of_a_pool, idle_snapshots_are_evicted_the_least_recently_used
   const auto hungry = acquire(11, text(6, 901), 6, 6); // five are free
   ASSERT_TRUE(hungry);
   EXPECT_EQ(std::ranges::count(hungry->states.slots, kept[1]), 1);
-  EXPECT_EQ(states().num_idle(), 2U);
+  EXPECT_EQ(slots().num_idle(), 2U);
   EXPECT_EQ(acquire(12, text(6, 101), 0, 0)->lease.length, 0U) << "its snapshot was evicted";
 }
 
@@ -181,13 +181,13 @@ TEST_F(state_slots_of_a_pool, slots_for_snapshots_replace_at_most_two_older_ones
   options.tokens = tokens;
   options.num_prompt_tokens = 6;
   options.reserve_length = 8;
-  options.least_states = 2;
-  options.most_states = 4;
-  options.spare_states = 8;
+  options.min_state_slots = 2;
+  options.max_state_slots = 4;
+  options.num_snapshot_slots = 8;
   const auto first = manager_.acquire(pool_, request_id{10}, options); // five are free
   ASSERT_TRUE(first);
   EXPECT_EQ(first->states.slots.size(), 4U + 2);
-  EXPECT_EQ(states().num_idle(), 2U);
+  EXPECT_EQ(slots().num_idle(), 2U);
 }
 
 TEST_F(state_slots_of_a_pool, a_request_that_gets_no_blocks_evicts_no_snapshot) {
@@ -203,9 +203,9 @@ TEST_F(state_slots_of_a_pool, a_request_that_gets_no_blocks_evicts_no_snapshot) 
   options.tokens = tokens;
   options.num_prompt_tokens = 6;
   options.reserve_length = 63 * 4; // more blocks than are free
-  options.least_states = options.most_states = 3;
+  options.min_state_slots = options.max_state_slots = 3;
   EXPECT_FALSE(manager_.acquire(pool_, request_id{3}, options));
-  EXPECT_EQ(states().num_snapshots(), 1U);
+  EXPECT_EQ(slots().num_snapshots(), 1U);
 }
 
 TEST_F(state_slots_of_a_pool, a_snapshot_in_use_is_not_evicted) {
@@ -232,12 +232,12 @@ TEST_F(state_slots_of_a_pool, a_request_gives_its_first_state_back_when_it_has_o
   const auto reader = acquire(2, text(6), 2, 2);
   ASSERT_TRUE(reader);
   ASSERT_TRUE(reader->states.initial);
-  EXPECT_EQ(states().num_held(), 3U);
+  EXPECT_EQ(slots().num_held(), 3U);
   ASSERT_TRUE(manager_.commit(reader->lease.key, {}, 4, {}));
-  EXPECT_EQ(states().num_held(), 3U) << "nothing is final that was not found";
+  EXPECT_EQ(slots().num_held(), 3U) << "nothing is final that was not found";
   ASSERT_TRUE(manager_.commit(reader->lease.key, {}, 5, {}));
-  EXPECT_EQ(states().num_held(), 2U);
-  EXPECT_EQ(states().num_idle(), 1U) << "the prefix is still found";
+  EXPECT_EQ(slots().num_held(), 2U);
+  EXPECT_EQ(slots().num_idle(), 1U) << "the prefix is still found";
   EXPECT_TRUE(manager_.release(reader->lease.key, {}));
 }
 
@@ -253,7 +253,7 @@ TEST_F(state_slots_of_a_pool, a_request_for_which_a_cached_prefix_leaves_no_slot
   ASSERT_TRUE(second) << second.error().message();
   EXPECT_FALSE(second->states.initial);
   EXPECT_EQ(second->lease.length, 0U);
-  EXPECT_EQ(states().num_snapshots(), 0U) << "its slot is one of the two";
+  EXPECT_EQ(slots().num_snapshots(), 0U) << "its slot is one of the two";
   const auto third = acquire(4, text(6), 1, 1);
   EXPECT_FALSE(third);
   EXPECT_TRUE(manager_.release(second->lease.key, {}));
@@ -267,9 +267,9 @@ TEST_F(state_slots_of_a_pool, a_second_snapshot_of_the_same_prefix_stays_with_it
       manager_.commit(first->lease.key, {}, 5, std::vector{state_snapshot{4, first->states.slots[0]}}));
   ASSERT_TRUE(
       manager_.commit(second->lease.key, {}, 5, std::vector{state_snapshot{4, second->states.slots[0]}}));
-  EXPECT_EQ(states().num_snapshots(), 1U);
+  EXPECT_EQ(slots().num_snapshots(), 1U);
   ASSERT_TRUE(manager_.release(second->lease.key, {}));
-  EXPECT_EQ(states().num_free(), 6U);
+  EXPECT_EQ(slots().num_free(), 6U);
 }
 
 TEST_F(state_slots_of_a_pool, snapshots_of_unfinished_blocks_and_foreign_slots_are_refused) {
@@ -291,15 +291,15 @@ TEST_F(state_slots_of_a_pool, an_evicted_block_takes_its_snapshot_along) {
   ASSERT_TRUE(
       manager_.commit(first->lease.key, {}, 5, std::vector{state_snapshot{4, first->states.slots[0]}}));
   ASSERT_TRUE(manager_.release(first->lease.key, {}));
-  ASSERT_EQ(states().num_snapshots(), 1U);
+  ASSERT_EQ(slots().num_snapshots(), 1U);
   acquire_options all;
   const auto tokens = text(250, 1000);
   all.tokens = tokens;
   all.num_prompt_tokens = 250;
   all.reserve_length = 256; // every block
   ASSERT_TRUE(manager_.acquire(pool_, request_id{2}, all));
-  EXPECT_EQ(states().num_snapshots(), 0U);
-  EXPECT_EQ(states().num_free(), 8U);
+  EXPECT_EQ(slots().num_snapshots(), 0U);
+  EXPECT_EQ(slots().num_free(), 8U);
 }
 
 } // namespace

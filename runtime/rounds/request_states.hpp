@@ -19,7 +19,7 @@ namespace paceline::rounds {
 /// hypotheses beside the current one, which remains that of the prompt.
 ///
 /// Threads: used by verify programs of the target's stream only.
-class state_slots {
+class request_states {
  public:
   /// A new lease. `num_for_rows` of its slots stay available for rows; the others may be kept.
   void restart(const kv::state_lease& lease, std::uint32_t num_for_rows);

@@ -1,4 +1,4 @@
-#include "runtime/rounds/state_slots.hpp"
+#include "runtime/rounds/request_states.hpp"
 
 #include "runtime/base/check.hpp"
 
@@ -6,7 +6,7 @@
 
 namespace paceline::rounds {
 
-void state_slots::restart(const kv::state_lease& lease, std::uint32_t num_for_rows) {
+void request_states::restart(const kv::state_lease& lease, std::uint32_t num_for_rows) {
   PACELINE_CHECK(lease.slots.size() >= num_for_rows && num_for_rows >= 2,
                  "a lease of states has slots for a row and for the state before it");
   slots_ = lease.slots;
@@ -15,17 +15,17 @@ void state_slots::restart(const kv::state_lease& lease, std::uint32_t num_for_ro
   collect_free({});
 }
 
-state_slot state_slots::next() {
+state_slot request_states::next() {
   PACELINE_CHECK(num_used_ < free_.size(), "a round has more rows with states than slots");
   return free_[num_used_++];
 }
 
-void state_slots::commit(state_slot slot) {
+void request_states::commit(state_slot slot) {
   current_ = slot;
   collect_free({});
 }
 
-void state_slots::keep(state_slot slot) {
+void request_states::keep(state_slot slot) {
   const auto place = std::ranges::find(slots_, slot);
   if (place == slots_.end()) return;
   PACELINE_CHECK(num_spare_ > 0, "no state can be kept");
@@ -35,9 +35,9 @@ void state_slots::keep(state_slot slot) {
   num_used_ = 0;
 }
 
-void state_slots::hold(std::span<const state_slot> slots) { collect_free(slots); }
+void request_states::hold(std::span<const state_slot> slots) { collect_free(slots); }
 
-void state_slots::collect_free(std::span<const state_slot> in_use) {
+void request_states::collect_free(std::span<const state_slot> in_use) {
   free_.clear();
   for (const auto slot : slots_)
     if (slot != current_ && std::ranges::find(in_use, slot) == in_use.end()) free_.push_back(slot);
