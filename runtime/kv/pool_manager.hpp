@@ -38,8 +38,9 @@ struct pool_config {
   /// True: prefixes match only if both were computed in the same way, as prompt or as output. No device sets
   /// this: with exact arithmetic the bits are the same, and fast arithmetic does not promise any.
   bool separate_origins = false;
-  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once and is not part
-  /// of the budget.
+  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once. It counts
+  /// against `engine.memory_budget`, but not against the manager's byte budget, which is what the slots leave
+  /// for blocks.
   std::uint32_t num_state_slots = 0;
   std::uint32_t min_state_slots = 0; ///< for one request; used when a memory plan is made
   std::uint64_t state_bytes = 0;     ///< of one slot; likewise
