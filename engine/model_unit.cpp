@@ -4,6 +4,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/joined.hpp"
 #include "runtime/rounds/pass_timing.hpp"
+#include "runtime/scheduling/state_slot_shares.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "runtime/rounds/draft_tasks.hpp"
 #include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/state_slot_shares.hpp"
 #include "runtime/speculation/trees/tree_shape.hpp"
 
 #include <algorithm>

@@ -110,7 +110,7 @@ class round_runner {
   std::uint32_t num_top_tokens(const batch_part& part) const;
   // round_states.cpp
   bool has_states() const noexcept { return resources_.state_interval != 0; }
-  bool keeps_state(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const;
+  bool keeps_snapshot(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const;
   void add_context_states(batch_part& part);
   void add_node_states(batch_part& part);
   void add_probe_states(const batch_part& part);

@@ -1,5 +1,6 @@
 #include "runtime/base/check.hpp"
 #include "runtime/rounds/round_runner.hpp"
+#include "runtime/scheduling/state_slot_shares.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,19 +13,15 @@ namespace paceline::rounds {
 using namespace scheduling; // plans, results and requests
 
 /// True if the state of the first `length` tokens is to be kept for other requests, when `num_spare` slots
-/// are left for such states. The next turn of a conversation begins after the last whole block of the prompt,
-/// so the state there has precedence. Then comes the one where the text leaves an earlier text, which usually
-/// is the end of a common system prompt, and then those at regular positions.
-bool round_runner::keeps_state(const batch_part& part, std::uint32_t length, std::uint32_t num_spare) const {
+/// are left for such states.
+bool round_runner::keeps_snapshot(const batch_part& part, std::uint32_t length,
+                                  std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
-  const auto last_block = (part.item->request.terms->prompt_length() - 1) / block * block;
-  const auto common = part.item->states->cached_without_state;
-  if (length == 0 || num_spare == 0) return false;
-  if (length == last_block) return true;
-  const std::uint32_t for_last = length < last_block ? 1 : 0;
-  if (length == common) return num_spare > for_last;
-  const std::uint32_t for_common = length < common && common != last_block ? 1 : 0;
-  return length % resources_.state_interval == 0 && num_spare > for_last + for_common;
+  snapshot_places at;
+  at.prompt_end = (part.item->request.terms->prompt_length() - 1) / block * block;
+  at.common = part.item->states->cached_without_state;
+  at.interval = resources_.state_interval;
+  return scheduling::keeps_snapshot(at, length, num_spare);
 }
 
 /// Adds the states of the context rows. The last row leaves a state. Rows before it leave a state if it is to
@@ -40,7 +37,7 @@ void round_runner::add_context_states(batch_part& part) {
     else
       state.parent = static_cast<std::int32_t>(states_.size()) - 1;
     const bool last = i + 1 == part.num_context;
-    if (last || keeps_state(part, part.context_begin + i + 1, slots.num_spare() - num_kept)) {
+    if (last || keeps_snapshot(part, part.context_begin + i + 1, slots.num_spare() - num_kept)) {
       state.write = slots.next();
       num_kept += last ? 0 : 1;
     }
@@ -90,7 +87,7 @@ void round_runner::settle_states(const batch_part& part, std::span<const std::in
   auto& progress = *part.item->request.progress;
   auto& slots = progress.states();
   const auto keep = [&](std::uint32_t length, state_slot slot) {
-    if (length > progress.kv_length() || !keeps_state(part, length, slots.num_spare())) return;
+    if (length > progress.kv_length() || !keeps_snapshot(part, length, slots.num_spare())) return;
     slots.keep(slot);
     done.snapshots.push_back({length, slot});
   };

@@ -1,6 +1,7 @@
 #include "runtime/scheduling/round.hpp"
 
 #include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/state_slot_shares.hpp"
 
 #include <algorithm>
 

@@ -16,17 +16,6 @@
 
 namespace paceline::scheduling {
 
-/// State slots that a request needs without drafts: for the last token before a round and after it; for a
-/// beam search for the prompt, and for each hypothesis before a round and after it.
-constexpr std::uint32_t least_row_states(std::uint32_t beam_width) noexcept {
-  return beam_width == 0 ? 2 : 1 + 2 * beam_width;
-}
-
-/// The draft nodes for which such slots are enough, without beam search: each node needs one more.
-constexpr std::uint32_t nodes_in_states(std::uint32_t num_row_states) noexcept {
-  return num_row_states < least_row_states(0) ? 0 : num_row_states - least_row_states(0);
-}
-
 /// The work of a round for one request.
 struct plan_item {
   admitted_request request;

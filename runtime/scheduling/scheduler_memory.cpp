@@ -112,51 +112,32 @@ void scheduler_state::admit(decisions& out) {
   const auto known = std::max(r.request.log->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
   if (options_.state_interval != 0) {
-    const auto wanted = states_wanted(r);
+    const auto wanted = state_slots_wanted(r);
     ask.min_state_slots = least_row_states(r.beam_width);
     ask.max_state_slots = r.num_row_states = wanted.for_rows;
-    ask.num_snapshot_slots = wanted.spare;
-    r.num_state_slots = wanted.for_rows + wanted.spare;
+    ask.num_snapshot_slots = wanted.for_snapshots;
+    r.num_state_slots = wanted.for_rows + wanted.for_snapshots;
   }
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// The state slots that `r` asks for. `for_rows` are those of a round: of the state before it, of the last
-/// committed token, and of each draft node. `spare` are for snapshots, one for each place at which one is
-/// kept (`round_runner::keeps_state`); a beam search keeps only states of its prompt.
-///
-/// A request keeps its slots until it ends. So its drafts leave each further request that may still run its
-/// minimum, with a snapshot if all can have one, and further snapshots take no slot that such a request needs
-/// for drafts of the same size. The first snapshot has precedence: without it, the next turn of a
-/// conversation would compute all of it again.
-scheduler_state::state_slots_wanted scheduler_state::states_wanted(const record& r) const {
-  const auto less = [](std::uint32_t from, std::uint32_t by) { return from - std::min(from, by); };
-  auto left = options_.num_state_slots;
-  auto still_to_come = less(std::max(options_.max_running, 1U), 1);
+/// The state slots that `r` asks for. A beam search keeps only states of its prompt.
+slot_share scheduler_state::state_slots_wanted(const record& r) const {
+  slot_demand demand;
+  demand.num_slots = options_.num_state_slots;
+  demand.max_running = options_.max_running;
   for (const auto& [id, other] : requests_) {
     if (&other == &r || other.num_state_slots == 0) continue;
-    left = less(left, other.num_state_slots);
-    still_to_come = less(still_to_come, 1);
+    ++demand.num_others;
+    demand.num_held += other.num_state_slots;
   }
-  const auto least = least_row_states(r.beam_width);
-  const auto nodes =
+  demand.least = least_row_states(r.beam_width);
+  demand.num_nodes =
       std::min(r.beam_width != 0 ? num_beam_nodes(r, look_ahead::tree) : num_tree_nodes(r, r.draft_length),
                speculation::token_tree::max_nodes);
   const auto positions = r.beam_width != 0 ? r.request.terms->prompt_length() : max_positions(r);
-  const auto places = options_.prefix_cache ? positions / options_.state_interval + 2 : 0;
-
-  const auto first_snapshot = std::min(places, 1U);
-  const bool has_one_each =
-      options_.num_state_slots / std::max(options_.max_running, 1U) > least_row_states(0);
-  const auto each = least_row_states(0) + (has_one_each ? first_snapshot : 0);
-  const auto most =
-      std::max({least, std::min(least + first_snapshot, left), less(left, each * still_to_come)});
-  const auto first = std::min(first_snapshot, most - least);
-  state_slots_wanted wanted;
-  wanted.for_rows = std::min(least + nodes, most - first);
-  const auto for_others = (least_row_states(0) + nodes + 1) * still_to_come;
-  wanted.spare = std::min(places, std::max(first, less(left, wanted.for_rows + for_others)));
-  return wanted;
+  if (options_.prefix_cache) demand.num_snapshots = max_snapshots(positions, options_.state_interval);
+  return share_of(demand);
 }
 
 /// Preempts another request for `r` if necessary. This happens at once if that request has nothing in flight.

@@ -11,6 +11,7 @@
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/scheduling/scheduler_counters.hpp"
+#include "runtime/scheduling/state_slot_shares.hpp"
 #include "runtime/speculation/control/draft_length.hpp"
 
 #include <algorithm>
@@ -236,10 +237,7 @@ class scheduler_state {
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
   void wait_for_memory(record& r);
-  struct state_slots_wanted {
-    std::uint32_t for_rows = 0, spare = 0;
-  };
-  state_slots_wanted states_wanted(const record& r) const;
+  slot_share state_slots_wanted(const record& r) const;
   void make_way_for(const record& r, decisions& out);
   memory_use use_of(const record& r) const;
   std::uint32_t max_positions(const record& r) const;
