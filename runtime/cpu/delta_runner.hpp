@@ -28,7 +28,7 @@ class delta_runner {
   struct alignas(64) state_row {
     float columns[device::delta_columns];
   };
-  std::vector<state_row> running_; ///< [member][key_dim]: a state that is left nowhere
+  std::vector<state_row> running_; ///< [member][key_dim]: `delta_unit::running`
 };
 
 } // namespace paceline::cpu

@@ -58,7 +58,9 @@ struct delta_unit {
   std::uint32_t head = 0; ///< value head
   std::uint32_t group = 0;
   const delta_factors* factors = nullptr; ///< [num_rows][num_values]
-  float* running = nullptr; ///< [key_dim][16] of the caller: holds a state that is left in no slot
+  /// [key_dim][16] of the caller: the newest state of the group. SIMD kernels keep every step's here, the
+  /// reference only those that are left in no slot.
+  float* running = nullptr;
 };
 
 /// The ops other than products, at one kernel level. Levels agree to the bit;

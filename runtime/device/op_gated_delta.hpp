@@ -70,9 +70,9 @@ struct gated_delta_args {
   const float* x = nullptr;       ///< [num_rows][2 * keys_size + values_size]: queries, keys, values
   const float* beta = nullptr;    ///< [num_rows][num_values]
   const float* alpha = nullptr;   ///< [num_rows][num_values]
-  float* out = nullptr;           ///< [num_rows][values_size]; no other argument
+  float* out = nullptr;           ///< [num_rows][values_size]; must not overlap the other arguments
   std::size_t stride = 0;         ///< values from a row to the next, of all four
-  const float* decay = nullptr;   ///< device memory, [num_values]; negative
+  const float* decay = nullptr;   ///< device memory, [num_values]; not above 0
   const float* dt_bias = nullptr; ///< device memory, [num_values]
   float scale = 1;
   delta_states states;
