@@ -71,7 +71,7 @@ struct layer_weights {
   const float* post_attention_norm = nullptr;
   const float* ffn_norm = nullptr; ///< null: likewise of the feed-forward block
   const float* post_ffn_norm = nullptr;
-  /// Products of the rows after this norm use two planes: see norm_outliers.hpp.
+  /// Products of attention's inputs, and of the feed-forward block's, use two planes: see norm_outliers.hpp.
   bool precise_attention_inputs = false;
   bool precise_ffn_inputs = false;
 

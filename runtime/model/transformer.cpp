@@ -211,7 +211,7 @@ class transformer::pass {
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
-  /// Layers of the kind so far, as in the next member: the pool numbers each kind separately.
+  /// Layers with attention so far, and recurrent ones: the pool numbers these two separately.
   std::uint32_t num_attentions_ = 0;
   std::uint32_t num_recurrences_ = 0;
   std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
