@@ -17,7 +17,7 @@
 
 namespace paceline::model {
 
-std::uint64_t expert_weights::bytes_of_all() const noexcept {
+std::uint64_t expert_weights::bytes_of_every_row() const noexcept {
   std::uint64_t bytes = router->size_bytes();
   for (const auto* matrix : {&shared_scale, &shared_gate, &shared_up, &shared_down})
     if (*matrix) bytes += (*matrix)->size_bytes();
@@ -36,7 +36,7 @@ std::uint64_t layer_weights::matrix_bytes() const noexcept {
 
 std::uint64_t layer_weights::bytes_per_row(std::uint32_t num_used) const noexcept {
   if (!experts) return matrix_bytes();
-  const std::uint64_t of_experts = experts->size_bytes() - experts->bytes_of_all();
+  const std::uint64_t of_experts = experts->size_bytes() - experts->bytes_of_every_row();
   return matrix_bytes() - of_experts + of_experts / experts->gate->size() * num_used;
 }
 
@@ -65,7 +65,7 @@ void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const d
 void decoder_layers::attend(const layer_weights& weights, const attention_input& input,
                             const attention_view& view) {
   project(weights, input, view);
-  look(batch_, 0, view);
+  run_attention(batch_, 0, view);
   add_attended(weights);
 }
 
@@ -102,7 +102,8 @@ void decoder_layers::project(const layer_weights& weights, const attention_input
   ops_.qkv(qkv);
 }
 
-void decoder_layers::look(const device::row_batch& rows, std::uint32_t first, const attention_view& view) {
+void decoder_layers::run_attention(const device::row_batch& rows, std::uint32_t first,
+                                   const attention_view& view) {
   const std::size_t queries = config_.q_size(), stride = queries + std::size_t{2} * config_.kv_size();
   ops_.attention({&rows, view.cells, memory_.qkv + first * stride, stride, memory_.attended + first * queries,
                   queries, config_.num_heads, config_.attention_scale, 0, view.window});
@@ -134,7 +135,7 @@ std::size_t delta_row_size(const model_config& config) noexcept {
 }
 
 void decoder_layers::apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
-                                      const float* key_norm) {
+                                      const float* unit_norm) {
   constexpr float key_epsilon = 1e-6F; // added to a squared length
   const device::delta_heads& heads = config_.delta;
   const std::uint32_t width = config_.hidden_size, channels = config_.delta_channels();
@@ -155,7 +156,7 @@ void decoder_layers::apply_delta_rule(const layer_weights& weights, const delta_
   ops_.short_conv({batch_.states, in, nullptr, nullptr, mixed, stride, channels, config_.conv.num_taps,
                    delta.taps, nullptr, states.conv});
   ops_.glu({mixed, nullptr, stride, mixed, stride, num_rows(), channels, device::activation::silu});
-  ops_.rms_norm({mixed, stride, mixed, stride, key_norm, num_rows(), 2 * heads.num_keys, heads.key_dim,
+  ops_.rms_norm({mixed, stride, mixed, stride, unit_norm, num_rows(), 2 * heads.num_keys, heads.key_dim,
                  key_epsilon / static_cast<float>(heads.key_dim)});
   const float scale = 1 / std::sqrt(static_cast<float>(heads.key_dim));
   ops_.gated_delta({batch_.states, heads, mixed, beta, alpha, out, stride, delta.decay, delta.dt_bias, scale,

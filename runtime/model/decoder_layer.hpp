@@ -23,9 +23,9 @@ struct expert_weights {
   std::unique_ptr<const device::matrix> shared_scale, shared_gate, shared_up, shared_down;
 
   /// Bytes that every row reads: the router and the shared expert.
-  std::uint64_t bytes_of_all() const noexcept;
+  std::uint64_t bytes_of_every_row() const noexcept;
   std::uint64_t size_bytes() const noexcept {
-    return bytes_of_all() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
+    return bytes_of_every_row() + gate->size_bytes() + up->size_bytes() + down->size_bytes();
   }
 };
 
@@ -137,20 +137,20 @@ class decoder_layers {
 
   /// hidden += attention(input).
   void attend(const layer_weights& weights, const attention_input& input, const attention_view& view);
-  /// The three steps of `attend`. `project` computes queries, keys and values of all rows. `look` computes
-  /// attention for `rows`, which are the pass's rows from number `first` on but may have other positions than
-  /// in the pass. `add_attended` adds the output of all rows to hidden.
+  /// The three steps of `attend`. `project` computes queries, keys and values of all rows. `run_attention`
+  /// computes attention for `rows`, which are the pass's rows from number `first` on but may have other
+  /// positions than in the pass. `add_attended` adds the output of all rows to hidden.
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
-  void look(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
+  void run_attention(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);
   /// hidden += short_convolution(norm(hidden)). `states`: of this layer.
   void convolve(const layer_weights& weights, const device::conv_states& states);
-  /// hidden += gated_delta_rule(norm(hidden)). `states`: of this layer. `key_norm`: [key_dim] times
-  /// 1 / sqrt(key_dim), so that a norm by the mean of squares is one by length.
+  /// hidden += gated_delta_rule(norm(hidden)). `states`: of this layer. `unit_norm`: key_dim values, each
+  /// 1 / sqrt(key_dim): an RMS norm with them divides queries and keys by their length.
   void apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
-                        const float* key_norm);
-  /// hidden += feed_forward(norm(hidden)), where the block may be a mixture of experts and a dense one have
-  /// no norm.
+                        const float* unit_norm);
+  /// hidden += feed_forward(norm(hidden)). The block may be a mixture of experts. A dense block may lack the
+  /// norm.
   void feed_forward(const layer_weights& weights);
   /// y = norm of the rows `x`, both of hidden_size.
   void norm(const float* x, float* y, const float* weight, std::uint32_t num_rows);

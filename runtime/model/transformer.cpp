@@ -57,7 +57,7 @@ class transformer::pass {
   }
 
   void run() {
-    if (kv_.features()) cells_ = model::cells_of(batch_, kv_.block_size());
+    if (kv_.features()) cells_ = cells_of(batch_, kv_.block_size());
     embed();
     make_rope_tables();
     decoder_layers layer_ops(ops_, batch_, config_, memory_);
@@ -120,9 +120,9 @@ class transformer::pass {
     if (const layer_kind kind = config_.kind_of(layer); kind != layer_kind::attention) {
       const std::uint32_t number = num_recurrences_++;
       if (kind == layer_kind::short_conv) return layer_ops.convolve(weights, kv_.conv_states(number));
-      const auto* const key_norm = reinterpret_cast<const float*>(model_.key_norm_->data());
+      const auto* const unit_norm = reinterpret_cast<const float*>(model_.unit_norm_->data());
       return layer_ops.apply_delta_rule(weights, {kv_.conv_states(number), kv_.delta_states(number)},
-                                        key_norm);
+                                        unit_norm);
     }
     const bool local = config_.is_local(layer);
     const float* const table = local ? local_rope_table_ : rope_table_;
@@ -234,8 +234,8 @@ transformer::transformer(model_config config, transformer_weights weights, pacel
   if (config_.num_layers_of(layer_kind::gated_delta) != 0) {
     const std::vector<float> norm(config_.delta.key_dim,
                                   1 / std::sqrt(static_cast<float>(config_.delta.key_dim)));
-    key_norm_ = memory.allocate(norm.size() * sizeof(float));
-    key_norm_->upload(0, std::as_bytes(std::span(norm)));
+    unit_norm_ = memory.allocate(norm.size() * sizeof(float));
+    unit_norm_->upload(0, std::as_bytes(std::span(norm)));
   }
 }
 
@@ -254,7 +254,7 @@ void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_s
   run(ops, batch, kv, outputs, all_layers_);
 }
 
-kv_cells& transformer::cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const {
+kv_cells& transformer::own_cells(kv_storage& kv, std::span<const std::uint32_t> layers) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
   PACELINE_CHECK(cells != nullptr && cells->num_layers() == shape_of(layers).num_layers,
                  "the KV pool is of another model");
@@ -263,7 +263,7 @@ kv_cells& transformer::cells_of(kv_storage& kv, std::span<const std::uint32_t> l
 
 void transformer::run(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                       const forward_outputs& outputs, std::span<const std::uint32_t> layers) const {
-  kv_cells& cells = cells_of(kv, layers);
+  kv_cells& cells = own_cells(kv, layers);
   check_batch(batch, kv);
   if (info_.state_bytes != 0) device::check_states(batch.states, batch.rows.size(), cells.num_state_slots());
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
@@ -295,7 +295,7 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
 bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
                             std::span<const std::uint32_t> layers) const {
   if (!ops.can_chain() || info_.state_bytes != 0) return false; // a chain's steps do not keep states
-  kv_cells& cells = cells_of(kv, layers);
+  kv_cells& cells = own_cells(kv, layers);
   std::vector<device::batch_entry> entries;
   for (const device::chain_row& row : chain.rows) {
     PACELINE_CHECK(row.entry.token.value < static_cast<std::int64_t>(config_.vocab_size),

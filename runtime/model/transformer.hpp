@@ -56,14 +56,14 @@ class transformer final : public language_model {
            std::span<const std::uint32_t> layers) const;
   bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
                  std::span<const std::uint32_t> layers) const;
-  kv_cells& cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const;
+  kv_cells& own_cells(kv_storage& kv, std::span<const std::uint32_t> layers) const;
 
   model_config config_;
   transformer_weights weights_;
   device::buffer_memory& memory_;
-  std::unique_ptr<device::buffer> key_norm_; ///< `decoder_layers::apply_delta_rule`; null: no such layers
-  std::vector<double> frequencies_;          ///< for layers that see all positions
-  std::vector<double> local_frequencies_;    ///< for layers with a window; empty if there are none
+  std::unique_ptr<device::buffer> unit_norm_; ///< `decoder_layers::apply_delta_rule`; null: no such layers
+  std::vector<double> frequencies_;           ///< for layers that see all positions
+  std::vector<double> local_frequencies_;     ///< for layers with a window; empty if there are none
   kv_type kv_type_;
   std::vector<std::uint32_t> all_layers_; ///< 0 to num_layers - 1
   model_info info_;

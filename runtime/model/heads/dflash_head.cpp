@@ -158,7 +158,7 @@ class dflash_head::block_pass {
     for (std::uint32_t slot = 0; slot < config_.block_size; ++slot) {
       view.window = config_.window.of_slot(slot, config_.block_size);
       const std::uint32_t first = slot * num_blocks;
-      layers.look(batch_of(std::span(windowed_block_).subspan(first, num_blocks)), first, view);
+      layers.run_attention(batch_of(std::span(windowed_block_).subspan(first, num_blocks)), first, view);
     }
     layers.add_attended(layer);
   }
