@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares every draft of a learned drafter in the daemon with the reference in training/reference.
 
-    tests/e2e/head_parity.py --bin build/release/bin/paceline           the matrix of parity_cases.py
+    tests/e2e/head_parity.py --bin build/release/bin/paceline           the matrix of head_cases.py
     tests/e2e/head_parity.py --group eagle --group mtp                  two groups of it
     tests/e2e/head_parity.py --family medusa --family hydra             what it has of these
     tests/e2e/head_parity.py --case gemma3-eagle2 --seed 5              one of them, other weights
@@ -23,9 +23,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-import parity_requests  # noqa: E402
-import parity_rows  # noqa: E402
-from parity_cases import CASES, GROUPS, GROUPS_WITHOUT_POOL, Case  # noqa: E402
+import head_requests  # noqa: E402
+import head_rows  # noqa: E402
+from head_cases import CASES, GROUPS, GROUPS_WITHOUT_POOL, Case  # noqa: E402
 
 from training.reference import made_heads, made_targets, mutants, mtp  # noqa: E402
 from training.reference.drafting import paths_of  # noqa: E402
@@ -128,7 +128,7 @@ def compare_round(case, drafting, traced, before, levels, tally, report, templat
 
 def compare_answer(case, drafting, answer, tally, report):
     before, template = None, None
-    rows = parity_rows.RowsOfRounds(case, drafting.head, answer) if case.family in parity_rows.FAMILIES else None
+    rows = head_rows.RowsOfRounds(case, drafting.head, answer) if case.family in head_rows.FAMILIES else None
     for traced in deciding(answer.rounds):
         check_trace(answer, traced)
         base, size = traced["base_length"], len(traced["draft_tokens"])
@@ -140,7 +140,7 @@ def compare_answer(case, drafting, answer, tally, report):
             tally.short += is_short
             levels = len(template)
             rows.begin(traced)
-        if traced["drafter"] == parity_requests.DRAFTER and size > 0:
+        if traced["drafter"] == head_requests.DRAFTER and size > 0:
             compare_round(case, drafting, traced, before, levels, tally, report, template)
         elif base > len(answer.prompt) and levels > 0:
             tally.undrafted += 1
@@ -178,17 +178,17 @@ def run_case(case, arguments, folder):
         mtp.add_to_target(head, folder / "target", target)
     else:
         made_heads.save(head, case.head, folder / "head", target)
-    config = parity_requests.config_of(folder / "target", None if case.is_own_module else folder / "head", case.kind, case.drafter_options)
+    config = head_requests.config_of(folder / "target", None if case.is_own_module else folder / "head", case.kind, case.drafter_options)
     generator = torch.Generator().manual_seed(arguments.seed)
     lenience = lenience_for(target, 0.65 if case.tree == "chain" else 0.4, generator)
     settings = list(arguments.set)
     if arguments.preempt:
         config["models"][0]["context_length"] = CONTEXT_OF_PREEMPTED
-        least = parity_requests.least_memory(arguments.bin, config, folder)
+        least = head_requests.least_memory(arguments.bin, config, folder)
         settings.append(f"engine.memory_budget={least * 5 // 4}B")
-    client = parity_requests.Client(arguments.bin, config, folder, settings)
+    client = head_requests.Client(arguments.bin, config, folder, settings)
     try:
-        answers = parity_requests.ask_everything(
+        answers = head_requests.ask_everything(
             client, lambda count: torch.randint(0, shape.vocab_size, (count,), generator=generator).tolist(), lenience,
             arguments.tokens, case.with_auto)
         events = Tally(known=client.tokens_known_to_head(), preempted=client.preemptions())

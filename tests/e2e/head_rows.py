@@ -1,6 +1,6 @@
 """Which tree a drafter with look-ahead rows is to draft in each round of a trace: it depends on the rows
 after the node that was accepted last."""
-from parity_requests import DRAFTER
+from head_requests import DRAFTER
 
 FAMILIES = ("pass", "ppd")
 
