@@ -1,11 +1,11 @@
 #pragma once
 
-#include "runtime/cpu/conv_runner.hpp"
-#include "runtime/cpu/delta_runner.hpp"
-#include "runtime/cpu/expert_runner.hpp"
+#include "runtime/cpu/expert_mixture_runner.hpp"
+#include "runtime/cpu/gated_delta_runner.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/matmul.hpp"
 #include "runtime/cpu/row_runner.hpp"
+#include "runtime/cpu/short_conv_runner.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/ops.hpp"
 
@@ -50,9 +50,9 @@ class cpu_ops final : public device::ops {
   const std::string name_;
   matmul_runner matmul_;
   row_runner rows_;
-  expert_runner experts_;
-  conv_runner convolutions_;
-  delta_runner delta_rules_;
+  expert_mixture_runner experts_;
+  short_conv_runner convolutions_;
+  gated_delta_runner delta_rules_;
   std::unique_ptr<device::buffer> scratch_;
   std::chrono::nanoseconds time_aside_{};
 };

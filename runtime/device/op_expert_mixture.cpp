@@ -1,5 +1,6 @@
-#include "runtime/base/check.hpp"
 #include "runtime/device/op_expert_mixture.hpp"
+
+#include "runtime/base/check.hpp"
 
 #include <string>
 

@@ -12,10 +12,10 @@ namespace paceline::cpu {
 /// Executes device::expert_mixture_args on a team. Pairs of row and slot are sorted by expert, so that each
 /// expert's tiles are read once and multiplied with all rows that use the expert. A position is an index into
 /// this order. The runner keeps its memory between calls. Not thread-safe.
-class expert_runner {
+class expert_mixture_runner {
  public:
   /// The arguments must outlive the runner.
-  expert_runner(thread_team& team, matmul_runner& matmul, row_runner& rows)
+  expert_mixture_runner(thread_team& team, matmul_runner& matmul, row_runner& rows)
       : team_(team), matmul_(matmul), rows_(rows) {}
 
   /// `args.x` is already normed, and `args.norm` is empty.

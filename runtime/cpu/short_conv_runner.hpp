@@ -12,10 +12,10 @@ namespace paceline::cpu {
 /// Executes device::short_conv_args on a team. Channels do not depend on each other, so they are divided
 /// among the members; each member computes its channels of all rows, in order. Keeps its memory between
 /// calls; one call at a time.
-class conv_runner {
+class short_conv_runner {
  public:
   /// `team` must outlive the runner.
-  explicit conv_runner(thread_team& team) : team_(team) {}
+  explicit short_conv_runner(thread_team& team) : team_(team) {}
 
   void run(const device::short_conv_args& args);
 

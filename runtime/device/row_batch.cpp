@@ -1,5 +1,6 @@
-#include "runtime/base/check.hpp"
 #include "runtime/device/row_batch.hpp"
+
+#include "runtime/base/check.hpp"
 
 #include <string>
 #include <vector>

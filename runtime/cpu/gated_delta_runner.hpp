@@ -11,10 +11,10 @@ namespace paceline::cpu {
 /// Executes device::gated_delta_args on a team. Columns of a state do not depend on each other, so groups of
 /// them are divided among the members; each member computes its groups for all rows of a text, in order.
 /// Keeps its memory between calls; one call at a time.
-class delta_runner {
+class gated_delta_runner {
  public:
   /// `team` and `kernels` must outlive the runner.
-  delta_runner(thread_team& team, const row_kernels& kernels) : team_(team), kernels_(kernels) {}
+  gated_delta_runner(thread_team& team, const row_kernels& kernels) : team_(team), kernels_(kernels) {}
 
   void run(const device::gated_delta_args& args);
 

@@ -1,4 +1,4 @@
-#include "runtime/cpu/delta_runner.hpp"
+#include "runtime/cpu/gated_delta_runner.hpp"
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/scalar_math.hpp"
@@ -14,7 +14,7 @@ constexpr std::size_t elements_worth_sharing = 32768;
 
 } // namespace
 
-void delta_runner::compute_factors(const device::gated_delta_args& args) {
+void gated_delta_runner::compute_factors(const device::gated_delta_args& args) {
   const std::uint32_t num_heads = args.heads.num_values;
   factors_.resize(args.rows.size() * num_heads);
   for (std::size_t r = 0; r < args.rows.size(); ++r)
@@ -26,7 +26,7 @@ void delta_runner::compute_factors(const device::gated_delta_args& args) {
     }
 }
 
-void delta_runner::run(const device::gated_delta_args& args) {
+void gated_delta_runner::run(const device::gated_delta_args& args) {
   const device::delta_heads& heads = args.heads;
   PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::most_delta_keys,
                  "gated_delta: keys of " + std::to_string(heads.key_dim) + " values");

@@ -1,4 +1,4 @@
-#include "runtime/cpu/expert_runner.hpp"
+#include "runtime/cpu/expert_mixture_runner.hpp"
 
 #include "runtime/cpu/thread_team.hpp"
 
@@ -19,7 +19,7 @@ void for_each_row(thread_team& team, std::uint32_t num_rows, std::size_t values_
 
 } // namespace
 
-void expert_runner::run(const device::expert_mixture_args& args) {
+void expert_mixture_runner::run(const device::expert_mixture_args& args) {
   if (args.num_rows == 0) return;
   device::check_mixture(args);
   places at;
@@ -38,7 +38,7 @@ void expert_runner::run(const device::expert_mixture_args& args) {
   add_up(args, at);
 }
 
-void expert_runner::route_rows(const device::expert_mixture_args& args, const places& at) {
+void expert_mixture_runner::route_rows(const device::expert_mixture_args& args, const places& at) {
   const device::expert_routing& by = args.routing;
   const std::array logits{
       device::matmul_output{args.router, at.logits, by.num_experts, args.router_bias, false}};
@@ -52,7 +52,7 @@ void expert_runner::route_rows(const device::expert_mixture_args& args, const pl
 }
 
 /// A counting sort. The positions of an expert are those of its rows, in ascending order.
-void expert_runner::sort_by_expert(const device::expert_mixture_args& args) {
+void expert_mixture_runner::sort_by_expert(const device::expert_mixture_args& args) {
   const std::uint32_t num_used = args.routing.num_used;
   counts_.assign(args.routing.num_experts, 0);
   for (const device::used_expert& used : used_) ++counts_[static_cast<std::size_t>(used.index)];
@@ -75,7 +75,7 @@ void expert_runner::sort_by_expert(const device::expert_mixture_args& args) {
   }
 }
 
-void expert_runner::weigh_inputs(const device::expert_mixture_args& args, const places& at) {
+void expert_mixture_runner::weigh_inputs(const device::expert_mixture_args& args, const places& at) {
   for_each_row(team_, static_cast<std::uint32_t>(row_at_.size()), args.num_cols, [&](std::uint32_t p) {
     const float* const x = args.x + row_at_[p] * args.x_stride;
     float* const to = at.inputs + std::size_t{p} * args.num_cols;
@@ -84,7 +84,7 @@ void expert_runner::weigh_inputs(const device::expert_mixture_args& args, const 
 }
 
 /// Computes gate and up of every position, and then the activation, which overwrites the gate.
-void expert_runner::multiply_up(const device::expert_mixture_args& args, const places& at) {
+void expert_mixture_runner::multiply_up(const device::expert_mixture_args& args, const places& at) {
   const std::size_t stride = 2 * std::size_t{at.inner};
   products_of_groups_.clear();
   for (const group& g : groups_)
@@ -112,7 +112,7 @@ void expert_runner::multiply_up(const device::expert_mixture_args& args, const p
       {at.products, at.products + at.inner, stride, at.products, stride, num_positions, at.inner, args.act});
 }
 
-void expert_runner::multiply_down(const device::expert_mixture_args& args, const places& at) {
+void expert_mixture_runner::multiply_down(const device::expert_mixture_args& args, const places& at) {
   products_of_groups_.clear();
   for (const group& g : groups_)
     products_of_groups_.push_back({&args.down->at(g.expert), at.outputs, at.num_outputs, nullptr, false});
@@ -123,7 +123,7 @@ void expert_runner::multiply_down(const device::expert_mixture_args& args, const
 }
 
 /// Adds the weighted outputs of each row's experts, in the order of slots.
-void expert_runner::add_up(const device::expert_mixture_args& args, const places& at) {
+void expert_mixture_runner::add_up(const device::expert_mixture_args& args, const places& at) {
   const std::uint32_t num_used = args.routing.num_used, width = at.num_outputs;
   for_each_row(team_, args.num_rows, std::size_t{num_used} * width, [&](std::uint32_t r) {
     float* sum = nullptr;

@@ -1,4 +1,4 @@
-#include "runtime/cpu/conv_runner.hpp"
+#include "runtime/cpu/short_conv_runner.hpp"
 
 #include "runtime/base/check.hpp"
 
@@ -16,7 +16,7 @@ constexpr std::uint32_t channels_at_once = 256;
 
 } // namespace
 
-void conv_runner::run(const device::short_conv_args& args) {
+void short_conv_runner::run(const device::short_conv_args& args) {
   const auto num_rows = static_cast<std::uint32_t>(args.rows.size());
   PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
                  "short_conv: " + std::to_string(args.num_taps) + " taps");
@@ -37,7 +37,7 @@ void conv_runner::run(const device::short_conv_args& args) {
 
 /// Finds the inputs of each row. They are the parent's inputs moved by one place, or, for a row without a
 /// parent, the inputs in its slot.
-void conv_runner::find_inputs(const device::short_conv_args& args) {
+void short_conv_runner::find_inputs(const device::short_conv_args& args) {
   const std::uint32_t num_taps = args.num_taps;
   inputs_.assign(args.rows.size() * num_taps, nullptr);
   for (std::size_t r = 0; r < args.rows.size(); ++r) {
@@ -54,7 +54,7 @@ void conv_runner::find_inputs(const device::short_conv_args& args) {
   }
 }
 
-void conv_runner::convolve(const device::short_conv_args& args, row_range channels) const {
+void short_conv_runner::convolve(const device::short_conv_args& args, row_range channels) const {
   std::array<float, channels_at_once> sum;
   const std::uint32_t begin = channels.begin, count = channels.end - channels.begin, width = args.width;
   for (std::size_t r = 0; r < args.rows.size(); ++r) {
