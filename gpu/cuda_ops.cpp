@@ -2,11 +2,11 @@
 
 #include "gpu/choice_batch.hpp"
 #include "gpu/commit_batch.hpp"
-#include "gpu/conv_sources.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/pieces.hpp"
 #include "gpu/product_inputs.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/device/conv_plan.hpp"
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
@@ -273,15 +273,18 @@ void cuda_ops::scatter(const device::scatter_args& args) {
 void cuda_ops::short_conv(const device::short_conv_args& args) {
   PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
                  "short_conv: " + std::to_string(args.num_taps) + " taps");
-  const std::vector<std::int32_t> sources = conv_sources(args.rows, args.num_taps),
-                                  slots = conv_slots(args.rows);
+  const std::vector<device::conv_input> inputs = device::plan_conv(args.rows, args.num_taps);
+  std::vector<std::int32_t> slots;
+  slots.reserve(args.rows.size());
+  for (const device::row_state& row : args.rows)
+    slots.push_back(row.write ? static_cast<std::int32_t>(row.write->value) : -1);
   if (args.in_gate != nullptr)
     launch_over(kernel_id::gate_conv_inputs, args.width, args.rows.size(),
                 gate_conv_inputs_params{args.u, args.in_gate, args.stride, args.width});
   launch_over(kernel_id::short_conv, args.width, args.rows.size(),
               short_conv_params{args.u, args.out_gate, args.out, args.stride, args.width, args.num_taps,
                                 args.weights, args.bias, args.states.values, args.states.slot_stride,
-                                send(std::span<const std::int32_t>(sources)),
+                                send(std::span<const device::conv_input>(inputs)),
                                 send(std::span<const std::int32_t>(slots))});
 }
 

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/kernel_id.hpp"
 #include "gpu/kernels/streamed_layout.hpp"
+#include "runtime/device/conv_plan.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_gated_delta.hpp"
 #include "runtime/device/op_glu.hpp"
@@ -210,8 +211,8 @@ struct short_conv_params {
   const float* bias;    ///< null: none
   float* states;
   std::size_t slot_stride;
-  const std::int32_t* sources; ///< [num_rows][num_taps - 1], see gpu/conv_sources.hpp
-  const std::int32_t* slots;   ///< [num_rows]
+  const device::conv_input* inputs; ///< [num_rows][num_taps - 1]: `device::plan_conv`
+  const std::int32_t* slots;        ///< [num_rows]: where a row leaves its state; -1: nowhere
 };
 
 /// Threads of a block of a gated delta rule: four for each column, each with a quarter of its elements.

@@ -15,12 +15,11 @@ PACELINE_KERNEL gate_conv_inputs(gate_conv_inputs_params p) {
   p.u[at] = p.gate[at] * p.u[at];
 }
 
-/// The input of a tap that reads from `source` (gpu/conv_sources.hpp).
-PACELINE_DEVICE float conv_input(const short_conv_params& p, std::int32_t source, std::uint32_t i) {
-  if (source >= 0) return p.u[static_cast<std::size_t>(source) * p.stride + i];
-  if (source == -1) return 0.0F;
-  const std::size_t record = static_cast<std::size_t>(-2 - source), num_records = p.num_taps - 1;
-  return p.states[record / num_records * p.slot_stride + record % num_records * p.width + i];
+/// Channel `i` of a tap's input.
+PACELINE_DEVICE float conv_input_at(const short_conv_params& p, device::conv_input input, std::uint32_t i) {
+  if (input.from == device::conv_input::source::row) return p.u[input.row_or_slot * p.stride + i];
+  if (input.from == device::conv_input::source::zeros) return 0.0F;
+  return p.states[input.row_or_slot * p.slot_stride + std::size_t{input.record} * p.width + i];
 }
 
 PACELINE_KERNEL short_conv(short_conv_params p) {
@@ -28,12 +27,12 @@ PACELINE_KERNEL short_conv(short_conv_params p) {
   const std::uint32_t i = own_place().index_in_row();
   if (i >= p.width) return;
   const std::size_t at = block_y() * p.stride + i, num_records = p.num_taps - 1;
-  const std::int32_t* const sources = p.sources + block_y() * num_records;
+  const device::conv_input* const inputs = p.inputs + block_y() * num_records;
   const std::int32_t slot = p.slots[block_y()];
   float* const state = slot < 0 ? nullptr : p.states + static_cast<std::size_t>(slot) * p.slot_stride + i;
   float sum = 0.0F;
   for (std::size_t k = 0; k <= num_records; ++k) {
-    const float input = k < num_records ? conv_input(p, sources[k], i) : p.u[at];
+    const float input = k < num_records ? conv_input_at(p, inputs[k], i) : p.u[at];
     sum = sum + p.weights[k * p.width + i] * input;
     if (state != nullptr && k > 0) state[(k - 1) * p.width] = input;
   }

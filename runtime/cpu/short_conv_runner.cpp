@@ -1,6 +1,7 @@
 #include "runtime/cpu/short_conv_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/conv_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -35,22 +36,22 @@ void short_conv_runner::run(const device::short_conv_args& args) {
   team_.parallel_for(num_parts, [&](std::uint32_t p, std::uint32_t) { part(p); });
 }
 
-/// Finds the inputs of each row. They are the parent's inputs moved by one place, or, for a row without a
-/// parent, the inputs in its slot.
+/// Finds the inputs of each row, its own last.
 void short_conv_runner::find_inputs(const device::short_conv_args& args) {
-  const std::uint32_t num_taps = args.num_taps;
-  inputs_.assign(args.rows.size() * num_taps, nullptr);
+  using source = device::conv_input::source;
+  const std::vector<device::conv_input> plan = device::plan_conv(args.rows, args.num_taps);
+  inputs_.clear();
+  auto next = plan.begin();
   for (std::size_t r = 0; r < args.rows.size(); ++r) {
-    const float** const inputs = inputs_.data() + r * num_taps;
-    const device::row_state& row = args.rows[r];
-    inputs[num_taps - 1] = args.u + r * args.stride;
-    if (row.parent >= 0) { // the parent's inputs, one place on
-      const float* const* const parents = inputs_.data() + static_cast<std::size_t>(row.parent) * num_taps;
-      std::copy_n(parents + 1, num_taps - 1, inputs);
-    } else if (row.read) {
-      const float* const slot = args.states.values + row.read->value * args.states.slot_stride;
-      for (std::uint32_t k = 0; k + 1 < num_taps; ++k) inputs[k] = slot + std::size_t{k} * args.width;
+    for (std::uint32_t k = 0; k + 1 < args.num_taps; ++k, ++next) {
+      const float* input = nullptr;
+      if (next->from == source::row) input = args.u + next->row_or_slot * args.stride;
+      if (next->from == source::slot)
+        input = args.states.values + next->row_or_slot * args.states.slot_stride +
+                std::size_t{next->record} * args.width;
+      inputs_.push_back(input);
     }
+    inputs_.push_back(args.u + r * args.stride);
   }
 }
 
