@@ -103,11 +103,11 @@ expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes)
     const auto& space = plan.spaces[s];
     const auto all = demand_in(s, plan);
     const auto least = all.least + all.min_state_bytes;
-    if (budget_bytes == 0 && space.most_bytes != 0 && least > space.most_bytes)
+    if (budget_bytes == 0 && space.max_bytes != 0 && least > space.max_bytes)
       return error{errc::resource_exhausted,
                    "one request of full length a model takes " + std::to_string(least) +
                        " bytes of KV cells and states, memory of " + space.name + " has " +
-                       std::to_string(space.most_bytes) + ": use a smaller context_length"};
+                       std::to_string(space.max_bytes) + ": use a smaller context_length"};
     const auto total = budget_bytes != 0 ? budget_bytes
                                          : std::min(all.wanted + all.wanted_state_bytes,
                                                     std::max(space.bytes_for_cells, least));

@@ -55,7 +55,7 @@ choice_row row_of(const device::token_choice& from, std::uint32_t request, std::
 
 void add_request(const device::token_choice& from, choice_arrays& to) {
   PACELINE_CHECK(from.first_row == to.rows.size(), "choose: rows that do not follow one another");
-  PACELINE_CHECK(from.top_k <= device::most_top_k && (from.top_k > 0 || from.top_p == 1.0F),
+  PACELINE_CHECK(from.top_k <= device::max_top_k && (from.top_k > 0 || from.top_p == 1.0F),
                  "choose: top-k " + std::to_string(from.top_k) + " with top-p " + std::to_string(from.top_p));
   choice_request request;
   request.seed = from.seed;

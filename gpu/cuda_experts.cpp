@@ -78,7 +78,7 @@ expected<std::unique_ptr<const device::matrix_set>> cuda_device::make_set(std::s
   device::check_set(name, from);
   const occupied one(matrix_on(context_, *from[0]));
   const std::size_t slab_bytes = (one.num_bytes + slab_alignment - 1) / slab_alignment * slab_alignment;
-  const slab_steps steps{slab_bytes, one.num_multipliers};
+  const matrix_strides strides{slab_bytes, one.num_multipliers};
   const std::size_t multiplier_bytes = one.num_multipliers * sizeof(float);
   try {
     context_.require(context_.api.use(context_.index), "cudaSetDevice");
@@ -99,7 +99,7 @@ expected<std::unique_ptr<const device::matrix_set>> cuda_device::make_set(std::s
     transferred_->record(*transfer_queue_);
     transferred_->wait();
     return std::unique_ptr<const device::matrix_set>(
-        std::make_unique<cuda_matrix_set>(std::move(bytes), std::move(multipliers), std::move(all), steps));
+        std::make_unique<cuda_matrix_set>(std::move(bytes), std::move(multipliers), std::move(all), strides));
   } catch (const cuda_failure& e) {
     return error(e.error()).within("tensor " + std::string(name));
   }

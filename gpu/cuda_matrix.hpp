@@ -52,8 +52,10 @@ class cuda_matrix final : public device::matrix {
 class cuda_matrix_set final : public device::matrix_set {
  public:
   /// `all` are views of `bytes` and `multipliers`.
-  cuda_matrix_set(memory bytes, memory multipliers, std::deque<cuda_matrix> all, const slab_steps& steps)
-      : bytes_(std::move(bytes)), multipliers_(std::move(multipliers)), all_(std::move(all)), steps_(steps) {}
+  cuda_matrix_set(memory bytes, memory multipliers, std::deque<cuda_matrix> all,
+                  const matrix_strides& strides)
+      : bytes_(std::move(bytes)), multipliers_(std::move(multipliers)), all_(std::move(all)),
+        strides_(strides) {}
 
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(all_.size()); }
   const cuda_matrix& at(std::uint32_t index) const override {
@@ -61,14 +63,14 @@ class cuda_matrix_set final : public device::matrix_set {
     return all_[index];
   }
   /// From one matrix to the next.
-  const slab_steps& steps() const noexcept { return steps_; }
+  const matrix_strides& strides() const noexcept { return strides_; }
   const device_context& on() const noexcept { return all_[0].on(); }
 
  private:
   const memory bytes_;
   const memory multipliers_;
   const std::deque<cuda_matrix> all_;
-  const slab_steps steps_;
+  const matrix_strides strides_;
 };
 
 } // namespace paceline::gpu

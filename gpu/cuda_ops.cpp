@@ -271,7 +271,7 @@ void cuda_ops::scatter(const device::scatter_args& args) {
 }
 
 void cuda_ops::short_conv(const device::short_conv_args& args) {
-  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
+  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::max_conv_taps,
                  "short_conv: " + std::to_string(args.num_taps) + " taps");
   const std::vector<device::conv_input> inputs = device::plan_conv(args.rows, args.num_taps);
   std::vector<std::int32_t> slots;
@@ -290,7 +290,7 @@ void cuda_ops::short_conv(const device::short_conv_args& args) {
 
 void cuda_ops::gated_delta(const device::gated_delta_args& args) {
   const device::delta_heads& heads = args.heads;
-  PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::most_delta_keys,
+  PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::max_delta_keys,
                  "gated_delta: keys of " + std::to_string(heads.key_dim) + " values");
   PACELINE_CHECK(args.states.slot_stride >= heads.state_values(),
                  "gated_delta: a slot does not hold the state of a layer");

@@ -85,7 +85,7 @@ void expert_products::multiply_up(const device::expert_mixture_args& args, const
   if (streamed_products::can_gate(sets.gate->at(0).streamed(), up)) {
     expert_stream_params product = stream_params(*sets.gate, pairs, inputs);
     product.up = up;
-    product.up_steps = sets.up->steps();
+    product.up_strides = sets.up->strides();
     product.act = args.act;
     product.y = at.products;
     product.y_up = at.products + at.inner;
@@ -132,7 +132,7 @@ void expert_products::multiply_stored(const cuda_matrix_set& set, const expert_p
                                       pair_inputs& inputs, float* y, std::size_t y_stride) {
   expert_matmul_params product{};
   product.weights = set.at(0).rows();
-  product.steps = set.steps();
+  product.strides = set.strides();
   product.num_planes = inputs.num_planes;
   product.x = inputs.rows.x;
   product.x_stride = inputs.rows.stride;
@@ -165,7 +165,7 @@ expert_stream_params expert_products::stream_params(const cuda_matrix_set& set, 
     inputs.arranged = arrange(steps_, arranged_, inputs.rows, pieces(inputs.rows.num_rows, token_tile));
   expert_stream_params product{};
   product.weights = set.at(0).streamed();
-  product.steps = set.steps();
+  product.strides = set.strides();
   product.x = *inputs.arranged;
   product.pairs_of_row = inputs.pairs_of_row;
   product.pairs = pairs;

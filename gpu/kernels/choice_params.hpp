@@ -107,7 +107,7 @@ struct best_memory {
   scored best[choice_threads]; ///< the best ones so far, best first
   scored offered[choice_threads];
 };
-static_assert(device::most_top_k <= choice_threads);
+static_assert(device::max_top_k <= choice_threads);
 
 /// In shared memory: data of the threads of choose_rows.
 struct choice_memory {

@@ -20,7 +20,7 @@ struct rows_of_pairs {
 
 PACELINE_DEVICE weight_rows weights_of(const expert_matmul_params& p, std::uint32_t expert) {
   weight_rows out = p.weights;
-  out.bytes += expert * p.steps.bytes;
+  out.bytes += expert * p.strides.bytes;
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace paceline::gpu {
 // only, so grids have room for every possibility, and blocks without work end at once.
 
 /// Distances from a matrix of a set to the next one.
-struct slab_steps {
+struct matrix_strides {
   std::size_t bytes = 0;
   std::size_t multipliers = 0; ///< values
 };
@@ -29,7 +29,7 @@ struct route_rows_params {
 /// of each group.
 constexpr std::uint32_t route_shared_bytes(const device::expert_routing& by) {
   const std::uint32_t values = 3 * by.num_experts + 2 * by.num_groups;
-  return static_cast<std::uint32_t>((values + device::most_used_experts) * sizeof(float));
+  return static_cast<std::uint32_t>((values + device::max_used_experts) * sizeof(float));
 }
 
 /// The pairs of some rows, sorted by expert.
@@ -74,8 +74,8 @@ inline constexpr std::uint32_t expert_rows = 32;
 struct expert_stream_params {
   streamed_weights weights; ///< of expert 0
   streamed_weights up; ///< likewise, of the same type and shape; without bytes if the product is not gated
-  slab_steps steps;
-  slab_steps up_steps;
+  matrix_strides strides;
+  matrix_strides up_strides;
   device::activation act;
   arranged_rows x;
   std::uint32_t pairs_of_row; ///< pair i has row i / pairs_of_row of x
@@ -98,7 +98,7 @@ struct expert_stream_params {
 /// / float_outputs, segments of float_rows pairs).
 struct expert_matmul_params {
   weight_rows weights; ///< of expert 0
-  slab_steps steps;
+  matrix_strides strides;
   std::uint32_t num_planes;
   quantised_rows quantised; ///< x, for quantised weights
   const float* x;           ///< for other weights

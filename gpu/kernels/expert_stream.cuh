@@ -153,8 +153,8 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
   };
   const auto stream_of = [&](std::uint32_t s) {
     const streamed_weights& from = is_up(s) ? p.up : p.weights;
-    const slab_steps& steps = is_up(s) ? p.up_steps : p.steps;
-    return strip_stream<Type, false>(from.bytes + segment.expert * steps.bytes +
+    const matrix_strides& strides = is_up(s) ? p.up_strides : p.strides;
+    return strip_stream<Type, false>(from.bytes + segment.expert * strides.bytes +
                                          strip_at(s) * from.strip_bytes,
                                      slots + s * layout.slot_bytes(), begin);
   };
@@ -163,11 +163,11 @@ PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const exper
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
     const streamed_weights& from = is_up(s) ? p.up : p.weights;
-    const slab_steps& steps = is_up(s) ? p.up_steps : p.steps;
+    const matrix_strides& strides = is_up(s) ? p.up_strides : p.strides;
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)
       multipliers[s][i] = Type == tensor_type::bf16
-                              ? from.multipliers[segment.expert * steps.multipliers +
+                              ? from.multipliers[segment.expert * strides.multipliers +
                                                  strip_at(s) * strip_rows + lane_index() / 4 + i * 8]
                               : 1.0F;
   }

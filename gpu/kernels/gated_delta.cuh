@@ -11,7 +11,7 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 /// A thread's quarter of a column.
 struct delta_quarter {
-  static constexpr std::uint32_t most = device::most_delta_keys / 4;
+  static constexpr std::uint32_t most = device::max_delta_keys / 4;
   float values[most] = {};
   std::uint32_t part = 0;  ///< i mod 4
   std::uint32_t count = 0; ///< elements

@@ -220,8 +220,8 @@ inline constexpr std::uint32_t delta_threads = 4 * device::delta_columns;
 
 /// In shared memory: what the threads of a block of a gated delta rule tell each other in a step.
 struct delta_memory {
-  float q[device::most_delta_keys];
-  float k[device::most_delta_keys];
+  float q[device::max_delta_keys];
+  float k[device::max_delta_keys];
   float seen[4][device::delta_columns]; ///< parts of S^T k
   float out[4][device::delta_columns];  ///< parts of S^T q
 };

@@ -28,7 +28,7 @@ void gated_delta_runner::compute_factors(const device::gated_delta_args& args) {
 
 void gated_delta_runner::run(const device::gated_delta_args& args) {
   const device::delta_heads& heads = args.heads;
-  PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::most_delta_keys,
+  PACELINE_CHECK(heads.key_dim % 4 == 0 && heads.key_dim <= device::max_delta_keys,
                  "gated_delta: keys of " + std::to_string(heads.key_dim) + " values");
   PACELINE_CHECK(args.states.slot_stride >= heads.state_values(),
                  "gated_delta: a slot does not hold the state of a layer");

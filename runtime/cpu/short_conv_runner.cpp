@@ -19,7 +19,7 @@ constexpr std::uint32_t channels_at_once = 256;
 
 void short_conv_runner::run(const device::short_conv_args& args) {
   const auto num_rows = static_cast<std::uint32_t>(args.rows.size());
-  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::most_conv_taps,
+  PACELINE_CHECK(args.num_taps >= 2 && args.num_taps <= device::max_conv_taps,
                  "short_conv: " + std::to_string(args.num_taps) + " taps");
   PACELINE_CHECK(args.states.slot_stride >= std::size_t{args.num_taps - 1} * args.width,
                  "short_conv: a slot does not hold the inputs of a convolution");

@@ -20,7 +20,7 @@ struct memory_space {
   /// True if a buffer takes all its bytes when it is allocated; false if it takes them page by page as they
   /// are written.
   bool taken_whole = false;
-  std::uint64_t most_bytes = 0; ///< cells of more bytes can never be held; 0: not known
+  std::uint64_t max_bytes = 0; ///< cells of more bytes can never be held; 0: not known
 };
 
 /// Durations of steps by the device's own clock. A step is all work that the host submits between two points

@@ -10,8 +10,8 @@
 namespace paceline::device {
 
 /// Largest number of experts of a layer, and of experts that a row uses.
-inline constexpr std::uint32_t most_experts = 1024;
-inline constexpr std::uint32_t most_used_experts = 32;
+inline constexpr std::uint32_t max_experts = 1024;
+inline constexpr std::uint32_t max_used_experts = 32;
 
 /// How the logits of a router become scores.
 enum class expert_gating : std::uint8_t {
@@ -38,8 +38,8 @@ enum class expert_gating : std::uint8_t {
 ///
 /// Sources: the router classes of transformers (Qwen3MoeTopKRouter, DeepseekV3TopkRouter and others).
 struct expert_routing {
-  std::uint32_t num_experts = 0; ///< at most most_experts; a multiple of num_groups
-  /// at most most_used_experts, and at most the number of experts in the used groups
+  std::uint32_t num_experts = 0; ///< at most max_experts; a multiple of num_groups
+  /// at most max_used_experts, and at most the number of experts in the used groups
   std::uint32_t num_used = 0;
   expert_gating gating = expert_gating::softmax;
   bool normalised = false;
@@ -109,9 +109,9 @@ constexpr float group_value(const float* keys, std::uint32_t size, bool by_best)
 
 /// Marks the experts outside the best groups as taken.
 constexpr void exclude_groups(const expert_routing& by, const float* keys,
-                              std::array<bool, most_experts>& taken) {
+                              std::array<bool, max_experts>& taken) {
   const std::uint32_t size = by.num_experts / by.num_groups;
-  std::array<bool, most_experts> used{};
+  std::array<bool, max_experts> used{};
   for (std::uint32_t n = 0; n < by.num_used_groups; ++n)
     used[best_of(
         by.num_groups,
@@ -125,14 +125,14 @@ constexpr void exclude_groups(const expert_routing& by, const float* keys,
 /// Selects the experts of one row. logits: [num_experts]; slots: [num_used]. This code is the definition, and
 /// the CPU device uses it.
 constexpr void route(const expert_routing& by, std::span<const float> logits, std::span<used_expert> slots) {
-  std::array<float, most_experts> scores{}, keys{};
+  std::array<float, max_experts> scores{}, keys{};
   const bool by_score = by.gating == expert_gating::sigmoid && by.selection_bias != nullptr;
   if (by.gating != expert_gating::softmax_of_selected)
     routing::score(by, logits, std::span(scores).first(by.num_experts));
   for (std::uint32_t e = 0; e < by.num_experts; ++e) {
     keys[e] = by_score ? scores[e] + by.selection_bias[e] : logits[e];
   }
-  std::array<bool, most_experts> taken{};
+  std::array<bool, max_experts> taken{};
   if (by.num_used_groups < by.num_groups) routing::exclude_groups(by, keys.data(), taken);
   for (used_expert& slot : slots) {
     const std::uint32_t e = routing::best_of(
@@ -141,7 +141,7 @@ constexpr void route(const expert_routing& by, std::span<const float> logits, st
     slot = {static_cast<std::int32_t>(e), scores[e]};
   }
   if (by.gating == expert_gating::softmax_of_selected) {
-    std::array<float, most_used_experts> selected{}, weights{};
+    std::array<float, max_used_experts> selected{}, weights{};
     expert_routing among;
     among.num_experts = static_cast<std::uint32_t>(slots.size());
     for (std::size_t s = 0; s < slots.size(); ++s)

@@ -12,7 +12,7 @@ namespace paceline::device {
 
 /// Largest top-k that a device supports. Up to this top-k, both sums of top-p are computed one weight after
 /// another by falling score, an order that a device can repeat.
-inline constexpr std::uint32_t most_top_k = 128;
+inline constexpr std::uint32_t max_top_k = 128;
 
 /// A token whose logit is changed by penalties.
 struct penalised_token {
@@ -30,7 +30,7 @@ struct token_choice {
   token_position position;                ///< position of the token that the root's row chooses
 
   float temperature = 1;   ///< 0: the largest logit
-  std::uint32_t top_k = 0; ///< only the top_k likeliest tokens are considered, at most most_top_k; 0: all
+  std::uint32_t top_k = 0; ///< only the top_k likeliest tokens are considered, at most max_top_k; 0: all
   /// of the top_k tokens, only the shortest run of the likeliest with at least this share of their total
   /// weight; 1: all; must be 1 if top_k is 0
   float top_p = 1;

@@ -15,8 +15,8 @@ std::string shape_of(const matrix& m) {
 
 void check_mixture(const expert_mixture_args& args) {
   const expert_routing& by = args.routing;
-  PACELINE_CHECK(by.num_experts > 0 && by.num_experts <= most_experts && by.num_used > 0 &&
-                     by.num_used <= most_used_experts && by.num_groups > 0 &&
+  PACELINE_CHECK(by.num_experts > 0 && by.num_experts <= max_experts && by.num_used > 0 &&
+                     by.num_used <= max_used_experts && by.num_groups > 0 &&
                      by.num_experts % by.num_groups == 0 && by.num_used_groups > 0 &&
                      by.num_used_groups <= by.num_groups &&
                      by.num_used <= by.num_experts / by.num_groups * by.num_used_groups,

@@ -11,13 +11,13 @@ namespace paceline::device {
 /// Columns of a recurrent matrix that are adjacent in memory.
 inline constexpr std::uint32_t delta_columns = 16;
 /// Largest number of values of a key head.
-inline constexpr std::uint32_t most_delta_keys = 256;
+inline constexpr std::uint32_t max_delta_keys = 256;
 
 /// Heads of a layer with a gated delta rule.
 struct delta_heads {
   std::uint32_t num_keys = 0;   ///< key heads; query heads are as many
   std::uint32_t num_values = 0; ///< value heads; a multiple of num_keys
-  std::uint32_t key_dim = 0;    ///< values of a key, a multiple of 4 and at most most_delta_keys
+  std::uint32_t key_dim = 0;    ///< values of a key, a multiple of 4 and at most max_delta_keys
   std::uint32_t value_dim = 0;  ///< values of a value
   /// Which key head value head h reads: h mod num_keys if true, else h / (num_values / num_keys). Files have
   /// value heads in either order.

@@ -9,7 +9,7 @@
 namespace paceline::device {
 
 /// Largest number of inputs of a convolution, the row's own included.
-inline constexpr std::uint32_t most_conv_taps = 16;
+inline constexpr std::uint32_t max_conv_taps = 16;
 
 /// The inputs of a convolution in the slots of a state: the last num_taps - 1 before the next row.
 struct conv_states {
@@ -43,7 +43,7 @@ struct short_conv_args {
   float* out = nullptr;            ///< [num_rows][width]; not u; may overwrite in_gate
   std::size_t stride = 0;          ///< values from a row to the next, of all four
   std::uint32_t width = 0;
-  std::uint32_t num_taps = 0;     ///< 2 to most_conv_taps
+  std::uint32_t num_taps = 0;     ///< 2 to max_conv_taps
   const float* weights = nullptr; ///< device memory, [num_taps][width]
   const float* bias = nullptr;    ///< device memory, [width]; null: none
   conv_states states;

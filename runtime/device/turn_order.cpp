@@ -28,7 +28,7 @@ void turn_order::enter(tenant_id tenant, time_point now) {
   auto& state = tenants_.at(tenant);
   if (state.busy) return;
   const bool keeps_place = state.left && now - *state.left <= short_pause;
-  const auto least = keeps_place ? floor_ - most_owed : floor_;
+  const auto least = keeps_place ? floor_ - max_owed : floor_;
   state.service = std::max(state.service, least);
   state.busy = true;
 }

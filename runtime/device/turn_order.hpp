@@ -28,8 +28,8 @@ struct waiting_program {
 /// A tenant is busy while it has a program that is ready, runs or is paused. Its service is its computing
 /// time, plus the amount by which it was moved ahead when it became busy. Invariants, with E the longest
 /// program:
-/// - The service of a busy tenant is never more than 2 E + `most_owed` above that of another one. So of two
-///   tenants that stay busy, neither computes more than 4 E + 2 `most_owed` longer than the other over any
+/// - The service of a busy tenant is never more than 2 E + `max_owed` above that of another one. So of two
+///   tenants that stay busy, neither computes more than 4 E + 2 `max_owed` longer than the other over any
 ///   period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
 ///   submits.
 /// - A tenant that is new, or was not busy for longer than `short_pause`, starts with the least service of
@@ -42,7 +42,7 @@ class turn_order {
   /// of the tenant.
   static constexpr std::chrono::milliseconds short_pause{50};
   /// After a pause of at most `short_pause`, a tenant may be this far below the least service of the others.
-  static constexpr std::chrono::milliseconds most_owed{100};
+  static constexpr std::chrono::milliseconds max_owed{100};
 
   /// Adds or removes a stream of the tenant. Without streams the tenant is forgotten.
   void add_stream(tenant_id tenant);

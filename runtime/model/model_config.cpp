@@ -105,7 +105,7 @@ expected<void> validate_delta(const device::delta_heads& heads, bool is_used) {
   const range ranges[] = {
       {"delta num_keys", heads.num_keys, least, 1024},
       {"delta num_values", heads.num_values, least, 1024},
-      {"delta key_dim", heads.key_dim, 4 * least, device::most_delta_keys},
+      {"delta key_dim", heads.key_dim, 4 * least, device::max_delta_keys},
       {"delta value_dim", heads.value_dim, least, 1024},
   };
   if (auto ok = check_ranges(ranges); !ok || !is_used) return ok;
@@ -125,7 +125,7 @@ expected<void> validate_kinds(const model_config& config) {
   if (num_attention == 0)
     return broken("layer_kinds", "must have a layer with attention: without one there is no KV cache");
   const std::uint32_t least_taps = num_attention == config.num_layers ? 0 : 2;
-  const range taps[] = {{"conv num_taps", config.conv.num_taps, least_taps, device::most_conv_taps}};
+  const range taps[] = {{"conv num_taps", config.conv.num_taps, least_taps, device::max_conv_taps}};
   if (auto ok = check_ranges(taps); !ok) return ok;
   return validate_delta(config.delta, config.num_layers_of(layer_kind::gated_delta) != 0);
 }
@@ -159,12 +159,12 @@ expected<void> validate_experts(const model_config& config) {
     return broken("shared expert ffn_size",
                   "must be at most 4194304, is " + std::to_string(experts.shared_ffn_size));
   if (routing.num_experts == 0) return {};
-  if (routing.num_experts > device::most_experts)
-    return broken("num_experts", "must be at most " + std::to_string(device::most_experts) + ", is " +
+  if (routing.num_experts > device::max_experts)
+    return broken("num_experts", "must be at most " + std::to_string(device::max_experts) + ", is " +
                                      std::to_string(routing.num_experts));
-  if (routing.num_used == 0 || routing.num_used > std::min(routing.num_experts, device::most_used_experts))
+  if (routing.num_used == 0 || routing.num_used > std::min(routing.num_experts, device::max_used_experts))
     return broken("num_used_experts",
-                  "must be 1 to " + std::to_string(std::min(routing.num_experts, device::most_used_experts)) +
+                  "must be 1 to " + std::to_string(std::min(routing.num_experts, device::max_used_experts)) +
                       ", is " + std::to_string(routing.num_used));
   if (experts.ffn_size == 0 || experts.ffn_size > 1U << 22)
     return broken("expert ffn_size", "must be 1 to 4194304, is " + std::to_string(experts.ffn_size));

@@ -8,8 +8,8 @@ std::optional<device::token_choice>
 pipeline::settings_for_device(const row_context& first, std::size_t vocab_size,
                               std::vector<device::penalised_token>& counts) const {
   if (first.constraint != nullptr) return std::nullopt;
-  const bool keeps_few = truncation_.top_k > 0 && truncation_.top_k <= device::most_top_k;
-  const bool keeps_many = truncation_.top_k < vocab_size && truncation_.top_k > device::most_top_k;
+  const bool keeps_few = truncation_.top_k > 0 && truncation_.top_k <= device::max_top_k;
+  const bool keeps_many = truncation_.top_k < vocab_size && truncation_.top_k > device::max_top_k;
   if (!greedy() && !keeps_few && (keeps_many || truncation_.top_p < 1.0F)) return std::nullopt;
   device::token_choice settings;
   if (!greedy() && keeps_few) {

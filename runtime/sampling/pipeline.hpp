@@ -76,7 +76,7 @@ class pipeline {
 
   /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
   /// rows below it. All fields are set except the draft and `first_row`. nullopt if devices cannot do it:
-  /// with a top-k above device::most_top_k, with top-p and no such top-k, or with a constraint. The settings
+  /// with a top-k above device::max_top_k, with top-p and no such top-k, or with a constraint. The settings
   /// refer to `counts`.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;

@@ -212,7 +212,7 @@ float truncation::least_score() const noexcept {
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out) {
   const float min_score = rule.least_score();
-  if (rule.top_k > 0 && rule.top_k <= device::most_top_k) {
+  if (rule.top_k > 0 && rule.top_k <= device::max_top_k) {
     gather_top(row, maxima, scale, rule.top_k, out);
     if (rule.top_p < 1.0F) keep_leading_of_few(rule.top_p, out);
   } else if (rule.top_k > 0 && rule.top_k < row.size()) {

@@ -336,7 +336,7 @@ TEST_F(gpu_choose, refuses_arguments_that_do_not_fit) {
   other.parents = {};
   fails(other, 2, "a draft of 1 nodes");
   other = settings;
-  other.top_k = device::most_top_k + 1;
+  other.top_k = device::max_top_k + 1;
   fails(other, 2, "top-k 129");
   other.top_k = 0;
   other.top_p = 0.5F;

@@ -308,7 +308,7 @@ TEST(turn_order, short_pauses_cost_a_tenant_nothing_and_earn_it_little) {
   turns.leave(b, time_point(40ms));
   turns.charge(a, 10s);
   turns.enter(b, time_point(41ms));
-  EXPECT_EQ(turns.service(a) - turns.service(b), nanoseconds(turn_order::most_owed));
+  EXPECT_EQ(turns.service(a) - turns.service(b), nanoseconds(turn_order::max_owed));
   turns.leave(b, time_point(50ms));
   turns.enter(b, time_point(51ms) + turn_order::short_pause);
   EXPECT_EQ(turns.service(a), turns.service(b)) << "after a long one it is behind nobody";
@@ -348,7 +348,7 @@ TEST(turn_order, a_tenant_without_streams_is_forgotten) {
 
 TEST(turn_order, no_tenant_falls_behind_whatever_the_others_submit) {
   constexpr nanoseconds longest = 20ms;
-  const nanoseconds bound = 2 * longest + turn_order::most_owed;
+  const nanoseconds bound = 2 * longest + turn_order::max_owed;
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
