@@ -25,11 +25,11 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
 std::uint32_t own_positions(const speculation::drafter& drafter, std::uint32_t context_length) {
   // Also the maximum number of levels.
   constexpr auto most = static_cast<std::uint32_t>(speculation::token_tree::max_nodes);
-  const auto behind_text = std::max(drafter.own_positions(most), most);
+  const auto after_text = std::max(drafter.own_positions(most), most);
   const auto& traits = drafter.traits();
-  if (!traits.caches_text) return 1 + behind_text;
+  if (!traits.caches_text) return 1 + after_text;
   if (traits.max_text == 0) return context_length;
-  const auto own = std::uint64_t{traits.max_text} + behind_text;
+  const auto own = std::uint64_t{traits.max_text} + after_text;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(context_length, own));
 }
 

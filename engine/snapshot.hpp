@@ -38,7 +38,7 @@ struct pool_gauges {
   std::uint64_t num_evictions = 0;       ///< blocks evicted from the prefix cache, since start
   std::uint64_t num_state_slots = 0;     ///< slots of recurrent states: the sum of the next three
   std::uint64_t held_state_slots = 0;    ///< leased to requests, or in use by programs that still run
-  std::uint64_t idle_snapshots = 0;      ///< kept in the prefix cache
+  std::uint64_t idle_snapshots = 0;      ///< in the prefix cache, leased to none
   std::uint64_t free_state_slots = 0;
 };
 

@@ -83,7 +83,7 @@ std::int16_t largest_of(eight_shorts v) {
   return v[0];
 }
 
-/// `c` plus eight products. In fixed point: 24 bits behind the largest exponent, the rest cut off.
+/// `c` plus eight products. In fixed point: 24 bits from the largest exponent, the rest cut off.
 float add_up(float c, const half_line& a, const half_line& b) {
   const auto of_a = loaded<eight_shorts>(a.exponents), of_b = loaded<eight_shorts>(b.exponents);
   if (largest_of(larger(of_a, of_b)) == not_finite || !std::isfinite(c)) {

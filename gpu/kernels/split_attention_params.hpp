@@ -108,7 +108,7 @@ struct split_range {
 };
 
 /// One block for each tile, split and group of heads of one key-value head; grid in blocks (groups of heads *
-/// key-value heads * splits, tiles). One kernel for each type of cell. Blocks of splits behind the
+/// key-value heads * splits, tiles). One kernel for each type of cell. Blocks of splits after the
 /// rows' last positions do nothing.
 struct attend_params {
   batch_view batch;

@@ -39,7 +39,7 @@ struct delta_heads {
 };
 
 /// Recurrent matrices in the slots of a state. A head has groups of 16 columns, each of which is
-/// [key_dim][16]; the columns behind value_dim are 0.
+/// [key_dim][16]; the columns after value_dim are 0.
 struct delta_states {
   float* values = nullptr;     ///< device memory: slot s has [num_values][num_groups][key_dim][16] at
                                ///< s * slot_stride

@@ -18,7 +18,7 @@ struct hash128 {
 /// The content of one block of a sequence; `parent` stands for everything before it.
 struct block_content {
   hash128 parent; ///< hash of the previous block; zero for the first
-  /// The request's cache salt, with its API key if there is one; empty behind the first block.
+  /// The request's cache salt, with its API key if there is one; empty after the first block.
   std::string_view salt;
   /// Number of cells computed as prompt, in pools where cells computed as prompt and as output differ in
   /// their bits (`pool_config::separate_origins`); else 0.

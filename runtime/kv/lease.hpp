@@ -44,13 +44,13 @@ struct lease {
 /// The state slots of a request. A value, valid as long as its lease.
 struct state_lease {
   std::vector<state_slot> slots;     ///< that it may write
-  std::optional<state_slot> initial; ///< the state behind the lease's first `length` slots; nullopt: length 0
-  /// How many leading tokens are cached, in whole blocks, if there is no state behind them; else 0. A state
+  std::optional<state_slot> initial; ///< the state after the lease's first `length` slots; nullopt: length 0
+  /// How many leading tokens are cached, in whole blocks, if there is no state after them; else 0. A state
   /// that is kept there serves the next text that shares them.
   std::uint32_t cached_without_state = 0;
 };
 
-/// A state to be kept for other requests.
+/// A state that the prefix cache keeps for other requests.
 struct state_snapshot {
   std::uint32_t length = 0; ///< committed tokens of which it is the state: a multiple of the block size
   state_slot slot;          ///< of the request's lease; nobody writes it from now on

@@ -12,7 +12,8 @@ struct pool_usage {
   std::uint32_t num_free = 0;
   std::uint32_t num_absent = 0; ///< not lent to the pool at present
   std::uint32_t num_requests = 0;
-  /// State slots, of a pool that has them: held by requests or their releases, kept as snapshots, free.
+  /// State slots, of a pool that has them: held by requests or their releases, with snapshots that nothing
+  /// else owns, free.
   std::uint32_t num_held_state_slots = 0;
   std::uint32_t num_idle_snapshots = 0;
   std::uint32_t num_free_state_slots = 0;

@@ -61,7 +61,7 @@ std::optional<std::string> check_states(const pool_book& pool,
       return "state slot " + std::to_string(s) + " miscounts releases";
   }
   for (std::uint32_t i = 0; i < pool.config.num_blocks; ++i)
-    if (pool.state_slots->snapshot_behind(block_id{i}) && !(pool.index && pool.index->contains(block_id{i})))
+    if (pool.state_slots->snapshot_after(block_id{i}) && !(pool.index && pool.index->contains(block_id{i})))
       return "block " + std::to_string(i) + " has a snapshot and is not indexed";
   return std::nullopt;
 }

@@ -57,7 +57,7 @@ std::optional<state_slot> pool_book::end_at_snapshot(std::vector<prefix_index::n
                                                      std::size_t most, std::uint32_t num_others) const {
   path.resize(std::min(path.size(), most));
   for (; !path.empty(); path.pop_back()) {
-    const auto snapshot = state_slots->snapshot_behind(path.back().block);
+    const auto snapshot = state_slots->snapshot_after(path.back().block);
     if (!snapshot) continue;
     if (state_slots->num_free() + state_slots->num_idle() >= num_others + state_slots->is_idle(*snapshot))
       return snapshot;
@@ -77,7 +77,7 @@ void pool_book::keep_snapshot(const block_table& table, const state_snapshot& sn
     if (!node) return; // evicted since it was published
     last = *node;
   }
-  if (!state_slots->snapshot_behind(last.block)) state_slots->keep(last.block, snapshot.slot);
+  if (!state_slots->snapshot_after(last.block)) state_slots->add_snapshot(last.block, snapshot.slot);
 }
 
 void pool_manager::take_state_slots(state_slot_pool& pool, block_table& table,

@@ -46,7 +46,7 @@ class slab_set {
 
  private:
   std::vector<std::uint64_t> words_;
-  /// Of the first word that is not zero, and behind the last one; begin_ = size and end_ = 0 if all are.
+  /// Of the first word that is not zero, and after the last one; begin_ = size and end_ = 0 if all are.
   std::size_t begin_, end_ = 0;
 };
 

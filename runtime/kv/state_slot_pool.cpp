@@ -39,12 +39,12 @@ void state_slot_pool::remove_owner(state_slot slot, block_owner owner, std::uint
   slots_.remove_owner(block_id{slot.value}, owner);
 }
 
-std::optional<state_slot> state_slot_pool::snapshot_behind(block_id block) const {
+std::optional<state_slot> state_slot_pool::snapshot_after(block_id block) const {
   const std::uint32_t slot = slot_of_.at(block.value);
   return slot == none ? std::nullopt : std::optional(state_slot{slot});
 }
 
-void state_slot_pool::keep(block_id block, state_slot slot) {
+void state_slot_pool::add_snapshot(block_id block, state_slot slot) {
   PACELINE_CHECK(slot_of_.at(block.value) == none && snapshots_.at(slot.value).block == none,
                  "block " + to_string(block) + " has a snapshot, or slot " + to_string(slot) + " is one");
   slots_.add_owner(block_id{slot.value}, block_owner::index);

@@ -14,7 +14,7 @@ namespace paceline::kv {
 /// blocks. A slot holds the state of one sequence at one position. A table owns the slots that its request
 /// may write; it writes no slot that is in the prefix index.
 ///
-/// The index owns *snapshots*: slots with the state behind the last token of an indexed block. A prefix of a
+/// The index owns *snapshots*: slots with the state after the last token of an indexed block. A prefix of a
 /// request's tokens can be reused only up to a block with a snapshot, because a state cannot be computed from
 /// the keys and values of cells. A snapshot without other owners is idle and can be evicted, least recently
 /// used first.
@@ -46,10 +46,10 @@ class state_slot_pool {
   /// `now` is the time of the slot's last use, which never decreases.
   void remove_owner(state_slot slot, block_owner owner, std::uint64_t now);
 
-  /// The snapshot behind a block.
-  std::optional<state_slot> snapshot_behind(block_id block) const;
-  /// Makes `slot`, which has an owner, the snapshot behind an indexed block that has none.
-  void keep(block_id block, state_slot slot);
+  /// The snapshot after a block.
+  std::optional<state_slot> snapshot_after(block_id block) const;
+  /// Makes `slot`, which has an owner, the snapshot after an indexed block that has none.
+  void add_snapshot(block_id block, state_slot slot);
   /// The block left the index, and so does its snapshot if it has one.
   void forget(block_id block);
 

@@ -17,7 +17,7 @@ namespace paceline::model {
 /// inputs of the layer's convolution, then the matrices of its gated delta rule, if it has one.
 struct state_shape {
   std::uint32_t num_layers = 0; ///< recurrent layers
-  /// Floats of a layer's inputs: (num_taps - 1) * number of channels; with matrices behind them, rounded up
+  /// Floats of a layer's inputs: (num_taps - 1) * number of channels; with matrices after them, rounded up
   /// to a cache line.
   std::uint32_t conv_inputs = 0;
   std::uint64_t matrix_values = 0; ///< floats of a layer's matrices (`device::delta_heads::state_values`)

@@ -181,7 +181,7 @@ bool singles_out_values(const weight_view& norm) {
   return model::singles_out_values(weights);
 }
 
-/// A block without a norm before it reads the residual stream, in which the norms behind earlier blocks
+/// A block without a norm before it reads the residual stream, in which the norms after earlier blocks
 /// emphasise values.
 void choose_planes(const weights_source& source, transformer_weights& weights) {
   bool stream_singles_out = false;

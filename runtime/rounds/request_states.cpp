@@ -25,10 +25,10 @@ void request_states::commit(state_slot slot) {
   collect_free({});
 }
 
-void request_states::keep(state_slot slot) {
+void request_states::make_snapshot(state_slot slot) {
   const auto place = std::ranges::find(slots_, slot);
   if (place == slots_.end()) return;
-  PACELINE_CHECK(num_spare_ > 0, "no state can be kept");
+  PACELINE_CHECK(num_spare_ > 0, "no state can become a snapshot");
   --num_spare_;
   slots_.erase(place);
   std::erase(free_, slot);

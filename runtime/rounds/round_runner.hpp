@@ -31,7 +31,7 @@ struct round_resources {
   /// The inputs of all drafters' probes, in the memory of the target's device (`device::row_batch::inputs`).
   const float* inputs = nullptr;
   std::uint32_t num_inputs = 0;
-  /// Positions from one kept state to the next (`scheduler_options::state_interval`); 0: no recurrent state.
+  /// Positions from one snapshot to the next (`scheduler_options::state_interval`); 0: no recurrent state.
   std::uint32_t state_interval = 0;
 };
 

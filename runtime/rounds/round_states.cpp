@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <map>
 
-// The recurrent states of a round's rows: which row continues which, where the states are kept, and which of
+// The recurrent states of a round's rows: which row continues which, where the states are left, and which of
 // them the request continues from.
 
 namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-/// True if the state of the first `length` tokens is to be kept for other requests, when `num_spare` slots
-/// are left for such states.
+/// True if the state of the first `length` tokens becomes a snapshot when `num_spare` slots are left for
+/// snapshots.
 bool round_runner::keeps_snapshot(const batch_part& part, std::uint32_t length,
                                   std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
@@ -24,12 +24,12 @@ bool round_runner::keeps_snapshot(const batch_part& part, std::uint32_t length,
   return scheduling::keeps_snapshot(at, length, num_spare);
 }
 
-/// Adds the states of the context rows. The last row leaves a state. Rows before it leave a state if it is to
-/// be kept and a slot is free.
+/// Adds the states of the context rows. The last row leaves a state. Rows before it leave a state if
+/// it becomes a snapshot.
 void round_runner::add_context_states(batch_part& part) {
   auto& slots = part.item->request.progress->states();
   part.states.of_context.clear();
-  std::uint32_t num_kept = 0;
+  std::uint32_t num_snapshots = 0;
   for (std::uint32_t i = 0; i < part.num_context; ++i) {
     device::row_state state;
     if (i == 0)
@@ -37,9 +37,9 @@ void round_runner::add_context_states(batch_part& part) {
     else
       state.parent = static_cast<std::int32_t>(states_.size()) - 1;
     const bool last = i + 1 == part.num_context;
-    if (last || keeps_snapshot(part, part.context_begin + i + 1, slots.num_spare() - num_kept)) {
+    if (last || keeps_snapshot(part, part.context_begin + i + 1, slots.num_spare() - num_snapshots)) {
       state.write = slots.next();
-      num_kept += last ? 0 : 1;
+      num_snapshots += last ? 0 : 1;
     }
     states_.push_back(state);
     part.states.of_context.push_back(state.write);
@@ -55,7 +55,7 @@ void round_runner::add_node_states(batch_part& part) {
   }
 }
 
-/// Adds the states of probes. They are not kept, because no row of a later pass continues a probe.
+/// Adds the states of probes. No slot holds them, because no row of a later pass continues a probe.
 void round_runner::add_probe_states(const batch_part& part) {
   const auto last = static_cast<std::int32_t>(part.first_row + part.num_context) - 1;
   for (const auto& probe : part.draft.probes)
@@ -86,21 +86,21 @@ void round_runner::settle_states(const batch_part& part, std::span<const std::in
                                  item_result& done) {
   auto& progress = *part.item->request.progress;
   auto& slots = progress.states();
-  const auto keep = [&](std::uint32_t length, state_slot slot) {
+  const auto keep_snapshot = [&](std::uint32_t length, state_slot slot) {
     if (length > progress.kv_length() || !keeps_snapshot(part, length, slots.num_spare())) return;
-    slots.keep(slot);
+    slots.make_snapshot(slot);
     done.snapshots.push_back({length, slot});
   };
   std::optional<state_slot> newest;
   auto length = part.context_begin;
   for (const auto& slot : part.states.of_context) {
     ++length;
-    if (slot) keep(length, *slot);
+    if (slot) keep_snapshot(length, *slot);
     if (slot) newest = slot;
   }
   for (const auto node : accepted_path) {
     newest = part.states.of_nodes[static_cast<std::size_t>(node)];
-    keep(++length, *newest);
+    keep_snapshot(++length, *newest);
   }
   if (newest) slots.commit(*newest);
   if (part.beams) slots.hold(part.beams->needed_states());

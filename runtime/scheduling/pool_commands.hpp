@@ -59,7 +59,7 @@ struct commit_command {
   std::uint32_t first_position = 0;               ///< position of tokens[0] in the sequence
   std::vector<token_id> tokens;                   ///< empty if only a chunk of the prompt was computed
   std::uint32_t num_final = 0;                    ///< positions whose KV is final
-  std::vector<kv::state_snapshot> snapshots = {}; ///< recurrent states to be kept for other requests
+  std::vector<kv::state_snapshot> snapshots = {}; ///< states that the prefix cache keeps
 };
 
 /// Positions from `num_positions` on are forgotten (look-ahead slots still wanted come before), and blocks

@@ -208,8 +208,8 @@ std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahe
 
 /// The number of levels that the request's worker can draft in `positions` of its pool, after a text of
 /// `text` cells.
-std::uint32_t scheduler_state::levels_behind(const record& r, std::uint32_t text,
-                                             std::uint32_t positions) const {
+std::uint32_t scheduler_state::levels_after(const record& r, std::uint32_t text,
+                                            std::uint32_t positions) const {
   const auto left = positions - std::min(positions, text);
   return left < slot_of(*r.worker).block_positions ? 0 : left;
 }
@@ -219,7 +219,7 @@ std::uint32_t scheduler_state::levels_in_lease(const record& r, std::uint32_t po
   const auto& slot = slot_of(*r.worker);
   // The lease is enough until the request ends, whatever the rounds in flight commit.
   if (positions >= std::uint64_t{max_positions(r)} + slot.block_positions) return no_limit;
-  return levels_behind(r, slot.caches_text ? r.upper_length : 1, positions);
+  return levels_after(r, slot.caches_text ? r.upper_length : 1, positions);
 }
 
 /// The number of levels that the context of the worker's model allows. A hypothesis of a beam search is no
@@ -231,7 +231,7 @@ std::uint32_t scheduler_state::levels_in_own_context(const record& r) const {
   const auto longest = std::uint64_t{terms.prompt_length()} + terms.request().stop.max_tokens;
   if (slot.max_text >= longest + slot.block_positions) return no_limit;
   const auto text = static_cast<std::uint32_t>(std::min<std::uint64_t>(r.upper_length, longest));
-  return levels_behind(r, text, slot.max_text);
+  return levels_after(r, text, slot.max_text);
 }
 
 /// True if the text is too long for the drafter that the request names.

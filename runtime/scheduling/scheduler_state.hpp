@@ -243,7 +243,7 @@ class scheduler_state {
   std::uint32_t max_positions(const record& r) const;
   std::uint32_t positions_ahead(const record& r, look_ahead kind) const;
   std::uint32_t drafter_positions_ahead(const record& r, look_ahead kind) const;
-  std::uint32_t levels_behind(const record& r, std::uint32_t text, std::uint32_t positions) const;
+  std::uint32_t levels_after(const record& r, std::uint32_t text, std::uint32_t positions) const;
   std::uint32_t levels_in_lease(const record& r, std::uint32_t positions) const;
   std::uint32_t levels_in_own_context(const record& r) const;
   bool has_outgrown_drafter(const record& r) const;

@@ -48,7 +48,7 @@ void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
   };
   const std::size_t key_at = std::size_t{heads.key_of(unit.head)} * heads.key_dim;
   const std::size_t value_at = std::size_t{unit.head} * heads.value_dim + unit.group * std::size_t{V::lanes};
-  const std::uint32_t columns = heads.value_dim - unit.group * V::lanes; // in this group or behind
+  const std::uint32_t columns = heads.value_dim - unit.group * V::lanes; // in this group or after it
   for (const device::state_step& step : unit.steps) {
     const float* const q = args.x + step.row * args.stride + key_at;
     const float* const k = q + heads.keys_size();

@@ -29,7 +29,7 @@ const std::byte* codes_of(const tile_part& part) {
 /// Prefetches weights ahead of a kernel's walk over a tile. The processor's own prefetcher does not recognise
 /// a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed. This
 /// is one walk in the order of addresses. At a tile's first block it is `prefetch_bytes` ahead of the codes,
-/// which begin behind the scales of all blocks; without that, it would follow the codes in wide matrices.
+/// which begin after the scales of all blocks; without that, it would follow the codes in wide matrices.
 template <packed_format F>
 class tile_prefetch {
  public:

@@ -97,7 +97,7 @@ TEST_F(state_slots_of_a_pool, a_prefix_is_found_up_to_its_last_snapshot_only) {
   ASSERT_TRUE(second);
   EXPECT_EQ(second->lease.length, 8U);
   EXPECT_EQ(second->states.initial, kept);
-  EXPECT_TRUE(second->copies.empty()) << "behind part of a block no state is known";
+  EXPECT_TRUE(second->copies.empty()) << "after part of a block no state is known";
   // A text that differs within the second block shares nothing.
   auto other = text(14);
   other[6] = token_id{99};

@@ -25,7 +25,7 @@ TEST(recurrent_scheduling, a_request_asks_for_the_states_of_its_longest_draft_an
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->min_state_slots, 2U);
   EXPECT_EQ(plain->max_state_slots, 2U);
-  EXPECT_EQ(plain->num_snapshot_slots, 18U / 8 + 2) << "behind the prompt, and where it leaves another";
+  EXPECT_EQ(plain->num_snapshot_slots, 18U / 8 + 2) << "after the prompt, and where it leaves another";
   scheduler_state other(recurrent_options());
   const auto drafting =
       last<acquire_command>(other.submit(make_request(first_request, 8, 10), drafter_index{2}, 100, start));
@@ -139,7 +139,7 @@ TEST(recurrent_scheduling, drafts_are_as_long_as_the_states_that_were_granted) {
     auto answer = grant(first_request, target_pool, asked->ticket, 8);
     for (std::uint32_t s = 0; s < num_state_slots; ++s) answer.states.slots.emplace_back(s);
     const auto planned = state.on_leases({answer}, false, start);
-    ASSERT_EQ(planned.rounds.size(), 2U); // the prompt, and the first draft behind it
+    ASSERT_EQ(planned.rounds.size(), 2U); // the prompt, and the first draft after it
     const auto& item = planned.rounds[1].items.at(0);
     ASSERT_TRUE(item.states);
     EXPECT_EQ(item.states->slots.size(), num_state_slots);
