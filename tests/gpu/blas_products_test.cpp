@@ -21,8 +21,8 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::same_bits;
+using test::stored_tensor;
 
 /// A device in one of its modes, and a stream on it.
 struct multiplier {
@@ -79,8 +79,8 @@ TEST(blas_products, few_rows_have_the_bits_of_strict_mode_in_every_type) {
   emulation::emulated_runtime runtime;
   multiplier strict(runtime, arithmetic::sixteen_bit), fast(runtime, arithmetic::fast);
   std::mt19937 random(3);
-  for (const tensor_type type : testing_support::all_tensor_types) {
-    const stored_tensor tensor = testing_support::random_tensor(type, 37, 256, random);
+  for (const tensor_type type : test::all_tensor_types) {
+    const stored_tensor tensor = test::random_tensor(type, 37, 256, random);
     for (const std::size_t num_rows : {1U, 64U}) {
       const auto x = normal_values(num_rows * 256, random);
       ASSERT_TRUE(same_bits(*strict.product({&tensor}, x), *fast.product({&tensor}, x)))
@@ -88,7 +88,7 @@ TEST(blas_products, few_rows_have_the_bits_of_strict_mode_in_every_type) {
     }
   }
   EXPECT_EQ(runtime.num_calls("cublasLtMatmul"), 0U);
-  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_0, 37, 256, random);
+  const stored_tensor tensor = test::random_tensor(tensor_type::q4_0, 37, 256, random);
   const auto x = normal_values(65 * 256, random);
   const auto of_strict = *strict.product({&tensor}, x);
   EXPECT_EQ(runtime.num_calls("cublasLtMatmul"), 0U);
@@ -101,9 +101,9 @@ TEST(blas_products, a_shape_is_asked_for_once) {
   emulation::emulated_runtime runtime;
   multiplier fast(runtime, arithmetic::fast);
   std::mt19937 random(3);
-  const stored_tensor one = testing_support::random_tensor(tensor_type::q4_0, 37, 32, random),
-                      other = testing_support::random_tensor(tensor_type::q8_0, 48, 32, random),
-                      wider = testing_support::random_tensor(tensor_type::f16, 49, 32, random);
+  const stored_tensor one = test::random_tensor(tensor_type::q4_0, 37, 32, random),
+                      other = test::random_tensor(tensor_type::q8_0, 48, 32, random),
+                      wider = test::random_tensor(tensor_type::f16, 49, 32, random);
   const auto x = normal_values(70 * 32, random);
   ASSERT_TRUE(fast.product({&one, &other, &wider}, x));
   EXPECT_EQ(runtime.num_calls("cublasLtMatmul"), 3U);
@@ -118,8 +118,8 @@ TEST(blas_products, a_shape_is_asked_for_once) {
 
 TEST(blas_products, each_call_that_fails_is_told_by_name_and_place_and_the_next_product_is_right) {
   std::mt19937 random(3);
-  const stored_tensor one = testing_support::random_tensor(tensor_type::q4_k, 37, 256, random),
-                      other = testing_support::random_tensor(tensor_type::bf16, 20, 256, random);
+  const stored_tensor one = test::random_tensor(tensor_type::q4_k, 37, 256, random),
+                      other = test::random_tensor(tensor_type::bf16, 20, 256, random);
   const auto x = normal_values(70 * 256, random);
   emulation::emulated_runtime unspoilt;
   const auto expected = *multiplier(unspoilt, arithmetic::fast).product({&one, &other}, x);
@@ -171,7 +171,7 @@ TEST(blas_products, a_device_lost_in_a_product_says_so) {
   emulation::emulated_runtime runtime;
   multiplier fast(runtime, arithmetic::fast);
   std::mt19937 random(3);
-  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_0, 37, 256, random);
+  const stored_tensor tensor = test::random_tensor(tensor_type::q4_0, 37, 256, random);
   const auto x = normal_values(70 * 256, random);
   ASSERT_TRUE(fast.product({&tensor}, x));
   runtime.fail("cublasLtMatmul", 0, failure_kind::device_lost);

@@ -144,13 +144,13 @@ TEST(cuda_device, pack_reports_every_byte_once_and_in_order) {
   emulation::emulated_runtime runtime;
   const auto gpu = *cuda_device::open(runtime, 0);
   std::mt19937 random(1);
-  const auto tensor = testing_support::random_tensor(tensor_type::q8_0, 1003, 16384, random);
+  const auto tensor = test::random_tensor(tensor_type::q8_0, 1003, 16384, random);
   std::vector<std::span<const std::byte>> parts;
   const auto packed = gpu->pack("w", tensor.view(), [&](auto part) { parts.push_back(part); });
   ASSERT_TRUE(packed);
   EXPECT_EQ((*packed)->size_bytes(), tensor.bytes.size());
   EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
-  EXPECT_TRUE(testing_support::are_in_order(parts, tensor.bytes));
+  EXPECT_TRUE(test::are_in_order(parts, tensor.bytes));
 }
 
 TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_room) {
@@ -160,13 +160,13 @@ TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_r
   for (const tensor_type type :
        {tensor_type::q8_0, tensor_type::q4_k, tensor_type::bf16, tensor_type::q5_1, tensor_type::f8_e4m3}) {
     const std::uint32_t num_cols = type == tensor_type::bf16 ? 16384 : 4096;
-    const auto tensor = testing_support::random_tensor(type, 287, num_cols, random);
+    const auto tensor = test::random_tensor(type, 287, num_cols, random);
     std::vector<std::span<const std::byte>> parts;
     const auto packed = gpu->pack("w", tensor.view(), [&](auto part) { parts.push_back(part); });
     ASSERT_TRUE(packed);
     EXPECT_EQ(parts.size() >= 2, tensor.bytes.size() > std::size_t{8} << 20)
         << "a large tensor is reported in parts";
-    EXPECT_TRUE(testing_support::are_in_order(parts, tensor.bytes));
+    EXPECT_TRUE(test::are_in_order(parts, tensor.bytes));
     EXPECT_GE((*packed)->size_bytes(), tensor.bytes.size());
     EXPECT_LE(static_cast<double>((*packed)->size_bytes()), 1.01 * static_cast<double>(tensor.bytes.size()));
   }
@@ -174,7 +174,7 @@ TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_r
 
 TEST(cuda_device, packing_for_streams_gives_back_what_it_took_wherever_it_fails) {
   std::mt19937 random(1);
-  const auto tensor = testing_support::random_tensor(tensor_type::bf16, 20, 64, random);
+  const auto tensor = test::random_tensor(tensor_type::bf16, 20, 64, random);
   for (const char* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaLaunchKernel", "cudaEventSynchronize"}) {
     for (std::uint32_t skipped = 0;; ++skipped) {
       emulation::emulated_runtime runtime;
@@ -194,7 +194,7 @@ TEST(cuda_device, packing_for_streams_gives_back_what_it_took_wherever_it_fails)
 
 TEST(cuda_device, making_a_set_gives_back_what_it_took_wherever_it_fails) {
   std::mt19937 random(1);
-  const auto tensor = testing_support::random_tensor(tensor_type::bf16, 20, 64, random);
+  const auto tensor = test::random_tensor(tensor_type::bf16, 20, 64, random);
   for (const char* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventSynchronize"}) {
     for (std::uint32_t skipped = 0;; ++skipped) {
       emulation::emulated_runtime runtime;
@@ -222,7 +222,7 @@ TEST(cuda_device, pack_names_the_tensor_when_a_rule_is_broken_or_memory_is_short
   emulation::emulated_runtime runtime;
   const auto gpu = *cuda_device::open(runtime, 0);
   std::mt19937 random(1);
-  const auto tensor = testing_support::random_tensor(tensor_type::q4_k, 4, 256, random);
+  const auto tensor = test::random_tensor(tensor_type::q4_k, 4, 256, random);
   auto view = tensor.view();
   view.num_rows = 5;
   const auto broken = gpu->pack("blk.0.attn_q.weight", view);

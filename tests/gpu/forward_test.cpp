@@ -15,7 +15,7 @@ namespace {
 
 using device::tensor_type;
 using model::architecture;
-using testing_support::same_bits;
+using test::same_bits;
 
 /// The results of one pass on the host.
 struct pass_results {

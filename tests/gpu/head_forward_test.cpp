@@ -16,8 +16,8 @@
 namespace paceline::gpu::head_forward_test {
 namespace {
 
+using test::same_bits;
 using test::tiny_head;
-using testing_support::same_bits;
 
 constexpr std::uint32_t num_layers = 8, hidden = 32, vocab = 288;
 constexpr std::uint32_t block_size = 4, num_blocks = 12, text_length = 13;

@@ -19,7 +19,7 @@ namespace {
 
 using device::tensor_type;
 using model::architecture;
-using testing_support::same_bits;
+using test::same_bits;
 
 constexpr std::uint32_t block_size = 4, num_blocks = 64;
 

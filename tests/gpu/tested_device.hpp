@@ -103,7 +103,7 @@ class gpu_test : public testing::Test {
     for (std::size_t i = 0; i < contents.size(); ++i) buffers_[first + i]->upload(0, contents[i]);
   }
 
-  std::unique_ptr<const device::matrix> pack(const testing_support::stored_tensor& tensor) {
+  std::unique_ptr<const device::matrix> pack(const test::stored_tensor& tensor) {
     auto packed = gpu_->weights().pack("weights", tensor.view());
     EXPECT_TRUE(packed) << packed.error().message();
     return *std::move(packed);

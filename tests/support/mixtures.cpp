@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 mixture small_mixture(device::tensor_type type, std::uint32_t num_experts, std::uint32_t num_used,
                       std::mt19937& random) {
@@ -58,4 +58,4 @@ std::vector<float> mixture_reference(const mixture& m, std::span<const float> x)
   return out;
 }
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

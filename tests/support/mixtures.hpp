@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 /// The weights of a mixture of experts, as a file stores them, and what is done with them.
 struct mixture {
@@ -27,4 +27,4 @@ mixture small_mixture(device::tensor_type type, std::uint32_t num_experts, std::
 /// op_expert_mixture.hpp as code, a row at a time, for `silu`.
 std::vector<float> mixture_reference(const mixture& m, std::span<const float> x);
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

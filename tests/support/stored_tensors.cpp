@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 namespace {
 
@@ -101,4 +101,4 @@ stored_tensor filled_tensor(tensor_type type, std::uint32_t num_rows, std::uint3
   return tensor;
 }
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 inline constexpr std::array all_tensor_types{
     device::tensor_type::f32,    device::tensor_type::f16,    device::tensor_type::bf16,
@@ -53,4 +53,4 @@ inline bool are_in_order(std::span<const std::span<const std::byte>> parts,
   return next == bytes.data() + bytes.size();
 }
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 namespace {
 
@@ -94,4 +94,4 @@ testing::AssertionResult guarded_floats::intact() const {
   return testing::AssertionSuccess();
 }
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 
 /// True if `actual` has the bits of `expected`. Fails for buffers that are empty, of different sizes or the
 /// same memory, and for NaNs on either side, because a comparison of NaNs proves nothing. Reports the first
@@ -38,4 +38,4 @@ class guarded_floats {
   std::vector<float> storage_;
 };
 
-} // namespace paceline::testing_support
+} // namespace paceline::test

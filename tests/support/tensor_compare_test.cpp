@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace paceline::testing_support {
+namespace paceline::test {
 namespace {
 
 using values = std::vector<float>;
@@ -78,4 +78,4 @@ TEST(guarded_floats, notices_a_write_on_either_side) {
 }
 
 } // namespace
-} // namespace paceline::testing_support
+} // namespace paceline::test

@@ -13,9 +13,9 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::random_tensor;
+using test::same_bits;
+using test::stored_tensor;
 
 class any_matmul : public product_test, public testing::WithParamInterface<arithmetic> {
  protected:
@@ -92,8 +92,8 @@ TEST_P(any_matmul, refuses_weights_of_another_width_or_device) {
 
 TEST_P(any_matmul, embed_gives_the_dequantised_rows_of_every_type) {
   const std::vector<token_id> tokens{token_id{49}, token_id{0}, token_id{17}, token_id{17}};
-  for (const tensor_type type : testing_support::all_tensor_types) {
-    for (const std::uint32_t width : testing_support::some_widths(type)) {
+  for (const tensor_type type : test::all_tensor_types) {
+    for (const std::uint32_t width : test::some_widths(type)) {
       const stored_tensor tensor = random_tensor(type, 50, width, random_);
       std::vector<float> all(50 * width), expected;
       device::dequantize(type, tensor.bytes, all);

@@ -5,7 +5,7 @@
 namespace paceline::gpu {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 constexpr float guard = 12345.678F;
 

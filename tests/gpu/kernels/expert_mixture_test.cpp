@@ -12,8 +12,8 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::small_mixture;
+using test::random_tensor;
+using test::small_mixture;
 
 class reference_mixture : public mixture_test {
  protected:
@@ -21,10 +21,10 @@ class reference_mixture : public mixture_test {
 };
 
 TEST_F(reference_mixture, equals_the_definition_for_every_type_and_number_of_rows) {
-  for (const tensor_type type : testing_support::all_tensor_types) {
+  for (const tensor_type type : test::all_tensor_types) {
     const mixture m = small_mixture(type, 8, 3, random_);
     const auto x = values(std::size_t{29} * m.num_cols);
-    const auto expected = testing_support::mixture_reference(m, x);
+    const auto expected = test::mixture_reference(m, x);
     const loaded weights = load(m);
     for (const std::uint32_t num_rows : {1U, 2U, 29U}) {
       const auto actual =
@@ -40,7 +40,7 @@ TEST_F(reference_mixture, equals_the_definition_with_one_expert_all_experts_and_
        {std::pair{1U, 1U}, {4U, 4U}, {33U, 1U}, {128U, 8U}, {1024U, 32U}}) {
     const mixture m = small_mixture(tensor_type::q8_0, num_experts, num_used, random_);
     const auto x = values(std::size_t{num_experts > 100 ? 3U : 20U} * m.num_cols);
-    ASSERT_TRUE(same_bits(testing_support::mixture_reference(m, x), run_mixture(m, x)))
+    ASSERT_TRUE(same_bits(test::mixture_reference(m, x), run_mixture(m, x)))
         << num_used << " of " << num_experts;
   }
 }
@@ -50,10 +50,10 @@ TEST_F(reference_mixture, weighs_inputs_and_takes_two_planes) {
     mixture m = small_mixture(type, 8, 2, random_);
     const auto x = values(std::size_t{13} * m.num_cols);
     m.two_planes = true;
-    EXPECT_TRUE(same_bits(testing_support::mixture_reference(m, x), run_mixture(m, x)));
+    EXPECT_TRUE(same_bits(test::mixture_reference(m, x), run_mixture(m, x)));
     m.weigh_inputs = true;
     m.routing.gating = device::expert_gating::sigmoid;
-    EXPECT_TRUE(same_bits(testing_support::mixture_reference(m, x), run_mixture(m, x)));
+    EXPECT_TRUE(same_bits(test::mixture_reference(m, x), run_mixture(m, x)));
   }
 }
 
@@ -73,7 +73,7 @@ class any_mixture : public mixture_test, public testing::WithParamInterface<arit
 };
 
 TEST_P(any_mixture, equals_its_parts_for_every_type_and_number_of_rows) {
-  for (const tensor_type type : testing_support::all_tensor_types) {
+  for (const tensor_type type : test::all_tensor_types) {
     const mixture m = small_mixture(type, 8, 3, random_);
     const auto x = rows(25, m.num_cols);
     for (const std::uint32_t num_rows : {1U, 3U, 25U})

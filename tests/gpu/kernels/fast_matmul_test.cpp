@@ -18,9 +18,9 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::random_tensor;
+using test::same_bits;
+using test::stored_tensor;
 
 class fast_matmul : public product_test {
  protected:
@@ -30,7 +30,7 @@ class fast_matmul : public product_test {
 TEST_F(fast_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
   for (const tensor_type type : streamed_types)
     for (const std::uint32_t num_outputs : {1U, 21U})
-      for (const std::uint32_t num_cols : testing_support::some_widths(type))
+      for (const std::uint32_t num_cols : test::some_widths(type))
         ASSERT_NO_FATAL_FAILURE(
             expect_near(random_tensor(type, num_outputs, num_cols, random_), rows(67, num_cols)));
 }

@@ -12,7 +12,7 @@
 namespace paceline::gpu {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 class gpu_gated_delta : public gpu_test {};
 

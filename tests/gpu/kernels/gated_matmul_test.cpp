@@ -14,8 +14,8 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::same_bits;
+using test::random_tensor;
+using test::same_bits;
 
 constexpr float guard = 12345.678F;
 constexpr float epsilon = 1e-5F;

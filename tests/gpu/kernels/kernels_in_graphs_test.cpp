@@ -15,8 +15,8 @@ namespace paceline::gpu::kernels_in_graphs_test {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::same_bits;
+using test::random_tensor;
+using test::same_bits;
 
 constexpr float guard = 12345.678F;
 constexpr std::uint32_t too_many_rows = 65; // for a graph

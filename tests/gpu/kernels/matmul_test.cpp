@@ -14,10 +14,10 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::all_tensor_types;
-using testing_support::random_tensor;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::all_tensor_types;
+using test::random_tensor;
+using test::same_bits;
+using test::stored_tensor;
 
 class gpu_matmul : public product_test {
  protected:
@@ -40,7 +40,7 @@ TEST_F(gpu_matmul, equals_the_definition_for_every_type_and_size) {
   constexpr std::uint32_t most_rows = 17;
   for (const tensor_type type : all_tensor_types) {
     for (const std::uint32_t num_outputs : {1U, 37U}) {
-      for (const std::uint32_t num_cols : testing_support::some_widths(type)) {
+      for (const std::uint32_t num_cols : test::some_widths(type)) {
         const stored_tensor tensor = random_tensor(type, num_outputs, num_cols, random_);
         const auto weights = pack(tensor);
         const auto x = activations(most_rows, num_cols);
@@ -74,8 +74,7 @@ TEST_F(gpu_matmul, holds_the_largest_codes_and_activations_exactly) {
   for (const tensor_type type : all_tensor_types) {
     if (device::traits_of(type)->block_values == 1) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
-      const auto tensor =
-          testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
+      const auto tensor = test::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
       std::vector<float> x(4 * 512);
       for (std::size_t k = 0; k < x.size(); ++k) {
         const float signs[] = {1, -1, k % 2 == 0 ? 1.0F : -1.0F, k % 32 < 16 ? 1.0F : -1.0F};

@@ -15,9 +15,9 @@
 
 namespace paceline::gpu {
 
-using testing_support::mixture;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::mixture;
+using test::same_bits;
+using test::stored_tensor;
 
 inline constexpr float mixture_epsilon = 1e-6F; ///< of the norms of its rows
 

@@ -24,7 +24,7 @@ inline constexpr device::tensor_type streamed_types[] = {
     device::tensor_type::f8_e4m3};
 
 /// BF16 weights with every other row multiplied by `size`.
-inline testing_support::stored_tensor uneven_rows(testing_support::stored_tensor tensor, float size) {
+inline test::stored_tensor uneven_rows(test::stored_tensor tensor, float size) {
   for (std::size_t i = 0; i < tensor.bytes.size(); i += 2) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, &tensor.bytes[i], 2);
@@ -76,7 +76,7 @@ class product_test : public gpu_test {
 
   /// True if the product of `tensor` and the finite rows `x` is within the bounds of its contract; not for
   /// `arithmetic::reference`, which is exact.
-  void expect_near(const testing_support::stored_tensor& tensor, const std::vector<float>& x) {
+  void expect_near(const test::stored_tensor& tensor, const std::vector<float>& x) {
     const auto num_rows = static_cast<std::uint32_t>(x.size() / tensor.num_cols);
     const auto expected = products_ == arithmetic::fast ? fast_reference(tensor.view(), x, num_rows)
                                                         : sixteen_bit_reference(tensor.view(), x, num_rows);

@@ -15,7 +15,7 @@
 namespace paceline::gpu::row_kernels_test {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 constexpr float guard = 12345.678F;
 

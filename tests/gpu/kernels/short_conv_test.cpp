@@ -12,7 +12,7 @@
 namespace paceline::gpu {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 class gpu_short_conv : public gpu_test {};
 

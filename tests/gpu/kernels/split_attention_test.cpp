@@ -11,7 +11,7 @@
 namespace paceline::gpu::split_attention_test {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 constexpr float guard = 12345.678F;
 

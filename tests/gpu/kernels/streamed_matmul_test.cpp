@@ -21,9 +21,9 @@ namespace paceline::gpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::random_tensor;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::random_tensor;
+using test::same_bits;
+using test::stored_tensor;
 
 std::string name_of(tensor_type type) { return std::string(device::traits_of(type)->name); }
 
@@ -35,7 +35,7 @@ class streamed_matmul : public product_test {
 TEST_F(streamed_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
   for (const tensor_type type : streamed_types) {
     for (const std::uint32_t num_outputs : {1U, 37U}) {
-      for (const std::uint32_t num_cols : testing_support::some_widths(type)) {
+      for (const std::uint32_t num_cols : test::some_widths(type)) {
         const stored_tensor tensor = random_tensor(type, num_outputs, num_cols, random_);
         const auto x = rows(17, num_cols);
         for (const std::uint32_t num_rows : {1U, 17U})
@@ -203,8 +203,7 @@ TEST_F(streamed_matmul, holds_the_largest_codes_and_activations) {
   for (const tensor_type type : streamed_types) {
     if (device::traits_of(type)->block_values == 1) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
-      const auto tensor =
-          testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
+      const auto tensor = test::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
       std::vector<float> x(4 * 512);
       for (std::size_t k = 0; k < x.size(); ++k) {
         const float signs[] = {1, -1, k % 2 == 0 ? 1.0F : -1.0F, k % 32 < 16 ? 1.0F : -1.0F};

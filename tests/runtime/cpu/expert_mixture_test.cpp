@@ -19,11 +19,11 @@ namespace paceline::cpu {
 namespace {
 
 using device::tensor_type;
-using testing_support::guarded_floats;
-using testing_support::mixture;
-using testing_support::mixture_reference;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::guarded_floats;
+using test::mixture;
+using test::mixture_reference;
+using test::same_bits;
+using test::stored_tensor;
 
 /// Weights of a host device without streams.
 class arena_memory final : public device::weight_memory {
@@ -51,7 +51,7 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
   }
 
   mixture make(tensor_type type, std::uint32_t num_experts, std::uint32_t num_used) {
-    return testing_support::small_mixture(type, num_experts, num_used, random_);
+    return test::small_mixture(type, num_experts, num_used, random_);
   }
 
   std::vector<float> rows(std::uint32_t num_rows, std::uint32_t num_cols) {
@@ -120,7 +120,7 @@ class expert_mixture : public testing::TestWithParam<kernel_level> {
 
 TEST_P(expert_mixture, equals_the_definition_for_every_type_and_number_of_rows) {
   constexpr std::uint32_t most_rows = 33;
-  for (const tensor_type type : testing_support::all_tensor_types) {
+  for (const tensor_type type : test::all_tensor_types) {
     const mixture m = make(type, 8, 3);
     const auto x = rows(most_rows, m.num_cols);
     const auto expected = mixture_reference(m, x);
@@ -163,7 +163,7 @@ TEST_P(expert_mixture, norms_its_rows_and_adds_to_them_in_place) {
   mixture m = make(tensor_type::q8_0, 8, 3);
   m.num_outputs = m.num_cols;
   for (std::uint32_t e = 0; e < 8; ++e)
-    m.down[e] = testing_support::random_tensor(tensor_type::q8_0, m.num_outputs, m.inner, random_);
+    m.down[e] = test::random_tensor(tensor_type::q8_0, m.num_outputs, m.inner, random_);
   for (const std::uint32_t num_rows : {1U, 40U}) { // on the caller, and on the team
     const auto x = rows(num_rows, m.num_cols), weight = rows(1, m.num_cols);
     std::vector<float> normed(x.size());

@@ -22,7 +22,7 @@
 namespace paceline::cpu {
 namespace {
 
-using testing_support::same_bits;
+using test::same_bits;
 
 /// Rows, each after its parent (-1: the first row of its text), and their results according to the equations.
 struct texts {

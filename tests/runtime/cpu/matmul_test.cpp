@@ -28,10 +28,10 @@ const matmul_kernels& emulated_avx_vnni_matmul_kernels();
 namespace {
 
 using device::tensor_type;
-using testing_support::all_tensor_types;
-using testing_support::guarded_floats;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::all_tensor_types;
+using test::guarded_floats;
+using test::same_bits;
+using test::stored_tensor;
 
 weight_arena arena;
 
@@ -111,8 +111,8 @@ TEST_P(matmul, equals_the_definition_for_every_type_and_size) {
   constexpr std::uint32_t most_rows = 33;
   for (const tensor_type type : all_tensor_types) {
     for (const std::uint32_t num_outputs : {1U, 16U, 37U}) {
-      for (const std::uint32_t num_cols : testing_support::some_widths(type)) {
-        const stored_tensor tensor = testing_support::random_tensor(type, num_outputs, num_cols, random_);
+      for (const std::uint32_t num_cols : test::some_widths(type)) {
+        const stored_tensor tensor = test::random_tensor(type, num_outputs, num_cols, random_);
         const auto weights = packed(tensor);
         const auto x = activations(most_rows, num_cols);
         const auto expected = matmul_reference(tensor.view(), {x, most_rows});
@@ -131,7 +131,7 @@ TEST_P(matmul, parts_of_a_tile_in_order_bring_the_bits_of_the_whole) {
   for (const tensor_type type : all_tensor_types) {
     if (device::is_floating(type)) continue;
     constexpr std::uint32_t num_cols = 768, num_blocks = num_cols / block_cols;
-    const stored_tensor tensor = testing_support::random_tensor(type, tile_rows, num_cols, random_);
+    const stored_tensor tensor = test::random_tensor(type, tile_rows, num_cols, random_);
     const auto weights = packed(tensor);
     const std::byte* const tile = dynamic_cast<const packed_matrix&>(*weights).tile(0);
     const auto by_rows = kernels().quantised(type);
@@ -155,7 +155,7 @@ TEST_P(matmul, parts_of_a_tile_in_order_bring_the_bits_of_the_whole) {
 TEST_P(matmul, two_planes_equal_the_definition_and_come_closer_to_exact_products) {
   constexpr std::uint32_t most_rows = 17;
   for (const tensor_type type : {tensor_type::f32, tensor_type::q4_1, tensor_type::q5_0, tensor_type::q6_k}) {
-    const stored_tensor tensor = testing_support::random_tensor(type, 37, 512, random_);
+    const stored_tensor tensor = test::random_tensor(type, 37, 512, random_);
     const auto weights = packed(tensor);
     const auto x = activations(most_rows, 512);
     const auto expected = matmul_reference(tensor.view(), {x, most_rows, true});
@@ -184,7 +184,7 @@ TEST_P(matmul, two_planes_equal_the_definition_and_come_closer_to_exact_products
 TEST_P(matmul, a_row_is_the_same_in_any_company) {
   constexpr std::uint32_t num_rows = 33;
   for (const tensor_type type : {tensor_type::q4_1, tensor_type::q8_0, tensor_type::q6_k, tensor_type::f16}) {
-    const stored_tensor tensor = testing_support::random_tensor(type, 530, 512, random_);
+    const stored_tensor tensor = test::random_tensor(type, 530, 512, random_);
     const auto weights = packed(tensor);
     const auto x = activations(num_rows, 512);
     const auto together = product(*weights, x, num_rows, 2);
@@ -211,7 +211,7 @@ TEST_P(matmul, holds_the_largest_codes_and_activations_exactly) {
     if (device::traits_of(type)->block_values == 1) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
       const stored_tensor tensor =
-          testing_support::filled_tensor(type, 17, 512, static_cast<std::byte>(pattern), random_);
+          test::filled_tensor(type, 17, 512, static_cast<std::byte>(pattern), random_);
       const auto weights = packed(tensor);
       std::vector<float> x(4 * 512);
       for (std::size_t k = 0; k < x.size(); ++k) {
@@ -228,7 +228,7 @@ TEST_P(matmul, holds_the_largest_codes_and_activations_exactly) {
 TEST_P(matmul, a_row_that_is_not_finite_spoils_itself_only) {
   for (const tensor_type type :
        {tensor_type::q4_1, tensor_type::q6_k, tensor_type::q8_0, tensor_type::bf16}) {
-    const stored_tensor tensor = testing_support::random_tensor(type, 40, 256, random_);
+    const stored_tensor tensor = test::random_tensor(type, 40, 256, random_);
     const auto weights = packed(tensor);
     auto x = activations(5, 256);
     const auto clean = product(*weights, x, 5, 1);
@@ -259,7 +259,7 @@ TEST_P(matmul, serves_several_matrices_with_bias_residual_and_strides) {
   std::vector<std::vector<float>> expected, bias;
   std::vector<device::matmul_output> outputs(3);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    const stored_tensor tensor = testing_support::random_tensor(types[i], num_outputs[i], num_cols, random_);
+    const stored_tensor tensor = test::random_tensor(types[i], num_outputs[i], num_cols, random_);
     weights.push_back(packed(tensor));
     const auto plain = matmul_reference(tensor.view(), {x, num_rows});
     const std::size_t stride = num_outputs[i] + i;
@@ -309,7 +309,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(matmul_runner, refuses_weights_of_another_width) {
   std::mt19937 random(1);
-  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_0, 16, 64, random);
+  const stored_tensor tensor = test::random_tensor(tensor_type::q4_0, 16, 64, random);
   const auto weights = *pack_matrix("weights", tensor.view(), arena);
   thread_team team(thread_team::options{});
   cpu_ops ops(team, kernel_level::scalar);

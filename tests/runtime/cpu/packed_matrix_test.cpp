@@ -20,10 +20,10 @@ namespace paceline::cpu::packed_matrix_test {
 namespace {
 
 using device::tensor_type;
-using testing_support::all_tensor_types;
-using testing_support::guarded_floats;
-using testing_support::same_bits;
-using testing_support::stored_tensor;
+using test::all_tensor_types;
+using test::guarded_floats;
+using test::same_bits;
+using test::stored_tensor;
 
 weight_arena arena;
 
@@ -33,8 +33,8 @@ TEST(embed, gives_the_dequantised_rows_of_every_type) {
   thread_team team(thread_team::options{});
   cpu_ops ops(team, kernel_level::scalar);
   for (const tensor_type type : all_tensor_types) {
-    const std::uint32_t width = testing_support::some_widths(type).back();
-    const stored_tensor tensor = testing_support::random_tensor(type, 50, width, random);
+    const std::uint32_t width = test::some_widths(type).back();
+    const stored_tensor tensor = test::random_tensor(type, 50, width, random);
     std::vector<float> values(50 * width), expected;
     device::dequantize(type, tensor.bytes, values);
     const auto table = *pack_matrix("embedding", tensor.view(), arena);
@@ -50,8 +50,8 @@ TEST(embed, gives_the_dequantised_rows_of_every_type) {
 
 TEST(embed, refuses_tokens_outside_the_vocabulary) {
   std::mt19937 random(1);
-  const auto table = *pack_matrix(
-      "embedding", testing_support::random_tensor(tensor_type::q8_0, 20, 32, random).view(), arena);
+  const auto table =
+      *pack_matrix("embedding", test::random_tensor(tensor_type::q8_0, 20, 32, random).view(), arena);
   thread_team team(thread_team::options{});
   cpu_ops ops(team, kernel_level::scalar);
   std::vector<float> out(32);
@@ -64,7 +64,7 @@ TEST(embed, refuses_tokens_outside_the_vocabulary) {
 TEST(pack, takes_about_the_bytes_of_the_file) {
   std::mt19937 random(1);
   for (const tensor_type type : all_tensor_types) {
-    const stored_tensor tensor = testing_support::random_tensor(type, 64, 1024, random);
+    const stored_tensor tensor = test::random_tensor(type, 64, 1024, random);
     const auto made = *pack_matrix("weights", tensor.view(), arena);
     EXPECT_GE(made->size_bytes(), tensor.bytes.size()) << device::traits_of(type)->name;
     const double allowed = type == tensor_type::q2_k ? 1.2 : 1.06; // minima and scales of 4 bits take 8
@@ -75,17 +75,17 @@ TEST(pack, takes_about_the_bytes_of_the_file) {
 
 TEST(pack, reports_every_byte_once_and_in_order) {
   std::mt19937 random(1);
-  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q8_0, 1003, 8192, random);
+  const stored_tensor tensor = test::random_tensor(tensor_type::q8_0, 1003, 8192, random);
   std::vector<std::span<const std::byte>> parts;
   const auto made = pack_matrix("weights", tensor.view(), arena, [&](auto bytes) { parts.push_back(bytes); });
   ASSERT_TRUE(made);
   EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
-  EXPECT_TRUE(testing_support::are_in_order(parts, tensor.bytes));
+  EXPECT_TRUE(test::are_in_order(parts, tensor.bytes));
 }
 
 TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
   std::mt19937 random(1);
-  stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_k, 4, 256, random);
+  stored_tensor tensor = test::random_tensor(tensor_type::q4_k, 4, 256, random);
   const auto failure_of = [&](const std::function<void(device::tensor_view&)>& damage) {
     device::tensor_view view = tensor.view();
     damage(view);

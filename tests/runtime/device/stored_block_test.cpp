@@ -48,7 +48,7 @@ TEST(dequantize, equals_an_independent_implementation_for_every_format) {
   for (const golden& item : all) {
     std::vector<float> values(item.values.size());
     dequantize(item.type, item.bytes, values);
-    EXPECT_TRUE(testing_support::same_bits(item.values, values)) << traits_of(item.type)->name;
+    EXPECT_TRUE(test::same_bits(item.values, values)) << traits_of(item.type)->name;
   }
 }
 
@@ -79,7 +79,7 @@ TEST(dequantize, every_e4m3_code_times_its_blocks_scale_has_the_value_of_its_def
   }
   std::vector<float> values(expected.size());
   dequantize(tensor_type::f8_e4m3, bytes, values);
-  EXPECT_TRUE(testing_support::same_bits(expected, values));
+  EXPECT_TRUE(test::same_bits(expected, values));
   EXPECT_EQ(values[126], 448) << "the largest";
 }
 
