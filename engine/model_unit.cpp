@@ -202,7 +202,7 @@ void model_unit::add_states(pool_need& need) const {
       nodes = std::max(
           nodes, d.drafter->max_nodes(std::max({d.options.draft_length, options.auto_draft_length, 1U})));
   nodes = std::min(nodes, speculation::token_tree::max_nodes);
-  need.min_state_slots = scheduling::least_row_states(0) + 1;
+  need.min_state_slots = scheduling::least_state_slots(0);
   need.wanted_state_slots = (need.min_state_slots + nodes) * std::max(options.max_running, 1U) +
                             2 * (context_length / state_interval() + 1);
 }

@@ -67,7 +67,7 @@ decisions scheduler_state::submit(admitted_request request, drafter_index drafte
                   error{errc::context_length_exceeded,
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
-  if (const auto needed = least_row_states(r.beam_width) + 1; // and the state that it found in the cache
+  if (const auto needed = least_state_slots(r.beam_width);
       options_.state_interval != 0 && needed > options_.num_state_slots)
     return refuse(finish_reason::error,
                   error{errc::invalid_argument, "beam search of width " + std::to_string(r.beam_width) +

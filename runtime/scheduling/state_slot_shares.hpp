@@ -13,7 +13,13 @@ constexpr std::uint32_t least_row_states(std::uint32_t beam_width) noexcept {
   return beam_width == 0 ? 2 : 1 + 2 * beam_width;
 }
 
-/// The draft nodes for which such slots are enough, without beam search: each node needs one more.
+/// State slots without which a pool cannot serve a request: those, and one for the state that the request
+/// found in the cache, or for its snapshot.
+constexpr std::uint32_t least_state_slots(std::uint32_t beam_width) noexcept {
+  return least_row_states(beam_width) + 1;
+}
+
+/// The draft nodes for which the slots for rows are enough, without beam search: each node needs one more.
 constexpr std::uint32_t nodes_in_states(std::uint32_t num_row_states) noexcept {
   return num_row_states < least_row_states(0) ? 0 : num_row_states - least_row_states(0);
 }
