@@ -49,15 +49,18 @@ struct conv_config {
   bool bias = false; ///< of gated ones: on both products and on the convolution
 };
 
-/// Which products of a gated delta rule are one tensor in a file: of each key head the rows of its query,
-/// key, values and gates, and of each key head those of its betas and alphas.
+/// Which products of a gated delta rule are one tensor in a file. Such a tensor has the rows of one key head
+/// after another.
 struct delta_packing {
+  /// The gate's rows are in the tensor of queries, keys and values. Of each key head it has the query, the
+  /// key, the values and the gates.
   bool fuses_gate = false;
+  /// The rows of alpha are in the tensor of beta. Of each key head it has the betas and the alphas.
   bool fuses_beta = false;
 };
 
-/// Order of the rows of Q and K in a file: interleaved in GGUF files of llama, whose converter permutes them,
-/// half-split in all others.
+/// Order of the rows of Q and K in a file. It is interleaved in the GGUF files of some families, whose
+/// converter permutes them (family_traits::interleaved_in_gguf), and half-split in all other files.
 using device::rope_layout;
 
 /// Activation function of the gate in the feed-forward block.
@@ -80,15 +83,15 @@ struct rope_scaling {
   double beta_fast = 32; ///< yarn: rotations in the original context above which a pair is unchanged
   double beta_slow = 1;  ///< yarn: rotations below which a pair is fully interpolated
   bool truncate = true;  ///< yarn: the ramp begins and ends at whole dimensions
-  double magnitude = 1;  ///< yarn: multiplies cosines and sines
+  double magnitude = 1;  ///< yarn, and LongRoPE, whose kind is none: multiplies cosines and sines
 };
 
 /// Rotary position embedding of the rotated values of a head.
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling;
-  /// Divisor of each pair's frequency, [head_dim / 2]; empty: none. GGUF files of Llama 3 store their scaling
-  /// in this form.
+  /// Divisor of each pair's frequency, [half the rotated values of a head]; empty: none. LongRoPE has them,
+  /// and GGUF files of Llama 3 store their scaling in this form.
   std::vector<float> frequency_divisors;
 };
 
@@ -121,8 +124,8 @@ double expected_experts(const expert_config& experts, std::uint32_t num_rows) no
 /// The most layers of a model.
 inline constexpr std::uint32_t most_layers = 4096;
 
-/// Hyper-parameters of a decoder, independent of the file format. Values returned by loaders satisfy
-/// `validate`.
+/// Hyper-parameters of a decoder. `layout`, `packing` and `delta.tiled` say how its file stores matrices; the
+/// other fields do not depend on the format of the file. Values returned by loaders satisfy `validate`.
 struct model_config {
   architecture arch = architecture::llama;
   std::string name;                 ///< name in the file; may be empty

@@ -128,7 +128,7 @@ void read_windowed_layers(const dflash_fields& fields, std::vector<bool>& has_wi
   if (!types && windows.flag_or(false))
     windows.refuse("is true, and layer_types does not say of which layers", errc::unsupported);
   if (types)
-    has_window = read_layer_types(types, static_cast<std::uint32_t>(has_window.size()), "sliding_attention");
+    has_window = layers_of_type(types, static_cast<std::uint32_t>(has_window.size()), "sliding_attention");
 }
 
 /// Reads the window, and what slots see of their block. A field for all layers has precedence: first

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 
 namespace paceline::model {
@@ -32,12 +31,8 @@ std::string_view behind_block(std::string_view name) noexcept { return name.subs
 
 /// Parses a name such as "5.gate_proj.weight", which is a matrix of expert 5.
 std::optional<expert_part> parse_one_expert(std::string_view name, const model_config& config) noexcept {
-  std::uint32_t expert = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, problem] = std::from_chars(name.data(), last, expert);
-  const bool leading_zero = end - name.data() > 1 && name[0] == '0';
-  if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
-  name = {end + 1, static_cast<std::size_t>(last - end - 1)};
+  const auto expert = take_number(name);
+  if (!expert) return std::nullopt;
   for (const auto& [role, dense] : expert_roles)
     if (name == behind_block(tensor_name(dense, tensor_naming::hugging_face, config)))
       return expert_part{role, expert, false};
@@ -69,7 +64,7 @@ std::optional<expert_part> parse_expert_part(std::string_view name, tensor_namin
 
 expert_tensors::collected& expert_tensors::of(tensor_role role) {
   PACELINE_CHECK(is_expert_role(role), std::string(to_string(role)));
-  return roles_[static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts)];
+  return roles_[expert_index(role)];
 }
 
 expected<void> expert_tensors::add(const expert_part& part, const weight_view& tensor,

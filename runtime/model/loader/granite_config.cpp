@@ -8,7 +8,7 @@
 namespace paceline::model {
 namespace {
 
-/// The factor of the logits is stored as a divisor.
+/// True if a file's divisor of logits is in range.
 constexpr bool is_divisor(double number) noexcept { return number >= 1e-6 && number <= 1e6; }
 constexpr const char* divisor_rule = "must be 1e-6 to 1e6: it divides logits";
 

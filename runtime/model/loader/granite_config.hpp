@@ -10,8 +10,9 @@ namespace paceline::model {
 
 class gguf_keys;
 
-/// The factors of Granite: of embeddings, of attention, of what a block adds to the residual stream, and of
-/// logits. They set these fields of a config whose sizes are known; errors are kept by the reader.
+/// The factors of Granite: of embeddings, of what a block adds to the residual stream, of logits, and of
+/// attention (GGUF: `read_gguf_config` reads it for every architecture). They set these fields of a config
+/// whose sizes are known; errors are kept by the reader.
 ///
 /// Source: transformers' `GraniteConfig`; llama.cpp's keys of architecture granite.
 void read_gguf_granite(gguf_keys& keys, model_config& config);

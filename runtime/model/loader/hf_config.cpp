@@ -284,7 +284,7 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   config.sliding_window = fields["sliding_window"].uint_or(4096);
   if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
   if (const json_node types = fields["layer_types"]) {
-    config.local_layers = read_layer_types(types, config.num_layers, "sliding_attention");
+    config.local_layers = layers_of_type(types, config.num_layers, "sliding_attention");
     return;
   }
   if (rule == window::mixed) return read_hf_window_period(fields, config);

@@ -6,7 +6,7 @@
 
 namespace paceline::model {
 
-std::vector<bool> read_layer_types(const json_node& types, std::uint32_t num_layers, std::string_view name) {
+std::vector<bool> layers_of_type(const json_node& types, std::uint32_t num_layers, std::string_view name) {
   std::vector<bool> flags(num_layers);
   types.require_array();
   if (types.size() != num_layers)
@@ -22,7 +22,7 @@ std::vector<bool> read_layer_types(const json_node& types, std::uint32_t num_lay
 }
 
 void read_layer_kinds(const json_node& types, std::string_view name, layer_kind kind, model_config& config) {
-  for (const bool is_named : read_layer_types(types, config.num_layers, name))
+  for (const bool is_named : layers_of_type(types, config.num_layers, name))
     config.layer_kinds.push_back(is_named ? kind : layer_kind::attention);
 }
 

@@ -13,8 +13,9 @@ class json_node;
 namespace paceline::model {
 
 /// "layer_types" of a config.json: for each of `num_layers` layers true if it is called `name`, false if it
-/// is called "full_attention". Another name and another length are refused; the flags are then false.
-std::vector<bool> read_layer_types(const json_node& types, std::uint32_t num_layers, std::string_view name);
+/// is called "full_attention". Another name and another length are refused, and the flags then have no
+/// meaning.
+std::vector<bool> layers_of_type(const json_node& types, std::uint32_t num_layers, std::string_view name);
 
 /// The same for layers that have something else in place of attention: layers called `name` are of `kind`.
 void read_layer_kinds(const json_node& types, std::string_view name, layer_kind kind, model_config& config);

@@ -3,6 +3,7 @@
 #include "runtime/model/loader/lfm2_config.hpp"
 
 #include <array>
+#include <charconv>
 #include <optional>
 
 namespace paceline::model {
@@ -322,6 +323,16 @@ std::string_view usual_gguf_name(std::string_view name, architecture arch) noexc
   if (name == "ssm_dt") return "ssm_dt.bias";
   if (name == "output_norm.weight" && is_lfm2(arch)) return "token_embd_norm.weight";
   return name;
+}
+
+std::optional<std::uint32_t> take_number(std::string_view& name) noexcept {
+  std::uint32_t number = 0;
+  const char* const last = name.data() + name.size();
+  const auto [end, problem] = std::from_chars(name.data(), last, number);
+  const bool leading_zero = end - name.data() > 1 && name[0] == '0';
+  if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(end + 1 - name.data()));
+  return number;
 }
 
 std::string_view layer_prefix(tensor_naming naming) noexcept {

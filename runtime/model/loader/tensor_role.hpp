@@ -4,14 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace paceline::model {
 
-/// The role of a tensor, independent of its name in a file. Matrices are [rows][cols] = [outputs][inputs];
-/// the others have 1 row.
+/// The role of a tensor, independent of its name in a file. Matrices are [rows][cols] = [outputs][inputs].
+/// Taps have a row for each channel. The others have 1 row.
 enum class tensor_role : std::uint8_t {
   // One for each model:
   token_embedding, ///< [vocab_size][hidden_size]
@@ -39,7 +40,7 @@ enum class tensor_role : std::uint8_t {
   // In place of q, k, v and attention_output in layers with a short convolution:
   conv_in,       ///< [3 * hidden_size][hidden_size]
   conv_in_bias,  ///< [3 * hidden_size], with config.conv.bias
-  conv_taps,     ///< [hidden_size][num_taps]; transposed when it is read
+  conv_taps,     ///< [hidden_size][num_taps]; `weights_source` transposes them
   conv_bias,     ///< [hidden_size], with config.conv.bias
   conv_out,      ///< [hidden_size][hidden_size]
   conv_out_bias, ///< [hidden_size], with config.conv.bias
@@ -50,7 +51,7 @@ enum class tensor_role : std::uint8_t {
   delta_beta,    ///< [delta.num_values][hidden_size]; with config.packing.fuses_beta twice as many rows, with
                  ///< those of delta_alpha
   delta_alpha,   ///< [delta.num_values][hidden_size]
-  delta_taps,    ///< [delta_channels][num_taps]; transposed when it is read
+  delta_taps,    ///< [delta_channels][num_taps]; `weights_source` transposes them
   delta_dt_bias, ///< [delta.num_values]
   delta_decay,   ///< [delta.num_values]; Hugging Face's files have log(-value)
   delta_norm,    ///< [delta.value_dim]
@@ -74,7 +75,11 @@ std::string_view to_string(tensor_role role) noexcept;
 bool is_layer_role(tensor_role role) noexcept;
 /// True for the roles of an expert's matrices.
 constexpr bool is_expert_role(tensor_role role) noexcept { return role >= tensor_role::ffn_gate_experts; }
-/// True for roles with rows and columns; the others are vectors (norms and biases).
+/// The place of a role of experts among these: below num_expert_roles.
+constexpr std::size_t expert_index(tensor_role role) noexcept {
+  return static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts);
+}
+/// True for weights that a device packs. The others are F32 on the host: norms, biases, decays and taps.
 bool is_matrix_role(tensor_role role) noexcept;
 /// True for norms of which some files store the factors minus one (`family_traits::norms_less_one`).
 bool is_norm_role(tensor_role role) noexcept;
@@ -103,6 +108,9 @@ std::string_view tensor_name(tensor_role role, tensor_naming naming, const model
 /// The name that `tensor_name` has for a tensor of a GGUF file which another writer's file calls `name`,
 /// without the prefix of a layer. Names that are no such aliases are returned unchanged.
 std::string_view usual_gguf_name(std::string_view name, architecture arch) noexcept;
+/// Removes "N." from the front of a name, and returns N. If there is no such number or it has a leading zero,
+/// it returns nullopt, and the name is unchanged.
+std::optional<std::uint32_t> take_number(std::string_view& name) noexcept;
 /// "blk." or "model.layers.".
 std::string_view layer_prefix(tensor_naming naming) noexcept;
 

@@ -13,8 +13,9 @@ namespace paceline::model {
 
 struct scale_grid;
 
-/// One tensor as input of `weight_memory::pack`. A matrix's bytes are not necessarily aligned; a vector is
-/// one row of F32, aligned for float.
+/// One tensor of a model. A matrix is input of `weight_memory::pack`, and its bytes are not necessarily
+/// aligned. Other weights (`is_matrix_role`) are F32, aligned for float: a vector is one row, and taps are a
+/// row of all channels for each tap.
 struct weight_view {
   std::string_view name; ///< name in the file
   /// In the list of a file's tensors, a tensor with three dimensions stands here as all its matrices, one
@@ -32,9 +33,9 @@ struct weight_view {
   }
 
   bool empty() const noexcept { return tensor.bytes.empty(); }
-  /// The values of a vector.
+  /// The values of a vector, or of taps.
   std::span<const float> floats() const noexcept {
-    return {reinterpret_cast<const float*>(tensor.bytes.data()), tensor.num_cols};
+    return {reinterpret_cast<const float*>(tensor.bytes.data()), tensor.num_rows * tensor.num_cols};
   }
 };
 

@@ -10,7 +10,6 @@
 #include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -21,10 +20,6 @@ namespace paceline::model {
 namespace {
 
 using device::tensor_type;
-
-std::size_t expert_index(tensor_role role) noexcept {
-  return static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts);
-}
 
 /// The parts of a tensor's name: "blk.12.attn_q.weight" is role q of layer 12.
 struct parsed_name {
@@ -41,12 +36,10 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   const auto prefix = layer_prefix(naming);
   const bool in_layer = name.starts_with(prefix);
   if (in_layer) {
-    const char* first = name.data() + prefix.size();
-    const char* last = name.data() + name.size();
-    const auto [end, problem] = std::from_chars(first, last, parsed.layer);
-    const bool leading_zero = end - first > 1 && *first == '0';
-    if (problem != std::errc() || leading_zero || end == last || *end != '.') return std::nullopt;
-    name = std::string_view(end + 1, static_cast<std::size_t>(last - end - 1));
+    name.remove_prefix(prefix.size());
+    const auto layer = take_number(name);
+    if (!layer) return std::nullopt;
+    parsed.layer = *layer;
   }
   if (naming == tensor_naming::gguf) name = usual_gguf_name(name, config.arch);
   if (const auto part = parse_expert_part(name, naming, config);
@@ -70,14 +63,12 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   return std::nullopt;
 }
 
-/// The number of a layer after the last one: "blk.24.attn_q.weight" in a model of 24 layers.
+/// The layer that the name of a tensor states: 24 for "blk.24.attn_q.weight".
 std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming naming) {
   const auto prefix = layer_prefix(naming);
-  std::uint32_t layer = 0;
   if (!name.starts_with(prefix)) return std::nullopt;
-  const auto [end, problem] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), layer);
-  return problem == std::errc() && end != name.data() + name.size() && *end == '.' ? std::optional(layer)
-                                                                                   : std::nullopt;
+  name.remove_prefix(prefix.size());
+  return take_number(name);
 }
 
 /// True for a tensor of a module that predicts further tokens: a drafter reads it, the model does not.
@@ -156,7 +147,7 @@ class weights_builder {
       return experts_[parsed->layer].add(*parsed->experts, tensor, config_, parsed->layer, file_);
     }
     if (parsed->fused != nullptr) return add_fused(*parsed, tensor);
-    // Hugging Face stores the taps of a convolution as one matrix with a row for each channel.
+    // Hugging Face stores taps as [channels][1][num_taps]: one matrix of one row for each channel.
     const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
     if (tensor.num_matrices != 1 && !is_taps)
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
@@ -239,7 +230,7 @@ class weights_builder {
     return table[static_cast<std::size_t>(role)];
   }
 
-  /// Converts a vector to aligned F32, and a norm to a plain factor. Transposes the taps of a convolution.
+  /// Converts a vector, or taps, to aligned F32 in the convention of `weights_source`.
   expected<void> convert_vector(tensor_role role, weight_view& view) {
     auto& tensor = view.tensor;
     if (!is_float_type(tensor.type))
@@ -267,6 +258,7 @@ class weights_builder {
       return failure(view.name, "must hold finite values: it selects the experts");
     tensor.type = tensor_type::f32;
     tensor.bytes = std::as_bytes(values);
+    if (rows != 1) std::swap(tensor.num_rows, tensor.num_cols);
     source_.converted_.push_back(std::move(floats));
     return {};
   }

@@ -21,9 +21,11 @@ class partial_file;
 
 /// The weights of one model: every tensor that its config implies, each with exactly the implied shape, and
 /// no unknown tensor. Of a tensor that holds the matrices of several experts, each can be had. Vectors are
-/// in memory; the bytes of matrices are in the file until `read`. Vectors are converted to F32 if necessary,
-/// and norms of Hugging Face's gemma files get the 1 added that GGUF files already contain. Moving the object
-/// keeps all views valid.
+/// in memory; the bytes of matrices are in the file until `read`. Moving the object keeps all views valid.
+///
+/// Vectors are converted to F32 if necessary, and to one convention. Norms are factors; some families store
+/// them less 1 in Hugging Face's files. Decays are numbers not above 0; Hugging Face stores log(-value). Taps
+/// are [num_taps][channels]; files have [channels][num_taps].
 class weights_source {
  public:
   /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` and `files`
