@@ -1,9 +1,9 @@
 #include "runtime/model/heads/layer_fields.hpp"
 
 #include "runtime/base/quote.hpp"
-#include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/mixture_config.hpp"
 
 #include <algorithm>
 #include <cmath>

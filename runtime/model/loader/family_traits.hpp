@@ -18,10 +18,13 @@ struct family_traits {
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
   bool has_delta_rules = false;     ///< some layers have a gated delta rule (qwen35_config.hpp)
   bool has_experts = false;         ///< some layers have a mixture of experts
-  bool has_mtp_module = false;      ///< files may have a module for multi-token prediction
-  bool norms_less_one = false;      ///< Hugging Face's files store the factors of norms minus one
-  bool scales_global_rope = false;  ///< layers with a window rotate without the scaling of the others
-  std::uint32_t window_period = 0;  ///< in files without a list, every so manyth layer has no window
+  /// How the routers of mixtures score experts.
+  device::expert_gating gating = device::expert_gating::softmax;
+  bool has_shared_expert = false;  ///< mixtures have an expert that every row uses
+  bool has_mtp_module = false;     ///< files may have a module for multi-token prediction
+  bool norms_less_one = false;     ///< Hugging Face's files store the factors of norms minus one
+  bool scales_global_rope = false; ///< layers with a window rotate without the scaling of the others
+  std::uint32_t window_period = 0; ///< in files without a list, every so manyth layer has no window
 };
 
 /// The traits of all supported architectures.

@@ -1,7 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
 #include "runtime/base/quote.hpp"
-#include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/granite_config.hpp"
@@ -9,6 +8,7 @@
 #include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/mixture_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"

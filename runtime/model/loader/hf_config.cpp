@@ -3,7 +3,6 @@
 #include "runtime/base/joined.hpp"
 #include "runtime/base/json_node.hpp"
 #include "runtime/base/quote.hpp"
-#include "runtime/model/loader/expert_config.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/layer_types.hpp"
@@ -11,6 +10,7 @@
 #include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
+#include "runtime/model/loader/mixture_config.hpp"
 #include "runtime/model/loader/olmo2_config.hpp"
 #include "runtime/model/loader/phi3_config.hpp"
 #include "runtime/model/loader/qwen35_config.hpp"
@@ -354,7 +354,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
     read_hf_lfm2(fields, config);
   else if (traits.has_delta_rules)
     read_hf_qwen35(fields, config);
-  if (!is_lfm2(type->arch) && traits.has_experts) {
+  if (traits.has_experts) {
     read_hf_mixture(fields, config);
     read_hf_expert_layers(fields, config);
   }

@@ -10,8 +10,6 @@
 namespace paceline::model {
 namespace {
 
-constexpr float divisor_epsilon = 1e-6F; ///< of the weights of selected experts
-
 /// The feed-forward size that `Lfm2MLP` computes from the config's size.
 std::uint32_t adjusted_ffn_size(const json_node& fields, std::uint32_t size) {
   if (!fields["block_auto_adjust_ff_dim"].flag_or(true)) return size;
@@ -40,20 +38,6 @@ void read_attention_layers(const json_node& numbers, model_config& config) {
   }
 }
 
-void read_experts(const json_node& fields, model_config& config) {
-  device::expert_routing& routing = config.experts.routing;
-  routing.num_experts = fields["num_experts"].uint_or(32);
-  routing.num_used = fields["num_experts_per_tok"].uint_or(4);
-  routing.gating = device::expert_gating::sigmoid;
-  routing.normalised = fields["norm_topk_prob"].flag_or(true);
-  routing.divisor_epsilon = divisor_epsilon;
-  routing.scale = static_cast<float>(fields["routed_scaling_factor"].setting_or(1));
-  config.experts.selection_bias = fields["use_expert_bias"].flag_or(true);
-  config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(1792);
-  const auto num_dense = fields["num_dense_layers"].uint_or(2);
-  for (std::uint32_t l = 0; l < config.num_layers; ++l) config.experts.layers.push_back(l >= num_dense);
-}
-
 } // namespace
 
 void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
@@ -63,10 +47,6 @@ void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
                 errc::unsupported);
   for (const std::uint64_t num : keys.per_layer("attention.head_count_kv", config.num_layers))
     config.layer_kinds.push_back(num == 0 ? layer_kind::short_conv : layer_kind::attention);
-  if (config.arch != architecture::lfm2moe) return;
-  config.experts.routing.gating = device::expert_gating::sigmoid;
-  config.experts.routing.divisor_epsilon = divisor_epsilon;
-  config.experts.selection_bias = true;
 }
 
 void read_hf_lfm2(const json_node& fields, model_config& config) {
@@ -78,7 +58,7 @@ void read_hf_lfm2(const json_node& fields, model_config& config) {
     read_layer_kinds(types, "conv", layer_kind::short_conv, config);
   else
     read_attention_layers(fields["full_attn_idxs"], config);
-  if (config.arch == architecture::lfm2moe) return read_experts(fields, config);
+  if (config.arch == architecture::lfm2moe) return; // its class takes the size as it is
   config.ffn_size = adjusted_ffn_size(fields, fields["block_ff_dim"].uint_or(config.ffn_size));
 }
 

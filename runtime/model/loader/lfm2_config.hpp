@@ -10,9 +10,9 @@ namespace paceline::model {
 
 class gguf_keys;
 
-/// What LFM2's files say of its layers: which have attention and which a short convolution, the feed-forward
-/// size, and the experts of lfm2moe. They set these fields of a config whose sizes are known; errors are kept
-/// by the reader.
+/// What LFM2's files say of its layers: which have attention and which a short convolution, and the
+/// feed-forward size. They set these fields of a config whose sizes are known; errors are kept by the reader.
+/// Experts of lfm2moe: mixture_config.hpp.
 ///
 /// Source: transformers' `Lfm2Config` and `Lfm2MoeConfig`; llama.cpp's keys of architecture lfm2.
 constexpr bool is_lfm2(architecture arch) noexcept {

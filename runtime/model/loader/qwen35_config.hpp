@@ -15,7 +15,7 @@ class gguf_keys;
 /// rule, its heads and how its matrices are packed, output gates of attention, and the number of modules for
 /// multi-token prediction. GGUF files count these modules as layers, and the function takes them off
 /// `num_layers`. Both set these fields of a config whose sizes are known; errors are kept by the reader.
-/// Experts: expert_config.hpp.
+/// Experts: mixture_config.hpp.
 ///
 /// Sources: transformers' `Qwen3_5TextConfig`, `Qwen3_5MoeTextConfig` and `Qwen3NextConfig`; llama.cpp's keys
 /// of architectures qwen35, qwen35moe and qwen3next.

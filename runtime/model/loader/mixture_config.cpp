@@ -1,4 +1,4 @@
-#include "runtime/model/loader/expert_config.hpp"
+#include "runtime/model/loader/mixture_config.hpp"
 
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
@@ -22,12 +22,15 @@ struct expert_defaults {
 expert_defaults class_of_experts(architecture arch) noexcept {
   if (arch == architecture::qwen35moe) return {256, 8, 512, true};
   if (arch == architecture::qwen3next) return {512, 10, 512, true};
+  if (arch == architecture::lfm2moe) return {32, 4, 1792, true};
   return {128, 8, 768, false};
 }
 
-/// Qwen's mixtures since Qwen3-Next have an expert that every row uses.
-bool has_shared_expert(architecture arch) noexcept {
-  return traits_of(arch).has_experts && traits_of(arch).has_delta_rules;
+/// Sets what files do not state.
+void set_router(model_config& config) noexcept {
+  device::expert_routing& routing = config.experts.routing;
+  routing.gating = traits_of(config.arch).gating;
+  if (config.arch == architecture::lfm2moe) routing.divisor_epsilon = 1e-6F;
 }
 
 /// The columns of the first layer's tensor with this name, for files without keys for the sizes of experts;
@@ -51,18 +54,28 @@ bool has_expert_matrices(const gguf_file& file, const std::string& prefix) {
 
 void read_hf_mixture(const json_node& fields, model_config& config) {
   const expert_defaults usual = class_of_experts(config.arch);
+  set_router(config);
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = fields["num_experts"].uint_or(fields["num_local_experts"].uint_or(usual.num_experts));
   routing.num_used = fields["num_experts_per_tok"].uint_or(usual.num_used);
   // The class of Qwen3.5's mixtures has no such option.
   routing.normalised =
       config.arch == architecture::qwen35moe || fields["norm_topk_prob"].flag_or(usual.normalised);
+  if (config.arch == architecture::lfm2moe) {
+    routing.scale = static_cast<float>(fields["routed_scaling_factor"].setting_or(1));
+    config.experts.selection_bias = fields["use_expert_bias"].flag_or(true);
+  }
   config.experts.ffn_size = fields["moe_intermediate_size"].uint_or(usual.ffn_size);
-  if (has_shared_expert(config.arch))
+  if (traits_of(config.arch).has_shared_expert)
     config.experts.shared_ffn_size = fields["shared_expert_intermediate_size"].uint_or(512);
 }
 
 void read_hf_expert_layers(const json_node& fields, model_config& config) {
+  if (config.arch == architecture::lfm2moe) {
+    const auto num_dense = fields["num_dense_layers"].uint_or(2);
+    for (std::uint32_t l = 0; l < config.num_layers; ++l) config.experts.layers.push_back(l >= num_dense);
+    return;
+  }
   const auto step = fields["decoder_sparse_step"].uint_or(1);
   if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
   config.experts.layers.assign(config.num_layers, false);
@@ -79,6 +92,8 @@ void read_hf_expert_layers(const json_node& fields, model_config& config) {
 }
 
 void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& config) {
+  set_router(config);
+  config.experts.selection_bias = config.arch == architecture::lfm2moe;
   device::expert_routing& routing = config.experts.routing;
   routing.num_experts = keys.uint("expert_count");
   routing.num_used = keys.uint("expert_used_count");
@@ -88,7 +103,7 @@ void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& con
                                          std::to_string(routing.num_used));
   config.experts.ffn_size =
       keys.uint_or("expert_feed_forward_length", inner_size_in(file, "ffn_down_exps.weight"));
-  if (has_shared_expert(config.arch))
+  if (traits_of(config.arch).has_shared_expert)
     config.experts.shared_ffn_size =
         keys.uint_or("expert_shared_feed_forward_length", inner_size_in(file, "ffn_down_shexp.weight"));
   // The key is newer than the architecture. The second one is that of Ollama's converter.
