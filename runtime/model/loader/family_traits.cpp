@@ -48,6 +48,9 @@ constexpr family_traits families[] = {
     {.arch = architecture::gemma3,
      .qk_norm = true,
      .norms_less_one = true,
+     .activation = gate_activation::gelu_tanh,
+     .gguf_theta = 1e6,
+     .local_theta = 1e4,
      .scales_global_rope = true,
      .window_period = 6},
 };

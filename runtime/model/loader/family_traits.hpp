@@ -20,9 +20,12 @@ struct family_traits {
   bool has_experts = false;         ///< some layers have a mixture of experts
   /// How the routers of mixtures score experts.
   device::expert_gating gating = device::expert_gating::softmax;
-  bool has_shared_expert = false;  ///< mixtures have an expert that every row uses
-  bool has_mtp_module = false;     ///< files may have a module for multi-token prediction
-  bool norms_less_one = false;     ///< Hugging Face's files store the factors of norms minus one
+  bool has_shared_expert = false; ///< mixtures have an expert that every row uses
+  bool has_mtp_module = false;    ///< files may have a module for multi-token prediction
+  bool norms_less_one = false;    ///< Hugging Face's files store the factors of norms minus one
+  gate_activation activation = gate_activation::silu;
+  double gguf_theta = 1e4; ///< theta of the rotation in GGUF files that do not state it
+  double local_theta = 0;  ///< the same for layers with a window, in all files; 0: that of the other layers
   bool scales_global_rope = false; ///< layers with a window rotate without the scaling of the others
   std::uint32_t window_period = 0; ///< in files without a list, every so manyth layer has no window
 };

@@ -2,10 +2,10 @@
 
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/loader/gemma3_config.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
-#include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
 #include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/mixture_config.hpp"
@@ -133,19 +133,6 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   return divisors;
 }
 
-void read_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
-  config.activation = gate_activation::gelu_tanh;
-  config.post_norms = true;
-  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  // The 27B model divides by (hidden size / number of heads) and not by its head size, but its files do not
-  // say this.
-  if (config.num_layers == 62 && config.num_heads != 0)
-    config.attention_scale =
-        1 / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
-  config.local_rope.theta = keys.number_or("rope.freq_base_swa", 10000);
-  read_gguf_local_layers(keys, metadata, config);
-}
-
 std::uint32_t read_vocab_size(const gguf_file& file, gguf_keys& keys) {
   const auto* tokens = file.metadata().find("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array) return static_cast<std::uint32_t>(std::min(tokens->count, max_uint32));
@@ -223,11 +210,11 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
                 errc::unsupported);
   if (keys.failure()) return *keys.failure();
 
-  const bool is_gemma = *arch == architecture::gemma3;
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
   if (traits.has_delta_rules) read_gguf_qwen35(file, keys, config);
   read_rotary_dim(keys, config);
+  config.activation = traits.activation;
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;
   config.qkv_bias = traits.qkv_bias || file.find_tensor("blk.0.attn_q.bias") != nullptr;
@@ -235,9 +222,9 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   config.local_layers.assign(config.num_layers, false);
-  config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
+  config.rope.theta = keys.number_or("rope.freq_base", traits.gguf_theta);
   config.rope.scaling = read_rope_scaling(keys, config.context_length);
-  if (is_gemma) read_gemma3(keys, metadata, config);
+  if (*arch == architecture::gemma3) read_gguf_gemma3(keys, metadata, config);
   if (*arch == architecture::granite) read_gguf_granite(keys, config);
   if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
   if (*arch == architecture::olmo2) read_gguf_olmo2(keys, metadata, config);

@@ -4,6 +4,7 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/loader/gemma3_config.hpp"
 #include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/layer_types.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
@@ -129,9 +130,9 @@ void refuse_unsupported(const json_node& fields, const family& type) {
   for (const std::string_view cap : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (fields[cap].setting_or(0) != 0)
       fields[cap].refuse("must be null: soft caps are not supported", errc::unsupported);
-  const bool is_gemma = type.arch == architecture::gemma3;
-  const std::string_view key = is_gemma ? "hidden_activation" : "hidden_act";
-  const std::string_view expected_activation = is_gemma ? "gelu_pytorch_tanh" : "silu";
+  const bool is_gelu = traits_of(type.arch).activation == gate_activation::gelu_tanh;
+  const std::string_view key = is_gelu ? "hidden_activation" : "hidden_act"; // Gemma's name, and the others'
+  const std::string_view expected_activation = is_gelu ? "gelu_pytorch_tanh" : "silu";
   if (fields[key].string_or(expected_activation) != expected_activation)
     fields[key].refuse("must be " + quote(expected_activation), errc::unsupported);
 }
@@ -253,8 +254,9 @@ void read_rotary_dim(const json_node& fields, double usual, model_config& config
 
 void read_rope(const json_node& fields, const family& type, model_config& config) {
   const double theta = fields["rope_theta"].setting_or(type.default_theta);
-  const bool is_gemma = type.arch == architecture::gemma3;
-  const double local_theta = is_gemma ? fields["rope_local_base_freq"].setting_or(1e4) : theta;
+  const double usual_local = traits_of(type.arch).local_theta;
+  const double local_theta =
+      usual_local != 0 ? fields["rope_local_base_freq"].setting_or(usual_local) : theta;
   const json_node parameters = fields["rope_parameters"];
   if (parameters) parameters.require_object();
   if (parameters["full_attention"] || parameters["full_attention"].is_null()) {
@@ -268,7 +270,7 @@ void read_rope(const json_node& fields, const family& type, model_config& config
     config.local_rope = config.rope;
     if (traits_of(type.arch).scales_global_rope) {
       config.local_rope = {};
-      config.local_rope.theta = is_gemma ? local_theta : config.rope.theta;
+      config.local_rope.theta = usual_local != 0 ? local_theta : config.rope.theta;
     }
   }
   config.context_length = hf_extended_context(config.rope.scaling, config.context_length);
@@ -339,7 +341,6 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
     fields["num_hidden_layers"].refuse("must be at most " + std::to_string(most_layers));
   if (failure) return *failure;
 
-  const bool is_gemma = type->arch == architecture::gemma3;
   const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
   // In a nested config, the class around the language model decides.
@@ -349,6 +350,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.qkv_bias = traits.qkv_bias || attention_bias;
   config.attention_output_bias = !traits.qkv_bias && attention_bias;
   config.qk_norm = traits.qk_norm;
+  config.activation = traits.activation;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   if (is_lfm2(type->arch))
     read_hf_lfm2(fields, config);
@@ -367,13 +369,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   if (config.arch == architecture::olmo2) read_hf_olmo2(fields, config);
   if (config.arch == architecture::phi3) read_hf_phi3(fields, config);
   if (config.arch == architecture::smollm3) read_hf_smollm3(fields, config);
-  if (is_gemma) {
-    config.activation = gate_activation::gelu_tanh;
-    config.post_norms = true;
-    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-    const double scalar = fields["query_pre_attn_scalar"].setting_or(256);
-    config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
-  }
+  if (config.arch == architecture::gemma3) read_hf_gemma3(fields, config);
   if (failure) return *failure;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file);
   return config;
