@@ -97,13 +97,6 @@ struct rope_config {
 
 using device::query_growth;
 
-/// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs. `head_dim`:
-/// the rotated values of a head.
-std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
-
-/// YaRN's magnitude for a scaling factor: 0.1 * weight * ln(factor) + 1.
-double yarn_magnitude(double factor, double weight = 1) noexcept;
-
 /// Layers whose feed-forward block is a mixture of experts: each row uses a few of many blocks
 /// (runtime/device/op_expert_mixture.hpp).
 struct expert_config {

@@ -8,6 +8,7 @@
 #include "runtime/device/op_rope.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/model/pass_rows.hpp"
+#include "runtime/model/rope_frequencies.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,6 +8,7 @@
 #include "runtime/model/heads/head_cells.hpp"
 #include "runtime/model/heads/head_ops.hpp"
 #include "runtime/model/pass_rows.hpp"
+#include "runtime/model/rope_frequencies.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,6 +3,7 @@
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/hf_rope.hpp"
 #include "runtime/model/loader/mixture_config.hpp"
 
 #include <algorithm>
@@ -113,7 +114,7 @@ json_node rope_settings(const json_node& layer) {
   const json_node parameters = layer["rope_parameters"];
   for (const char* const kind : {"sliding_attention", "full_attention"})
     if (const json_node own = parameters[kind]) return own;
-  return hf_rope_settings(layer);
+  return find_hf_rope_settings(layer);
 }
 
 /// True if positions below max_position_embeddings rotate as they would without scaling. No head drafts at
@@ -128,16 +129,16 @@ bool is_plain(const json_node& settings) {
 
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes) {
   const json_node settings = rope_settings(layer);
-  const double usual = hf_rope_theta(layer, 1e4);
+  const double usual = find_hf_rope_theta(layer, 1e4);
   sizes.rope = {};
   if (!settings || is_plain(settings))
     sizes.rope.theta = settings["rope_theta"].setting_or(usual);
   else
-    sizes.rope = read_hf_rope_settings(settings, usual, sizes.context_length);
+    sizes.rope = parse_hf_rope(settings, usual, sizes.context_length);
   if (theta != 0) sizes.rope.theta = theta;
   sizes.context_length = hf_extended_context(sizes.rope.scaling, sizes.context_length);
   sizes.local_rope = sizes.rope;
-  const json_node share = hf_rotated_share(layer, settings);
+  const json_node share = find_hf_rotated_share(layer, settings);
   const double rotated = share.setting_or(class_of(layer) ? 0.25 : 1);
   if (!(rotated > 0 && rotated <= 1)) share.refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2) share.refuse("must leave a pair of head_dim to rotate");

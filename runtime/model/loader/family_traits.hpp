@@ -25,7 +25,8 @@ struct family_traits {
   bool norms_less_one = false;    ///< Hugging Face's files store the factors of norms minus one
   gate_activation activation = gate_activation::silu;
   double gguf_theta = 1e4; ///< theta of the rotation in GGUF files that do not state it
-  double local_theta = 0;  ///< the same for layers with a window, in all files; 0: that of the other layers
+  double local_theta =
+      0; ///< theta of layers with a window, if a file does not state it; 0: that of the others
   bool scales_global_rope = false; ///< layers with a window rotate without the scaling of the others
   std::uint32_t window_period = 0; ///< in files without a list, every so manyth layer has no window
 };

@@ -14,6 +14,7 @@
 #include "runtime/model/loader/qwen35_config.hpp"
 #include "runtime/model/loader/smollm3_config.hpp"
 #include "runtime/model/loader/text_part.hpp"
+#include "runtime/model/rope_frequencies.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,6 +6,7 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gemma3_config.hpp"
 #include "runtime/model/loader/granite_config.hpp"
+#include "runtime/model/loader/hf_rope.hpp"
 #include "runtime/model/loader/layer_types.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/local_layers.hpp"
@@ -137,48 +138,6 @@ void refuse_unsupported(const json_node& fields, const family& type) {
     fields[key].refuse("must be " + quote(expected_activation), errc::unsupported);
 }
 
-void read_yarn(const json_node& fields, rope_scaling& scaling, std::uint32_t context_length) {
-  scaling.kind = rope_scaling_kind::yarn;
-  scaling.original_context_length = fields["original_max_position_embeddings"].uint_or(context_length);
-  scaling.beta_fast = fields["beta_fast"].setting_or(scaling.beta_fast);
-  scaling.beta_slow = fields["beta_slow"].setting_or(scaling.beta_slow);
-  scaling.truncate = fields["truncate"].flag_or(true);
-  scaling.magnitude = yarn_magnitude(scaling.factor);
-  const double weight = fields["mscale"].setting_or(0);
-  const double all_dims_weight = fields["mscale_all_dim"].setting_or(0);
-  if (weight != 0 && all_dims_weight != 0)
-    scaling.magnitude =
-        yarn_magnitude(scaling.factor, weight) / yarn_magnitude(scaling.factor, all_dims_weight);
-  scaling.magnitude = fields["attention_factor"].setting_or(scaling.magnitude);
-}
-
-/// Reads one object of scaling settings: rope_scaling, rope_parameters, or one kind of layer's part of the
-/// latter.
-rope_config read_rope_object(const json_node& fields, double theta, std::uint32_t context_length) {
-  rope_config rope;
-  rope.theta = fields["rope_theta"].setting_or(theta);
-  auto& scaling = rope.scaling;
-  const auto kind = fields["rope_type"].string_or(fields["type"].string_or("default"));
-  if (kind == "default") return rope;
-  scaling.factor = fields["factor"].setting();
-  if (kind == "linear") {
-    scaling.kind = rope_scaling_kind::linear;
-  } else if (kind == "llama3") {
-    scaling.kind = rope_scaling_kind::llama3;
-    scaling.original_context_length = fields["original_max_position_embeddings"].uint();
-    scaling.low_freq_factor = fields["low_freq_factor"].setting();
-    scaling.high_freq_factor = fields["high_freq_factor"].setting();
-  } else if (kind == "yarn") {
-    read_yarn(fields, scaling, context_length);
-  } else {
-    fields["rope_type"].refuse(
-        "is " + quote(kind) +
-            "; supported are default, linear, llama3, yarn and, with one rotation for all layers, longrope",
-        errc::unsupported);
-  }
-  return rope;
-}
-
 } // namespace
 
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept {
@@ -194,87 +153,7 @@ std::optional<module_class> hf_module_class(std::string_view model_type) {
   return std::nullopt;
 }
 
-std::uint32_t hf_extended_context(const rope_scaling& scaling, std::uint32_t context_length) noexcept {
-  if (scaling.kind != rope_scaling_kind::yarn || !(scaling.factor >= 1 && scaling.factor <= 1e6))
-    return context_length;
-  return static_cast<std::uint32_t>(
-      std::clamp<double>(scaling.factor * scaling.original_context_length, context_length, 4294967295.0));
-}
-
-rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
-                                  std::uint32_t context_length) {
-  settings.require_object();
-  return read_rope_object(settings, default_theta, context_length);
-}
-
-json_node hf_rope_settings(const json_node& fields) {
-  const json_node scaling = fields["rope_scaling"];
-  if (scaling.is_object() ? scaling.has_members() : static_cast<bool>(scaling)) return scaling;
-  return fields["rope_parameters"];
-}
-
-double hf_rope_theta(const json_node& fields, double usual) {
-  return fields["rope_theta"].setting_or(fields["rope_parameters"]["rope_theta"].setting_or(usual));
-}
-
-json_node hf_rotated_share(const json_node& fields, const json_node& settings) {
-  const json_node own = settings["partial_rotary_factor"];
-  return own ? own : fields["partial_rotary_factor"];
-}
-
 namespace {
-
-rope_config read_optional_rope(const json_node& settings, double theta, std::uint32_t context_length) {
-  if (settings) return read_hf_rope_settings(settings, theta, context_length);
-  rope_config rope;
-  rope.theta = theta;
-  return rope;
-}
-
-/// The rotary settings of a config whose layers all have the same.
-rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
-  const json_node settings = hf_rope_settings(fields);
-  const double theta = hf_rope_theta(fields, default_theta);
-  if (!is_longrope(settings)) return read_optional_rope(settings, theta, context_length);
-  rope_config rope; // read_hf_longrope reads the rest
-  rope.theta = settings["rope_theta"].setting_or(theta);
-  return rope;
-}
-
-/// Reads the number of rotated values of each head, if only the first ones are rotated.
-void read_rotary_dim(const json_node& fields, double usual, model_config& config) {
-  const json_node stated = hf_rotated_share(fields, hf_rope_settings(fields));
-  const double share = stated.setting_or(usual);
-  const double rotated = std::floor(share * config.head_dim);
-  if (!(share > 0 && share <= 1) || rotated < 2 || static_cast<std::uint32_t>(rotated) % 2 != 0)
-    return stated.refuse("must be above 0 and at most 1, and leave an even number of a head's " +
-                         std::to_string(config.head_dim) + " values to rotate");
-  if (share != 1) config.rotary_dim = static_cast<std::uint32_t>(rotated);
-}
-
-void read_rope(const json_node& fields, const family& type, model_config& config) {
-  const double theta = fields["rope_theta"].setting_or(type.default_theta);
-  const double usual_local = traits_of(type.arch).local_theta;
-  const double local_theta =
-      usual_local != 0 ? fields["rope_local_base_freq"].setting_or(usual_local) : theta;
-  const json_node parameters = fields["rope_parameters"];
-  if (parameters) parameters.require_object();
-  if (parameters["full_attention"] || parameters["full_attention"].is_null()) {
-    const json_node full = parameters["full_attention"], added = fields["rope_scaling"];
-    const double full_theta = full["rope_theta"].setting_or(theta);
-    config.rope = read_optional_rope(added.has_members() ? added : full, full_theta, config.context_length);
-    config.local_rope =
-        read_optional_rope(parameters["sliding_attention"], local_theta, config.context_length);
-  } else {
-    config.rope = read_hf_rope(fields, type.default_theta, config.context_length);
-    config.local_rope = config.rope;
-    if (traits_of(type.arch).scales_global_rope) {
-      config.local_rope = {};
-      config.local_rope.theta = usual_local != 0 ? local_theta : config.rope.theta;
-    }
-  }
-  config.context_length = hf_extended_context(config.rope.scaling, config.context_length);
-}
 
 void read_local_layers(const json_node& fields, const family& type, model_config& config) {
   config.local_layers.assign(config.num_layers, false);
@@ -361,8 +240,8 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
     read_hf_expert_layers(fields, config);
   }
   read_local_layers(fields, *type, config);
-  read_rope(fields, *type, config);
-  read_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);
+  read_hf_rotation(fields, type->default_theta, config);
+  read_hf_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);
   read_hf_longrope(fields, config);
   if (config.arch == architecture::granite) read_hf_granite(fields, config);
   if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);

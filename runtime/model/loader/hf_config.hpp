@@ -1,7 +1,6 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
-#include "runtime/base/json_node.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <boost/json/object.hpp>
@@ -36,27 +35,7 @@ struct module_class {
 /// That of a "model_type", also of the one that wraps the language model; nullopt: no such modules are known.
 std::optional<module_class> hf_module_class(std::string_view model_type);
 
-/// The context of a model whose config states `context_length`: configs with YaRN state the one of the
-/// training before, which the factor extends.
-std::uint32_t hf_extended_context(const rope_scaling& scaling, std::uint32_t context_length) noexcept;
-
 /// The architecture of a "model_type"; nullopt: it is not supported.
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept;
-
-/// The object with the rotary settings of all layers: `rope_scaling`, which users add to a config to extend
-/// its context, if it has members; else `rope_parameters`. transformers has the same precedence.
-json_node hf_rope_settings(const json_node& fields);
-/// The theta of a config, for settings that name none: beside `rope_scaling`, that of `rope_parameters`
-/// counts.
-double hf_rope_theta(const json_node& fields, double usual);
-
-/// The share of each head's values that is rotated, as transformers finds it: that of `settings`, the rotary
-/// settings that count, else that of the config; no value if the class's counts.
-json_node hf_rotated_share(const json_node& fields, const json_node& settings);
-
-/// The rotary settings in one object: rope_scaling, rope_parameters, or one kind of layer's part of the
-/// latter.
-rope_config read_hf_rope_settings(const json_node& settings, double default_theta,
-                                  std::uint32_t context_length);
 
 } // namespace paceline::model

@@ -4,7 +4,7 @@
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
-#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/hf_rope.hpp"
 
 #include <cmath>
 #include <string>
@@ -41,7 +41,7 @@ bool is_longrope(const json_node& settings) {
 }
 
 void read_hf_longrope(const json_node& fields, model_config& config) {
-  const json_node settings = hf_rope_settings(fields);
+  const json_node settings = find_hf_rope_settings(fields);
   if (!is_longrope(settings)) return;
   // transformers replaces what the settings say by what the config says itself, where Phi-3's class has a
   // default.

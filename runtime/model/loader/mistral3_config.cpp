@@ -2,7 +2,8 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
-#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/hf_rope.hpp"
+#include "runtime/model/rope_frequencies.hpp"
 
 namespace paceline::model {
 namespace {
@@ -47,7 +48,7 @@ void read_hf_ministral3(const json_node& fields, model_config& config) {
   config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-5));
   if (const json_node window = fields["sliding_window"])
     window.refuse("must be null: windows are not supported in this architecture", errc::unsupported);
-  const json_node settings = hf_rope_settings(fields);
+  const json_node settings = find_hf_rope_settings(fields);
   if (!settings) {
     set_usual_rotation(config);
   } else if (const double beta = settings["llama_4_scaling_beta"].setting_or(0); beta != 0) {

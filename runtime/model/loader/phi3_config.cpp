@@ -2,7 +2,7 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
-#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/hf_rope.hpp"
 
 namespace paceline::model {
 namespace {
@@ -26,8 +26,8 @@ void read_hf_phi3(const json_node& fields, model_config& config) {
   if (window && window.uint() == 0) return window.refuse("must be at least 1, or null");
   set_window(window.uint_or(0), config);
   if (config.rope.scaling.kind != rope_scaling_kind::none)
-    hf_rope_settings(fields).refuse("must be of type 'default' or 'longrope' in this architecture",
-                                    errc::unsupported);
+    find_hf_rope_settings(fields).refuse("must be of type 'default' or 'longrope' in this architecture",
+                                         errc::unsupported);
 }
 
 } // namespace paceline::model

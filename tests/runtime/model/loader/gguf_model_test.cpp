@@ -1,6 +1,7 @@
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "runtime/model/rope_frequencies.hpp"
 #include "tests/support/opened_gguf.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_config.hpp"
 
 #include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/rope_frequencies.hpp"
 #include "tests/support/opened_hf.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // Ministral 3's files: how queries grow, and the magnitude of YaRN.
+#include "runtime/model/rope_frequencies.hpp"
 #include "tests/support/opened_gguf.hpp"
 #include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"

@@ -1,5 +1,6 @@
 // OLMo 2's and 3's files: norms behind blocks only, QK norm over all heads, windows, and YaRN in the layers
 // without one.
+#include "runtime/model/rope_frequencies.hpp"
 #include "tests/support/opened_gguf.hpp"
 #include "tests/support/opened_hf.hpp"
 #include "tests/support/tiny_model.hpp"
