@@ -190,6 +190,40 @@ void read_sizes(const gguf_file& file, gguf_keys& keys, std::uint64_t most_layer
     keys.refuse("attention.head_count", "must divide embedding_length where attention.key_length is missing");
 }
 
+/// Reads what all families say alike of rotation and attention, for a config whose sizes are known.
+/// `rope_theta` replaces the file's value; 0: does not.
+void read_rotation(gguf_keys& keys, double rope_theta, model_config& config) {
+  read_rotary_dim(keys, config);
+  config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
+  config.local_layers.assign(config.num_layers, false);
+  config.rope.theta =
+      rope_theta != 0 ? rope_theta : keys.number_or("rope.freq_base", traits_of(config.arch).gguf_theta);
+  config.rope.scaling = read_rope_scaling(keys, config.context_length);
+}
+
+/// Reads the factor of attention and the divisors of frequencies, which replace what the family has set, and
+/// validates the config.
+expected<model_config> finish_config(const gguf_file& file, gguf_keys& keys, model_config config) {
+  config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
+  const std::string_view divisors_name = read_gguf_divisors_name(file, keys, config);
+  if (keys.failure()) return *keys.failure();
+  auto divisors = read_frequency_divisors(file, divisors_name, config.num_rotated());
+  if (!divisors) return std::move(divisors).error();
+  config.rope.frequency_divisors = std::move(divisors).value();
+  if (!traits_of(config.arch).scales_global_rope) config.local_rope = config.rope;
+  if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
+  return config;
+}
+
+/// The rest of the config of a head's layers, whose sizes are known.
+expected<model_config> read_layer_rotation(const gguf_file& file, gguf_keys& keys, double rope_theta,
+                                           model_config config) {
+  refuse_unsupported(keys, config);
+  if (keys.failure()) return *keys.failure();
+  read_rotation(keys, rope_theta, config);
+  return finish_config(file, keys, std::move(config));
+}
+
 } // namespace
 
 expected<model_config> read_gguf_config(const gguf_file& file) {
@@ -214,17 +248,13 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   const family_traits& traits = traits_of(*arch);
   if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
   if (traits.has_delta_rules) read_gguf_qwen35(file, keys, config);
-  read_rotary_dim(keys, config);
+  read_rotation(keys, 0, config);
   config.activation = traits.activation;
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
   config.qk_norm = traits.qk_norm;
   config.qkv_bias = traits.qkv_bias || file.find_tensor("blk.0.attn_q.bias") != nullptr;
   config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
-  config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
-  config.local_layers.assign(config.num_layers, false);
-  config.rope.theta = keys.number_or("rope.freq_base", traits.gguf_theta);
-  config.rope.scaling = read_rope_scaling(keys, config.context_length);
   if (*arch == architecture::gemma3) read_gguf_gemma3(keys, metadata, config);
   if (*arch == architecture::granite) read_gguf_granite(keys, config);
   if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
@@ -235,49 +265,15 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
     read_gguf_mixture(file, keys, config);
     find_gguf_expert_layers(file, keys, config);
   }
-  config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
-  const std::string_view divisors_name = read_gguf_divisors_name(file, keys, config);
-  if (keys.failure()) return *keys.failure();
-
-  auto divisors = read_frequency_divisors(file, divisors_name, config.num_rotated());
-  if (!divisors) return std::move(divisors).error();
-  config.rope.frequency_divisors = std::move(divisors).value();
-  if (!traits.scales_global_rope) config.local_rope = config.rope;
-  if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
-  return config;
+  return finish_config(file, keys, std::move(config));
 }
-
-namespace {
-
-/// What is behind the sizes in the configs of heads.
-expected<model_config> finish_layer_config(const gguf_file& file, gguf_keys& keys, model_config config,
-                                           double rope_theta) {
-  refuse_unsupported(keys, config);
-  read_rotary_dim(keys, config);
-  if (keys.failure()) return *keys.failure();
-  config.attention_scale = static_cast<float>(
-      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<float>(config.head_dim))));
-  config.local_layers.assign(config.num_layers, false);
-  config.rope.theta = rope_theta != 0 ? rope_theta : keys.number_or("rope.freq_base", 1e4);
-  config.rope.scaling = read_rope_scaling(keys, config.context_length);
-  if (keys.failure()) return *keys.failure();
-  auto divisors =
-      read_frequency_divisors(file, read_gguf_divisors_name(file, keys, config), config.num_rotated());
-  if (!divisors) return std::move(divisors).error();
-  config.rope.frequency_divisors = std::move(divisors).value();
-  config.local_rope = config.rope;
-  if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
-  return config;
-}
-
-} // namespace
 
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
                                               double rope_theta) {
   gguf_keys keys(file.metadata(), prefix);
   model_config config;
   read_sizes(file, keys, file.tensors().size(), config);
-  return finish_layer_config(file, keys, std::move(config), rope_theta);
+  return read_layer_rotation(file, keys, rope_theta, std::move(config));
 }
 
 expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
@@ -291,7 +287,7 @@ expected<model_config> read_gguf_module_config(const gguf_file& file, architectu
     read_gguf_mixture(file, keys, config);
     config.experts.layers.assign(1, true);
   }
-  return finish_layer_config(file, keys, std::move(config), rope_theta);
+  return read_layer_rotation(file, keys, rope_theta, std::move(config));
 }
 
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {
