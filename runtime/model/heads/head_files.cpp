@@ -2,10 +2,11 @@
 
 #include "runtime/model/loader/hf_directory.hpp"
 #include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/tensor_role.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace paceline::model {
@@ -26,32 +27,59 @@ void head_tensor::release(std::span<const std::byte> part) const noexcept {
 
 namespace {
 
-/// Names of a layer's tensors, without the part "blk.N.": first in GGUF files, then in directories.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> layer_parts = {{
-    {"attn_norm", "input_layernorm"},
-    {"attn_norm_2", "hidden_norm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-}};
+/// The tensors of a head that are called like those of a model.
+constexpr tensor_role layer_roles[] = {
+    tensor_role::attention_norm,
+    tensor_role::q,
+    tensor_role::k,
+    tensor_role::v,
+    tensor_role::attention_output,
+    tensor_role::q_norm,
+    tensor_role::k_norm,
+    tensor_role::ffn_norm,
+    tensor_role::ffn_gate,
+    tensor_role::ffn_up,
+    tensor_role::ffn_down,
+    tensor_role::ffn_router,
+    tensor_role::ffn_shared_scale,
+    tensor_role::ffn_gate_shared,
+    tensor_role::ffn_up_shared,
+    tensor_role::ffn_down_shared,
+};
+constexpr tensor_role end_roles[] = {tensor_role::token_embedding, tensor_role::output_norm,
+                                     tensor_role::output};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> end_parts = {{
-    {"token_embd", "embed_tokens"},
-    {"output_norm", "norm"},
-    {"output", "lm_head"},
-}};
+/// A tensor's names without what follows the last dot: "attn_q" and "self_attn.q_proj".
+struct name_pair {
+  std::string_view gguf;
+  std::string_view hugging_face;
+};
+
+/// The names of a role in a model of the Llama family, without the part "model." that heads have not.
+name_pair names_of(tensor_role role) {
+  static const model_config plain{};
+  const auto stem = [&](tensor_naming naming) {
+    std::string_view name = tensor_name(role, naming, plain);
+    if (constexpr std::string_view of_model = "model."; name.starts_with(of_model))
+      name.remove_prefix(of_model.size());
+    return name.substr(0, name.rfind('.'));
+  };
+  return {stem(tensor_naming::gguf), stem(tensor_naming::hugging_face)};
+}
+
+std::vector<name_pair> names_in_layers() {
+  std::vector<name_pair> names{{"attn_norm_2", "hidden_norm"}}; // EAGLE's, of the target's hidden states
+  std::ranges::transform(layer_roles, std::back_inserter(names), names_of);
+  return names;
+}
+
+/// Those of a layer's tensors, without the part "blk.N.", or those of the others.
+const std::vector<name_pair>& names_in(bool is_of_layer) {
+  static const std::vector<name_pair> of_layers = names_in_layers();
+  static const std::vector<name_pair> others{names_of(end_roles[0]), names_of(end_roles[1]),
+                                             names_of(end_roles[2])};
+  return is_of_layer ? of_layers : others;
+}
 
 /// The file that holds the bytes; null if they are in memory.
 std::shared_ptr<const partial_file> file_of(const gguf_file& file, std::span<const std::byte> data) {
@@ -77,12 +105,10 @@ std::string name_in_directories(std::string_view in_gguf) {
     prefix = "layers." + std::string(part.substr(4, end - 4));
     part.remove_prefix(end);
   }
-  const auto named = [&](const auto& parts) {
-    const auto found = std::ranges::find(parts, part, [](const auto& pair) { return pair.first; });
-    return found == parts.end() ? std::string(in_gguf)
-                                : prefix + std::string(found->second) + std::string(in_gguf.substr(dot));
-  };
-  return is_of_layer ? named(layer_parts) : named(end_parts);
+  const auto& names = names_in(is_of_layer);
+  const auto found = std::ranges::find(names, part, &name_pair::gguf);
+  if (found == names.end()) return std::string(in_gguf);
+  return prefix + std::string(found->hugging_face) + std::string(in_gguf.substr(dot));
 }
 
 std::string name_in_gguf(std::string_view in_directories) {
@@ -93,13 +119,11 @@ std::string name_in_gguf(std::string_view in_directories) {
   if (dot == std::string_view::npos || dot < begin) return std::string(in_directories);
   const std::string_view part = in_directories.substr(begin, dot - begin);
   const std::string number(is_of_layer ? in_directories.substr(layers.size(), begin - layers.size()) : "");
-  const auto named = [&](const auto& parts) {
-    const auto found = std::ranges::find(parts, part, [](const auto& pair) { return pair.second; });
-    return found == parts.end() ? std::string(in_directories)
-                                : (is_of_layer ? "blk." : "") + number + std::string(found->first) +
-                                      std::string(in_directories.substr(dot));
-  };
-  return is_of_layer ? named(layer_parts) : named(end_parts);
+  const auto& names = names_in(is_of_layer);
+  const auto found = std::ranges::find(names, part, &name_pair::hugging_face);
+  if (found == names.end()) return std::string(in_directories);
+  return (is_of_layer ? "blk." : "") + number + std::string(found->gguf) +
+         std::string(in_directories.substr(dot));
 }
 
 bool is_gguf_head(const std::filesystem::path& path) {

@@ -139,7 +139,8 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
   sizes.context_length = hf_extended_context(sizes.rope.scaling, sizes.context_length);
   sizes.local_rope = sizes.rope;
   const json_node share = find_hf_rotated_share(layer, settings);
-  const double rotated = share.setting_or(class_of(layer) ? 0.25 : 1);
+  const auto usual_class = class_of(layer);
+  const double rotated = share.setting_or(usual_class ? usual_class->rotated_share : 1);
   if (!(rotated > 0 && rotated <= 1)) share.refuse("must be above 0 and at most 1");
   if (rotated < 1 && rotated * sizes.head_dim < 2) share.refuse("must leave a pair of head_dim to rotate");
   if (rotated < 1) sizes.rotary_dim = static_cast<std::uint32_t>(rotated * sizes.head_dim) / 2 * 2;

@@ -50,29 +50,30 @@ struct family {
   std::uint32_t default_head_dim; ///< 0: hidden size over heads
   double default_theta;
   bool tied_by_default;
-  window local; ///< layers with a window
+  window local;         ///< layers with a window
+  double rotated_share; ///< of each head's values
   class_sizes nested_sizes;
 };
 
 // clang-format off
 constexpr std::array<family, 17> families = {{
-    {"llama", architecture::llama, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
-    {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, {32000, 131072, 4096, 32, 32, 14336}},
-    {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
-    {"qwen3", architecture::qwen3, 32, 128, 1e4, false, window::upper, {151936, 32768, 4096, 32, 32, 22016}},
-    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, window::used, {151936, 32768, 2048, 24, 32, 6144}},
-    {"lfm2", architecture::lfm2, 8, 0, 1e6, true, window::none, {65536, 128000, 2560, 32, 32, 12288}},
-    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, {65536, 128000, 2048, 32, 32, 7168}},
-    {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, {248320, 32768, 4096, 32, 16, 12288}},
-    {"qwen3_5_moe_text", architecture::qwen35moe, 2, 256, 1e4, false, window::none, {248320, 32768, 2048, 40, 16, 0}},
-    {"qwen3_next", architecture::qwen3next, 2, 256, 1e4, false, window::none, {151936, 32768, 2048, 48, 16, 5632}},
-    {"granite", architecture::granite, 0, 0, 1e4, false, window::none, {32000, 2048, 4096, 32, 32, 11008}},
-    {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, {131072, 262144, 4096, 34, 32, 14336}},
-    {"olmo2", architecture::olmo2, 0, 0, 1e4, false, window::none, {50304, 2048, 4096, 32, 32, 11008}},
-    {"olmo3", architecture::olmo2, 0, 0, 5e5, false, window::mixed, {50304, 2048, 4096, 32, 32, 11008}},
-    {"phi3", architecture::phi3, 0, 0, 1e4, false, window::none, {32064, 4096, 3072, 32, 32, 8192}},
-    {"smollm3", architecture::smollm3, 4, 0, 2e6, true, window::none, {128256, 32768, 2048, 36, 16, 11008}},
-    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, {262208, 131072, 2304, 26, 8, 9216}},
+    {"llama", architecture::llama, 0, 0, 1e4, false, window::none, 1, {32000, 2048, 4096, 32, 32, 11008}},
+    {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, 1, {32000, 131072, 4096, 32, 32, 14336}},
+    {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, 1, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3", architecture::qwen3, 32, 128, 1e4, false, window::upper, 1, {151936, 32768, 4096, 32, 32, 22016}},
+    {"qwen3_moe", architecture::qwen3moe, 4, 0, 1e4, false, window::used, 1, {151936, 32768, 2048, 24, 32, 6144}},
+    {"lfm2", architecture::lfm2, 8, 0, 1e6, true, window::none, 1, {65536, 128000, 2560, 32, 32, 12288}},
+    {"lfm2_moe", architecture::lfm2moe, 8, 0, 1e6, true, window::none, 1, {65536, 128000, 2048, 32, 32, 7168}},
+    {"qwen3_5_text", architecture::qwen35, 4, 256, 1e4, false, window::none, 0.25, {248320, 32768, 4096, 32, 16, 12288}},
+    {"qwen3_5_moe_text", architecture::qwen35moe, 2, 256, 1e4, false, window::none, 0.25, {248320, 32768, 2048, 40, 16, 0}},
+    {"qwen3_next", architecture::qwen3next, 2, 256, 1e4, false, window::none, 0.25, {151936, 32768, 2048, 48, 16, 5632}},
+    {"granite", architecture::granite, 0, 0, 1e4, false, window::none, 1, {32000, 2048, 4096, 32, 32, 11008}},
+    {"ministral3", architecture::mistral3, 8, 128, 1e6, false, window::none, 1, {131072, 262144, 4096, 34, 32, 14336}},
+    {"olmo2", architecture::olmo2, 0, 0, 1e4, false, window::none, 1, {50304, 2048, 4096, 32, 32, 11008}},
+    {"olmo3", architecture::olmo2, 0, 0, 5e5, false, window::mixed, 1, {50304, 2048, 4096, 32, 32, 11008}},
+    {"phi3", architecture::phi3, 0, 0, 1e4, false, window::none, 1, {32064, 4096, 3072, 32, 32, 8192}},
+    {"smollm3", architecture::smollm3, 4, 0, 2e6, true, window::none, 1, {128256, 32768, 2048, 36, 16, 11008}},
+    {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true, window::mixed, 1, {262208, 131072, 2304, 26, 8, 9216}},
 }};
 // clang-format on
 
@@ -149,7 +150,7 @@ std::optional<module_class> hf_module_class(std::string_view model_type) {
   for (const family& one : families)
     if (traits_of(one.arch).has_mtp_module &&
         (one.model_type == model_type || one.model_type == std::string(model_type) + "_text"))
-      return module_class{one.nested_sizes, one.default_kv_heads, one.default_head_dim};
+      return module_class{one.nested_sizes, one.default_kv_heads, one.default_head_dim, one.rotated_share};
   return std::nullopt;
 }
 
@@ -241,7 +242,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   }
   read_local_layers(fields, *type, config);
   read_hf_rotation(fields, type->default_theta, config);
-  read_hf_rotary_dim(fields, traits.has_delta_rules ? 0.25 : 1, config);
+  read_hf_rotary_dim(fields, type->rotated_share, config);
   read_hf_longrope(fields, config);
   if (config.arch == architecture::granite) read_hf_granite(fields, config);
   if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);

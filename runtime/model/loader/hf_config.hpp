@@ -30,6 +30,7 @@ struct class_sizes {
 struct module_class {
   class_sizes sizes;
   std::uint32_t num_kv_heads, head_dim;
+  double rotated_share; ///< of each head's values
 };
 
 /// That of a "model_type", also of the one that wraps the language model; nullopt: no such modules are known.
