@@ -87,7 +87,7 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   runs_ = *std::move(weights);
   eos_ids_ = source->eos_ids;
   unused_parts_ = to_text(source->weights.skipped());
-  if (source->weights.num_module_tensors() != 0 && has_unused_module(source->config, options))
+  if (source->weights.num_mtp_tensors() != 0 && has_unused_module(source->config, options))
     unused_parts_ += std::string(unused_parts_.empty() ? "" : "; ") +
                      "the module for multi-token prediction is not used: a drafter of kind mtp uses it";
   return {};

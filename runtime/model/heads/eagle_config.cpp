@@ -5,7 +5,6 @@
 #include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/text_part.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -100,7 +99,7 @@ void read_masked_inputs(const json_node& root, eagle_config& config) {
 void read_sizes(const json_node& root, const json_node& layer, eagle_config& config) {
   model_config& sizes = config.layer;
   read_layer_sizes(layer, sizes);
-  const auto usual = hf_module_class(layer["model_type"].string_or(""));
+  const auto usual = hf_mtp_defaults(layer["model_type"].string_or(""));
   config.vocab_size =
       usual ? layer["vocab_size"].uint_or(usual->sizes.vocab_size) : layer["vocab_size"].uint();
   sizes.vocab_size = config.version == eagle_version::eagle3
@@ -130,13 +129,6 @@ void check_target(const json_node& root, const json_node& layer, const eagle_con
 }
 
 } // namespace
-
-bool is_of_module_experts(std::string_view name_in_file) {
-  const std::string name = name_alone(name_in_file);
-  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (!begins("mtp.") && !begins("mtp_layers.") && !begins("model.mtp_layers.")) return false;
-  return name.ends_with(".mlp.gate.weight") || name.find(".mlp.experts.") != std::string::npos;
-}
 
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,
                                          eagle_version version, const eagle_tensors& tensors,

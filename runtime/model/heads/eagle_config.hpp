@@ -56,9 +56,6 @@ struct eagle_tensors {
   bool has_experts = false; ///< the feed-forward block of its layers is a mixture of experts
 };
 
-/// True if a tensor, named as in a directory's files, is of experts in a module for multi-token prediction.
-bool is_of_module_experts(std::string_view name_in_file);
-
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
 /// AngelSlim and DeepSpec, the nested one of speculators, and fields within "text_config". A config that
 /// names P-EAGLE has mask rows of kind `feature` whatever the tensors show. Errors name file, field and,

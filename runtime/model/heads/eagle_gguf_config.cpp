@@ -41,7 +41,7 @@ expected<void> check_target(const gguf_file& file, const eagle_config& config, c
 }
 
 /// The architecture of a model's file, if its module is supported.
-expected<architecture> architecture_with_module(const gguf_metadata& metadata) {
+expected<architecture> architecture_with_mtp(const gguf_metadata& metadata) {
   const auto name = metadata.require_string("general.architecture");
   if (!name) return name.error();
   for (const family_traits& family : all_families())
@@ -84,7 +84,7 @@ bool has_experts(const gguf_file& file, std::uint32_t layer) {
 
 expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
   const gguf_metadata& metadata = file.metadata();
-  const auto arch = architecture_with_module(metadata);
+  const auto arch = architecture_with_mtp(metadata);
   if (!arch) return arch.error();
   const std::string name(to_string(*arch));
   const auto layers = metadata.require_uint(name + ".block_count", 1, most_layers);
@@ -100,11 +100,11 @@ expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file) {
 
 expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optional<head_target>& target,
                                        const head_overrides& overrides) {
-  const auto arch = architecture_with_module(file.metadata());
+  const auto arch = architecture_with_mtp(file.metadata());
   if (!arch) return arch.error();
   const auto number = gguf_mtp_layer(file);
   if (!number) return number.error();
-  auto layer = read_gguf_module_config(file, *arch, has_experts(file, *number), overrides.rope_theta);
+  auto layer = read_gguf_mtp_config(file, *arch, has_experts(file, *number), overrides.rope_theta);
   if (!layer) return std::move(layer).error();
   const std::string name(to_string(*arch));
   eagle_config config;

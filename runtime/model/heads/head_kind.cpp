@@ -12,7 +12,7 @@ namespace paceline::model {
 namespace {
 
 /// True for a model whose files may have a module for multi-token prediction.
-bool may_have_module(std::string_view arch) {
+bool may_have_mtp(std::string_view arch) {
   return std::ranges::any_of(all_families(), [&](const family_traits& family) {
     return family.has_mtp_module && arch == to_string(family.arch);
   });
@@ -31,7 +31,7 @@ expected<std::string> kind_of_gguf_head(const std::filesystem::path& path) {
   if (*name == "dflash")
     return std::string(
         file->find_tensor("markov_w1.weight") || file->find_tensor("conf_proj.weight") ? "dspark" : "dflash");
-  if (may_have_module(*name))
+  if (may_have_mtp(*name))
     return error(errc::unsupported,
                  path.string() + ": no tensor 'blk.*.nextn.eh_proj.weight': this file of architecture " +
                      quote(*name) + " has no module for multi-token prediction");

@@ -6,6 +6,7 @@
 #include "runtime/model/heads/eagle_config.hpp"
 #include "runtime/model/heads/head_files.hpp"
 #include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/loader/mtp_names.hpp"
 #include "runtime/model/loader/report_text.hpp"
 
 #include <algorithm>
@@ -125,7 +126,7 @@ expected<void> add_config(model_report& report, const std::filesystem::path& pat
       .num_layers = is_module ? 1 : num_layers_of(report),
       .masks = masks,
       .has_experts =
-          is_module && std::ranges::any_of(report.tensors, is_of_module_experts, &tensor_report::name)};
+          is_module && std::ranges::any_of(report.tensors, is_mtp_expert_tensor, &tensor_report::name)};
   const auto config =
       read_eagle_config(*object, (path / "config.json").string(),
                         is_eagle3 ? eagle_version::eagle3 : eagle_version::eagle, tensors, std::nullopt, {});

@@ -63,8 +63,8 @@ expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafte
 }
 
 /// The class of the model whose module `layer` describes, if it is Qwen3.5's or Qwen3-Next's.
-static std::optional<module_class> class_of(const json_node& layer) {
-  return hf_module_class(layer["model_type"].string_or(""));
+static std::optional<mtp_class_defaults> class_of(const json_node& layer) {
+  return hf_mtp_defaults(layer["model_type"].string_or(""));
 }
 
 void read_layer_experts(const json_node& layer, model_config& sizes) {

@@ -20,22 +20,22 @@ namespace {
 
 /// The beginnings of the names of a module's tensors besides those of an ordinary layer, whose names begin
 /// with "layers.0.".
-struct module_part {
+struct mtp_part {
   std::string_view own, mimo, qwen, deepseek, gguf;
 };
 
-constexpr std::array<module_part, 4> module_parts = {{
+constexpr std::array<mtp_part, 4> mtp_parts = {{
     {"embedding_norm.", "token_layernorm.", "pre_fc_norm_embedding.", "enorm.", "nextn.enorm."},
     {"layers.0.hidden_norm.", "hidden_layernorm.", "pre_fc_norm_hidden.", "hnorm.", "nextn.hnorm."},
     {"fc.", "input_proj.", "fc.", "eh_proj.", "nextn.eh_proj."},
     {"norm.", "final_layernorm.", "norm.", "shared_head.norm.", "nextn.shared_head_norm."},
 }};
-using module_names = std::string_view module_part::*; ///< of one layout
+using mtp_layout = std::string_view mtp_part::*; ///< the names in one layout
 
 /// How a family stores its module.
 struct mtp_dialect {
   std::string_view prefix;
-  module_names names;
+  mtp_layout names;
   bool hidden_first; ///< order of the concatenation
   bool norm_output;  ///< what is fed back has been through the final norm
   float norm_offset; ///< added to norms in the file
@@ -47,29 +47,28 @@ struct mtp_dialect {
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
-    {"model.mtp_layers.0.", &module_part::mimo, true, true, 0}, // MiMo
-    {"mtp_layers.0.", &module_part::mimo, false, true, 0},      // speculators
-    {"mtp.", &module_part::qwen, false, true, 1, true},         // Qwen3-Next, Qwen3.5
+    {"model.mtp_layers.0.", &mtp_part::mimo, true, true, 0}, // MiMo
+    {"mtp_layers.0.", &mtp_part::mimo, false, true, 0},      // speculators
+    {"mtp.", &mtp_part::qwen, false, true, 1, true},         // Qwen3-Next, Qwen3.5
 }};
 
 /// Qwen3.5 in llama.cpp's files, in layer `prefix`. Their norms hold the factors themselves. A module without
 /// a final norm uses the target's, as in llama.cpp.
 mtp_dialect gguf_dialect(std::string_view prefix) {
-  return {prefix, &module_part::gguf, false, true, 0, true, "token_embd.weight", "output.weight", true};
+  return {prefix, &mtp_part::gguf, false, true, 0, true, "token_embd.weight", "output.weight", true};
 }
 
 /// The loader's name of a part of a module in one of `layouts`; empty: it is none.
-std::string own_name(std::string_view name, std::initializer_list<module_names> layouts) {
-  for (const module_part& part : module_parts)
-    for (const module_names layout : layouts)
+std::string own_name(std::string_view name, std::initializer_list<mtp_layout> layouts) {
+  for (const mtp_part& part : mtp_parts)
+    for (const mtp_layout layout : layouts)
       if (name.starts_with(part.*layout))
         return std::string(part.own) + std::string(name.substr((part.*layout).size()));
   return "";
 }
 
 std::string renamed_tensor(std::string_view name) {
-  if (auto own = own_name(name, {&module_part::mimo, &module_part::qwen, &module_part::deepseek});
-      !own.empty())
+  if (auto own = own_name(name, {&mtp_part::mimo, &mtp_part::qwen, &mtp_part::deepseek}); !own.empty())
     return own;
   if (name.starts_with("layers.0.")) return std::string(name);
   if (name == "shared_head.head.weight" || name == "embed_tokens.weight") return std::string(name);
@@ -87,7 +86,7 @@ std::string name_of_mtp_tensor(std::string_view name, std::string_view prefix) {
   name.remove_prefix(prefix.size());
   if (name == "nextn.shared_head_head.weight") return "shared_head.head.weight";
   if (name == "nextn.embed_tokens.weight") return "embed_tokens.weight";
-  if (auto own = own_name(name, {&module_part::gguf}); !own.empty()) return own;
+  if (auto own = own_name(name, {&mtp_part::gguf}); !own.empty()) return own;
   if (name.starts_with(gguf_ffn_norm))
     return std::string(own_ffn_norm) + std::string(name.substr(gguf_ffn_norm.size()));
   const std::string own = name_in_directories("blk.0." + std::string(name));
@@ -100,9 +99,9 @@ std::string name_in_module(std::string_view own, const mtp_dialect& dialect) {
   const auto in_module = [&](std::string_view begin, std::string_view rest) {
     return std::string(dialect.prefix) + std::string(begin) + std::string(rest);
   };
-  for (const module_part& part : module_parts)
+  for (const mtp_part& part : mtp_parts)
     if (own.starts_with(part.own)) return in_module(part.*dialect.names, own.substr(part.own.size()));
-  if (dialect.names == &module_part::qwen || !own.starts_with(layer)) return in_module("", own);
+  if (dialect.names == &mtp_part::qwen || !own.starts_with(layer)) return in_module("", own);
   if (!dialect.is_gguf) return in_module("", own.substr(layer.size()));
   if (own.starts_with(own_ffn_norm)) return in_module(gguf_ffn_norm, own.substr(own_ffn_norm.size()));
   const std::string name = name_in_gguf(own); // "blk.0.", or "layers.0." where it has the same name
@@ -136,7 +135,7 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
   };
   for (const mtp_dialect& one : dialects)
     if (!first_with(one.prefix).empty()) return checked(one);
-  if (!first_with(behind).empty()) return checked({behind, &module_part::deepseek, false, false, 0});
+  if (!first_with(behind).empty()) return checked({behind, &mtp_part::deepseek, false, false, 0});
   return error(errc::invalid_file, directory.string() +
                                        ": no tensor 'mtp.*', 'mtp_layers.0.*', "
                                        "'model.mtp_layers.0.*' or " +
@@ -213,11 +212,11 @@ expected<std::shared_ptr<const draft_head>> take_head(head_tensors& tensors, eag
                                    std::vector<token_id>{}, options.kv_type, buffers));
 }
 
-expected<std::shared_ptr<const draft_head>> load_gguf_module(const std::filesystem::path& path,
-                                                             std::shared_ptr<const transformer> target,
-                                                             const head_load_options& options,
-                                                             device::weight_memory& memory,
-                                                             device::buffer_memory& buffers) {
+expected<std::shared_ptr<const draft_head>> load_gguf_mtp(const std::filesystem::path& path,
+                                                          std::shared_ptr<const transformer> target,
+                                                          const head_load_options& options,
+                                                          device::weight_memory& memory,
+                                                          device::buffer_memory& buffers) {
   const auto file = gguf_file::open(path);
   if (!file) return file.error();
   const auto layer = gguf_mtp_layer(*file);
@@ -273,7 +272,7 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
                                                           const head_load_options& options,
                                                           device::weight_memory& memory,
                                                           device::buffer_memory& buffers) try {
-  const auto& load = is_gguf_head(path) ? load_gguf_module : load_directory;
+  const auto& load = is_gguf_head(path) ? load_gguf_mtp : load_directory;
   return load(path, std::move(target), options, memory, buffers);
 } catch (const std::bad_alloc&) {
   return error(errc::resource_exhausted, path.string() + ": not enough memory");

@@ -276,8 +276,8 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
   return read_layer_rotation(file, keys, rope_theta, std::move(config));
 }
 
-expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
-                                               double rope_theta) {
+expected<model_config> read_gguf_mtp_config(const gguf_file& file, architecture arch, bool has_experts,
+                                            double rope_theta) {
   gguf_keys keys(file.metadata(), to_string(arch));
   model_config config;
   config.arch = arch;

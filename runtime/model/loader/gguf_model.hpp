@@ -23,8 +23,8 @@ expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string
 
 /// The same for the one layer of a module for multi-token prediction in a file of architecture `arch`, which
 /// may have nothing else of the model. `has_experts`: its feed-forward block is a mixture of experts.
-expected<model_config> read_gguf_module_config(const gguf_file& file, architecture arch, bool has_experts,
-                                               double rope_theta = 0);
+expected<model_config> read_gguf_mtp_config(const gguf_file& file, architecture arch, bool has_experts,
+                                            double rope_theta = 0);
 
 /// The weights of `file` that are implied by `config`, which must have been read from it. Tensors of vision
 /// and audio parts, which some files have beside the language model, are skipped. The result shares the

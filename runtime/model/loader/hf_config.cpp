@@ -146,11 +146,12 @@ std::optional<architecture> hf_architecture(std::string_view model_type) noexcep
   return found == families.end() ? std::nullopt : std::optional(found->arch);
 }
 
-std::optional<module_class> hf_module_class(std::string_view model_type) {
+std::optional<mtp_class_defaults> hf_mtp_defaults(std::string_view model_type) {
   for (const family& one : families)
     if (traits_of(one.arch).has_mtp_module &&
         (one.model_type == model_type || one.model_type == std::string(model_type) + "_text"))
-      return module_class{one.nested_sizes, one.default_kv_heads, one.default_head_dim, one.rotated_share};
+      return mtp_class_defaults{one.nested_sizes, one.default_kv_heads, one.default_head_dim,
+                                one.rotated_share};
   return std::nullopt;
 }
 

@@ -27,14 +27,14 @@ struct class_sizes {
 };
 
 /// What a module for multi-token prediction has of its model's class, if the config does not state it.
-struct module_class {
+struct mtp_class_defaults {
   class_sizes sizes;
   std::uint32_t num_kv_heads, head_dim;
   double rotated_share; ///< of each head's values
 };
 
 /// That of a "model_type", also of the one that wraps the language model; nullopt: no such modules are known.
-std::optional<module_class> hf_module_class(std::string_view model_type);
+std::optional<mtp_class_defaults> hf_mtp_defaults(std::string_view model_type);
 
 /// The architecture of a "model_type"; nullopt: it is not supported.
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept;

@@ -94,7 +94,7 @@ void add_plan(model_report& report, const File& file, expected<model_config> con
     return;
   }
   report.memory = plan_memory(*config, weights->total_bytes(), request);
-  report.num_module_tensors = weights->num_module_tensors();
+  report.num_mtp_tensors = weights->num_mtp_tensors();
   report.config = std::move(config).value();
 }
 

@@ -62,7 +62,7 @@ struct model_report {
   std::vector<metadata_report> metadata;
   std::vector<tensor_report> tensors;
   /// Those of `tensors` that are of a module for multi-token prediction.
-  std::uint64_t num_module_tensors = 0;
+  std::uint64_t num_mtp_tensors = 0;
   skipped_tensors skipped;            ///< those of `tensors` that a language model does not use
   std::optional<model_config> config; ///< nullopt if this build cannot run the model
   std::optional<memory_plan> memory;  ///< likewise

@@ -197,7 +197,7 @@ std::string to_text(const model_report& report) {
                     std::to_string(report.num_parameters) + " parameters\n";
   if (!report.problem.empty()) out += "cannot run: " + report.problem + "\n";
   if (report.skipped.num_tensors != 0) out += to_text(report.skipped) + "\n";
-  if (report.config && report.num_module_tensors != 0)
+  if (report.config && report.num_mtp_tensors != 0)
     out += "has a module for multi-token prediction: a drafter of kind mtp without a path uses it\n";
   if (!report.head.kind.empty()) out += "\n" + head_text(report.head);
   std::size_t key_width = 0;

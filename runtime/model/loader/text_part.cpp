@@ -24,10 +24,6 @@ constexpr prefix_pair prefixes[] = {
     {"language_model.lm_head.", "lm_head."},
 };
 
-/// What is before "mtp." in names of a module for multi-token prediction.
-constexpr std::string_view places_of_modules[] = {"model.", "language_model.", "model.language_model.",
-                                                  "language_model.model."};
-
 /// Words in the names of other parts.
 constexpr std::string_view words_beside_text[] = {
     "vision", "visual", "audio", "multi_modal_projector", "mm_projector", "image_newline",
@@ -44,8 +40,8 @@ const prefix_pair* prefix_of(std::string_view name) noexcept {
 std::string to_text(const skipped_tensors& skipped) {
   if (skipped.num_tensors == 0) return {};
   std::string parts;
-  if (skipped.num_of_modules != skipped.num_tensors) parts = "vision and audio parts";
-  if (skipped.num_of_modules != 0)
+  if (skipped.num_mtp_tensors != skipped.num_tensors) parts = "vision and audio parts";
+  if (skipped.num_mtp_tensors != 0)
     parts += std::string(parts.empty() ? "" : " and of ") +
              "a module for multi-token prediction in a form that no drafter reads";
   return std::to_string(skipped.num_tensors) + (skipped.num_tensors == 1 ? " tensor (" : " tensors (") +
@@ -56,16 +52,14 @@ std::string to_text(const skipped_tensors& skipped) {
 bool is_beside_text(std::string_view name, tensor_naming naming) noexcept {
   if (naming == tensor_naming::gguf)
     return name.starts_with("v.") || name.starts_with("a.") || name.starts_with("mm.") ||
-           name.starts_with("mtp.");
+           name.starts_with(mtp_prefix);
   if (prefix_of(name) != nullptr) return false;
   return std::ranges::any_of(
       words_beside_text, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
 std::string name_alone(std::string_view name) {
-  for (const std::string_view place : places_of_modules)
-    if (name.starts_with(place) && name.substr(place.size()).starts_with("mtp."))
-      return std::string(name.substr(place.size()));
+  if (const auto of_mtp = mtp_name_alone(name); !of_mtp.empty()) return std::string(of_mtp);
   const prefix_pair* const pair = prefix_of(name);
   if (pair == nullptr) return std::string(name);
   return std::string(pair->alone).append(name.substr(pair->nested.size()));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/model/loader/mtp_names.hpp"
 #include "runtime/model/loader/tensor_role.hpp"
 
 #include <boost/json/fwd.hpp>
@@ -16,12 +17,12 @@ namespace paceline::model {
 struct skipped_tensors {
   std::uint64_t num_tensors = 0;
   std::uint64_t num_bytes = 0;
-  std::uint64_t num_of_modules = 0; ///< those of `num_tensors` that are of no vision or audio part
+  std::uint64_t num_mtp_tensors = 0; ///< those of `num_tensors` that are of no vision or audio part
 
   void add(std::string_view name, std::uint64_t bytes) noexcept {
     ++num_tensors;
     num_bytes += bytes;
-    if (name.starts_with("mtp.")) ++num_of_modules;
+    if (name.starts_with(mtp_prefix)) ++num_mtp_tensors;
   }
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/model/loader/expert_tensors.hpp"
 #include "runtime/model/loader/family_traits.hpp"
 #include "runtime/model/loader/fused_tensors.hpp"
+#include "runtime/model/loader/mtp_names.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/text_part.hpp"
 
@@ -63,24 +64,6 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   return std::nullopt;
 }
 
-/// The layer that the name of a tensor states: 24 for "blk.24.attn_q.weight".
-std::optional<std::uint32_t> layer_of(std::string_view name, tensor_naming naming) {
-  const auto prefix = layer_prefix(naming);
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  return take_number(name);
-}
-
-/// True for a tensor of a module that predicts further tokens: a drafter reads it, the model does not.
-bool is_of_mtp_module(std::string_view name, tensor_naming naming, const model_config& config) {
-  // A config that another program has written may lack the number of modules.
-  if (naming == tensor_naming::hugging_face)
-    return traits_of(config.arch).has_mtp_module && name.starts_with("mtp.");
-  if (config.num_mtp_modules == 0) return false;
-  const auto layer = layer_of(name, naming);
-  return layer && *layer >= config.num_layers && *layer - config.num_layers < config.num_mtp_modules;
-}
-
 /// True for tensors that may be present and are ignored: those that the loader computes itself, and a stored
 /// copy of a tied head.
 bool is_redundant(std::string_view name, tensor_naming naming, const model_config& config) noexcept {
@@ -127,8 +110,8 @@ class weights_builder {
   expected<void> add(const weight_view& tensor) {
     const std::string name =
         naming_ == tensor_naming::hugging_face ? name_alone(tensor.name) : std::string(tensor.name);
-    if (is_of_mtp_module(name, naming_, config_)) {
-      ++source_.num_module_tensors_;
+    if (is_mtp_tensor(name, naming_, config_)) {
+      ++source_.num_mtp_tensors_;
       return {};
     }
     if (name != tensor.name && nested_example_.empty()) nested_example_ = tensor.name;

@@ -54,7 +54,7 @@ class weights_source {
   /// Bytes of all tensors as packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Tensors of modules for multi-token prediction, which are not among these weights either.
-  std::uint64_t num_module_tensors() const noexcept { return num_module_tensors_; }
+  std::uint64_t num_mtp_tensors() const noexcept { return num_mtp_tensors_; }
   /// Tensors of the file that are not among these weights.
   const skipped_tensors& skipped() const noexcept { return skipped_; }
 
@@ -71,7 +71,7 @@ class weights_source {
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;
-  std::uint64_t num_module_tensors_ = 0;
+  std::uint64_t num_mtp_tensors_ = 0;
   skipped_tensors skipped_;
 };
 

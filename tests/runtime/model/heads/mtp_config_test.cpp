@@ -1,6 +1,7 @@
 // Modules for multi-token prediction in directories: the defaults of their models' classes, rotation, and the
 // names of tensors.
 #include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/loader/mtp_names.hpp"
 #include "tests/support/head_test.hpp"
 #include "tests/support/opened_hf.hpp"
 
@@ -86,7 +87,7 @@ TEST_F(mtp_names_test, tensors_may_be_named_within_a_model_with_other_parts) {
       EXPECT_EQ((*nested)->info().weights_bytes, (*plain)->info().weights_bytes);
       head.copy(prefix + "mtp.layers.1.input_layernorm.weight", prefix + "mtp.norm.weight");
       EXPECT_THAT(problem("mtp", head), HasSubstr("second module"));
-      EXPECT_TRUE(model::is_of_module_experts(prefix + "mtp.layers.0.mlp.gate.weight"));
+      EXPECT_TRUE(model::is_mtp_expert_tensor(prefix + "mtp.layers.0.mlp.gate.weight"));
     }
   }
 }

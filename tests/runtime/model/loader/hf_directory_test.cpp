@@ -245,7 +245,7 @@ TEST_F(hf_directories, a_module_for_multi_token_prediction_is_left_to_drafters) 
                                  "model.language_model.mtp.fc.weight"}) {
     const auto weights = make(name);
     ASSERT_TRUE(weights) << weights.error().message() << ", also if the config does not name a module";
-    EXPECT_EQ(weights->num_module_tensors(), 1U);
+    EXPECT_EQ(weights->num_mtp_tensors(), 1U);
   }
   config.tied_embeddings = false;
   EXPECT_THAT(make("model.language_model.mtp.fc.weight").error().message(),

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-namespace paceline::fp8_module_test {
+namespace paceline::mtp_fp8_test {
 namespace {
 
 using ::testing::HasSubstr;
 
-class fp8_module : public test::head_test, public ::testing::WithParamInterface<test::fp8_scales> {
+class mtp_fp8 : public test::head_test, public ::testing::WithParamInterface<test::fp8_scales> {
  protected:
   static constexpr std::uint32_t wide = 64; ///< values of a block
 
-  fp8_module() { set_target(model::architecture::qwen35moe, wide); }
+  mtp_fp8() { set_target(model::architecture::qwen35moe, wide); }
 
   static test::tiny_head module(bool has_experts) {
     return has_experts ? test::tiny_head::mtp_experts(wide, vocab) : test::tiny_head::mtp_next(wide, vocab);
@@ -39,7 +39,7 @@ class fp8_module : public test::head_test, public ::testing::WithParamInterface<
   }
 };
 
-TEST_P(fp8_module, computes_what_its_values_say) {
+TEST_P(mtp_fp8, computes_what_its_values_say) {
   for (const bool has_experts : {false, true}) {
     auto stored = module(has_experts), decoded = module(has_experts);
     stored.round_to_fp8(GetParam(), false);
@@ -55,7 +55,7 @@ TEST_P(fp8_module, computes_what_its_values_say) {
   }
 }
 
-TEST_P(fp8_module, refuses_codes_without_scales_and_without_their_description) {
+TEST_P(mtp_fp8, refuses_codes_without_scales_and_without_their_description) {
   const std::string name = "mtp.layers.0.self_attn.k_proj.weight";
   auto head = module(false);
   head.round_to_fp8(GetParam(), false);
@@ -67,7 +67,7 @@ TEST_P(fp8_module, refuses_codes_without_scales_and_without_their_description) {
   EXPECT_THAT(problem("mtp", head), HasSubstr("'" + name + "' is F8_E4M3 and needs '" + name + "_scale'"));
 }
 
-TEST_P(fp8_module, refuses_scales_that_do_not_fit) {
+TEST_P(mtp_fp8, refuses_scales_that_do_not_fit) {
   auto head = module(true);
   head.round_to_fp8(GetParam(), false);
   for (auto& [name, one] : head.tensors)
@@ -76,7 +76,7 @@ TEST_P(fp8_module, refuses_scales_that_do_not_fit) {
   EXPECT_THAT(problem("mtp", head), HasSubstr("experts.3.up_proj.weight_scale"));
 }
 
-TEST_P(fp8_module, a_router_may_not_be_in_fp8) {
+TEST_P(mtp_fp8, a_router_may_not_be_in_fp8) {
   auto head = module(true);
   head.round_to_fp8(GetParam(), false);
   const std::string router = "mtp.layers.0.mlp.gate.weight";
@@ -90,7 +90,7 @@ TEST_P(fp8_module, a_router_may_not_be_in_fp8) {
   EXPECT_THAT(problem("mtp", head), HasSubstr("'" + router + "' must be F32, F16 or BF16"));
 }
 
-INSTANTIATE_TEST_SUITE_P(scales, fp8_module,
+INSTANTIATE_TEST_SUITE_P(scales, mtp_fp8,
                          ::testing::Values(test::fp8_scales::blocks, test::fp8_scales::rows,
                                            test::fp8_scales::one),
                          [](const auto& test) {
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(scales, fp8_module,
                          });
 
 } // namespace
-} // namespace paceline::fp8_module_test
+} // namespace paceline::mtp_fp8_test

@@ -26,7 +26,7 @@ using model::architecture;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class gguf_module_test : public ::testing::Test {
+class mtp_gguf_test : public ::testing::Test {
  protected:
   static gguf_builder model_file() {
     return make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4, .mtp_module = true});
@@ -42,7 +42,7 @@ class gguf_module_test : public ::testing::Test {
     return file;
   }
 
-  gguf_module_test() {
+  mtp_gguf_test() {
     model_file().write(folder_ / "target.gguf");
     target_.emplace(cpu_model::open(folder_ / "target.gguf", {}));
   }
@@ -85,7 +85,7 @@ class gguf_module_test : public ::testing::Test {
   std::optional<cpu_model> target_;
 };
 
-TEST_F(gguf_module_test, is_found_in_the_file_of_its_model_and_alone) {
+TEST_F(mtp_gguf_test, is_found_in_the_file_of_its_model_and_alone) {
   for (const auto& file : {model_file(), module_alone()}) {
     const auto head = load(file);
     ASSERT_TRUE(head) << head.error().message();
@@ -101,7 +101,7 @@ TEST_F(gguf_module_test, is_found_in_the_file_of_its_model_and_alone) {
   }
 }
 
-TEST_F(gguf_module_test, without_a_final_norm_uses_the_targets) {
+TEST_F(mtp_gguf_test, without_a_final_norm_uses_the_targets) {
   const std::string name = "blk.4.nextn.shared_head_norm.weight";
   const auto with_norm = model_file();
   const auto norms = with_norm.tensors();
@@ -115,7 +115,7 @@ TEST_F(gguf_module_test, without_a_final_norm_uses_the_targets) {
   EXPECT_NE(logits, logits_of(module_alone()));
 }
 
-TEST_F(gguf_module_test, a_missing_tensor_has_its_name_in_the_file) {
+TEST_F(mtp_gguf_test, a_missing_tensor_has_its_name_in_the_file) {
   for (const std::string part :
        {"nextn.enorm", "nextn.hnorm", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "attn_q_norm",
         "attn_k_norm", "post_attention_norm", "ffn_gate", "ffn_up", "ffn_down"}) {
@@ -124,7 +124,7 @@ TEST_F(gguf_module_test, a_missing_tensor_has_its_name_in_the_file) {
   }
 }
 
-TEST_F(gguf_module_test, an_own_embedding_is_used) {
+TEST_F(mtp_gguf_test, an_own_embedding_is_used) {
   auto file = model_file();
   const auto all = file.tensors();
   const auto of_target = std::ranges::find(all, "token_embd.weight", &gguf_builder::tensor::name);
@@ -138,7 +138,7 @@ TEST_F(gguf_module_test, an_own_embedding_is_used) {
   EXPECT_THAT(problem(file), HasSubstr("'" + name + "' must have the shape"));
 }
 
-TEST_F(gguf_module_test, refuses_what_does_not_fit) {
+TEST_F(mtp_gguf_test, refuses_what_does_not_fit) {
   for (const auto& file : {make_tiny_gguf({.arch = architecture::qwen35, .num_layers = 4}),
                            model_file().remove_tensor("blk.4.nextn.eh_proj.weight")})
     EXPECT_THAT(problem(file), HasSubstr("module.gguf: no tensor 'blk.*.nextn.eh_proj.weight': this file of "

@@ -25,9 +25,9 @@ using ::testing::HasSubstr;
 
 const std::string mlp = "mtp.layers.0.mlp.";
 
-class mixture_module_test : public head_test {
+class mtp_mixture_test : public head_test {
  protected:
-  mixture_module_test() : head_test(architecture::qwen35moe) {}
+  mtp_mixture_test() : head_test(architecture::qwen35moe) {}
 
   static constexpr std::uint32_t num_experts = 8, inner = 32, block_size = 4;
   /// Bytes of an expert's three matrices in float32.
@@ -150,7 +150,7 @@ class mixture_module_test : public head_test {
   }
 };
 
-TEST_F(mixture_module_test, every_form_of_the_experts_is_the_same_module) {
+TEST_F(mtp_mixture_test, every_form_of_the_experts_is_the_same_module) {
   const auto each = load("mtp", module());
   ASSERT_TRUE(each) << each.error().message();
   EXPECT_EQ((*each)->info().architecture, "mtp");
@@ -166,7 +166,7 @@ TEST_F(mixture_module_test, every_form_of_the_experts_is_the_same_module) {
   EXPECT_EQ(model::kind_of_head(folder_ / "module.gguf").value(), "mtp");
 }
 
-TEST_F(mixture_module_test, is_found_in_the_file_of_its_model_and_alone) {
+TEST_F(mtp_mixture_test, is_found_in_the_file_of_its_model_and_alone) {
   for (const architecture arch : {architecture::qwen35moe, architecture::qwen3next}) {
     set_target(arch);
     const tiny_model options{.arch = arch, .num_layers = num_layers, .mtp_module = true, .dense_layer = -1};
@@ -184,13 +184,13 @@ TEST_F(mixture_module_test, is_found_in_the_file_of_its_model_and_alone) {
   }
 }
 
-TEST_F(mixture_module_test, of_a_model_with_more_layers_than_the_file_has_tensors) {
+TEST_F(mtp_mixture_test, of_a_model_with_more_layers_than_the_file_has_tensors) {
   const auto head = load_file(file_of(module(), false, 60));
   ASSERT_TRUE(head) << head.error().message();
   EXPECT_EQ(logits_of(**head), logits_of(**load("mtp", module())));
 }
 
-TEST_F(mixture_module_test, rows_have_the_same_bits_in_every_pass) {
+TEST_F(mtp_mixture_test, rows_have_the_same_bits_in_every_pass) {
   for (const auto& head : {load("mtp", module()), load_as(module(), tensor_type::q8_0)}) {
     ASSERT_TRUE(head) << head.error().message();
     const auto logits = logits_of(**head);
@@ -198,7 +198,7 @@ TEST_F(mixture_module_test, rows_have_the_same_bits_in_every_pass) {
   }
 }
 
-TEST_F(mixture_module_test, routing_is_that_of_the_config) {
+TEST_F(mtp_mixture_test, routing_is_that_of_the_config) {
   const auto usual = logits_of(**load("mtp", module()));
   auto head = module();
   head.config["norm_topk_prob"] = false; // Qwen3.5's class has no such option
@@ -212,7 +212,7 @@ TEST_F(mixture_module_test, routing_is_that_of_the_config) {
   EXPECT_NE(logits_of(**load("mtp", head)), usual);
 }
 
-TEST_F(mixture_module_test, a_step_reads_the_experts_of_a_row) {
+TEST_F(mtp_mixture_test, a_step_reads_the_experts_of_a_row) {
   const auto three = (*load("mtp", module()))->info();
   auto head = module();
   head.config["num_experts_per_tok"] = 5;
@@ -225,7 +225,7 @@ TEST_F(mixture_module_test, a_step_reads_the_experts_of_a_row) {
   EXPECT_LT(more.bytes_per_token - three.bytes_per_token, expert_bytes) << "a row of the router";
 }
 
-TEST_F(mixture_module_test, experts_are_quantised_as_matrices_are_and_the_router_is_not) {
+TEST_F(mtp_mixture_test, experts_are_quantised_as_matrices_are_and_the_router_is_not) {
   const auto plain = load("mtp", module());
   const auto quantised = load_as(packed(module()), tensor_type::q8_0);
   ASSERT_TRUE(quantised) << quantised.error().message();
@@ -249,7 +249,7 @@ TEST_F(mixture_module_test, experts_are_quantised_as_matrices_are_and_the_router
               HasSubstr("'mtp.layers.0.mlp.experts.3.up_proj.weight' has values that are not finite"));
 }
 
-TEST_F(mixture_module_test, refuses_experts_in_a_directory_that_do_not_fit) {
+TEST_F(mtp_mixture_test, refuses_experts_in_a_directory_that_do_not_fit) {
   const auto with = [&](const std::function<void(tiny_head&)>& change, bool packs = false) {
     tiny_head head = packs ? packed(module()) : module();
     change(head);
@@ -314,7 +314,7 @@ TEST_F(mixture_module_test, refuses_experts_in_a_directory_that_do_not_fit) {
               HasSubstr("mlp.experts.down_proj' is missing"));
 }
 
-TEST_F(mixture_module_test, refuses_experts_in_a_gguf_file_that_do_not_fit) {
+TEST_F(mtp_mixture_test, refuses_experts_in_a_gguf_file_that_do_not_fit) {
   const std::string layer = "blk.8.";
   const auto without = [&](const char* name) {
     return file_problem([&](gguf_builder& file) { file.remove_tensor(layer + name); });
@@ -350,7 +350,7 @@ TEST_F(mixture_module_test, refuses_experts_in_a_gguf_file_that_do_not_fit) {
               HasSubstr("qwen35moe.expert_count"));
 }
 
-TEST_F(mixture_module_test, inspect_tells_the_experts) {
+TEST_F(mtp_mixture_test, inspect_tells_the_experts) {
   const auto expect_facts = [](const expected<model::model_report>& report) {
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_EQ(report->problem, "");
