@@ -11,7 +11,8 @@
 
 namespace paceline::model {
 
-/// The role of a tensor, independent of its name in a file. Matrices are [rows][cols] = [outputs][inputs].
+/// The role of a tensor, independent of its name in a file. A new one also needs a row in the table of
+/// tensor_role.cpp, and its shape there. Matrices are [rows][cols] = [outputs][inputs].
 /// Taps have a row for each channel. The others have 1 row.
 enum class tensor_role : std::uint8_t {
   // One for each model:
@@ -67,7 +68,7 @@ enum class tensor_role : std::uint8_t {
   ffn_up_experts,     ///< likewise
   ffn_down_experts,   ///< num_experts times [hidden_size][experts.ffn_size]
 };
-inline constexpr std::size_t num_tensor_roles = 44;
+inline constexpr std::size_t num_tensor_roles = static_cast<std::size_t>(tensor_role::ffn_down_experts) + 1;
 inline constexpr std::size_t num_expert_roles = 3;
 
 std::string_view to_string(tensor_role role) noexcept;
@@ -81,6 +82,8 @@ constexpr std::size_t expert_index(tensor_role role) noexcept {
 }
 /// True for weights that a device packs. The others are F32 on the host: norms, biases, decays and taps.
 bool is_matrix_role(tensor_role role) noexcept;
+/// True for the taps of a convolution.
+bool is_taps_role(tensor_role role) noexcept;
 /// True for norms of which some files store the factors minus one (`family_traits::norms_less_one`).
 bool is_norm_role(tensor_role role) noexcept;
 

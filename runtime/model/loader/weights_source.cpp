@@ -131,8 +131,7 @@ class weights_builder {
     }
     if (parsed->fused != nullptr) return add_fused(*parsed, tensor);
     // Hugging Face stores taps as [channels][1][num_taps]: one matrix of one row for each channel.
-    const bool is_taps = parsed->role == tensor_role::conv_taps || parsed->role == tensor_role::delta_taps;
-    if (tensor.num_matrices != 1 && !is_taps)
+    if (tensor.num_matrices != 1 && !is_taps_role(parsed->role))
       return failure(tensor.name, "must have 1 or 2 dimensions, has 3", errc::unsupported);
     const auto [rows, cols] = shape_of(config_, parsed->role, parsed->layer);
     if (tensor.tensor.num_rows != rows || tensor.tensor.num_cols != cols)
