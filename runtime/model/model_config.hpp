@@ -167,8 +167,9 @@ struct model_config {
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
+  /// The kind of a layer. A number that no layer has gives `attention`: files name such layers, too.
   layer_kind kind_of(std::uint32_t layer) const noexcept {
-    return layer_kinds.empty() ? layer_kind::attention : layer_kinds[layer];
+    return layer < layer_kinds.size() ? layer_kinds[layer] : layer_kind::attention;
   }
   /// Number of layers of a kind.
   std::uint32_t num_layers_of(layer_kind kind) const noexcept;

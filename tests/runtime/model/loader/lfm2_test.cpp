@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <string>
@@ -44,6 +45,13 @@ TEST(lfm2_gguf, experts_are_routed_by_sigmoids_with_a_bias) {
   EXPECT_FLOAT_EQ(config->experts.routing.divisor_epsilon, 1e-6F);
   EXPECT_TRUE(config->experts.selection_bias);
   EXPECT_THAT(config->experts.layers, ElementsAre(true, false, true, true));
+}
+
+TEST(lfm2_gguf, a_tensor_of_a_layer_that_the_model_has_not_is_refused) {
+  for (const std::string name : {"blk.4.attn_q.weight", "blk.4000000000.attn_q.weight"})
+    EXPECT_THAT(refusal(tiny().add_tensor(name, device::tensor_type::f32, {32, 32},
+                                          std::vector<std::byte>(std::size_t{32} * 32 * 4))),
+                HasSubstr("of a model with 4 layers"));
 }
 
 TEST(lfm2_gguf, ollamas_name_of_the_final_norm_is_known) {
