@@ -21,8 +21,8 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the id names the layer that has written the tapped vector
 };
 
-/// Appends to `taps` the layers whose output `ids` selects. The input of the first layer cannot be
-/// tapped: it is an error.
+/// Appends to `taps` the layers whose output `ids` selects. The input of the first layer cannot be tapped: it
+/// is an error.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
                   std::vector<layer_index>& taps);
 
@@ -46,9 +46,8 @@ void read_layer_experts(const json_node& layer, model_config& sizes);
 /// In a config of Qwen3.5 or Qwen3-Next, absent sizes are those of its class.
 void read_layer_sizes(const json_node& layer, model_config& sizes);
 
-/// Reads the head's rotary settings; `sizes` must already have head_dim and context_length, which YaRN
-/// extends. `theta`: replaces
-/// the config's; 0: does not.
+/// Reads the head's rotary settings. `sizes` must already have head_dim and context_length, which YaRN
+/// extends. `theta` replaces the config's; 0: does not.
 void read_layer_rope(const json_node& layer, double theta, model_config& sizes);
 
 } // namespace paceline::model

@@ -43,7 +43,7 @@ enum class window : std::uint8_t {
 };
 
 /// Defaults of the transformers class of a model type that differ between types.
-struct family {
+struct hf_class {
   std::string_view model_type;
   architecture arch;
   std::uint32_t default_kv_heads; ///< 0: as many as query heads
@@ -56,7 +56,7 @@ struct family {
 };
 
 // clang-format off
-constexpr std::array<family, 17> families = {{
+constexpr std::array<hf_class, 17> hf_classes = {{
     {"llama", architecture::llama, 0, 0, 1e4, false, window::none, 1, {32000, 2048, 4096, 32, 32, 11008}},
     {"mistral", architecture::llama, 8, 0, 1e4, false, window::all, 1, {32000, 131072, 4096, 32, 32, 14336}},
     {"qwen2", architecture::qwen2, 32, 0, 1e4, false, window::upper, 1, {151936, 32768, 4096, 32, 32, 22016}},
@@ -100,12 +100,12 @@ std::string_view kind_of_refused(std::string_view type, const json_node& fields)
   return "";
 }
 
-const family* read_family(const json_node& fields) {
+const hf_class* read_class(const json_node& fields) {
   const auto type = fields["model_type"].string_or("");
-  for (const auto& known : families)
+  for (const auto& known : hf_classes)
     if (type == known.model_type) return &known;
   fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-                                  "; supported are " + listed(families, &family::model_type),
+                                  "; supported are " + listed(hf_classes, &hf_class::model_type),
                               errc::unsupported);
   return nullptr;
 }
@@ -125,7 +125,7 @@ void refuse_other_classes(const config_members& config) {
 }
 
 /// Refuses features of some checkpoints of a supported type that the forward pass does not have.
-void refuse_unsupported(const json_node& fields, const family& type) {
+void refuse_unsupported(const json_node& fields, const hf_class& type) {
   if (fields["use_bidirectional_attention"].flag_or(false))
     fields["use_bidirectional_attention"].refuse("must be false: this is an encoder", errc::unsupported);
   if (fields["mlp_bias"].flag_or(false)) fields["mlp_bias"].refuse("must be false", errc::unsupported);
@@ -142,12 +142,12 @@ void refuse_unsupported(const json_node& fields, const family& type) {
 } // namespace
 
 std::optional<architecture> hf_architecture(std::string_view model_type) noexcept {
-  const auto* const found = std::ranges::find(families, model_type, &family::model_type);
-  return found == families.end() ? std::nullopt : std::optional(found->arch);
+  const auto* const found = std::ranges::find(hf_classes, model_type, &hf_class::model_type);
+  return found == hf_classes.end() ? std::nullopt : std::optional(found->arch);
 }
 
 std::optional<mtp_class_defaults> hf_mtp_defaults(std::string_view model_type) {
-  for (const family& one : families)
+  for (const hf_class& one : hf_classes)
     if (traits_of(one.arch).has_mtp_module &&
         (one.model_type == model_type || one.model_type == std::string(model_type) + "_text"))
       return mtp_class_defaults{one.nested_sizes, one.default_kv_heads, one.default_head_dim,
@@ -157,7 +157,7 @@ std::optional<mtp_class_defaults> hf_mtp_defaults(std::string_view model_type) {
 
 namespace {
 
-void read_local_layers(const json_node& fields, const family& type, model_config& config) {
+void read_local_layers(const json_node& fields, const hf_class& type, model_config& config) {
   config.local_layers.assign(config.num_layers, false);
   const window rule = type.local;
   const bool only_if_used = rule == window::upper || rule == window::used;
@@ -175,7 +175,7 @@ void read_local_layers(const json_node& fields, const family& type, model_config
   for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = i >= first;
 }
 
-void read_sizes(const config_members& members, const family& type, model_config& config) {
+void read_sizes(const config_members& members, const hf_class& type, model_config& config) {
   const json_node& fields = members.text;
   const auto size = [&](std::string_view key, std::uint32_t nested) {
     return members.is_nested ? fields[key].uint_or(nested) : fields[key].uint();
@@ -208,7 +208,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   std::optional<error> failure;
   const config_members members = find_text(json_node(object, file, failure, json_node::naming::key));
   const json_node& fields = members.text;
-  const auto* type = read_family(fields);
+  const auto* type = read_class(fields);
   if (!type) return *failure;
   refuse_other_classes(members);
   refuse_unsupported(fields, *type);

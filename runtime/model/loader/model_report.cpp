@@ -93,7 +93,7 @@ void add_plan(model_report& report, const File& file, expected<model_config> con
     report.problem = weights.error().message();
     return;
   }
-  report.memory = plan_memory(*config, weights->total_bytes(), request);
+  report.memory = estimate_memory(*config, weights->total_bytes(), request);
   report.num_mtp_tensors = weights->num_mtp_tensors();
   report.config = std::move(config).value();
 }
@@ -171,23 +171,25 @@ std::uint64_t saturated(std::optional<std::uint64_t> value) noexcept {
 
 } // namespace
 
-memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
-                        const memory_request& request) {
+memory_estimate estimate_memory(const model_config& config, std::uint64_t weights_bytes,
+                                const memory_request& request) {
   const kv_shape shape = shape_of_cells(config, request.kv_type);
-  memory_plan plan;
-  plan.weights_bytes = weights_bytes;
-  plan.kv_type = request.kv_type;
-  plan.kv_bytes_per_token = shape.bytes_per_token();
-  plan.state_bytes = shape.states.bytes();
-  plan.context_length = request.context_length == 0 ? config.context_length : request.context_length;
-  plan.num_sequences = request.num_sequences;
-  const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;
-  plan.kv_bytes = saturated(checked_mul(tokens, plan.kv_bytes_per_token));
-  constexpr std::uint64_t states =
-      3; // a request needs at least three: one before a round, one after it, and one more
-  const std::uint64_t of_states = saturated(checked_mul(states * plan.num_sequences, plan.state_bytes));
-  plan.total_bytes = saturated(checked_add(saturated(checked_add(plan.kv_bytes, weights_bytes)), of_states));
-  return plan;
+  memory_estimate estimate;
+  estimate.weights_bytes = weights_bytes;
+  estimate.kv_type = request.kv_type;
+  estimate.kv_bytes_per_token = shape.bytes_per_token();
+  estimate.state_bytes = shape.states.bytes();
+  estimate.context_length = request.context_length == 0 ? config.context_length : request.context_length;
+  estimate.num_sequences = request.num_sequences;
+  const std::uint64_t tokens = std::uint64_t{estimate.context_length} * estimate.num_sequences;
+  estimate.kv_bytes = saturated(checked_mul(tokens, estimate.kv_bytes_per_token));
+  // One before a round, one after it, and one for a snapshot: scheduling::least_row_states, and one more.
+  constexpr std::uint64_t states = 3;
+  const std::uint64_t of_states =
+      saturated(checked_mul(states * estimate.num_sequences, estimate.state_bytes));
+  estimate.total_bytes =
+      saturated(checked_add(saturated(checked_add(estimate.kv_bytes, weights_bytes)), of_states));
+  return estimate;
 }
 
 expected<model_report> inspect_files(const std::filesystem::path& path) {

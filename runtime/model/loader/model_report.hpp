@@ -30,8 +30,8 @@ struct tensor_report {
   std::uint64_t num_bytes = 0;
 };
 
-/// Memory that a model needs to run.
-struct memory_plan {
+/// The memory that a model needs to run. What an engine takes is planned in engine/memory_plan.hpp.
+struct memory_estimate {
   std::uint64_t weights_bytes = 0;
   paceline::kv_type kv_type = paceline::kv_type::f16;
   std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values of that type
@@ -63,10 +63,10 @@ struct model_report {
   std::vector<tensor_report> tensors;
   /// Those of `tensors` that are of a module for multi-token prediction.
   std::uint64_t num_mtp_tensors = 0;
-  skipped_tensors skipped;            ///< those of `tensors` that a language model does not use
-  std::optional<model_config> config; ///< nullopt if this build cannot run the model
-  std::optional<memory_plan> memory;  ///< likewise
-  std::string problem;                ///< why it cannot run; empty otherwise
+  skipped_tensors skipped;               ///< those of `tensors` that a language model does not use
+  std::optional<model_config> config;    ///< nullopt if this build cannot run the model
+  std::optional<memory_estimate> memory; ///< likewise
+  std::string problem;                   ///< why it cannot run; empty otherwise
   head_facts head;
 };
 
@@ -78,8 +78,8 @@ struct memory_request {
 };
 
 /// Memory for a model of `weights_bytes`. Saturates instead of overflowing.
-memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
-                        const memory_request& request);
+memory_estimate estimate_memory(const model_config& config, std::uint64_t weights_bytes,
+                                const memory_request& request);
 
 /// Reports metadata and tensors only, without `config`, `memory`, `problem` and `head`. Reads a GGUF file, or
 /// a directory of .safetensors files, with or without a config.json. Errors: a file that cannot be read or is

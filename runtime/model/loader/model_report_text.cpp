@@ -38,17 +38,19 @@ std::string value_text(const metadata_report& entry) {
   return list + std::to_string(entry.count) + " of " + entry.type + ")";
 }
 
-std::string memory_text(const memory_plan& plan) {
+std::string memory_text(const memory_estimate& estimate) {
   std::string out = "memory\n";
-  out += "  weights           " + size_text(plan.weights_bytes) + "\n";
-  std::string label = "KV a token (" + std::string(traits_of(plan.kv_type).name) + ")";
+  out += "  weights           " + size_text(estimate.weights_bytes) + "\n";
+  std::string label = "KV a token (" + std::string(traits_of(estimate.kv_type).name) + ")";
   label.resize(18, ' ');
-  out += "  " + label + std::to_string(plan.kv_bytes_per_token) + " bytes\n";
-  out += "  KV                " + size_text(plan.kv_bytes) + " (" + std::to_string(plan.num_sequences) +
-         " sequences of " + std::to_string(plan.context_length) + " tokens)\n";
-  if (plan.state_bytes != 0)
-    out += "  a state           " + size_text(plan.state_bytes) + " (one for each row of a verification)\n";
-  out += "  total             " + size_text(plan.total_bytes) + "\n";
+  out += "  " + label + std::to_string(estimate.kv_bytes_per_token) + " bytes\n";
+  out += "  KV                " + size_text(estimate.kv_bytes) + " (" +
+         std::to_string(estimate.num_sequences) + " sequences of " + std::to_string(estimate.context_length) +
+         " tokens)\n";
+  if (estimate.state_bytes != 0)
+    out +=
+        "  a state           " + size_text(estimate.state_bytes) + " (one for each row of a verification)\n";
+  out += "  total             " + size_text(estimate.total_bytes) + "\n";
   return out;
 }
 
@@ -176,16 +178,16 @@ std::string skipped_json(const skipped_tensors& skipped) {
   return out.finish();
 }
 
-std::string memory_json(const memory_plan& plan) {
+std::string memory_json(const memory_estimate& estimate) {
   json_object_writer out;
-  out.number("weights_bytes", plan.weights_bytes);
-  out.string("kv_dtype", traits_of(plan.kv_type).name);
-  out.number("kv_bytes_per_token", plan.kv_bytes_per_token);
-  out.number("context_length", plan.context_length);
-  out.number("num_sequences", plan.num_sequences);
-  out.number("kv_bytes", plan.kv_bytes);
-  if (plan.state_bytes != 0) out.number("state_bytes", plan.state_bytes);
-  out.number("total_bytes", plan.total_bytes);
+  out.number("weights_bytes", estimate.weights_bytes);
+  out.string("kv_dtype", traits_of(estimate.kv_type).name);
+  out.number("kv_bytes_per_token", estimate.kv_bytes_per_token);
+  out.number("context_length", estimate.context_length);
+  out.number("num_sequences", estimate.num_sequences);
+  out.number("kv_bytes", estimate.kv_bytes);
+  if (estimate.state_bytes != 0) out.number("state_bytes", estimate.state_bytes);
+  out.number("total_bytes", estimate.total_bytes);
   return out.finish();
 }
 

@@ -43,7 +43,7 @@ TEST_F(model_reports, a_gguf_file_is_reported_whole) {
   EXPECT_LT(text.size(), 8000U);
 }
 
-TEST_F(model_reports, the_memory_plan_is_of_the_kv_type_asked_for) {
+TEST_F(model_reports, the_memory_estimate_is_of_the_kv_type_asked_for) {
   test::make_tiny_gguf({}).write(path_);
   const auto report = inspect_model(path_, {.context_length = 10, .kv_type = kv_type::q8});
   ASSERT_TRUE(report) << report.error().message();
@@ -106,15 +106,15 @@ TEST_F(model_reports, a_hugging_face_directory_is_reported) {
   EXPECT_THAT(to_text(*report), HasSubstr("num_hidden_layers"));
 }
 
-TEST(memory_plan, sums_saturate) {
+TEST(memory_estimate, sums_saturate) {
   model_config config;
   config.num_layers = 4096;
   config.num_kv_heads = 4096;
   config.head_dim = 4096;
   const auto most = std::numeric_limits<std::uint32_t>::max();
-  const auto plan = plan_memory(config, 1, {.context_length = most, .num_sequences = most});
-  EXPECT_EQ(plan.kv_bytes, std::numeric_limits<std::uint64_t>::max());
-  EXPECT_EQ(plan.total_bytes, std::numeric_limits<std::uint64_t>::max());
+  const auto estimate = estimate_memory(config, 1, {.context_length = most, .num_sequences = most});
+  EXPECT_EQ(estimate.kv_bytes, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(estimate.total_bytes, std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST(report_text, text_becomes_valid_utf8) {
