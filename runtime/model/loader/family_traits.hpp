@@ -7,7 +7,20 @@
 #include <span>
 #include <string>
 
+namespace paceline {
+class json_node;
+}
+
 namespace paceline::model {
+
+class gguf_file;
+class gguf_keys;
+
+/// Read what files of one family have, and others have not. They get a config with sizes, traits and the
+/// rotation that all families state alike. Experts are read after it. `keys` and `fields` keep the first
+/// error.
+using gguf_family_reader = void (*)(const gguf_file& file, gguf_keys& keys, model_config& config);
+using hf_family_reader = void (*)(const json_node& fields, model_config& config);
 
 /// What is the same in all files of an architecture, and not stated in them.
 struct family_traits {
@@ -25,10 +38,12 @@ struct family_traits {
   bool norms_less_one = false;    ///< Hugging Face's files store the factors of norms minus one
   gate_activation activation = gate_activation::silu;
   double gguf_theta = 1e4; ///< theta of the rotation in GGUF files that do not state it
-  double local_theta =
-      0; ///< theta of layers with a window, if a file does not state it; 0: that of the others
-  bool scales_global_rope = false; ///< layers with a window rotate without the scaling of the others
-  std::uint32_t window_period = 0; ///< in files without a list, every so manyth layer has no window
+  /// Theta of layers with a window, if a file does not state it; 0: that of the others.
+  double local_theta = 0;
+  bool scales_global_rope = false;        ///< layers with a window rotate without the scaling of the others
+  std::uint32_t window_period = 0;        ///< in files without a list, every so manyth layer has no window
+  gguf_family_reader read_gguf = nullptr; ///< null: there is nothing of its own
+  hf_family_reader read_hf = nullptr;     ///< likewise
 };
 
 /// The traits of all supported architectures.

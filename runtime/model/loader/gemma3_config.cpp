@@ -2,6 +2,7 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/local_layers.hpp"
 
@@ -17,7 +18,7 @@ void set_layers(model_config& config) {
 
 } // namespace
 
-void read_gguf_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
+void read_gguf_gemma3(const gguf_file& file, gguf_keys& keys, model_config& config) {
   set_layers(config);
   // The 27B model divides by (hidden size / number of heads) and not by its head size, but its files do not
   // say this.
@@ -25,7 +26,7 @@ void read_gguf_gemma3(gguf_keys& keys, const gguf_metadata& metadata, model_conf
     config.attention_scale =
         1 / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
   config.local_rope.theta = keys.number_or("rope.freq_base_swa", traits_of(config.arch).local_theta);
-  read_gguf_local_layers(keys, metadata, config);
+  read_gguf_local_layers(keys, file.metadata(), config);
 }
 
 void read_hf_gemma3(const json_node& fields, model_config& config) {

@@ -2,17 +2,10 @@
 
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
-#include "runtime/model/loader/gemma3_config.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
-#include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/longrope.hpp"
-#include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/mixture_config.hpp"
-#include "runtime/model/loader/olmo2_config.hpp"
-#include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/qwen35_config.hpp"
-#include "runtime/model/loader/smollm3_config.hpp"
 #include "runtime/model/loader/text_part.hpp"
 #include "runtime/model/rope_frequencies.hpp"
 
@@ -246,8 +239,6 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   if (keys.failure()) return *keys.failure();
 
   const family_traits& traits = traits_of(*arch);
-  if (is_lfm2(*arch)) read_gguf_lfm2(keys, config);
-  if (traits.has_delta_rules) read_gguf_qwen35(file, keys, config);
   read_rotation(keys, 0, config);
   config.activation = traits.activation;
   config.layout = traits.interleaved_in_gguf ? rope_layout::interleaved : rope_layout::half_split;
@@ -255,12 +246,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   config.qkv_bias = traits.qkv_bias || file.find_tensor("blk.0.attn_q.bias") != nullptr;
   config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
   config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
-  if (*arch == architecture::gemma3) read_gguf_gemma3(keys, metadata, config);
-  if (*arch == architecture::granite) read_gguf_granite(keys, config);
-  if (*arch == architecture::mistral3) read_gguf_mistral3(keys, config);
-  if (*arch == architecture::olmo2) read_gguf_olmo2(keys, metadata, config);
-  if (*arch == architecture::phi3) read_gguf_phi3(keys, config);
-  if (*arch == architecture::smollm3) read_gguf_smollm3(config);
+  if (traits.read_gguf != nullptr) traits.read_gguf(file, keys, config);
   if (traits.has_experts) {
     read_gguf_mixture(file, keys, config);
     find_gguf_expert_layers(file, keys, config);

@@ -14,7 +14,7 @@ constexpr const char* divisor_rule = "must be 1e-6 to 1e6: it divides logits";
 
 } // namespace
 
-void read_gguf_granite(gguf_keys& keys, model_config& config) {
+void read_gguf_granite(const gguf_file&, gguf_keys& keys, model_config& config) {
   const double divisor = keys.number("logit_scale");
   if (!keys.failure() && !is_divisor(divisor)) keys.refuse("logit_scale", divisor_rule);
   config.logits_scale = static_cast<float>(1 / divisor);

@@ -4,19 +4,11 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/base/quote.hpp"
 #include "runtime/model/loader/family_traits.hpp"
-#include "runtime/model/loader/gemma3_config.hpp"
-#include "runtime/model/loader/granite_config.hpp"
 #include "runtime/model/loader/hf_rope.hpp"
 #include "runtime/model/loader/layer_types.hpp"
-#include "runtime/model/loader/lfm2_config.hpp"
 #include "runtime/model/loader/local_layers.hpp"
 #include "runtime/model/loader/longrope.hpp"
-#include "runtime/model/loader/mistral3_config.hpp"
 #include "runtime/model/loader/mixture_config.hpp"
-#include "runtime/model/loader/olmo2_config.hpp"
-#include "runtime/model/loader/phi3_config.hpp"
-#include "runtime/model/loader/qwen35_config.hpp"
-#include "runtime/model/loader/smollm3_config.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
@@ -233,24 +225,15 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.qk_norm = traits.qk_norm;
   config.activation = traits.activation;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
-  if (is_lfm2(type->arch))
-    read_hf_lfm2(fields, config);
-  else if (traits.has_delta_rules)
-    read_hf_qwen35(fields, config);
-  if (traits.has_experts) {
-    read_hf_mixture(fields, config);
-    read_hf_expert_layers(fields, config);
-  }
   read_local_layers(fields, *type, config);
   read_hf_rotation(fields, type->default_theta, config);
   read_hf_rotary_dim(fields, type->rotated_share, config);
   read_hf_longrope(fields, config);
-  if (config.arch == architecture::granite) read_hf_granite(fields, config);
-  if (config.arch == architecture::mistral3) read_hf_ministral3(fields, config);
-  if (config.arch == architecture::olmo2) read_hf_olmo2(fields, config);
-  if (config.arch == architecture::phi3) read_hf_phi3(fields, config);
-  if (config.arch == architecture::smollm3) read_hf_smollm3(fields, config);
-  if (config.arch == architecture::gemma3) read_hf_gemma3(fields, config);
+  if (traits.read_hf != nullptr) traits.read_hf(fields, config);
+  if (traits.has_experts) {
+    read_hf_mixture(fields, config);
+    read_hf_expert_layers(fields, config);
+  }
   if (failure) return *failure;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file);
   return config;

@@ -40,7 +40,7 @@ void read_attention_layers(const json_node& numbers, model_config& config) {
 
 } // namespace
 
-void read_gguf_lfm2(gguf_keys& keys, model_config& config) {
+void read_gguf_lfm2(const gguf_file&, gguf_keys& keys, model_config& config) {
   config.conv.num_taps = keys.uint("shortconv.l_cache");
   if (keys.uint_or("attention.sliding_window", 0) != 0)
     keys.refuse("attention.sliding_window", "must be 0: windows are not supported in this architecture",

@@ -8,17 +8,20 @@ class json_node;
 
 namespace paceline::model {
 
+class gguf_file;
 class gguf_keys;
+
+/// True for LFM2 with and without experts.
+constexpr bool is_lfm2(architecture arch) noexcept {
+  return arch == architecture::lfm2 || arch == architecture::lfm2moe;
+}
 
 /// What LFM2's files say of its layers: which have attention and which a short convolution, and the
 /// feed-forward size. They set these fields of a config whose sizes are known; errors are kept by the reader.
 /// Experts of lfm2moe: mixture_config.hpp.
 ///
 /// Source: transformers' `Lfm2Config` and `Lfm2MoeConfig`; llama.cpp's keys of architecture lfm2.
-constexpr bool is_lfm2(architecture arch) noexcept {
-  return arch == architecture::lfm2 || arch == architecture::lfm2moe;
-}
-void read_gguf_lfm2(gguf_keys& keys, model_config& config);
+void read_gguf_lfm2(const gguf_file& file, gguf_keys& keys, model_config& config);
 void read_hf_lfm2(const json_node& fields, model_config& config);
 
 } // namespace paceline::model

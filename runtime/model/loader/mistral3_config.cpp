@@ -33,7 +33,7 @@ void read_weights_of_magnitude(gguf_keys& keys, rope_scaling& scaling) {
 
 } // namespace
 
-void read_gguf_mistral3(gguf_keys& keys, model_config& config) {
+void read_gguf_mistral3(const gguf_file&, gguf_keys& keys, model_config& config) {
   if (config.rope.scaling.kind == rope_scaling_kind::yarn)
     read_weights_of_magnitude(keys, config.rope.scaling);
   const double beta =

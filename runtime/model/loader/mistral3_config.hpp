@@ -8,6 +8,7 @@ class json_node;
 
 namespace paceline::model {
 
+class gguf_file;
 class gguf_keys;
 
 /// Read the settings of Ministral 3 that no other architecture has. Both functions set `config.growth`, the
@@ -20,7 +21,7 @@ class gguf_keys;
 /// directories have model_type mistral and are not read here.
 ///
 /// Source: transformers' `Ministral3Config`; llama.cpp's keys of architecture mistral3.
-void read_gguf_mistral3(gguf_keys& keys, model_config& config);
+void read_gguf_mistral3(const gguf_file& file, gguf_keys& keys, model_config& config);
 void read_hf_ministral3(const json_node& fields, model_config& config);
 
 } // namespace paceline::model

@@ -1,6 +1,7 @@
 #include "runtime/model/loader/olmo2_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_keys.hpp"
 #include "runtime/model/loader/local_layers.hpp"
 
@@ -17,7 +18,7 @@ void set_norms(model_config& config) {
 
 } // namespace
 
-void read_gguf_olmo2(gguf_keys& keys, const gguf_metadata& metadata, model_config& config) {
+void read_gguf_olmo2(const gguf_file& file, gguf_keys& keys, model_config& config) {
   set_norms(config);
   // llama.cpp's name of Hugging Face's attention_factor is yarn_attn_factor. Ollama's converter calls it
   // attn_factor, which is otherwise a factor beside YaRN's own.
@@ -27,7 +28,7 @@ void read_gguf_olmo2(gguf_keys& keys, const gguf_metadata& metadata, model_confi
       !keys.has("rope.scaling.yarn_attn_factor"))
     scaling.magnitude = keys.number_or(factor, 1);
   config.local_rope.theta = keys.number_or("rope.freq_base_swa", config.rope.theta);
-  if (keys.uint_or("attention.sliding_window", 0) != 0) read_gguf_local_layers(keys, metadata, config);
+  if (keys.uint_or("attention.sliding_window", 0) != 0) read_gguf_local_layers(keys, file.metadata(), config);
 }
 
 void read_hf_olmo2(const json_node& fields, model_config& config) {

@@ -16,7 +16,7 @@ void set_window(std::uint32_t window, model_config& config) {
 
 } // namespace
 
-void read_gguf_phi3(gguf_keys& keys, model_config& config) {
+void read_gguf_phi3(const gguf_file&, gguf_keys& keys, model_config& config) {
   set_window(keys.uint_or("attention.sliding_window", 0), config);
 }
 

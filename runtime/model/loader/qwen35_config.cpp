@@ -26,6 +26,7 @@ void take_mtp_modules(gguf_keys& keys, model_config& config) {
   if (config.num_mtp_modules >= config.num_layers)
     return keys.refuse("nextn_predict_layers", "must be below block_count");
   config.num_layers -= config.num_mtp_modules;
+  config.local_layers.resize(config.num_layers);
 }
 
 /// The numbers of KV heads of a file that lists 0 for layers without attention, as Ollama's converter does;

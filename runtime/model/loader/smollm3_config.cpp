@@ -35,7 +35,9 @@ void refuse_windows(const json_node& fields) {
 
 } // namespace
 
-void read_gguf_smollm3(model_config& config) { skip_every(usual_interval, config); }
+void read_gguf_smollm3(const gguf_file&, gguf_keys&, model_config& config) {
+  skip_every(usual_interval, config);
+}
 
 void read_hf_smollm3(const json_node& fields, model_config& config) {
   refuse_windows(fields);
