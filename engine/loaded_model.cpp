@@ -5,8 +5,8 @@
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/hash_model.hpp"
-#include "runtime/model/heads/head_loader.hpp"
-#include "runtime/model/loader/family_traits.hpp"
+#include "runtime/model/heads/files/head_loader.hpp"
+#include "runtime/model/loader/families/family_traits.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "apps/bench/lone_head.hpp"
 
 #include "config/drafters.hpp"
-#include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/heads/files/head_kind.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"

@@ -3,7 +3,7 @@
 #include "apps/bench/lone_model.hpp"
 #include "config/engine_options.hpp"
 #include "runtime/model/heads/draft_head.hpp"
-#include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/heads/files/head_loader.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
 #include <cstdint>

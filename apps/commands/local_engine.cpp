@@ -1,7 +1,7 @@
 #include "apps/commands/local_engine.hpp"
 
 #include "config/drafters.hpp"
-#include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/heads/files/head_kind.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"

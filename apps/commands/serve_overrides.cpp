@@ -1,7 +1,7 @@
 #include "apps/commands/serve_overrides.hpp"
 
 #include "config/drafters.hpp"
-#include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/heads/files/head_kind.hpp"
 #include "server/http/access.hpp"
 
 #include <algorithm>

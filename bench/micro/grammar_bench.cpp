@@ -1,8 +1,8 @@
 // Masks and compilations of grammars with a model's vocabulary: grammar_bench MODEL.gguf [Google Benchmark's
 // options]
 #include "runtime/grammar/grammar_compiler.hpp"
-#include "runtime/model/loader/gguf_file.hpp"
-#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_vocabulary.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <benchmark/benchmark.h>

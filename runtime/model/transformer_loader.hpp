@@ -4,7 +4,7 @@
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/device/op_kv.hpp"
-#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/loader/weights/weights_source.hpp"
 #include "runtime/model/model_config.hpp"
 #include "runtime/model/transformer.hpp"
 

@@ -10,7 +10,7 @@
 // A head that fills a block of slots after the text has the logits of its levels instead of both kinds of
 // rows. If rows add to the levels (DSpark), the first level is complete, and each further level has what the
 // likeliest token of the level above adds to it.
-#include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/heads/files/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/token_file.hpp"

@@ -1,5 +1,5 @@
 // A real model on a GPU against the float32 reference; the GPU counterpart of tests/e2e/accuracy_test.cpp.
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/golden.hpp"

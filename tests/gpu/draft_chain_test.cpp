@@ -1,6 +1,6 @@
 // Drafts that a GPU makes in one launch: their tokens, and the cells they leave, have the bits of drafts made
 // pass by pass on the same GPU.
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/loader/model_source.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"

@@ -1,5 +1,5 @@
 // The forward pass of tiny models on a GPU has the bits of the CPU device, in every family and KV cell type.
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/cpu_model.hpp"

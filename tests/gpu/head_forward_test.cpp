@@ -1,7 +1,7 @@
 // Passes of draft heads on a GPU have the bits of the CPU device: over features of a target that ran on the
 // same device, and over what their own earlier rows left.
-#include "runtime/model/heads/head_loader.hpp"
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/heads/files/head_loader.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/cpu_model.hpp"

@@ -1,6 +1,6 @@
 // Rounds of a tiny model on a GPU, which decides most requests itself, give the tokens, acceptance and
 // log-probabilities of the same rounds on the CPU, where the host decides all.
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/rounds/admit.hpp"
 #include "runtime/rounds/round_runner.hpp"
 #include "runtime/scheduling/committed_log.hpp"

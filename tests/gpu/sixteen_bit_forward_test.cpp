@@ -1,6 +1,6 @@
 // The forward pass of tiny models on a GPU with 16-bit activations is near that of double precision, and each
 // row has the same bits however the rows are divided into passes.
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/paged_sequences.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/loader/weights/weights_source.hpp"
 
 #include <string>
 #include <utility>

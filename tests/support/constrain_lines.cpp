@@ -6,8 +6,8 @@
 // from the allowed bytes, then from the tokens that begin with the byte: the many tokens of long words do not
 // win, and an end comes soon.
 #include "runtime/grammar/grammar_compiler.hpp"
-#include "runtime/model/loader/gguf_file.hpp"
-#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_vocabulary.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <boost/json/array.hpp>

@@ -1,6 +1,6 @@
 #include "tests/support/cpu_model.hpp"
 
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/loader/model_source.hpp"
 
 #include <stdexcept>

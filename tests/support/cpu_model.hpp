@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/cpu_device.hpp"
-#include "runtime/model/loader/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/device/tensor_type.hpp"
-#include "runtime/model/loader/gguf_metadata.hpp"
+#include "runtime/model/loader/gguf/gguf_metadata.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/heads/files/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/made_features.hpp"
 #include "tests/support/paged_sequences.hpp"

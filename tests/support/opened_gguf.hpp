@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "tests/support/gguf_builder.hpp"
 
 namespace paceline::test {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/hugging_face/hf_config.hpp"
+#include "runtime/model/loader/hugging_face/json_text.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
-#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/loader/weights/weights_source.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <span>

@@ -2,8 +2,8 @@
 //   tokenize_lines VOCABULARY [--no-special] [--plain] [--decode]
 // VOCABULARY is a GGUF file or a tokenizer.json. Lines in: JSON strings (with --decode: arrays of ids). Lines
 // out: arrays of ids (JSON strings).
-#include "runtime/model/loader/gguf_file.hpp"
-#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_vocabulary.hpp"
 #include "runtime/tokenizer/json/tokenizer_json.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 

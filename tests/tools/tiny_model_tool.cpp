@@ -6,8 +6,8 @@
 //   tiny_model_tool open PATH
 //     opens a model completely and prints its report as JSON; exit code 1 if it cannot run
 
-#include "runtime/model/loader/model_report.hpp"
 #include "runtime/model/loader/model_source.hpp"
+#include "runtime/model/loader/report/model_report.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <iostream>

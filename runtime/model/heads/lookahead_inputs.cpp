@@ -1,8 +1,8 @@
 #include "runtime/model/heads/lookahead_inputs.hpp"
 
 #include "runtime/base/json_node.hpp"
-#include "runtime/model/heads/head_tensors.hpp"
-#include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/heads/files/head_tensors.hpp"
+#include "runtime/model/loader/hugging_face/json_text.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 #include "runtime/model/loader/model_source.hpp"
 
-#include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_vocabulary.hpp"
 
 #include <system_error>
 #include <utility>

@@ -2,9 +2,9 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
-#include "runtime/model/loader/gguf_file.hpp"
-#include "runtime/model/loader/hf_directory.hpp"
-#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/hugging_face/hf_directory.hpp"
+#include "runtime/model/loader/weights/weights_source.hpp"
 #include "runtime/model/model_config.hpp"
 #include "runtime/tokenizer/vocabulary.hpp"
 

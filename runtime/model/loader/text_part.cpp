@@ -1,6 +1,6 @@
 #include "runtime/model/loader/text_part.hpp"
 
-#include "runtime/model/loader/report_text.hpp"
+#include "runtime/model/loader/report/report_text.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>

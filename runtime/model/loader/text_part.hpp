@@ -1,7 +1,7 @@
 #pragma once
 
-#include "runtime/model/loader/mtp_names.hpp"
-#include "runtime/model/loader/tensor_role.hpp"
+#include "runtime/model/loader/weights/mtp_names.hpp"
+#include "runtime/model/loader/weights/tensor_role.hpp"
 
 #include <boost/json/fwd.hpp>
 

@@ -2,7 +2,7 @@
 // are, and move with the cells.
 #include "runtime/model/feature_cells.hpp"
 
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/tiny_model.hpp"

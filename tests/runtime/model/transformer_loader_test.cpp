@@ -1,7 +1,7 @@
 #include "runtime/model/transformer_loader.hpp"
 
 #include "runtime/cpu/cpu_device.hpp"
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/loader/model_source.hpp"
 #include "tests/support/paged_sequences.hpp"
 #include "tests/support/scratch_folder.hpp"

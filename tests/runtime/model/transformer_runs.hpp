@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/model/kv_cells.hpp"
-#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
 #include "runtime/model/transformer.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"

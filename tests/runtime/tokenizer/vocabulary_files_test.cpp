@@ -1,5 +1,5 @@
-#include "runtime/model/loader/gguf_file.hpp"
-#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_vocabulary.hpp"
 #include "runtime/tokenizer/normalizer.hpp"
 #include "runtime/tokenizer/pre_tokenizers/bpe_family.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"

@@ -1,7 +1,7 @@
 // Look-ahead rows from their directories: what is read, and what is refused and how.
 #include "runtime/model/heads/lookahead_inputs.hpp"
 
-#include "runtime/model/heads/head_kind.hpp"
+#include "runtime/model/heads/files/head_kind.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_head.hpp"
 #include "tests/support/tiny_hf_model.hpp"

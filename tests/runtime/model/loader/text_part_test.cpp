@@ -1,8 +1,8 @@
 #include "runtime/model/loader/text_part.hpp"
 
-#include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/model/loader/hf_directory.hpp"
-#include "runtime/model/loader/model_report.hpp"
+#include "runtime/model/loader/gguf/gguf_model.hpp"
+#include "runtime/model/loader/hugging_face/hf_directory.hpp"
+#include "runtime/model/loader/report/model_report.hpp"
 #include "tests/support/all_tensors.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/json_node.hpp"
+#include "runtime/model/heads/head_target.hpp"
+#include "runtime/model/loader/gguf/gguf_file.hpp"
+#include "runtime/model/loader/gguf/gguf_metadata.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// How the ids of layers in a config are counted.
+enum class id_convention : std::uint8_t {
+  input_of,  ///< the id names the layer that reads the tapped vector, which layer id - 1 has written
+  output_of, ///< the id names the layer that has written the tapped vector
+};
+
+/// Appends to `taps` the layers whose output `ids` selects. The input of the first layer cannot be tapped: it
+/// is an error.
+void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
+                  std::vector<layer_index>& taps);
+
+/// The same for array `key` of a GGUF file, whose ids have the convention `input_of`.
+expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
+                                                  std::uint32_t num_target_layers);
+
+/// Size of the draft vocabulary of a head in a GGUF file: the length of tensor "d2t", or `vocab_size`
+/// without it.
+std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
+/// Error if `num_drafted` exceeds the file's `vocab_size`, or if that exceeds the target's vocabulary.
+expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,
+                                 const std::optional<head_target>& target);
+
+/// Sets the mixture of experts in all layers of `sizes`, whose num_layers must be set, from `layer`, the
+/// config of a model with a module whose feed-forward block is one.
+void read_layer_experts(const json_node& layer, model_config& sizes);
+
+/// Sets hidden_size, ffn_size (which layers with experts need not have), heads, norm_epsilon, context_length
+/// (2048 if absent) and attention_scale from `layer`, the Llama or Qwen3 config of a head's decoder layers.
+/// In a config of Qwen3.5 or Qwen3-Next, absent sizes are those of its class.
+void read_layer_sizes(const json_node& layer, model_config& sizes);
+
+/// Reads the head's rotary settings. `sizes` must already have head_dim and context_length, which YaRN
+/// extends. `theta` replaces the config's; 0: does not.
+void read_layer_rope(const json_node& layer, double theta, model_config& sizes);
+
+} // namespace paceline::model

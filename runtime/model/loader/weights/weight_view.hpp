@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/device/matrix.hpp"
+#include "runtime/device/stored_block.hpp"
+#include "runtime/model/loader/weights/tensor_role.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace paceline::model {
+
+struct scale_grid;
+
+/// One tensor of a model. A matrix is input of `weight_memory::pack`, and its bytes are not necessarily
+/// aligned. Other weights (`is_matrix_role`) are F32, aligned for float: a vector is one row, and taps are a
+/// row of all channels for each tap.
+struct weight_view {
+  std::string_view name; ///< name in the file
+  /// In the list of a file's tensors, a tensor with three dimensions stands here as all its matrices, one
+  /// after another.
+  device::tensor_view tensor;
+  /// For F8_E4M3: the bytes of `tensor` are codes only, and `f8_blocks` makes the tensor to be packed.
+  const scale_grid* scales = nullptr;
+  std::uint64_t num_matrices = 1; ///< number of matrices in `tensor`
+
+  /// Number of bytes to be given to `weight_memory::pack`.
+  std::uint64_t stored_bytes() const noexcept {
+    using device::f8_block;
+    if (scales == nullptr) return tensor.bytes.size();
+    return tensor.bytes.size() / f8_block::num_values * (f8_block::codes_at + f8_block::num_values);
+  }
+
+  bool empty() const noexcept { return tensor.bytes.empty(); }
+  /// The values of a vector, or of taps.
+  std::span<const float> floats() const noexcept {
+    return {reinterpret_cast<const float*>(tensor.bytes.data()), tensor.num_rows * tensor.num_cols};
+  }
+};
+
+} // namespace paceline::model
