@@ -57,7 +57,7 @@ std::uint32_t cuda_ops::blocks_together(std::uint32_t shared_bytes) {
 /// Later chains of this stream's model are refused without another attempt.
 bool cuda_ops::refuse_chain(const std::string& why) {
   chain_refused_ = true;
-  sent_tiles_.clear(); // recorded, but not sent
+  forget_shared(); // recorded, but not sent
   if (steps_.on().say) steps_.on().say("drafts are made pass by pass: " + why);
   return false;
 }
@@ -66,7 +66,7 @@ step_queue::step cuda_ops::hear_pass(const device::chain_args& args, const std::
   step_queue::step heard;
   do {
     steps_.begin_recording();
-    sent_tiles_.clear();
+    forget_shared();
     chain_->num_tables = 0;
     chain_->batch = send_chain_batch(args);
     pass();

@@ -3,6 +3,7 @@
 #include "gpu/choice_batch.hpp"
 #include "gpu/commit_batch.hpp"
 #include "gpu/cuda_matrix.hpp"
+#include "gpu/packer.hpp"
 #include "gpu/pieces.hpp"
 #include "gpu/product_inputs.hpp"
 #include "runtime/base/check.hpp"
@@ -18,6 +19,7 @@
 #include "runtime/device/state_plan.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace paceline::gpu {
 namespace {
@@ -278,14 +280,18 @@ void cuda_ops::short_conv(const device::short_conv_args& args) {
   slots.reserve(args.rows.size());
   for (const device::row_state& row : args.rows)
     slots.push_back(row.write ? static_cast<std::int32_t>(row.write->value) : -1);
+  std::vector<std::byte> bytes;
+  packer packed(bytes);
+  const std::size_t inputs_at = packed.add(inputs), slots_at = packed.add(slots);
+  const std::byte* const at = send_once(std::move(bytes), sent_conv_);
   if (args.in_gate != nullptr)
     launch_over(kernel_id::gate_conv_inputs, args.width, args.rows.size(),
                 gate_conv_inputs_params{args.u, args.in_gate, args.stride, args.width});
   launch_over(kernel_id::short_conv, args.width, args.rows.size(),
               short_conv_params{args.u, args.out_gate, args.out, args.stride, args.width, args.num_taps,
                                 args.weights, args.bias, args.states.values, args.states.slot_stride,
-                                send(std::span<const device::conv_input>(inputs)),
-                                send(std::span<const std::int32_t>(slots))});
+                                reinterpret_cast<const device::conv_input*>(at + inputs_at),
+                                reinterpret_cast<const std::int32_t*>(at + slots_at)});
 }
 
 void cuda_ops::gated_delta(const device::gated_delta_args& args) {
@@ -295,11 +301,16 @@ void cuda_ops::gated_delta(const device::gated_delta_args& args) {
   PACELINE_CHECK(args.states.slot_stride >= heads.state_values(),
                  "gated_delta: a slot does not hold the state of a layer");
   const device::state_plan plan = device::plan_states(args.rows);
+  std::vector<std::byte> bytes;
+  packer packed(bytes);
+  const std::size_t steps_at = packed.add(plan.steps), first_at = packed.add(plan.first);
+  const std::byte* const at = send_once(std::move(bytes), sent_steps_);
   launch(kernel_id::gated_delta,
          {heads.num_values * heads.num_groups(), plan.num_texts(), delta_threads, sizeof(delta_memory)},
-         gated_delta_params{heads, send(std::span<const device::state_step>(plan.steps)),
-                            send(std::span<const std::uint32_t>(plan.first)), args.x, args.beta, args.alpha,
-                            args.out, args.stride, args.decay, args.dt_bias, args.scale, args.states});
+         gated_delta_params{heads, reinterpret_cast<const device::state_step*>(at + steps_at),
+                            reinterpret_cast<const std::uint32_t*>(at + first_at), args.x, args.beta,
+                            args.alpha, args.out, args.stride, args.decay, args.dt_bias, args.scale,
+                            args.states});
 }
 
 const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {

@@ -120,6 +120,16 @@ class cuda_ops final : public device::ops {
   template <class Params>
   void launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params);
 
+  /// Bytes and where they were sent.
+  struct sent_bytes {
+    std::vector<std::byte> bytes;
+    const std::byte* there = nullptr;
+  };
+  /// Sends `bytes` unless they equal those of `last`, which they replace.
+  const std::byte* send_once(std::vector<std::byte> bytes, sent_bytes& last);
+  /// What layers of a pass share is sent again.
+  void forget_shared();
+
   step_queue steps_;
   mirrored_pool& pool_;
   const std::string level_;
@@ -141,6 +151,8 @@ class cuda_ops final : public device::ops {
   // The tiles sent last, which the layers of a pass share.
   std::vector<row_tile> sent_tiles_;
   const row_tile* tiles_there_ = nullptr;
+  // The same for recurrent layers: what their convolutions and delta rules sent last.
+  sent_bytes sent_conv_, sent_steps_;
   std::optional<chain_in_hand> chain_;
   bool chain_refused_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace paceline::gpu {
 
@@ -58,6 +59,19 @@ const row_tile* cuda_ops::send_tiles(const std::vector<row_tile>& tiles) {
   return tiles_there_;
 }
 
+const std::byte* cuda_ops::send_once(std::vector<std::byte> bytes, sent_bytes& last) {
+  if (last.there == nullptr || bytes != last.bytes) {
+    last.there = send(std::span<const std::byte>(bytes));
+    last.bytes = std::move(bytes);
+  }
+  return last.there;
+}
+
+void cuda_ops::forget_shared() {
+  sent_tiles_.clear();
+  sent_conv_ = sent_steps_ = {};
+}
+
 std::span<float> cuda_ops::scratch(std::size_t num_values) {
   const std::size_t num_bytes = num_values * sizeof(float);
   PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
@@ -87,7 +101,7 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
   steps_.forget();
   places_.clear();
   sent_batch_.clear();
-  sent_tiles_.clear();
+  forget_shared();
   return arena_.release();
 }
 

@@ -18,7 +18,7 @@ bool round_runner::keeps_snapshot(const batch_part& part, std::uint32_t length,
                                   std::uint32_t num_spare) const {
   const auto block = resources_.kv->block_size();
   snapshot_places at;
-  at.prompt_end = (part.item->request.terms->prompt_length() - 1) / block * block;
+  at.prompt_end = prompt_end_of(part.item->request.terms->prompt_length(), block);
   at.common = part.item->states->cached_without_state;
   at.interval = resources_.state_interval;
   return scheduling::keeps_snapshot(at, length, num_spare);

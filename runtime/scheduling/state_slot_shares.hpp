@@ -26,10 +26,24 @@ constexpr std::uint32_t nodes_in_states(std::uint32_t num_row_states) noexcept {
 
 /// The places of a text at which a request keeps a snapshot: a state for other requests. Lengths in tokens.
 struct snapshot_places {
-  std::uint32_t prompt_end = 0; ///< of the whole blocks before the prompt's last token; 0: there is none
+  std::uint32_t prompt_end = 0; ///< `prompt_end_of`
   std::uint32_t common = 0;   ///< where the text leaves one that is cached without a state there; 0: nowhere
   std::uint32_t interval = 1; ///< from one regular place to the next
 };
+
+/// Chat templates end a prompt with at most so many tokens that the next turn does not repeat: "<think>" and
+/// a line break, or an empty block of thoughts (Qwen3.5).
+inline constexpr std::uint32_t max_unrepeated_tokens = 8;
+
+/// Where the next turn of a conversation can begin: after the whole blocks of the prompt that it repeats. If
+/// there is none, after the whole blocks before the prompt's last token, for the same prompt; 0: nowhere.
+/// `prompt_length` is at least 1.
+constexpr std::uint32_t prompt_end_of(std::uint32_t prompt_length, std::uint32_t block_size) noexcept {
+  const auto repeated =
+      prompt_length - (prompt_length < max_unrepeated_tokens ? prompt_length : max_unrepeated_tokens);
+  const auto end = repeated / block_size * block_size;
+  return end != 0 ? end : (prompt_length - 1) / block_size * block_size;
+}
 
 /// The most snapshots of a text of `positions`: one at each regular place, and those at the other two.
 constexpr std::uint32_t max_snapshots(std::uint32_t positions, std::uint32_t interval) noexcept {
@@ -37,9 +51,9 @@ constexpr std::uint32_t max_snapshots(std::uint32_t positions, std::uint32_t int
 }
 
 /// True if the state of the first `length` tokens is to be kept when `num_spare` slots are left for
-/// snapshots. The next turn of a conversation begins after the last whole block of the prompt, so the state
-/// there has precedence. Then comes the one where the text leaves an earlier text, which usually is the end
-/// of a common system prompt, and then those at regular places.
+/// snapshots. The next turn of a conversation begins at the end of the prompt, so the state there has
+/// precedence. Then comes the one where the text leaves an earlier text, which usually is the end of a common
+/// system prompt, and then those at regular places.
 bool keeps_snapshot(const snapshot_places& at, std::uint32_t length, std::uint32_t num_spare) noexcept;
 
 /// What decides how many state slots a request asks for.

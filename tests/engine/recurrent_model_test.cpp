@@ -125,7 +125,7 @@ TEST_P(recurrent_model, a_long_reply_stays_the_same) {
     EXPECT_TRUE(replies(options(), drafter, true) == expected) << drafter;
 }
 
-TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_behind_the_last_prompt) {
+TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_after_the_last_prompt) {
   num_requests_ = 1;
   auto first = requests(18).front();
   first.prompt.edit().resize(23, token_id{7});
@@ -133,6 +133,7 @@ TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_behind_the_last_p
   alone.prefix_cache = false;
   const auto reply = serve(alone, {first}, false).at(0);
   auto next = first;
+  next.prompt.edit().resize(20); // the template does not repeat the end of the prompt
   for (const auto token : reply) next.prompt.push_back(token);
   next.prompt.edit().resize(next.prompt.size() + 5, token_id{9});
   const auto expected = serve(alone, {next}, false);
@@ -142,7 +143,7 @@ TEST_P(recurrent_model, the_next_turn_of_a_conversation_begins_behind_the_last_p
     ASSERT_EQ(turns.size(), 2U);
     EXPECT_EQ(turns[0], reply) << drafter;
     EXPECT_EQ(turns[1], expected[0]) << drafter;
-    EXPECT_EQ(num_hits(), 20U) << "the whole blocks of the first prompt, which has 23 tokens";
+    EXPECT_EQ(num_hits(), 12U) << "the whole blocks of the first prompt, which has 23 tokens, less 8";
   }
 }
 

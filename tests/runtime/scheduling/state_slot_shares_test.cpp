@@ -138,6 +138,16 @@ TEST(snapshots, are_as_many_as_regular_places_and_two_more) {
   EXPECT_EQ(max_snapshots(18, 8), 4U);
 }
 
+TEST(snapshots, the_end_of_a_prompt_is_before_what_the_next_turn_does_not_repeat) {
+  EXPECT_EQ(prompt_end_of(40, 16), 32U);
+  EXPECT_EQ(prompt_end_of(39, 16), 16U) << "the second block ends 7 tokens before the end";
+  EXPECT_EQ(prompt_end_of(24, 16), 16U);
+  EXPECT_EQ(prompt_end_of(23, 16), 16U) << "for the same prompt";
+  EXPECT_EQ(prompt_end_of(17, 16), 16U);
+  EXPECT_EQ(prompt_end_of(16, 16), 0U) << "the last token is computed for its logits";
+  EXPECT_EQ(prompt_end_of(1, 16), 0U);
+}
+
 /// The lengths up to 40 at which a text with so many spare slots at each of them keeps a snapshot.
 std::vector<std::uint32_t> kept(const snapshot_places& at, std::uint32_t num_spare) {
   std::vector<std::uint32_t> lengths;
