@@ -38,12 +38,14 @@ class loaded_model final : public served_model {
   std::uint32_t max_requests() const noexcept override { return max_requests_; }
   const std::vector<pass_time>& pass_times() const noexcept override { return pass_times_; }
   const std::string& unused_parts() const noexcept override { return unused_parts_; }
+  const std::string& shortage() const noexcept override { return shortage_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names, std::vector<std::uint32_t> draft_lengths) {
     drafters_ = std::move(names);
     draft_lengths_ = std::move(draft_lengths);
   }
+  void set_shortage(std::string text) { shortage_ = std::move(text); }
   void set_pass_times(std::vector<pass_time> times) { pass_times_ = std::move(times); }
 
  private:
@@ -67,6 +69,7 @@ class loaded_model final : public served_model {
   std::uint32_t max_requests_ = 0;
   std::vector<pass_time> pass_times_;
   std::string unused_parts_;
+  std::string shortage_;
 };
 
 /// A drafter's own model, with its vocabulary.

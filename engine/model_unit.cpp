@@ -187,11 +187,9 @@ std::uint32_t model_unit::state_interval() const {
                                     options.block_size);
 }
 
-/// Adds states for the longest drafts of all requests that may run together, a snapshot for each of them, and
-/// the snapshots of two texts of full length. Drafters that every model has draft what there is room for.
-void model_unit::add_states(pool_need& need) const {
-  need.state_bytes = target->info().state_bytes;
-  if (need.state_bytes == 0) return;
+/// The nodes of the longest draft for which memory is wanted. Drafters that every model has draft what there
+/// is room for.
+std::uint32_t model_unit::most_nodes() const {
   std::uint32_t nodes = 0;
   const auto is_wanted = [&](const config::drafter_options& one) {
     return std::ranges::find(config::always_available, one.kind) == std::end(config::always_available) ||
@@ -201,10 +199,35 @@ void model_unit::add_states(pool_need& need) const {
     if (d.drafter && is_wanted(d.options))
       nodes = std::max(
           nodes, d.drafter->max_nodes(std::max({d.options.draft_length, options.auto_draft_length, 1U})));
-  nodes = std::min(nodes, speculation::token_tree::max_nodes);
+  return std::min(nodes, speculation::token_tree::max_nodes);
+}
+
+/// Adds states for the longest drafts of all requests that may run together, a snapshot for each of them, and
+/// the snapshots of two texts of full length.
+void model_unit::add_states(pool_need& need) const {
+  need.state_bytes = target->info().state_bytes;
+  if (need.state_bytes == 0) return;
   need.min_state_slots = scheduling::least_state_slots(0);
-  need.wanted_state_slots = (need.min_state_slots + nodes) * std::max(options.max_running, 1U) +
+  need.wanted_state_slots = (need.min_state_slots + most_nodes()) * std::max(options.max_running, 1U) +
                             2 * (context_length / state_interval() + 1);
+}
+
+/// What `served_model::shortage` says of a pool with so many state slots.
+std::string model_unit::shortage_of(const kv::pool_config& pool) const {
+  if (pool.num_state_slots == 0) return {};
+  scheduling::slot_demand alone;
+  alone.num_slots = pool.num_state_slots;
+  alone.max_running = options.max_running;
+  alone.least = scheduling::least_row_states(0);
+  alone.num_nodes = most_nodes();
+  alone.num_snapshots = pool.prefix_cache ? scheduling::max_snapshots(context_length, state_interval()) : 0;
+  const auto drafted = scheduling::nodes_in_states(scheduling::share_of(alone).for_rows);
+  if (drafted >= alone.num_nodes) return {};
+  return "there is memory for " + std::to_string(pool.num_state_slots) + " recurrent states of " +
+         std::to_string(pool.state_bytes >> 10) + " KiB: a request alone drafts at most " +
+         std::to_string(drafted) + " tokens instead of " + std::to_string(alone.num_nodes) +
+         ". A lower max_running (it is " + std::to_string(options.max_running) +
+         ") leaves more for each, and so does a larger engine.memory_budget";
 }
 
 std::vector<pool_need> model_unit::pool_needs() const {
@@ -237,6 +260,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
                           const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
   kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size, taps());
+  target->set_shortage(shortage_of(pools.at(target_pool.value)));
   kv->make_states(pools.at(target_pool.value).num_state_slots);
   actors::model_materials materials;
   materials.target = target->runs().get();

@@ -90,7 +90,9 @@ struct model_unit {
                                       const std::function<void(const load_progress&)>& progress) const;
   /// Positions from one snapshot of the target's recurrent state to the next; 0: it has none.
   std::uint32_t state_interval() const;
+  std::uint32_t most_nodes() const;
   void add_states(pool_need& need) const;
+  std::string shortage_of(const kv::pool_config& pool) const;
   /// Number of input vectors of the drafters loaded so far.
   std::uint32_t num_inputs() const;
   void upload_inputs();

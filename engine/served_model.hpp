@@ -53,6 +53,8 @@ class served_model {
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
   /// What the model's files have besides the language model, as text in one line; empty: nothing.
   virtual const std::string& unused_parts() const noexcept = 0;
+  /// What the memory is too small for, and which options change it; empty: nothing.
+  virtual const std::string& shortage() const noexcept = 0;
 };
 
 } // namespace paceline

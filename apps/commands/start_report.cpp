@@ -50,6 +50,12 @@ void tell_unused_parts(server::event_log& log, const engine& runtime) {
       log.write(log_level::info, model->unused_parts(), {{"model", model->name()}});
 }
 
+void warn_of_shortages(server::event_log& log, const engine& runtime) {
+  for (const auto* model : runtime.models())
+    if (!model->shortage().empty())
+      log.write(log_level::warning, model->shortage(), {{"model", model->name()}});
+}
+
 /// Logs how many levels each drafter drafts. If the configuration does not set this, the loaded heads
 /// determine it.
 void tell_draft_lengths(server::event_log& log, const engine& runtime) {
@@ -91,6 +97,7 @@ void tell_configuration(server::event_log& log, const config::load_result& loade
 void tell_models(server::event_log& log, const config::engine_options& options, const engine& runtime) {
   warn_of_contexts(log, options, runtime);
   tell_unused_parts(log, runtime);
+  warn_of_shortages(log, runtime);
   tell_draft_lengths(log, runtime);
   tell_pass_times(log, runtime);
 }

@@ -214,6 +214,18 @@ TEST_P(recurrent_model, a_gpu_says_the_same_with_drafts_and_without) {
   }
 }
 
+TEST_P(recurrent_model, says_if_there_is_no_memory_for_its_drafts) {
+  const auto shortage = [](const config::engine_options& of) {
+    const auto engine = engine_probe::start(of, speculation::drafter_registry::with_built_in());
+    return engine ? (*engine)->model("tiny")->shortage() : engine.error().message();
+  };
+  auto of = basic_options();
+  EXPECT_EQ(shortage(of), "");
+  of.memory_budget_bytes = 60000;
+  EXPECT_NE(shortage(of).find("a request alone drafts at most "), std::string::npos) << shortage(of);
+  EXPECT_NE(shortage(of).find("A lower max_running (it is 8)"), std::string::npos) << shortage(of);
+}
+
 TEST_P(recurrent_model, a_drafter_with_a_recurrent_state_is_refused_by_name) {
   for (const char* kind : {"model", "self"}) {
     auto wrong = options();
