@@ -1,6 +1,7 @@
 #include "runtime/cpu/short_conv_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/cpu/copy_past_caches.hpp"
 #include "runtime/device/conv_plan.hpp"
 
 #include <algorithm>
@@ -82,11 +83,12 @@ void short_conv_runner::convolve(const device::short_conv_args& args, row_range 
     for (std::uint32_t k = 0; k + 1 < args.num_taps; ++k) {
       float* const to = slot + std::size_t{k} * width + begin;
       if (const float* const input = inputs[k + 1])
-        std::copy_n(input + begin, count, to);
+        copy_past_caches(input + begin, count, to);
       else
         std::fill_n(to, count, 0.0F);
     }
   }
+  finish_copies();
 }
 
 } // namespace paceline::cpu
