@@ -143,7 +143,7 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
 }
 
 /// Refuses settings that are not supported in any family.
-void refuse_unsupported(const json_node& root) {
+void refuse_unsupported_mtp(const json_node& root) {
   for (const char* const part : {"", "text_config", "transformer_layer_config"}) {
     const json_node fields = *part == '\0' ? root : root[part];
     if (fields["mtp_use_dedicated_embeddings"].flag_or(false))
@@ -230,11 +230,11 @@ expected<std::shared_ptr<const draft_head>> load_gguf_mtp(const std::filesystem:
   return take_head(*tensors, *std::move(config), gguf_dialect(prefix), std::move(target), options, buffers);
 }
 
-expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem::path& directory,
-                                                           std::shared_ptr<const transformer> target,
-                                                           const head_load_options& options,
-                                                           device::weight_memory& memory,
-                                                           device::buffer_memory& buffers) {
+expected<std::shared_ptr<const draft_head>> load_mtp_directory(const std::filesystem::path& directory,
+                                                               std::shared_ptr<const transformer> target,
+                                                               const head_load_options& options,
+                                                               device::weight_memory& memory,
+                                                               device::buffer_memory& buffers) {
 
   const model_info& of = target->info();
   const std::string behind = "model.layers." + std::to_string(of.num_layers) + ".";
@@ -252,7 +252,7 @@ expected<std::shared_ptr<const draft_head>> load_directory(const std::filesystem
   if (!tensors) return std::move(tensors).error();
   tensors->set_norm_offset(dialect->norm_offset);
   std::optional<error> failure;
-  refuse_unsupported(json_node(*object, config_path.string(), failure, json_node::naming::key));
+  refuse_unsupported_mtp(json_node(*object, config_path.string(), failure, json_node::naming::key));
   if (failure) return *failure;
   const bool has_experts =
       tensors->has("layers.0.mlp.gate.weight") || tensors->has_any("layers.0.mlp.experts.", "");
@@ -272,7 +272,7 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
                                                           const head_load_options& options,
                                                           device::weight_memory& memory,
                                                           device::buffer_memory& buffers) try {
-  const auto& load = is_gguf_head(path) ? load_gguf_mtp : load_directory;
+  const auto& load = is_gguf_head(path) ? load_gguf_mtp : load_mtp_directory;
   return load(path, std::move(target), options, memory, buffers);
 } catch (const std::bad_alloc&) {
   return error(errc::resource_exhausted, path.string() + ": not enough memory");

@@ -29,11 +29,11 @@ struct head_tensor {
   device::tensor_type type = device::tensor_type::f32;
   /// If not 0, the values are integers of this many bytes, and `type` has no meaning.
   std::uint8_t integer_bytes = 0;
-  /// Of F8_E4M3 in the files: `data` holds codes only, and these are their scales. Null in `made`.
-  std::shared_ptr<const scale_grid> scales;
   std::span<const std::byte> data;          ///< must be read before use
   std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid; null if `made` has it
-  std::shared_ptr<const std::vector<std::byte>> made;
+  /// Of F8_E4M3 in the files: `data` holds codes only, and these are their scales. Null in `made`.
+  std::shared_ptr<const scale_grid> scales = {};
+  std::shared_ptr<const std::vector<std::byte>> made = {};
 
   std::uint64_t num_values() const noexcept;
   /// Makes bytes of `data` available. Error: `invalid_file`.

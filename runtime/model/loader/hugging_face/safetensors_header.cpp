@@ -190,7 +190,7 @@ class header_handler {
   std::optional<std::pair<errc, std::string>> problem_;
 };
 
-error failure(std::string_view file, const std::string& rule, errc code = errc::invalid_file) {
+error bad_header(std::string_view file, const std::string& rule, errc code = errc::invalid_file) {
   return error(code, std::string(file) + ": " + rule);
 }
 
@@ -203,9 +203,10 @@ expected<std::vector<safetensors_entry>> parse_safetensors_header(std::string_vi
   json::basic_parser<header_handler> parser(options);
   json::error_code ec;
   const auto consumed = parser.write_some(false, text.data(), text.size(), ec);
-  if (const auto& problem = parser.handler().problem()) return failure(file, problem->second, problem->first);
+  if (const auto& problem = parser.handler().problem())
+    return bad_header(file, problem->second, problem->first);
   if (ec || consumed != text.size())
-    return failure(file, "header is not valid JSON at its byte " + std::to_string(consumed));
+    return bad_header(file, "header is not valid JSON at its byte " + std::to_string(consumed));
 
   auto& entries = parser.handler().entries();
   std::vector<std::uint32_t> order(entries.size());
@@ -213,10 +214,11 @@ expected<std::vector<safetensors_entry>> parse_safetensors_header(std::string_vi
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return entries[a].name < entries[b].name; });
   const auto twice = std::adjacent_find(order.begin(), order.end(),
                                         [&](auto a, auto b) { return entries[a].name == entries[b].name; });
-  if (twice != order.end()) return failure(file, "tensor " + quote(entries[*twice].name) + " occurs twice");
+  if (twice != order.end())
+    return bad_header(file, "tensor " + quote(entries[*twice].name) + " occurs twice");
   return std::move(entries);
 } catch (const std::exception& problem) {
-  return failure(file, std::string("header cannot be read: ") + problem.what());
+  return bad_header(file, std::string("header cannot be read: ") + problem.what());
 }
 
 } // namespace paceline::model
