@@ -31,8 +31,9 @@ struct head_tensor {
   std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;          ///< must be read before use
   std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid; null if `made` has it
-  /// Of F8_E4M3 in the files: `data` holds codes only, and these are their scales. Null in `made`.
+  /// If not null, `data` are codes of F8_E4M3 only, and these are their scales.
   std::shared_ptr<const scale_grid> scales = {};
+  /// The bytes of `data`, if they are not those of the file.
   std::shared_ptr<const std::vector<std::byte>> made = {};
 
   std::uint64_t num_values() const noexcept;
