@@ -39,8 +39,9 @@ void scale_yarn(std::vector<double>& frequencies, const rope_config& rope, std::
   }
   first = std::max(first, 0.0);
   last = std::min(last, head_dim - 1.0);
-  // The reference implementation's protection against a step.
-  const double length = std::max(last - first, 0.001);
+  // transformers divides by the length also if it is negative, which an original context of a few positions
+  // makes it, and so do its models.
+  const double length = last == first ? 0.001 : last - first;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double interpolated = std::clamp((static_cast<double>(i) - first) / length, 0.0, 1.0);
     frequencies[i] *= interpolated / scaling.factor + (1 - interpolated);

@@ -17,7 +17,8 @@ def yarn(theta, num_rotated, factor, original, fast=32.0, slow=1.0, truncate=Tru
     if truncate:
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, num_rotated - 1)
-    divided = ((torch.arange(num_rotated // 2, dtype=torch.float64) - first) / max(last - first, 0.001)).clamp(0, 1)
+    length = last - first if last != first else 0.001
+    divided = ((torch.arange(num_rotated // 2, dtype=torch.float64) - first) / length).clamp(0, 1)
     frequencies = plain(theta, num_rotated)
     return frequencies * (1 - divided) + frequencies / factor * divided
 

@@ -134,7 +134,7 @@ void read_layer_rope(const json_node& layer, double theta, model_config& sizes) 
   if (!settings || is_plain(settings))
     sizes.rope.theta = settings["rope_theta"].setting_or(usual);
   else
-    sizes.rope = parse_hf_rope(settings, usual, sizes.context_length);
+    sizes.rope = parse_hf_rope(settings, usual, find_hf_contexts(layer, settings, sizes.context_length));
   if (theta != 0) sizes.rope.theta = theta;
   sizes.context_length = hf_extended_context(sizes.rope.scaling, sizes.context_length);
   sizes.local_rope = sizes.rope;

@@ -32,8 +32,7 @@ void read_gguf_local_layers(gguf_keys& keys, const gguf_metadata& metadata, mode
 }
 
 void read_hf_window_period(const json_node& fields, model_config& config) {
-  const auto period = fields["sliding_window_pattern"].uint_or(
-      fields["_sliding_window_pattern"].uint_or(traits_of(config.arch).window_period));
+  const auto period = fields["sliding_window_pattern"].uint_or(traits_of(config.arch).window_period);
   if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
   set_by_period(period, config);
 }

@@ -34,21 +34,20 @@ std::vector<float> read_divisors(const json_node& list, const model_config& conf
 
 } // namespace
 
-bool is_longrope(const json_node& settings) {
+bool is_longrope(const json_node& settings, architecture arch) {
   if (!settings.is_object()) return false;
   const auto kind = settings["rope_type"].string_or(settings["type"].string_or("default"));
-  return kind == "longrope" || kind == "su"; // Phi-3's first checkpoints have the latter
+  // Phi-3's first checkpoints have one of the others.
+  return kind == "longrope" || (arch == architecture::phi3 && (kind == "su" || kind == "yarn"));
 }
 
 void read_hf_longrope(const json_node& fields, model_config& config) {
   const json_node settings = find_hf_rope_settings(fields);
-  if (!is_longrope(settings)) return;
-  // transformers replaces what the settings say by what the config says itself, where Phi-3's class has a
-  // default.
-  const json_node of_model = fields["original_max_position_embeddings"];
-  const json_node stated = of_model ? of_model : settings["original_max_position_embeddings"];
-  const std::uint32_t original = config.arch == architecture::phi3 ? stated.uint_or(4096) : stated.uint();
-  if (original < 2) return stated.refuse("must be at least 2");
+  if (!is_longrope(settings, config.arch)) return;
+  // Phi-3's class has a default of its own.
+  const std::uint32_t usual = config.arch == architecture::phi3 ? 4096 : config.context_length;
+  const std::uint32_t original = find_hf_contexts(fields, settings, usual).original;
+  if (original < 2) return settings["original_max_position_embeddings"].refuse("must be at least 2");
   const bool is_long = config.context_length > original;
   config.rope.frequency_divisors = read_divisors(settings[is_long ? "long_factor" : "short_factor"], config);
   const double factor = settings["factor"].setting_or(static_cast<double>(config.context_length) / original);

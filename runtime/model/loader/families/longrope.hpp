@@ -18,7 +18,7 @@ class gguf_keys;
 // text's length, keys in the cache would have been rotated with the other one.
 
 /// True for rotary settings of this kind.
-bool is_longrope(const json_node& settings);
+bool is_longrope(const json_node& settings, architecture arch);
 /// Sets the divisors and the magnitude of a config whose rotation has been read, if its settings are of this
 /// kind. Errors are kept by the reader.
 void read_hf_longrope(const json_node& fields, model_config& config);

@@ -52,9 +52,10 @@ void read_hf_ministral3(const json_node& fields, model_config& config) {
   if (!settings) {
     set_usual_rotation(config);
   } else if (const double beta = settings["llama_4_scaling_beta"].setting_or(0); beta != 0) {
-    const json_node original = settings["original_max_position_embeddings"];
-    config.growth = {beta, original.uint()};
-    if (config.growth.period == 0) original.refuse("must be at least 1");
+    config.growth = {beta, config.rope.scaling.kind == rope_scaling_kind::yarn
+                               ? config.rope.scaling.original_context_length
+                               : settings["original_max_position_embeddings"].uint()};
+    if (config.growth.period == 0) settings["original_max_position_embeddings"].refuse("must be at least 1");
   }
   config.local_rope = config.rope;
 }

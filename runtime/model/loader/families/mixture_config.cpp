@@ -76,6 +76,10 @@ void read_hf_expert_layers(const json_node& fields, model_config& config) {
     for (std::uint32_t l = 0; l < config.num_layers; ++l) config.experts.layers.push_back(l >= num_dense);
     return;
   }
+  if (config.arch == architecture::qwen35moe) { // its class knows no layers without experts
+    config.experts.layers.assign(config.num_layers, true);
+    return;
+  }
   const auto step = fields["decoder_sparse_step"].uint_or(1);
   if (step == 0) return fields["decoder_sparse_step"].refuse("must be at least 1");
   config.experts.layers.assign(config.num_layers, false);

@@ -22,6 +22,7 @@ void read_gguf_phi3(const gguf_file&, gguf_keys& keys, model_config& config) {
 
 void read_hf_phi3(const json_node& fields, model_config& config) {
   config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-5));
+  config.qkv_bias = config.attention_output_bias = false; // the class has none, whatever the config says
   const json_node window = fields["sliding_window"];
   if (window && window.uint() == 0) return window.refuse("must be at least 1, or null");
   set_window(window.uint_or(0), config);

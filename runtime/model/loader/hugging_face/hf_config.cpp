@@ -127,7 +127,9 @@ void refuse_unsupported(const json_node& fields, const hf_class& type) {
   const bool is_gelu = traits_of(type.arch).activation == gate_activation::gelu_tanh;
   const std::string_view key = is_gelu ? "hidden_activation" : "hidden_act"; // Gemma's name, and the others'
   const std::string_view expected_activation = is_gelu ? "gelu_pytorch_tanh" : "silu";
-  if (fields[key].string_or(expected_activation) != expected_activation)
+  const std::string activation = fields[key].string_or(expected_activation);
+  const bool is_silu = !is_gelu && activation == "swish"; // transformers' other name for it
+  if (activation != expected_activation && !is_silu)
     fields[key].refuse("must be " + quote(expected_activation), errc::unsupported);
 }
 
@@ -158,7 +160,8 @@ void read_local_layers(const json_node& fields, const hf_class& type, model_conf
   if (fields["sliding_window"].is_null()) return;
   config.sliding_window = fields["sliding_window"].uint_or(4096);
   if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
-  if (const json_node types = fields["layer_types"]) {
+  // A class whose layers are all alike does not look at their types.
+  if (const json_node types = fields["layer_types"]; types && rule != window::used) {
     config.local_layers = layers_of_type(types, config.num_layers, "sliding_attention");
     return;
   }
@@ -216,9 +219,10 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
 
   const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
-  // In a nested config, the class around the language model decides.
+  // In a nested config, the class around the language model decides; that of Mistral 3 ties them by default.
+  const bool is_in_mistral3 = members.is_nested && members.all["model_type"].string_or("") == "mistral3";
   config.tied_embeddings = members.all["tie_word_embeddings"].flag_or(
-      fields["tie_word_embeddings"].flag_or(type->tied_by_default));
+      is_in_mistral3 || fields["tie_word_embeddings"].flag_or(type->tied_by_default));
   const family_traits& traits = traits_of(type->arch);
   config.qkv_bias = traits.qkv_bias || attention_bias;
   config.attention_output_bias = !traits.qkv_bias && attention_bias;
@@ -227,7 +231,8 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   read_local_layers(fields, *type, config);
   read_hf_rotation(fields, type->default_theta, config);
-  read_hf_rotary_dim(fields, type->rotated_share, config);
+  const bool rotates_parts = type->rotated_share != 1 || type->arch == architecture::phi3;
+  read_hf_rotary_dim(fields, rotates_parts ? std::optional(type->rotated_share) : std::nullopt, config);
   read_hf_longrope(fields, config);
   if (traits.read_hf != nullptr) traits.read_hf(fields, config);
   if (traits.has_experts) {

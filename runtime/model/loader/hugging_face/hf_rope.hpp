@@ -4,6 +4,7 @@
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace paceline::model {
 
@@ -15,9 +16,21 @@ namespace paceline::model {
 /// the latter. `default_theta`: that of the class.
 void read_hf_rotation(const json_node& fields, double default_theta, model_config& config);
 
-/// Sets `rotary_dim` of a config that has `head_dim`, if only the first values of each head are rotated.
-/// `usual_share`: the class's share of rotated values.
-void read_hf_rotary_dim(const json_node& fields, double usual_share, model_config& config);
+/// Sets `rotary_dim` of a config that has `head_dim` and rotation, if only the first values of each head are
+/// rotated. `usual_share`: the class's share of rotated values; nullopt: the class rotates whole heads,
+/// whatever the config states, and refuses another share only where transformers could not compute it.
+void read_hf_rotary_dim(const json_node& fields, std::optional<double> usual_share, model_config& config);
+
+/// The contexts of a config, in tokens.
+struct hf_contexts {
+  std::uint32_t stated = 0;   ///< max_position_embeddings
+  std::uint32_t original = 0; ///< of the training before the context was extended
+};
+
+/// Of a config whose layers all have the rotary settings `settings`: its own original context counts, then
+/// that of the settings, then the stated one, as in transformers.
+hf_contexts find_hf_contexts(const json_node& fields, const json_node& settings,
+                             std::uint32_t context_length);
 
 /// The object with the rotary settings of all layers: `rope_scaling`, which users add to a config to extend
 /// its context, if it has members; else `rope_parameters`. transformers has the same precedence.
@@ -31,7 +44,7 @@ json_node find_hf_rotated_share(const json_node& fields, const json_node& settin
 
 /// Parses an object with rotary settings: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.
-rope_config parse_hf_rope(const json_node& settings, double default_theta, std::uint32_t context_length);
+rope_config parse_hf_rope(const json_node& settings, double default_theta, const hf_contexts& contexts);
 
 /// The context of a model whose config states `context_length`: configs with YaRN state the one of the
 /// training before, which the factor extends.
