@@ -67,5 +67,19 @@ TEST(rope_frequencies, yarn_scaling_is_the_reference) {
   EXPECT_EQ(yarn_magnitude(1), 1);
 }
 
+/// The ramp then begins behind its end; transformers divides by its negative length.
+TEST(rope_frequencies, yarn_over_a_context_of_a_few_positions_is_the_reference) {
+  rope_config rope;
+  rope.scaling.kind = rope_scaling_kind::yarn;
+  rope.scaling.factor = 4;
+  rope.scaling.original_context_length = 6;
+  rope.scaling.truncate = false;
+  expect_frequencies(rope_frequencies(rope, 8), {{0, 1.0}, {1, 0.1}, {2, 0.01}, {3, 0.001}});
+  rope.scaling.original_context_length = 32;
+  rope.scaling.truncate = true;
+  rope.scaling.beta_fast = 8, rope.scaling.beta_slow = 6;
+  expect_frequencies(rope_frequencies(rope, 8), {{0, 1.0}, {1, 0.025}, {2, 0.0025}, {3, 0.00025}});
+}
+
 } // namespace
 } // namespace paceline::model

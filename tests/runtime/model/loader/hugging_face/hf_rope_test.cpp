@@ -111,7 +111,8 @@ TEST(hf_config, what_a_class_ignores_is_ignored) {
   const auto gemma = read("gemma3_text", R"("sliding_window":16,"_sliding_window_pattern":2,)");
   EXPECT_THAT(gemma->local_layers, ElementsAre(true, true, true, true)) << "every sixth layer has none";
   EXPECT_FALSE(read("phi3", R"("attention_bias":true,)")->qkv_bias);
-  const auto experts = read("qwen3_5_moe_text", R"("mlp_only_layers":[0],"decoder_sparse_step":2,"head_dim":16,)");
+  const auto experts =
+      read("qwen3_5_moe_text", R"("mlp_only_layers":[0],"decoder_sparse_step":2,"head_dim":16,)");
   ASSERT_TRUE(experts) << experts.error().message();
   EXPECT_EQ(experts->num_expert_layers(), 4U);
   EXPECT_TRUE(read("llama", R"("hidden_act":"swish",)")) << "transformers' other name of silu";
