@@ -11,14 +11,14 @@ namespace paceline::server {
 class body_place {
  public:
   virtual ~body_place() = default;
-  /// The text is about to be read: from now on the budget must not take back the body's memory. False if it
-  /// has already done so.
+  /// The text is about to be read: from now on `body_budget`, which limits the memory of all bodies, must
+  /// not discard this one. False if it has already done so.
   [[nodiscard]] virtual bool begin_use() = 0;
 };
 
-/// A whole request body or WebSocket message. `owner` holds its memory; the parser keeps it until the text is
-/// no longer needed. `place` counts that memory in a budget; it is kept until the values parsed from the text
-/// are gone, too.
+/// A whole request body or WebSocket message. `owner` holds the memory and is released when the text is no
+/// longer needed. `place` counts this memory in the budget and is released later, when the values parsed from
+/// the text are also gone.
 struct request_body {
   request_body() = default;
   request_body(std::string bytes) { // NOLINT: a text is a body

@@ -16,8 +16,9 @@
 namespace paceline::server {
 
 /// Answers one completion or chat request, streamed or whole. It runs on its connection's executor and has
-/// the states preparing, generating and done. An error before the first token becomes an HTTP status. A later
-/// one becomes an error event in the stream, because status 200 has been sent.
+/// the states preparing, generating and done. If nothing has been sent, an error becomes an HTTP status. In a
+/// stream that has begun it becomes an error event. If a reply that is not streamed has begun, the connection
+/// is closed.
 class completion_session final : public exchange,
                                  public generation_observer,
                                  public std::enable_shared_from_this<completion_session> {
@@ -69,7 +70,8 @@ class completion_session final : public exchange,
   wire::reply_content begun_reply();
   std::size_t kept_bytes() const { return kept_bytes_ + (reply_ ? reply_->num_bytes() : 0); }
   void close();
-  /// What `event` adds to its choice. The first event of an echoed prompt includes the prompt.
+  /// What `event` adds to its choice. If the request has `echo`, the first chunk of a choice includes the
+  /// prompt.
   stream_chunk chunk_of(std::size_t choice, const token_event& event, wire::output_items items, bool opens);
   header_list headers() const;
   const shared_list<token_id>& prompt_of(std::size_t choice) const;

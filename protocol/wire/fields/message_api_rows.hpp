@@ -6,7 +6,8 @@
 
 namespace paceline::wire::rows {
 
-// The rows of fields of Anthropic's Messages API that other endpoints do not have or have in another form.
+// Table entries (`field_spec`) for the fields of Anthropic's Messages API that other endpoints lack or define
+// differently.
 
 inline constexpr std::string_view message_api_roles[] = {"user", "assistant"};
 inline constexpr std::string_view block_types[] = {"text", "tool_use", "tool_result", "thinking",
@@ -17,28 +18,31 @@ inline constexpr std::string_view thinking_types[] = {"disabled", "enabled", "ad
 inline constexpr std::string_view thinking_displays[] = {"summarized", "omitted"};
 inline constexpr std::string_view schema_format[] = {"json_schema"};
 
-inline constexpr std::string_view no_thoughts = "of thoughts: only their text may be part of the prompt";
-inline constexpr std::string_view cache_control = "prefixes are always cached";
+inline constexpr std::string_view no_thoughts =
+    "belongs to a thinking block, of which only the text can be part of the prompt";
+inline constexpr std::string_view cache_control =
+    "the prefix cache is set for the whole engine (`engine.prefix_cache`)";
 
 inline constexpr field_spec message_api_rows[] = {
-    required(integer("max_tokens", in::messages, 1, max_int32, {},
-                     "Up to the context's length it is cut to what the prompt leaves.")),
-    integer("max_tokens", in::count_tokens, 1, max_int32, {}, "Is not counted."),
+    required(
+        integer("max_tokens", in::messages, 1, max_int32, {},
+                "If prompt and reply would exceed the context, it is reduced to the room after the prompt.")),
+    integer("max_tokens", in::count_tokens, 1, max_int32, {}, "Has no influence on the count."),
     list(field_type::text_or_objects, "system", in::all_messages, 0, 0,
          "The system message: text, or blocks of text."),
     required(choice("system[].type", in::all_messages, only_text_type, {}, "Others are refused.")),
     required(text("system[].text", in::all_messages, 0, max_text_bytes, {}, "The text.")),
     required(list(
         field_type::object_list, "messages", in::all_messages, 1, request_limits{}.max_messages,
-        "The conversation; its last message is the user's. Each `tool_result` is a turn, of which 4096 are "
-        "allowed.")),
+        "The conversation; its last message is the user's. At most 4096 turns; each `tool_result` counts as "
+        "one.")),
     required(choice("messages[].role", in::all_messages, message_api_roles, {}, "Who speaks.")),
     required(list(field_type::text_or_objects, "messages[].content", in::all_messages, 1, max_text_bytes,
                   "Text, or blocks. The texts of blocks are joined by line breaks.")),
     required(choice(
         "messages[].content[].type", in::all_messages, block_types, {},
-        "`tool_result` is of the user; `tool_use`, at most 128 of a message, and thoughts of the assistant. "
-        "Others are refused.")),
+        "The user's messages may have `tool_result`. The assistant's may have thoughts and at most 128 "
+        "`tool_use`. Others are refused.")),
     text("messages[].content[].id", in::all_messages, 0, 256, {},
          "Id of the call. Only in `tool_use` blocks."),
     text("messages[].content[].name", in::all_messages, 1, 256, {},
@@ -60,7 +64,7 @@ inline constexpr field_spec message_api_rows[] = {
     text_list("stop_sequences", in::all_messages, 16, 1024,
               "Texts at which the output ends. Empty ones stop nothing."),
     choice("tools[].type", in::all_messages, custom_type, "\"custom\"",
-           "Others, which the server would run, are refused."),
+           "Other types are refused: they are tools that Anthropic's servers run."),
     required(text("tools[].name", in::all_messages, 1, 256, {}, "Its name.")),
     required(object("tools[].input_schema", in::all_messages, "JSON Schema of its arguments.")),
     object("tool_choice", in::all_messages, "How tools are used."),
@@ -76,8 +80,9 @@ inline constexpr field_spec message_api_rows[] = {
                     "Sets `enable_thinking` of the template. `adaptive`: the template's default.")),
     integer("thinking.budget_tokens", in::all_messages, 1, max_int32, {},
             "Is not enforced: thoughts end when the model ends them."),
-    choice("thinking.display", in::all_messages, thinking_displays, "\"summarized\"",
-           "`omitted`: thoughts are dropped. `summarized`: they are in the reply as they are."),
+    choice(
+        "thinking.display", in::all_messages, thinking_displays, "\"summarized\"",
+        "`omitted`: thoughts are dropped. `summarized`: the reply has them in full; they are not summarized."),
     object("metadata", in::all_messages, "Whose request it is."),
     text("metadata.user_id", in::all_messages, 0, 512, {}, "The same as `user`."),
     object("output_config", in::all_messages, "What the output is like."),

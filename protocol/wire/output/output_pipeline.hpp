@@ -16,8 +16,8 @@ namespace paceline::wire {
 /// Turns the text of one choice, as the engine commits it, into the items from which all replies are written.
 /// The first stage separates thoughts (reasoning_split), the second calls (call_split); an output in harmony
 /// has one stage instead (harmony_split). Stop strings were applied before, because they end the generation
-/// (runtime/tokenizer/text_stream.hpp). If items of the same kind are joined, the items do not depend on the
-/// pieces in which the text arrives. Not thread-safe.
+/// (runtime/tokenizer/text_stream.hpp). The text may arrive in pieces of any size: once adjacent items of
+/// one kind are joined, the result is the same. Not thread-safe.
 class output_pipeline {
  public:
   /// Separates nothing: all text is the answer.

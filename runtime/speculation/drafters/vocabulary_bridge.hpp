@@ -15,12 +15,13 @@
 
 namespace paceline::speculation {
 
-/// Translates between the vocabulary of a drafter and a different one of its target.
+/// Translates tokens between a drafter and a target that have different vocabularies.
 ///
 /// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may propose only
 /// tokens that both vocabularies have, that is, tokens with the same bytes. Scores are moved from the
-/// drafter's ids to the target's ids; all other tokens get -infinity. The target's tokens are spelled one by
-/// one in the drafter's vocabulary. `retokenise` (universal assisted generation): text is exchanged; the
+/// drafter's ids to the target's ids; all other tokens get -infinity. A token of the target
+/// becomes the equal token of the drafter; if there is none, its text is tokenized alone with the drafter's
+/// vocabulary. `retokenise` (universal assisted generation): text is exchanged; the
 /// drafter reads and writes its own tokens, and its text is tokenized for the target.
 ///
 /// Control tokens (such as the roles of a chat) with the same spelling in both vocabularies are translated to
@@ -45,12 +46,13 @@ class vocabulary_bridge {
   /// word is split.
   void extend(std::vector<token_id>& own, std::span<const token_id> committed, std::size_t first) const;
 
-  /// The drafter's token for a draft token of the target; `intersection`.
+  /// Only for `intersection`: the drafter's token that equals `target`; -1 if there is none.
   token_id own_token(token_id target) const noexcept;
   /// Converts scores over the drafter's vocabulary to scores over the target's.
   void translate(std::span<const float> own, std::span<float> target) const noexcept;
 
-  /// The target's tokens for the text of the drafter's tokens `drafted` after `committed`; `retokenise`.
+  /// Only for `retokenise`: the target's tokens for the text of the drafter's tokens `drafted` after
+  /// `committed`.
   std::vector<token_id> target_tokens(std::span<const token_id> committed,
                                       std::span<const token_id> drafted) const;
 
@@ -73,7 +75,7 @@ class vocabulary_bridge {
   std::shared_ptr<const tokenizer::tokenizer> target_;
   std::uint32_t own_vocab_size_ = 0;
   std::uint32_t target_vocab_size_ = 0;
-  /// Ascending by the drafter's token; among equal ones only the lowest target token.
+  /// Sorted by the drafter's token. If several target tokens equal one, only the lowest of them is listed.
   std::vector<pair> shared_;
   std::vector<std::int32_t> own_of_target_; ///< -1: none
 };
