@@ -10,9 +10,9 @@ namespace paceline::config {
 /// Kinds that draft from the request itself. Every model has them, whatever drafters are listed.
 inline constexpr std::string_view always_available[] = {"prediction", "forced"};
 
-/// The drafters of a model: those that it lists, or `ngram` and `suffix` if it lists none. Those
-/// of `always_available` are added unless a listed drafter has that kind or name. Options that are not set have the
-/// defaults of the drafter's kind (`with_kind_defaults` with `num_levels` 0).
+/// The drafters of a model: those that it lists, or `ngram` and `suffix` if it lists none. Those of
+/// `always_available` are added unless a listed drafter has that kind or name. Options that are not set have
+/// the defaults of the drafter's kind (`with_kind_defaults` with `num_levels` 0).
 std::vector<drafter_options> drafters_of(const model_options& model);
 
 /// True for kinds that draft with a trained head, read from a directory or a GGUF file.

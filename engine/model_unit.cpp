@@ -226,8 +226,7 @@ std::string model_unit::shortage_of(const kv::pool_config& pool) const {
   return "there is memory for " + std::to_string(pool.num_state_slots) + " recurrent states of " +
          std::to_string(pool.state_bytes >> 10) + " KiB: a request alone drafts at most " +
          std::to_string(drafted) + " tokens instead of " + std::to_string(alone.num_nodes) +
-         ". A lower max_running (it is " + std::to_string(options.max_running) +
-         ") leaves more for each, and so does a larger engine.memory_budget";
+         ". A lower max_running (it is " + std::to_string(options.max_running) + ") leaves more for each";
 }
 
 std::vector<pool_need> model_unit::pool_needs() const {

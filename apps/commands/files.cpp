@@ -33,7 +33,9 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
     if (!file) return std::move(file).error();
     auto data = model::read_gguf_vocabulary(file->metadata());
     if (!data) return std::move(data).error();
-    return tokenizer::tokenizer::from_vocabulary(*std::move(data));
+    auto made = tokenizer::tokenizer::from_vocabulary(*std::move(data));
+    if (!made) return std::move(made).error().within(path.string());
+    return made;
   }
   if (path.extension() == ".json") {
     model::hf_tokenizer_settings files;

@@ -1,6 +1,7 @@
 #include "runtime/model/transformer_loader.hpp"
 
 #include "runtime/device/stored_block.hpp"
+#include "runtime/model/loader/weights/fp8_weights.hpp"
 #include "runtime/model/norm_outliers.hpp"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ struct packing_job {
 
   const weight_view* from = nullptr;
   matrix_ptr* to = nullptr;
-  bool as_floats = false; ///< F16 and BF16 become F32
+  bool as_floats = false; ///< values of all types become F32
   std::vector<matrix_part> parts;
   const expert_matrices* experts = nullptr;
   matrix_set_ptr* set = nullptr;
@@ -249,12 +250,14 @@ class parallel_packing {
   }
 
   expected<matrix_ptr> pack_floats(const weight_view& from) {
-    if (from.scales != nullptr) return pack(from);
     if (auto read = source_.read(from.tensor.bytes); !read) return std::move(read).error();
     std::vector<float> values(from.tensor.num_rows * from.tensor.num_cols);
-    device::dequantize(from.tensor.type, from.tensor.bytes, values);
+    if (from.scales != nullptr)
+      device::dequantize(from.tensor.type, f8_blocks(from), values);
+    else
+      device::dequantize(from.tensor.type, from.tensor.bytes, values);
     source_.release(from.tensor.bytes);
-    meter_.add(from.tensor.bytes.size());
+    meter_.add(from.stored_bytes());
     return memory_.pack(from.name, {device::tensor_type::f32, from.tensor.num_rows, from.tensor.num_cols,
                                     std::as_bytes(std::span(values))});
   }

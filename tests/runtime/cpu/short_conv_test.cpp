@@ -2,16 +2,19 @@
 // their states are: chains, trees, and rows of several texts.
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/cpu_ops.hpp"
+#include "runtime/cpu/host_buffer.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_short_conv.hpp"
 #include "tests/support/tensor_compare.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -71,10 +74,13 @@ class short_conv : public testing::TestWithParam<std::uint32_t> {
   short_conv() : team_({GetParam(), {}, std::chrono::microseconds(100)}), ops_(team_, kernel_level::scalar) {}
 
   /// Runs rows in passes that end before the given ones; every row leaves its state in the slot of its
-  /// number.
-  std::vector<float> run(const texts& of, const std::vector<std::size_t>& ends) {
-    const std::size_t width = of.width, taps = of.num_taps, stride = (taps - 1) * width + 5;
-    std::vector<float> states(of.parents.size() * stride, std::numeric_limits<float>::quiet_NaN());
+  /// number. Slots are `gap` values apart. `gap` may be a multiple of 16, as in a pool, where slots are
+  /// written past the caches.
+  std::vector<float> run(const texts& of, const std::vector<std::size_t>& ends, std::size_t gap) {
+    const std::size_t width = of.width, taps = of.num_taps, stride = (taps - 1) * width + gap;
+    const auto memory = make_host_buffer(of.parents.size() * stride * sizeof(float));
+    const std::span states(reinterpret_cast<float*>(memory->data()), of.parents.size() * stride);
+    std::ranges::fill(states, std::numeric_limits<float>::quiet_NaN());
     std::vector<float> out;
     for (std::size_t begin = 0; const std::size_t end : ends) {
       std::vector<device::row_state> rows;
@@ -115,10 +121,12 @@ class short_conv : public testing::TestWithParam<std::uint32_t> {
   }
 
   void expect_definition(const texts& of, const std::vector<std::size_t>& ends) {
-    const auto found = run(of, ends);
-    for (std::size_t r = 0; r < of.parents.size(); ++r)
-      EXPECT_TRUE(same_bits(std::span(found).subspan(r * of.width, of.width), of.expected(r)))
-          << "row " << r << ", " << of.num_taps << " taps, width " << of.width;
+    for (const std::size_t gap : {5U, 16U}) {
+      const auto found = run(of, ends, gap);
+      for (std::size_t r = 0; r < of.parents.size(); ++r)
+        EXPECT_TRUE(same_bits(std::span(found).subspan(r * of.width, of.width), of.expected(r)))
+            << "row " << r << ", " << of.num_taps << " taps, width " << of.width << ", gap " << gap;
+    }
   }
 
   thread_team team_;

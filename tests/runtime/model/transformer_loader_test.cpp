@@ -13,7 +13,10 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <string>
 
 namespace paceline::model {
 namespace {
@@ -29,6 +32,8 @@ class failing_memory final : public device::weight_memory, public device::buffer
                                                        const device::bytes_needed& needed = {}) override {
     if (++num_calls == fail_at)
       return error(errc::resource_exhausted, std::string(name) + ": no memory left");
+    const std::lock_guard lock(mutex_);
+    types[std::string(name)] = tensor.type;
     return device_.pack(name, tensor, done, needed);
   }
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override {
@@ -41,8 +46,10 @@ class failing_memory final : public device::weight_memory, public device::buffer
   std::uint64_t allocated = 0; ///< bytes of all buffers so far
   std::uint32_t fail_at = 0;
   bool refuse_buffers = false;
+  std::map<std::string, device::tensor_type> types; ///< of what was packed, by name
 
  private:
+  std::mutex mutex_;
   cpu::cpu_device& device_;
 };
 
@@ -156,6 +163,16 @@ TEST_F(transformer_loader_test, a_model_in_fp8_is_to_the_bit_what_its_values_are
       EXPECT_NE(expected[0], 0);
     }
   }
+}
+
+TEST_F(transformer_loader_test, routers_are_kept_in_float32) {
+  const test::scratch_folder folder;
+  test::write_tiny_hf({.arch = architecture::qwen3moe, .type = device::tensor_type::bf16}, folder.path());
+  const auto source = open_model(folder.path());
+  ASSERT_TRUE(source) << source.error().message();
+  ASSERT_TRUE(load_transformer(source->config, source->weights, *memory_, *memory_, {}));
+  EXPECT_EQ(memory_->types.at("model.layers.0.mlp.gate.weight"), device::tensor_type::f32);
+  EXPECT_EQ(memory_->types.at("model.layers.0.self_attn.q_proj.weight"), device::tensor_type::bf16);
 }
 
 TEST_F(transformer_loader_test, a_failure_of_any_tensor_is_reported_by_its_name) {

@@ -6,6 +6,7 @@
 #include "runtime/model/heads/files/head_tensors.hpp"
 #include "runtime/model/loader/hugging_face/json_text.hpp"
 #include "runtime/model/loader/text_part.hpp"
+#include "runtime/model/loader/weights/mtp_names.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,7 +50,7 @@ struct mtp_dialect {
 constexpr std::array<mtp_dialect, 3> dialects = {{
     {"model.mtp_layers.0.", &mtp_part::mimo, true, true, 0}, // MiMo
     {"mtp_layers.0.", &mtp_part::mimo, false, true, 0},      // speculators
-    {"mtp.", &mtp_part::qwen, false, true, 1, true},         // Qwen3-Next, Qwen3.5
+    {mtp_prefix, &mtp_part::qwen, false, true, 1, true},     // Qwen3-Next, Qwen3.5
 }};
 
 /// Qwen3.5 in llama.cpp's files, in layer `prefix`. Their norms hold the factors themselves. A module without
@@ -71,7 +72,8 @@ std::string renamed_tensor(std::string_view name) {
   if (auto own = own_name(name, {&mtp_part::mimo, &mtp_part::qwen, &mtp_part::deepseek}); !own.empty())
     return own;
   if (name.starts_with("layers.0.")) return std::string(name);
-  if (name == "shared_head.head.weight" || name == "embed_tokens.weight") return std::string(name);
+  for (const std::string_view outside : {"shared_head.head.weight", "embed_tokens.weight"})
+    if (name.starts_with(outside)) return std::string(name); // in FP8 their scales, too
   return "layers.0." + std::string(name);
 }
 
@@ -127,7 +129,7 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
     return found == tensors->end() ? std::string() : found->name;
   };
   const auto checked = [&](const mtp_dialect& one) -> expected<mtp_dialect> {
-    const std::string first(one.prefix == "mtp." ? "mtp.layers.0." : one.prefix);
+    const std::string first(one.prefix == mtp_prefix ? "mtp.layers.0." : one.prefix);
     const std::string second = first_with(next_module(first));
     if (second.empty()) return one;
     return error(errc::unsupported,

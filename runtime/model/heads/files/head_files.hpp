@@ -29,8 +29,9 @@ struct head_tensor {
   device::tensor_type type = device::tensor_type::f32;
   /// If not 0, the values are integers of this many bytes, and `type` has no meaning.
   std::uint8_t integer_bytes = 0;
-  std::span<const std::byte> data;          ///< must be read before use
-  std::shared_ptr<const partial_file> from; ///< reads `data` and keeps it valid; null if `made` has it
+  std::span<const std::byte> data; ///< must be read before use
+  std::shared_ptr<const partial_file>
+      from; ///< reads `data` and keeps it valid; null if the bytes are in memory
   /// If not null, `data` are codes of F8_E4M3 only, and these are their scales.
   std::shared_ptr<const scale_grid> scales = {};
   /// The bytes of `data`, if they are not those of the file.

@@ -183,7 +183,7 @@ memory_estimate estimate_memory(const model_config& config, std::uint64_t weight
   estimate.num_sequences = request.num_sequences;
   const std::uint64_t tokens = std::uint64_t{estimate.context_length} * estimate.num_sequences;
   estimate.kv_bytes = saturated(checked_mul(tokens, estimate.kv_bytes_per_token));
-  // One before a round, one after it, and one for a snapshot: scheduling::least_row_states, and one more.
+  // One before a round, one after it, and one for a snapshot: scheduling::least_state_slots(0).
   constexpr std::uint64_t states = 3;
   const std::uint64_t of_states =
       saturated(checked_mul(states * estimate.num_sequences, estimate.state_bytes));

@@ -51,7 +51,8 @@ class weights_source {
   /// Called when bytes of a tensor were copied and will not be read again soon. Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
-  /// Bytes of all tensors as packed; a tied head counts once.
+  /// Bytes of all tensors, in FP8 with their scales; a tied head counts once. Routers of 16 bits take more in
+  /// memory, where they are F32.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Tensors of modules for multi-token prediction, which are not among these weights either.
   std::uint64_t num_mtp_tensors() const noexcept { return num_mtp_tensors_; }

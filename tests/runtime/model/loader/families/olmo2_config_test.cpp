@@ -185,7 +185,7 @@ TEST(olmo2_hf, refuses_what_does_not_fit) {
   EXPECT_THAT(problem(R"("layer_types":["full_attention"],)"),
               HasSubstr("'layer_types' must have one element for each of the"));
   EXPECT_THAT(problem(R"("rope_parameters":{"full_attention":{"rope_type":"su"}},)"),
-              HasSubstr("full_attention: key 'factor' is missing"));
+              HasSubstr("full_attention: key 'rope_type' is 'su'"));
   EXPECT_THAT(problem(R"("hidden_act":"gelu",)"), HasSubstr("'hidden_act' must be 'silu'"));
 }
 

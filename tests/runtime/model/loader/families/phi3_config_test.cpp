@@ -147,7 +147,22 @@ TEST(phi3_hf, the_models_context_chooses_the_list_of_divisors) {
   EXPECT_DOUBLE_EQ(read(stated)->rope.scaling.magnitude, std::sqrt(2.0));
   const auto factor = longrope(R"(,"original_max_position_embeddings":16,"attention_factor":1.25)");
   EXPECT_DOUBLE_EQ(read(factor)->rope.scaling.magnitude, 1.25);
-  EXPECT_EQ(read(factor, "llama")->rope.scaling.magnitude, 1.25) << "not of this family only";
+}
+
+TEST(phi3_hf, other_families_have_longrope_for_whole_heads) {
+  const auto whole = [](const std::string& more) {
+    return read(R"("rope_scaling":{"type":"longrope","long_factor":[1.5,2.5,3.5,4.5],
+                   "short_factor":[1,1.125,1.25,1.5])" +
+                    more + "},",
+                "llama");
+  };
+  const auto stated = whole(R"(,"original_max_position_embeddings":16,"attention_factor":1.25)");
+  ASSERT_TRUE(stated) << stated.error().message();
+  EXPECT_EQ(stated->rope.scaling.magnitude, 1.25);
+  EXPECT_THAT(stated->rope.frequency_divisors, ElementsAre(1.5F, 2.5F, 3.5F, 4.5F));
+  EXPECT_THAT(whole("")->rope.frequency_divisors, ElementsAre(1, 1.125F, 1.25F, 1.5F))
+      << "it is not extended";
+  EXPECT_THAT(test::refusal_of(read(longrope(), "llama")), HasSubstr("'partial_rotary_factor' must be 1"));
 }
 
 TEST(phi3_hf, the_configs_own_original_context_is_the_one_that_counts) {
@@ -173,8 +188,6 @@ TEST(phi3_hf, settings_have_the_defaults_of_its_class) {
 }
 
 TEST(phi3_hf, refuses_what_does_not_fit) {
-  EXPECT_THAT(test::refusal_of(read(longrope(), "llama")),
-              HasSubstr("'original_max_position_embeddings' is missing"));
   EXPECT_THAT(problem(longrope(R"(,"original_max_position_embeddings":1)")), HasSubstr("must be at least 2"));
   EXPECT_THAT(problem(R"("original_max_position_embeddings":16,"rope_scaling":{"type":"longrope"},)"),
               HasSubstr("'long_factor' must be"));
