@@ -55,7 +55,9 @@ def test_speculation_changes_no_token(client):
 def test_the_models_own_rule_holds_where_the_request_names_none(start_daemon):
     daemon = start_daemon(**{"models.0.default_rule": "rejection", "models.0.hash.memory": 1, "models.0.hash.sharpness": 30})
 
-    def text(**speculation):
+    # Under rejection a text depends on what is drafted, and what `auto` drafts depends on measured times.
+    def text(drafter="lookup", **rule):
+        speculation = {"drafter": drafter, "draft_length": 5} | rule
         body = {"prompt": "abcabcabc", "max_tokens": 120, "seed": 3, "temperature": 0.2, "ignore_eos": True, "speculation": speculation}
         return daemon.post("/v1/completions", body)[2]["choices"][0]["text"]
 
