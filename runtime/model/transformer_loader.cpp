@@ -177,6 +177,7 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
 
 /// True if the weights of a norm, as stored in the file, emphasise a few values.
 bool singles_out_values(const weight_view& norm) {
+  if (norm.empty()) return false; // there is no such norm
   std::vector<float> weights(norm.tensor.bytes.size() / sizeof(float));
   std::memcpy(weights.data(), norm.tensor.bytes.data(), weights.size() * sizeof(float));
   return model::singles_out_values(weights);
