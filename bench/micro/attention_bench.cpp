@@ -2,6 +2,7 @@
 // larger than the caches (cold) or over one (warm). Counters: GB/s of keys and values, and GMAC/s.
 //
 //   build/release/bin/attention_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=5
+#include "bench/micro/run_benchmarks.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/row_runner.hpp"
 #include "runtime/cpu/thread_team.hpp"
@@ -112,7 +113,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   paceline::cpu::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return paceline::run_benchmarks(argc, argv);
 }

@@ -4,6 +4,7 @@
 //   build/release/bin/matmul_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=5
 //
 // Interleaving spreads a machine's other load over all cases; read the medians.
+#include "bench/micro/run_benchmarks.hpp"
 #include "runtime/cpu/kernel_level.hpp"
 #include "runtime/cpu/matmul.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
@@ -123,7 +124,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   paceline::cpu::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return paceline::run_benchmarks(argc, argv);
 }

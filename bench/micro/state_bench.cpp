@@ -3,6 +3,7 @@
 // as a pass of a model lies between two runs and is not timed. Counter: MB of the states that are written.
 //
 //   build/release/bin/state_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=5
+#include "bench/micro/run_benchmarks.hpp"
 #include "runtime/cpu/cpu_ops.hpp"
 #include "runtime/cpu/host_buffer.hpp"
 #include "runtime/cpu/thread_team.hpp"
@@ -163,7 +164,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   paceline::cpu::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return paceline::run_benchmarks(argc, argv);
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -176,12 +175,7 @@ load_plan plan_load(const model_config& config, const weights_source& source, tr
 }
 
 /// True if the weights of a norm, as stored in the file, emphasise a few values.
-bool singles_out_values(const weight_view& norm) {
-  if (norm.empty()) return false; // there is no such norm
-  std::vector<float> weights(norm.tensor.bytes.size() / sizeof(float));
-  std::memcpy(weights.data(), norm.tensor.bytes.data(), weights.size() * sizeof(float));
-  return model::singles_out_values(weights);
-}
+bool singles_out_values(const weight_view& norm) { return model::singles_out_values(norm.floats()); }
 
 /// A block without a norm before it reads the residual stream, in which the norms after earlier blocks
 /// emphasise values.
