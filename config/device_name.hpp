@@ -20,9 +20,9 @@ struct device_name {
   gpu_mode mode = gpu_mode::strict;
 };
 
-/// The rule for names, for error messages.
+/// The end of the error message for a name that `parse_device` refuses. "'NAME' is " comes before it.
 inline constexpr const char* device_rule =
-    "none of auto, cpu, cuda:0 to cuda:255, cuda:0/fast, cuda:0/reference";
+    "none of auto, cpu, cuda:0 to cuda:255, cuda:N/fast, cuda:N/reference";
 
 /// Parses "auto", "cpu", "cuda:N", "cuda:N/fast" or "cuda:N/reference"; "" means "auto". nullopt for anything
 /// else.

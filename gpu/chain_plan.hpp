@@ -20,18 +20,19 @@ struct chain_plan {
   std::uint32_t all_shared_bytes() const noexcept { return shared_bytes + 2 * sizeof(chain_stage); }
 };
 
-/// A stage of kind `rows` with at most this many blocks (four times as many if each is one warp, because four
-/// of these run at once) is computed by block 0 alone, because computing them in sequence
-/// takes no longer than synchronising all blocks. The number is an estimate from latencies, not a
-/// measurement.
+/// A stage that is neither a product nor attention is small if it has at most this many blocks, or four times
+/// as many if each of its blocks is one warp, because block 0 of the launch runs four warps at once. Block 0
+/// computes a small stage alone: this takes no longer than synchronising all blocks. The number is an
+/// estimate from latencies, not a measurement.
 inline constexpr std::uint32_t small_stage_blocks = 2;
 
 /// Makes a stage of each launch of `pass`, in order. Error: `unsupported`, with the reason why the pass
 /// cannot be a chain.
 expected<chain_plan> plan_chain(const step_queue::step& pass);
 
-/// Distributes the stages that are not small over `num_blocks` blocks: each begins at the block after the
-/// last one of the previous of these.
+/// Sets `first_block` of the stages that are not small, for a launch of `num_blocks` blocks. The first of
+/// these stages begins at block 0. Each further one begins at the block after the one that computes the end
+/// of the preceding one; block 0 follows the last block.
 void spread(chain_plan& plan, std::uint32_t num_blocks) noexcept;
 
 } // namespace paceline::gpu

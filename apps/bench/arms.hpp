@@ -27,9 +27,10 @@ struct run_settings {
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;
-  std::uint32_t pairs = 0; ///< number of groups of `concurrency` requests, each run with every arm; prompts
-                           ///< are reused if needed. 0: as many as use each prompt once
-  bool trace = false;      ///< count rounds as well as events; makes events larger
+  /// Number of groups. A group has `concurrency` requests and is run with every arm. If there are too few
+  /// prompts, they are used again. 0: each prompt is used once.
+  std::uint32_t pairs = 0;
+  bool trace = false; ///< count rounds as well as events; makes events larger
 };
 
 /// Results of one arm over a workload; times are by the client's clock.
@@ -49,7 +50,9 @@ struct arm_figures {
   std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
   std::uint64_t num_traced_rounds = 0; ///< rounds that committed tokens; 0 without trace
-  /// Intervals between a request's events with tokens while all of its group decoded and each had had three.
+  /// Number of intervals between successive events with tokens of a request, over all requests. In each
+  /// group, they count from the time when every request has had three such events until the last event of
+  /// the request that ends first.
   std::uint64_t num_full_periods = 0;
   double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
@@ -58,7 +61,8 @@ struct arm_figures {
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
   std::uint32_t num_different = 0;                 ///< requests whose reply differs from the first arm's
   double wall_seconds = 0;
-  model_counters spent; ///< increase of counters in the arm's runs; others stay 0
+  /// How much the model's counters grew in the arm's runs. Counters that no bench uses stay 0.
+  model_counters spent;
 
   double acceptance_rate() const; ///< accepted over verified draft tokens
   /// Share of accepted tokens among the draft tokens whose predecessors in the draft were accepted: alpha of
@@ -74,8 +78,8 @@ struct arm_figures {
 };
 
 /// Runs every group of prompts with every arm before the next group. The order of the arms is reversed if
-/// group + seed is odd. `doors` must contain the interfaces of all arms. Reports progress on standard error
-/// unless `quiet`.
+/// the group's number (from 0) plus the seed is even. `doors` must contain the interfaces of all arms.
+/// Reports progress on standard error unless `quiet`.
 expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& doors, std::span<const arm> arms,
                                            const run_settings& settings,
                                            std::span<const workload_prompt> prompts, bool quiet);

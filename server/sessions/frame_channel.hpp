@@ -33,8 +33,11 @@ class frame_channel {
   virtual void send(std::unique_ptr<wire::text_source> text) = 0;
   /// Allows the next message to be read. Messages are handled one at a time.
   virtual void read_next() = 0;
+  /// True while more output waits for the client than the connection's bound. The session should then pause
+  /// until `frame_session::on_writable`.
   virtual bool congested() const = 0;
-  /// Sets whether messages sent from now on are binary; initially false. Only while nothing waits to be sent.
+  /// Sets whether messages sent from now on are binary; initially false. Must be called only while nothing
+  /// waits to be sent.
   virtual void send_binary(bool binary) = 0;
   /// Sends waiting messages, then closes.
   virtual void close(close_code code, std::string_view reason) = 0;
@@ -48,12 +51,13 @@ class frame_session {
   /// Handles one text message. Calls the channel's `read_next` when it is done.
   virtual void on_text(request_body message) = 0;
   virtual void on_binary(request_body message) = 0;
-  /// The body budget has no room for the message that is arriving.
+  /// The message that is arriving does not fit into `body_budget`, the memory limit for the request bodies
+  /// and messages of all connections. Sends an error and closes with 1013.
   virtual void on_overload() = 0;
   /// The channel is no longer congested.
   virtual void on_writable() = 0;
   virtual void on_disconnect() = 0;
-  /// Accepts no new responses; closes with 1001 once none is in flight.
+  /// From now on refuses requests for new responses; closes with 1001 once no response is in flight.
   virtual void drain() = 0;
   /// The lifetime of the connection has ended: tells the client, then drains.
   virtual void expire() = 0;

@@ -9,10 +9,11 @@
 
 namespace paceline::model {
 
-/// Reads hyper-parameters from a GGUF file's metadata, and from the presence of tensors for what GGUF does
-/// not state otherwise (biases, a separate head, Llama 3's rope_freqs). Architectures outside `architecture`,
-/// experts in a family without them, vision towers, encoders and adapters are refused with an error that
-/// names them.
+/// Reads hyper-parameters from a GGUF file's metadata. For what the metadata does not state, it looks which
+/// tensors exist (biases, an output matrix that is not the embedding, Llama 3's rope_freqs). Refuses, with
+/// an error that names the reason: architectures that are not in the enum `architecture`, experts in a
+/// family without them, and files that are a vision model, an encoder or an adapter. (Vision and audio
+/// tensors in a language model's file are no error: `read_gguf_weights` skips them.)
 expected<model_config> read_gguf_config(const gguf_file& file);
 
 /// Sizes and rotary settings of the layers of a draft head's file, whose keys are those of a model but begin
@@ -21,14 +22,15 @@ expected<model_config> read_gguf_config(const gguf_file& file);
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
                                               double rope_theta = 0);
 
-/// The same for the one layer of a module for multi-token prediction in a file of architecture `arch`, which
-/// may have nothing else of the model. `has_experts`: its feed-forward block is a mixture of experts.
+/// The same for a module for multi-token prediction, which is one layer. `file` has architecture `arch`; it
+/// may have the module only, without the rest of the model. `has_experts`: the layer's feed-forward block is
+/// a mixture of experts.
 expected<model_config> read_gguf_mtp_config(const gguf_file& file, architecture arch, bool has_experts,
                                             double rope_theta = 0);
 
-/// The weights of `file` that are implied by `config`, which must have been read from it. Tensors of vision
-/// and audio parts, which some files have beside the language model, are skipped. The result shares the
-/// file's files.
+/// The weights of `file` that `config` implies; `config` must have been read from `file`. Tensors of vision
+/// and audio parts, which some files have beside the language model, are skipped. The result holds
+/// `file.files()`, so it stays valid after `file` is destroyed.
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config);
 
 } // namespace paceline::model
