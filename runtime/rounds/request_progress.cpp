@@ -11,7 +11,8 @@ using namespace scheduling; // plans, results and requests
 
 request_progress::request_progress(std::shared_ptr<const request_terms> terms,
                                    std::shared_ptr<committed_log> log, std::unique_ptr<text_output> text)
-    : terms_(std::move(terms)), log_(std::move(log)), text_(std::move(text)) {
+    : terms_(std::move(terms)), log_(std::move(log)), text_(std::move(text)),
+      history_(speculation::weighs_probs(terms_->request().speculation.rule, terms_->pipeline().greedy())) {
   const auto& request = terms_->request();
   stats_.guarantee = terms_->guarantee();
   if (request.beams.width == 0) return;
@@ -135,6 +136,8 @@ token_event request_progress::end_round(std::optional<round_trace> trace, time_p
   if (log_->finish() != finish_reason::none) {
     if (text_) event_.text += text_->finish();
     event_.finish = log_->finish();
+  }
+  if (log_->finish() != finish_reason::none || terms_->request().stats_in_events) {
     event_.speculation = stats_;
     request_timings t;
     t.queued = *first_round_ - terms_->submitted();
@@ -150,6 +153,10 @@ constraint_cursor* request_progress::constraint() {
   const auto& wanted = terms_->request().constraint;
   if (wanted && !constraint_) constraint_ = wanted->begin();
   return constraint_.get();
+}
+
+constraint_cursor* request_progress::draft_constraint() {
+  return draft_constraint_.at(terms_->request().constraint.get(), log_->output_length());
 }
 
 speculation::drafter_session* request_progress::session(drafter_index index, speculation::drafter& drafter) {

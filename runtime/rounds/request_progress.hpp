@@ -5,6 +5,7 @@
 #include "runtime/base/token_constraint.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/rounds/beam_search.hpp"
+#include "runtime/rounds/draft_cursor.hpp"
 #include "runtime/rounds/hypothesis_sessions.hpp"
 #include "runtime/rounds/request_states.hpp"
 #include "runtime/rounds/text_output.hpp"
@@ -86,8 +87,11 @@ class request_progress {
   }
   /// Sessions of the request's drafter for the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
-  /// The cursor of the request's constraint, for verify programs; null: no constraint.
+  /// The cursor of the request's constraint with which its tokens are chosen; null: no constraint. Drafts
+  /// have their own, so that this one does the same work as in plain decoding.
   constraint_cursor* constraint();
+  /// The cursor for the drafts of verify programs: for in-line drafters, and to check any draft.
+  constraint_cursor* draft_constraint();
   bool has_exhausted_constraint() const noexcept { return constraint_ && constraint_->is_exhausted(); }
   /// What the controller of "auto" knows of this request.
   speculation::draft_history& history() noexcept { return history_; }
@@ -106,6 +110,7 @@ class request_progress {
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index
   hypothesis_sessions sessions_of_hypotheses_;
   std::unique_ptr<constraint_cursor> constraint_; ///< created at first use
+  draft_cursor draft_constraint_;
   speculation::draft_history history_;
   speculation_stats stats_;
   drafter_index drafter_ = plain_decoding;

@@ -28,7 +28,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
       if (!batch || position >= batch->drafts.size()) continue;
       if (!batch->drafts[position].tree.empty()) {
         part.draft = std::move(batch->drafts[position]);
-        drop_disallowed(part.draft, *part.item->request.log, part.item->request.progress->constraint());
+        drop_disallowed(part.draft, *part.item->request.log, part.item->request.progress->draft_constraint());
       }
       if (position < batch->num_drafter_cells.size())
         part.num_drafter_cells = std::max(part.num_drafter_cells, batch->num_drafter_cells[position]);
@@ -63,7 +63,7 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
     for (const auto* owner : owners) {
       auto& progress = *owner->item->request.progress;
       auto* session = progress.session(index, drafter);
-      tasks.push_back(make_task(*owner->item, limit_of(*owner), session, progress.constraint()));
+      tasks.push_back(make_task(*owner->item, limit_of(*owner), session, progress.draft_constraint()));
       if (drafter.traits().reads_target())
         tasks.back().target_cells = final_cells(*owner->item, resources_.kv);
     }
@@ -198,7 +198,7 @@ void round_runner::report_drafter(request_progress& progress, speculation_stats&
 /// Advises the scheduler which worker is to draft next for the requests with "auto".
 void round_runner::advise_workers(const round_plan& plan, std::span<const batch_part> parts,
                                   std::span<item_result> results) {
-  std::vector<const speculation::draft_history*> requests;
+  std::vector<speculation::draft_history*> requests;
   std::vector<item_result*> owners;
   std::uint32_t max_length = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -213,8 +213,8 @@ void round_runner::advise_workers(const round_plan& plan, std::span<const batch_
     if (std::ranges::find(plan.resting_workers, candidates_[c]) != plan.resting_workers.end())
       resting.push_back(c);
   const auto wanted = controller_->advise(requests, num_others, max_length, resting);
-  for (std::size_t i = 0; i < wanted.lengths.size(); ++i)
-    if (wanted.lengths[i] > 0) owners[i]->advice = {candidates_[wanted.candidate], wanted.lengths[i]};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].length > 0) owners[i]->advice = {candidates_[wanted[i].candidate], wanted[i].length};
 }
 
 /// The parts that have drafter `index` and room for a draft.

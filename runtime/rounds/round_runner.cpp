@@ -151,9 +151,10 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
 void round_runner::watch_workers(std::span<const draft_time> drafting) {
   for (const auto& spent : drafting) {
     const auto candidate = std::ranges::find(candidates_, spent.drafter);
-    if (spent.catching_up || candidate == candidates_.end()) continue;
+    if (candidate == candidates_.end()) continue;
     controller_->observe_drafting(static_cast<std::uint32_t>(candidate - candidates_.begin()),
-                                  static_cast<double>(spent.duration.count()) / spent.num_levels);
+                                  static_cast<double>(spent.duration.count()) / spent.num_levels,
+                                  spent.catching_up);
   }
 }
 

@@ -55,11 +55,15 @@ bool scheduler_state::asks_worker(const record& r) const {
   });
 }
 
-/// True if the request's worker is lost, or if it rests and "auto" advises another worker.
+/// True if the request's worker is lost, or if "auto" advises another worker and this one rests, or has not
+/// been advised for some results. The other worker has to read the request's text, so a request does not
+/// change its worker at once.
 bool scheduler_state::can_do_without_worker(const record& r) const {
+  constexpr std::uint32_t patience = 4;
   if (!r.worker) return false;
   if (lost_workers_.contains(*r.worker)) return true;
-  return !by_worker(r) && rests(*r.worker) && r.advice.drafter && !rests(*r.advice.drafter);
+  const bool is_advised_another = !by_worker(r) && r.advice.drafter && !rests(*r.advice.drafter);
+  return is_advised_another && (rests(*r.worker) || r.num_contrary >= patience);
 }
 
 /// Returns the lease in the pool of a worker that is not needed, once no round in flight uses it. With "auto"
@@ -68,7 +72,7 @@ void scheduler_state::leave_worker(request_id request, decisions& out) {
   auto* r = find(request);
   if (!r || !can_do_without_worker(*r) || asks_worker(*r)) return;
   ledger_.return_drafter_lease(request, out.pool);
-  if (!by_worker(*r)) r->worker.reset();
+  if (!by_worker(*r)) r->worker.reset(), r->num_contrary = 0;
   ledger_.tell(request, use_of(*r));
 }
 

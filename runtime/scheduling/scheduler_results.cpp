@@ -117,6 +117,8 @@ void scheduler_state::watch_rounds(decisions& out, time_point now) {
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
   r.advice = item.advice;
+  const bool is_contrary = r.worker && r.advice.drafter && r.advice.drafter != r.worker;
+  r.num_contrary = is_contrary ? r.num_contrary + 1 : 0;
   if (item.num_levels > 0) { // beside its draft a round has one row; of beam searches the size is not used
     const double size = (item.num_rows - 1.0) / num_nodes(r, item.num_levels);
     r.lengths.on_verified(item.num_levels, item.num_accepted, size);

@@ -170,7 +170,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
 void scheduler_state::preempt(record& r, decisions& out) {
   ++counters_.num_preemptions;
   ledger_.preempted(r.request.id(), out.pool);
-  if (!by_worker(r)) r.worker.reset(), r.advice = {};
+  if (!by_worker(r)) r.worker.reset(), r.advice = {}, r.num_contrary = 0;
   wait_for_memory(r);
   r.stalled_since.reset();
   std::erase(running_, r.request.id());

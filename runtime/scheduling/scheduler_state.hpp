@@ -152,9 +152,10 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// The worker that drafts for it; for "auto", the first worker in the advice that can.
+    /// The worker that drafts for it; for "auto", a worker in the advice that can.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
+    std::uint32_t num_contrary = 0; ///< last results in a row that advised another worker than `worker`
     std::uint32_t draft_length = 0; ///< upper bound for each round
     speculation::draft_length lengths{length_rule::fixed, 0};
     /// Total units that it may spend: one for each output token and one for each reported log-probability of

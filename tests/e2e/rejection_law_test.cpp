@@ -65,6 +65,7 @@ struct law_case {
   verification_rule rule = verification_rule::rejection;
   config::tree_kind tree = config::tree_kind::chain;
   std::vector<std::string> paths = {}; ///< of the tree, if it is fixed
+  bool asks_a_worker = false;          ///< with `auto`: the second drafter is a worker
 };
 
 std::unique_ptr<speculation::drafter> opposed_drafter(const law_case& one) {
@@ -315,8 +316,7 @@ struct choices_of_auto {
   }
 };
 
-/// Many requests with drafter `auto`, by the real actors, with in-line drafters: requests are too short for
-/// workers, which `auto` asks once it knows their times. Every second row of a pass is free, so a draft that
+/// Many requests with drafter `auto`, by the real actors. Every second row of a pass is free, so a draft that
 /// seems short does not pay, and one that seems long does.
 void run_with_auto(const law_case& one, std::uint64_t seed, std::uint32_t together, sample& got,
                    choices_of_auto& choices) {
@@ -333,8 +333,10 @@ void run_with_auto(const law_case& one, std::uint64_t seed, std::uint32_t togeth
   std::vector<simulated_drafter> drafters;
   drafters.push_back(
       {std::make_unique<trap_drafter>("trap", std::vector{0.4F, 0.35F, 0.25F}, num_children), draft_length});
-  drafters.push_back(
-      {std::make_unique<trap_drafter>("other", std::vector{0.5F, 0.3F, 0.2F}, num_children), draft_length});
+  std::unique_ptr<speculation::drafter> other =
+      std::make_unique<trap_drafter>("other", std::vector{0.5F, 0.3F, 0.2F}, num_children);
+  if (one.asks_a_worker) other = placed(std::move(other), speculation::placement::worker);
+  drafters.push_back({std::move(other), draft_length});
   simulation sim(options, std::move(drafters));
   for (std::uint32_t i = 0; i < together; ++i)
     sim.submit(request_of(one, seed * together + i), drafter_index{3});
@@ -368,8 +370,10 @@ TEST_P(law_of_auto, holds_through_the_actors) {
 
 INSTANTIATE_TEST_SUITE_P(
     opposed, law_of_auto,
-    ::testing::Values(law_case{"auto_rejection", {}}, law_case{"auto_block", {}, verification_rule::block},
-                      law_case{"auto_trees", {}, verification_rule::rejection, config::tree_kind::dynamic}),
+    ::testing::Values(
+        law_case{"auto_rejection", {}}, law_case{"auto_block", {}, verification_rule::block},
+        law_case{"auto_trees", {}, verification_rule::rejection, config::tree_kind::dynamic},
+        law_case{"auto_of_a_worker", {}, verification_rule::rejection, config::tree_kind::chain, {}, true}),
     [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(opposed, rejection_law, ::testing::ValuesIn(law_cases()),

@@ -128,7 +128,7 @@ MUTANTS = [
            (("runtime/speculation/control/draft_controller.cpp", "{ return !proposal.probs.empty(); }",
              "{ return proposal.probs.size() > draft::max_rows; }"),), LAWS_OF_AUTO),
     Mutant("auto_takes_the_length_of_a_drawn_draft_for_its_plan", "an earlier version of this one (docs/decisions/0575)",
-           (("runtime/speculation/control/draft_controller.cpp", "return reach_by_level(proposal.plan, known.candidate, bias);",
+           (("runtime/speculation/control/draft_scoring.cpp", "return reach_by_level(proposal.plan, known.candidate, bias);",
              "return reach_by_level({proposal.tree.depths().back() + 1, proposal.tree.size()}, known.candidate, bias);"),),
            LAWS_OF_AUTO),
     Mutant("a_round_gives_auto_drawn_drafts_without_their_plan", "an earlier version of this one (docs/decisions/0575)",

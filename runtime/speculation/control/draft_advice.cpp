@@ -8,9 +8,6 @@ namespace paceline::speculation {
 
 namespace {
 
-/// The share of the time that may be spent on tokens that do not pay by the current estimates. Asking for
-/// them keeps the estimates current, because texts and times change.
-constexpr double look_share = 0.01;
 /// Passes between two looks at a drafter whose time is not known yet.
 constexpr double first_look_passes = 200;
 /// The number of rounds of one look. The times of its first rounds are not typical, because the drafter reads
@@ -19,42 +16,61 @@ constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
 
 } // namespace
 
-/// The probability that a chain reaches each level. A level that was never tried gets the estimate of the
-/// level above it.
+/// The probability that a chain of a candidate reaches each level.
 std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const draft_history& request,
                                                   std::uint32_t length) const {
-  const auto& table = request.draws_ ? tables_of_plans_[candidate] : tables_[candidate];
-  std::vector<double> reach;
-  double probability = 0.5;
-  for (std::uint32_t depth = 0; depth < length; ++depth) {
-    probability = table.probability(place_of_level(depth), probability);
-    reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].at_least(probability));
-  }
-  return reach;
+  const bool is_drawn = request.weighs_probs_ && draws_[candidate];
+  return reach_of_levels(is_drawn ? tables_of_plans_[candidate] : tables_[candidate],
+                         request.bias_[candidate], length);
 }
 
-draft_controller::advice draft_controller::advise(std::span<const draft_history* const> requests,
-                                                  std::uint32_t num_others, std::uint32_t max_length,
-                                                  std::span<const std::uint32_t> resting) {
-  const double row = cost_.time(1);
+std::vector<draft_controller::advice> draft_controller::advise(std::span<draft_history* const> requests,
+                                                               std::uint32_t num_others,
+                                                               std::uint32_t max_length,
+                                                               std::span<const std::uint32_t> resting) {
   const auto learnt = [](const draft_history* one) { return !one->bias_.empty(); };
-  if (first_asked_ == tables_.size() || row == 0 || requests.empty() ||
+  if (first_asked_ == tables_.size() || cost_.time(1) == 0 || requests.empty() ||
       !std::ranges::all_of(requests, learnt))
     return {};
+  auto best = best_worker(requests, num_others, max_length, resting);
+  if (best.lengths.empty()) {
+    const auto looked = worker_to_look_at(requests, resting);
+    return looked ? std::vector<advice>(requests.size(), {*looked, 1}) : std::vector<advice>{};
+  }
+  last_best_ = best.candidate;
+  // Sometimes one more token is asked for, because only drafted tokens are scored.
+  if (since_look_ * look_share > price_of_trial(best.candidate, requests)) {
+    since_look_ = 0;
+    note_trial(best.candidate, requests);
+    for (auto& length : best.lengths) length += length > 0 && length < max_length ? 1 : 0;
+  }
+  std::vector<advice> out;
+  for (const auto length : best.lengths) out.push_back({best.candidate, length});
+  try_another(requests, best.candidate, resting, out);
+  return out;
+}
+
+/// The worker whose drafts promise more than those of in-line candidates and than plain decoding. The one
+/// that was best before stays so unless another one is better by `margin`, because a request that changes its
+/// worker has its text read again.
+draft_controller::batch_advice draft_controller::best_worker(std::span<draft_history* const> requests,
+                                                             std::uint32_t num_others,
+                                                             std::uint32_t max_length,
+                                                             std::span<const std::uint32_t> resting) {
   const auto num_requests = static_cast<std::uint32_t>(requests.size());
   double best = 0; // tokens in the time of a pass over one row, as the drafts of in-line candidates promise
   for (const auto* one : requests) best += one->rate_ / cost_.ratio(num_requests);
   best *= 1 + margin;
   const std::uint32_t num_rows = num_others + num_requests;
-  advice out;
+  batch_advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
     if (!steps_[c].seen || std::ranges::find(resting, c) != resting.end()) continue;
-    const double step = steps_[c].nanoseconds / row;
+    const double step = steps_[c].nanoseconds / cost_.time(1);
     std::vector<std::vector<double>> reach(requests.size());
     for (std::uint32_t length = 1; length <= max_length; ++length) {
       for (std::size_t r = 0; r < requests.size(); ++r) reach[r] = chain_reach(c, *requests[r], length);
       const node_choice joint = choose_nodes(reach, {num_requests, num_rows, length * step}, cost_, 0);
-      const double rate = joint.tokens / joint.cost;
+      const double rate = joint.tokens / joint.cost * (c == last_best_ ? 1 + margin : 1);
       if (rate <= best) continue;
       best = rate;
       out.candidate = c;
@@ -63,40 +79,86 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
         out.lengths.push_back(static_cast<std::uint32_t>(std::ranges::count(kept, true)));
     }
   }
-  if (out.lengths.empty()) return look(requests.size(), row, resting);
-  // Sometimes one more token is asked for, because only drafted tokens are scored.
-  if (since_look_ * look_share > steps_[out.candidate].nanoseconds) {
-    since_look_ = 0;
-    for (auto& length : out.lengths) length += length > 0 && length < max_length ? 1 : 0;
-  }
   return out;
 }
 
-/// Asks the candidate whose turn it is for one token in each of a few rounds, unless recent looks have cost
-/// too much.
-draft_controller::advice draft_controller::look(std::size_t num_requests, double row,
-                                                std::span<const std::uint32_t> resting) {
-  if (resting.size() == tables_.size() - first_asked_) return {};
+/// Nanoseconds that a draft of one token for each of these requests costs: its drafting step and, where its
+/// tokens have to be verified to be scored, its rows and the gain of the in-line drafts in their place.
+double draft_controller::price_of_trial(std::uint32_t candidate,
+                                        std::span<draft_history* const> requests) const {
+  double price = steps_[candidate].nanoseconds;
+  const auto num_requests = static_cast<std::uint32_t>(requests.size());
+  const auto weighs = [](const draft_history* one) { return one->weighs_probs_; };
+  if (std::ranges::none_of(requests, weighs)) return price;
+  double gain = 0; // of in-line drafts, in passes
+  for (const auto* one : requests) gain += std::max(0.0, one->rate_ - 1) / num_requests;
+  return price + cost_.time(2 * num_requests) - cost_.time(num_requests) + gain * cost_.time(num_requests);
+}
+
+void draft_controller::note_trial(std::uint32_t candidate, std::span<draft_history* const> requests) {
+  if (std::ranges::any_of(requests, [](const auto* one) { return one->weighs_probs_; }))
+    num_to_verify_[candidate] = std::min(num_to_verify_[candidate] + 1, most_look_rounds);
+}
+
+/// If no worker is worth its time: the candidate whose turn it is, for one token of each request in each of a
+/// few rounds, unless recent looks have cost too much.
+std::optional<std::uint32_t> draft_controller::worker_to_look_at(std::span<draft_history* const> requests,
+                                                                 std::span<const std::uint32_t> resting) {
+  if (resting.size() == tables_.size() - first_asked_) return std::nullopt;
   while (std::ranges::find(resting, next_look_) != resting.end()) {
     look_rounds_ = 0;
     next_look_ = candidate_after(next_look_);
   }
   const std::uint32_t c = next_look_;
-  const drafting_time& step = steps_[c];
+  drafting_time& step = steps_[c];
   if (look_rounds_ == 0) {
-    const double cost = step.seen ? look_rounds * step.nanoseconds / look_share : first_look_passes * row;
+    const double cost = step.seen ? look_rounds * price_of_trial(c, requests) / look_share
+                                  : first_look_passes * cost_.time(1);
     const bool first = !step.seen && num_looks_ <= c - first_asked_;
-    if (!first && since_look_ < cost) return {};
+    if (!first && since_look_ < cost) return std::nullopt;
     ++num_looks_;
     look_rounds_ = step.seen ? look_rounds : most_look_rounds;
+    step.least_catching_up = 0;
   } else {
     --look_rounds_;
-    if (step.seen) look_rounds_ = std::min(look_rounds_, look_rounds - 1);
+    if (step.seen && !step.is_bound) look_rounds_ = std::min(look_rounds_, look_rounds - 1);
+    if (look_rounds_ == 0) step.end_look();
   }
   since_look_ = 0;
-  if (look_rounds_ > 0) return {c, std::vector<std::uint32_t>(num_requests, 1)};
+  if (look_rounds_ > 0) {
+    note_trial(c, requests);
+    return c;
+  }
   next_look_ = candidate_after(c);
-  return {};
+  return std::nullopt;
+}
+
+/// While worker `best` is worth its time, another one is tried with a request that is new, because a request
+/// keeps its worker for a while. The trial may cost `look_share` of the time: drafts of one token in place of
+/// the best ones.
+void draft_controller::try_another(std::span<draft_history* const> requests, std::uint32_t best,
+                                   std::span<const std::uint32_t> resting, std::vector<advice>& out) {
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    draft_history& one = *requests[r];
+    if (one.num_trials_ == 0 && one.account_.num_rounds == 1) {
+      if (next_look_ == best) next_look_ = candidate_after(next_look_);
+      const std::uint32_t c = next_look_;
+      if (c == best || std::ranges::find(resting, c) != resting.end()) continue;
+      drafting_time& step = steps_[c];
+      // A round with a draft of one token is no loss larger than the round's whole time.
+      const double price = most_look_rounds * (price_of_trial(c, {&requests[r], 1}) + cost_.time(1));
+      if (since_trial_ * look_share < price) continue;
+      since_trial_ = 0;
+      step.least_catching_up = 0;
+      one.tried_ = c;
+      one.num_trials_ = most_look_rounds;
+      next_look_ = candidate_after(c);
+    }
+    if (one.num_trials_ == 0) continue;
+    if (--one.num_trials_ == 0) steps_[one.tried_].end_look();
+    note_trial(one.tried_, {&requests[r], 1});
+    out[r] = {one.tried_, 1};
+  }
 }
 
 } // namespace paceline::speculation

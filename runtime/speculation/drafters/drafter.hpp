@@ -94,6 +94,11 @@ struct target_cells {
   }
 };
 
+/// True if the rule compares target_probs with draft_probs for a request that samples.
+constexpr bool weighs_probs(verification_rule rule, bool is_greedy) noexcept {
+  return rule != verification_rule::coupled && rule != verification_rule::typical && !is_greedy;
+}
+
 /// One request, as a drafter sees it while drafting. Views are valid during the call.
 struct draft_task {
   request_id request;
@@ -166,9 +171,7 @@ struct draft_task {
   /// True if the rule compares target_probs with draft_probs. A drafter must then either draw tokens with
   /// the random numbers of `draft_place`, which nothing else uses, and fill `result.probs`, or choose tokens
   /// without randomness.
-  bool weighs_probs() const noexcept {
-    return rule != verification_rule::coupled && rule != verification_rule::typical && !sampling->greedy();
-  }
+  bool weighs_probs() const noexcept { return speculation::weighs_probs(rule, sampling->greedy()); }
 };
 
 /// A request that has ended, as its sessions see it.

@@ -332,5 +332,24 @@ TEST(resting_worker, of_auto_is_followed_by_one_that_is_advised) {
   EXPECT_EQ(driven.planned.back().item.worker, second_drafter);
 }
 
+/// The other worker reads the request's text first, so a single advice is not followed.
+TEST(worker_of_auto, is_followed_by_another_one_that_is_advised_for_a_while) {
+  driven_request driven(with_two_workers());
+  driven.advice = {first_drafter, 3};
+  driven.begin(8, 60, automatic);
+  for (int i = 0; i < 4; ++i) driven.report();
+  ASSERT_EQ(driven.planned.back().item.worker, first_drafter);
+  driven.advice = {second_drafter, 3};
+  driven.report();
+  driven.advice = {first_drafter, 3};
+  for (int i = 0; i < 4; ++i) driven.report();
+  EXPECT_EQ(driven.num_released(first_pool), 0);
+  EXPECT_EQ(driven.planned.back().item.worker, first_drafter);
+  driven.advice = {second_drafter, 3};
+  for (int i = 0; i < 8; ++i) driven.report();
+  EXPECT_EQ(driven.num_released(first_pool), 1);
+  EXPECT_EQ(driven.planned.back().item.worker, second_drafter);
+}
+
 } // namespace
 } // namespace paceline::scheduling

@@ -86,6 +86,30 @@ TEST(draft_calls, are_in_vain_where_they_take_more_than_their_drafts_gain) {
   EXPECT_LT(num_calls(9.0, true, cheap_rows), 15U);
 }
 
+/// Each of 32 requests has a right draft. A call for all of them takes 8 % of a pass, and the draft of each
+/// request gains that request much more than its own call takes.
+TEST(draft_calls, of_a_batch_are_judged_by_what_each_request_gains) {
+  constexpr std::uint32_t num_requests = 32;
+  auto controller = calibrated([](std::uint32_t rows) { return 1 + 0.001 * (rows - 1); });
+  std::vector<draft_history> histories(num_requests);
+  const auto tokens = text(1000);
+  std::uint32_t count = 0;
+  for (std::size_t round = 0; round < 60; ++round) {
+    std::vector<draft_controller::request_choice> all(num_requests);
+    for (std::uint32_t r = 0; r < num_requests; ++r) {
+      controller.learn(histories[r], std::span(tokens).first(3 * round));
+      all[r].history = &histories[r];
+      all[r].proposals.resize(1);
+      if (!controller.begin_call(histories[r], 0, num_requests)) continue;
+      ++count;
+      all[r].proposals[0] = chain(3 * round, 2, true);
+    }
+    controller.observe_proposing(0, num_requests, 0.08 * pass_ns);
+    controller.choose(all, {num_requests, num_requests});
+  }
+  EXPECT_EQ(count, 60 * num_requests);
+}
+
 TEST(draft_calls, of_a_drafter_that_reads_the_text_are_not_in_vain) {
   auto controller = calibrated(expensive_rows);
   const auto tokens = text(60);

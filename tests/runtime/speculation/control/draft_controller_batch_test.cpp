@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <random>
@@ -127,6 +128,51 @@ TEST(draft_controller_batch, is_not_slower_than_plain_decoding_where_times_are_n
     EXPECT_LE(ratios[num_engines / 2], 1.01) << slope;
     EXPECT_LE(ratios[num_engines * 9 / 10], 1.02) << slope;
   }
+}
+
+/// Eight requests in a pass that has eight rows for the price of one, and eight more for 0.3. The drafts of
+/// one request alone are not worth that step, whichever drafter they are by. The drafts of all are, by the
+/// second.
+TEST(draft_controller_batch, chooses_the_drafter_with_which_all_requests_fill_a_step_of_the_cost) {
+  constexpr std::uint32_t num_requests = 8;
+  draft_controller controller(2);
+  std::mt19937_64 random(1);
+  const auto steps = [](std::uint32_t rows) { return 1 + 0.3 * ((rows - 1) / 8); };
+  controller.calibrate(timed_at_load(steps, 1e6, random));
+  std::vector<draft_history> histories(num_requests);
+  std::vector<std::vector<token_id>> tokens(num_requests);
+  std::uint32_t num_by_second = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<draft_controller::request_choice> all(num_requests);
+    std::vector<std::array<std::uint32_t, 2>> right(num_requests);
+    for (std::uint32_t r = 0; r < num_requests; ++r) {
+      controller.learn(histories[r], tokens[r]);
+      all[r].history = &histories[r];
+      for (std::uint32_t c = 0; c < 2; ++c) {
+        std::bernoulli_distribution is_right(c == 0 ? 0.2 : 0.7);
+        while (right[r][c] < 5 && is_right(random)) ++right[r][c];
+        draft made{.base_length = static_cast<std::uint32_t>(tokens[r].size())};
+        std::int32_t node = token_tree::root;
+        for (std::uint32_t i = 0; i < 5; ++i) {
+          const auto next = i < right[r][c] ? static_cast<std::int32_t>(tokens[r].size() + i) : -1;
+          node = made.tree.add(token_id{next}, node);
+          made.signals.push_back(0);
+        }
+        all[r].proposals.push_back(std::move(made));
+      }
+    }
+    controller.choose(all, {num_requests, num_requests});
+    std::uint32_t num_rows = num_requests;
+    for (std::uint32_t r = 0; r < num_requests; ++r) {
+      const auto num_drafted = all[r].chosen.tree.size();
+      num_rows += num_drafted;
+      num_by_second += round >= 200 && num_drafted > 0 && all[r].candidate == 1 ? 1 : 0;
+      for (auto i = std::min(num_drafted, right[r][all[r].candidate]) + 1; i > 0; --i)
+        tokens[r].emplace_back(static_cast<std::int32_t>(tokens[r].size()));
+    }
+    controller.observe(num_rows, 1e6 * steps(num_rows));
+  }
+  EXPECT_GT(num_by_second, 500U) << "of 800";
 }
 
 } // namespace

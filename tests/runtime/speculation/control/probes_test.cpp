@@ -69,5 +69,60 @@ TEST(probes, make_the_other_of_two_equal_drafts_the_better_one) {
   EXPECT_EQ(chosen(0.02, {0, a_window}).candidate, 0U);
 }
 
+/// How often two candidates that never make a draft have their probes chosen, in `num_rounds` rounds of a
+/// batch.
+struct forced {
+  std::uint32_t first = 0, second = 0;
+  std::uint32_t most_in_a_round = 0;
+  double time = 0; ///< of the probes, in passes
+};
+forced forced_probes(double slope, std::uint32_t num_requests, std::uint32_t num_rounds) {
+  draft_controller controller(2);
+  std::mt19937_64 noise(1);
+  const auto cost = [=](std::uint32_t rows) { return 1 + slope * (rows - 1); };
+  controller.calibrate(timed_at_load(cost, 1e6, noise));
+  std::vector<draft_history> histories(num_requests);
+  std::vector<token_id> tokens;
+  forced done;
+  for (std::uint32_t round = 0; round < num_rounds; ++round) {
+    std::vector<draft_controller::request_choice> all(num_requests);
+    for (std::uint32_t r = 0; r < num_requests; ++r) {
+      controller.learn(histories[r], tokens);
+      all[r].history = &histories[r];
+      for (const std::uint32_t probes : {60U, 30U}) {
+        all[r].proposals.push_back(draft{.base_length = round});
+        for (std::uint32_t i = 0; i < probes; ++i)
+          all[r].proposals.back().add_probe(token_id{-1}, token_tree::root);
+      }
+    }
+    controller.choose(all, {num_requests, num_requests});
+    std::uint32_t here = 0, num_rows = num_requests;
+    for (const auto& one : all) {
+      if (one.chosen.num_rows() == 0) continue;
+      ++here, num_rows += one.chosen.num_rows();
+      ++(one.candidate == 0 ? done.first : done.second);
+    }
+    done.most_in_a_round = std::max(done.most_in_a_round, here);
+    done.time += (cost(num_rows) - cost(num_requests)) / cost(num_requests);
+    controller.observe(num_rows, 1e6 * cost(num_rows));
+    tokens.push_back(token_id{static_cast<std::int32_t>(round)});
+  }
+  return done;
+}
+
+TEST(probes, that_have_to_be_tried_take_a_small_share_of_the_time_and_their_turns) {
+  for (const std::uint32_t num_requests : {1U, 8U}) {
+    constexpr std::uint32_t num_rounds = 20'000;
+    const auto dear = forced_probes(0.43, num_requests, num_rounds);
+    EXPECT_GT(dear.first, 0U) << num_requests;
+    EXPECT_GT(dear.second, dear.first) << "half as many rows, " << num_requests;
+    EXPECT_LE(dear.most_in_a_round, 1U);
+    EXPECT_LT(dear.time, 0.025 * num_rounds) << "a hundredth for each, " << num_requests;
+    const auto cheap = forced_probes(0.002, num_requests, num_rounds);
+    EXPECT_LE(cheap.first, num_rounds * num_requests / 256 + 1);
+    EXPECT_GE(cheap.first, num_rounds / 512);
+  }
+}
+
 } // namespace
 } // namespace paceline::speculation
