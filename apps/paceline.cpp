@@ -3,8 +3,7 @@
 #include "apps/commands/model_flags.hpp"
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
-#include "config/node.hpp"
-#include "runtime/base/joined.hpp"
+#include "apps/word_hints.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -38,8 +37,8 @@ void add_generation(CLI::App& app, run_options& o) {
       ->check(CLI::Range(1, 16));
   app.add_option("--length-penalty", o.length_penalty,
                  "the score of a hypothesis is its log-probability divided by its length to this power");
-  app.add_option("--seed", o.seed, "the same seed gives the same text");
-  app.add_option("--stop", o.stop, "text that ends the answer; may be repeated");
+  add_seed(app, o.seed);
+  app.add_option("--stop", o.stop, "text that ends the answer; may be repeated")->default_str("");
   app.add_flag("--ignore-eos", o.ignore_eos, "continue after the end-of-text token");
 }
 
@@ -76,11 +75,21 @@ void add_serve(CLI::App& app, int& code) {
        "--api-key", o->api_keys,
        "clients must send this key; several with commas, or by repeating the flag. Other users of this "
        "machine can see it: server.api_keys_file names a file instead")
-      ->take_all();
+      ->take_all()
+      ->default_str("");
   c->add_option("--host", o->host, "address to listen on");
   c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
   c->add_option("-t,--threads", o->threads, "CPU threads; 0: all cores");
-  c->add_option("--set", o->set, "override an option: --set server.port=8080; may be repeated");
+  c->add_option("--device", o->device,
+                "device that runs the first model: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
+  c->add_option("--kv-dtype", o->kv_dtype,
+                "element type of the first model's KV cells: f16 (default), f32, bf16 or q8");
+  c->add_option("--chat-template", o->chat_template,
+                "file of a template that replaces the first model's own; chatml: the built-in one");
+  c->add_option("--log-level", o->log_level,
+                "least severe level that is logged: debug, info (default), warning, error or off");
+  c->add_option("--set", o->set, "override an option: --set server.port=8080; may be repeated")
+      ->default_str("");
   c->add_flag("--print-config", o->print_config,
               "print the effective configuration with its origins, and exit");
 }
@@ -124,7 +133,7 @@ void add_top(CLI::App& app, int& code) {
   auto [c, o] = add_command<top_options>(
       app, "top", "Show what a running daemon does: streams, rounds, acceptance, tokens per second, KV pools",
       &top, code);
-  c->add_option("url", o->url, "address of the daemon (default: http://127.0.0.1:8080)");
+  c->add_option("url", o->url, "address of the daemon");
   c->add_option("--api-key", o->api_key,
                 "a key of the daemon, if metrics need one; other users see it in the list of processes")
       ->envname("PACELINE_API_KEY");
@@ -169,62 +178,19 @@ void add_render(CLI::App& app, int& code) {
               "render as jinja2.Environment() does by default, not as chat templates are rendered");
 }
 
-/// The flags or the commands of `app`, as the user types them.
-std::vector<std::string> names_of(const CLI::App& app, bool flags) {
-  std::vector<std::string> names;
-  if (flags)
-    for (const auto* option : app.get_options())
-      for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  else
-    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
-      names.push_back(command->get_name());
-  return names;
-}
-
-/// The commands that have a flag: "serve and top".
-std::string commands_with(const CLI::App& app, const std::string& flag) {
-  std::vector<std::string> found;
-  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const auto flags = names_of(*command, true);
-    if (std::ranges::find(flags, flag) != flags.end()) found.push_back(command->get_name());
-  }
-  if (found.size() < 2) return found.empty() ? "" : found.front();
-  const auto last = found.back();
-  found.pop_back();
-  return paceline::joined(found, ", ") + " and " + last;
-}
-
-/// "unknown flag --modle; did you mean --model?", or which other commands have the flag. The text is empty if
-/// every word is known. CLI11 itself would first report what is missing because of the unknown word, such as
-/// a command or a required flag.
-std::string unknown_word(const CLI::App& app) {
-  const auto words = app.remaining(true);
-  if (words.empty()) return {};
-  const auto is_flag = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
-  const auto flag = std::find_if(words.begin(), words.end(), is_flag);
-  const auto& word = flag != words.end() ? *flag : words.front();
-  const auto* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  const auto names = names_of(*command, flag != words.end());
-  if (names.empty()) return "unknown argument " + word; // `app` has no subcommands
-  const auto name = word.substr(0, word.find('='));
-  auto message = (flag != words.end() ? "unknown flag " : "unknown command ") + word;
-  if (const auto others = commands_with(app, name); !others.empty())
-    return message.append("; it belongs to ").append(others);
-  const auto near = paceline::config::nearest_name(name, names);
-  if (!near.empty()) message.append("; did you mean ").append(near).append("?");
-  return message;
-}
-
-/// The words after the program's name, in reverse order as CLI11 expects them. "help run" means "run --help".
+/// The words after the program's name. "help run" means "run --help".
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
-  std::ranges::reverse(words);
   return words;
+}
+
+int refuse(const std::string& why) {
+  std::fprintf(stderr, "paceline: %s\nRun with --help for more information.\n", why.c_str());
+  return exit_usage;
 }
 
 } // namespace
@@ -237,6 +203,7 @@ int main(int argc, char** argv) {
              "78 wrong configuration.");
   int code = exit_success;
 
+  app.option_defaults()->always_capture_default();
   add_serve(app, code);
   add_check_config(app, code);
   add_run(app, code);
@@ -245,17 +212,20 @@ int main(int argc, char** argv) {
   add_inspect(app, code);
   add_tokenize(app, code);
   add_render(app, code);
+  app.option_defaults()->always_capture_default(false); // lists and enumerators, which CLI11 shows badly
   bench::add_commands(app, code, bench::joined(argc, argv));
 
   app.name("paceline");
+  auto words = words_of(argc, argv);
+  if (const auto hint = foreign_flag(app, words); !hint.empty()) return refuse(hint);
+  std::ranges::reverse(words); // as CLI11 expects them
   try {
-    app.parse(words_of(argc, argv));
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
     const auto unknown = unknown_word(app);
     if (unknown.empty()) return app.exit(e) == 0 ? exit_success : exit_usage;
-    std::fprintf(stderr, "paceline: %s\nRun with --help for more information.\n", unknown.c_str());
-    return exit_usage;
+    return refuse(unknown);
   }
   return code;
 }

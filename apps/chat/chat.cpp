@@ -1,4 +1,5 @@
 #include "apps/chat/chat_input.hpp"
+#include "apps/chat/history_file.hpp"
 #include "apps/chat/line_reader.hpp"
 #include "apps/chat/race.hpp"
 #include "apps/commands/local_engine.hpp"
@@ -36,13 +37,14 @@ class chat_session {
  public:
   chat_session(engine& runtime, const chat_options& options)
       : runtime_(runtime), model_(*runtime.model("")), options_(options),
-        reader_(make_line_reader(options.keeps_history ? history_file() : std::filesystem::path())) {
+        reader_(make_line_reader(options.keeps_history ? history_file() : std::filesystem::path(), watch_)) {
     if (const auto chosen = default_drafter(options_.choice)) options_.choice.drafter = *chosen;
   }
 
   int run() {
     tell("Write a message, or /help. Ctrl-D ends the conversation, Ctrl-C a reply.\n");
     for (std::string line;;) {
+      watch_.reset(); // an interrupt that came after the end of the last reply
       const auto came = reader_->read(lines_.is_open() ? "... " : "> ", line);
       if (came == line_outcome::end) return exit_success;
       if (came == line_outcome::interrupted) {
@@ -126,11 +128,10 @@ class chat_session {
     request.cache_salt = memory;
     request.tenant = memory;
     request.trace = options_.trace;
-    token_painter painter(model_.vocabulary(), options_.trace && wants_colour());
-    const interrupt_watch watch; // Ctrl-C ends the reply only
+    token_painter painter(model_.vocabulary(), painting_for_output(options_.trace));
     auto made = generate(
         runtime_, std::move(request), [&](const token_event& event) { print_now(painter.show(event)); },
-        [&] { return watch.interrupted(); });
+        [&] { return watch_.interrupted(); });
     print_now("\n");
     return made;
   }
@@ -149,8 +150,7 @@ class chat_session {
       return fail_turn(made.last.failure.value_or(error{errc::internal, ""}));
     messages_.push_back(chat_turn("user", message));
     messages_.push_back(chat_turn("assistant", made.text));
-    if (made.last.finish == finish_reason::length)
-      tell("[cut at " + std::to_string(made.tokens.size()) + " tokens; --max-tokens allows more]\n");
+    if (made.last.finish == finish_reason::length) tell(cut_notice(made.tokens.size()));
     if (options_.trace) tell(figures(made));
     return std::nullopt;
   }
@@ -203,6 +203,8 @@ class chat_session {
   engine& runtime_;
   const served_model& model_;
   chat_options options_; ///< with the changes that commands have made
+  /// Ctrl-C drops a line or ends a reply, but never the conversation, whatever it interrupts.
+  interrupt_watch watch_;
   std::unique_ptr<line_reader> reader_;
   message_lines lines_;
   json::array messages_;       ///< the messages of the conversation, without the system prompt
@@ -211,8 +213,10 @@ class chat_session {
 
 } // namespace
 
-int chat(const chat_options& options) {
-  if (const int wrong = refuse_stray_parameters(options)) return wrong;
+int chat(const chat_options& given) {
+  if (const int wrong = refuse_stray_parameters(given)) return wrong;
+  auto options = given;
+  settle_seed(options);
   auto runtime = start_local(options.choice, false);
   if (!runtime) return fail(runtime.error());
   if ((*runtime)->model("")->chat() == nullptr)

@@ -1,17 +1,18 @@
 #include "apps/chat/line_reader.hpp"
 
+#include "apps/chat/history_file.hpp"
+
 #include <cerrno>
 #include <clocale>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 #include <fcntl.h>
 #include <histedit.h>
-#include <iostream>
+#include <optional>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
+#include <utility>
 
 namespace paceline::apps {
 
@@ -19,66 +20,92 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class plain_reader final : public line_reader {
- public:
-  line_outcome read(const std::string& prompt, std::string& line) override {
-    std::fputs(prompt.c_str(), stderr);
-    return std::getline(std::cin, line) ? line_outcome::line : line_outcome::end;
-  }
-  void remember(const std::string&) override {}
-};
-
-// An eventfd: poll() waits for it, and a signal handler has no other way to reach this object.
-int interrupts = -1;
-
-/// While it exists, SIGINT only makes `interrupts` readable, whichever thread receives it.
-class interruptible {
- public:
-  interruptible() {
-    if (interrupts < 0) interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    eventfd_t late = 0; // an interrupt that came when the previous line was complete
-    eventfd_read(interrupts, &late);
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      const int before = errno;
-      eventfd_write(interrupts, 1);
-      errno = before;
-    };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~interruptible() { sigaction(SIGINT, &before_, nullptr); }
-  interruptible(const interruptible&) = delete;
-  interruptible& operator=(const interruptible&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
-
 /// The terminal of standard input, opened once more so that a read of it does not wait: the terminal drops
 /// what was typed when Ctrl-C arrives, and poll() may have reported those keys a moment before. O_NONBLOCK on
 /// standard input itself would also hold for the shell. A negative number if it cannot be opened.
 int open_keyboard() { return open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }
 
+/// Bytes of standard input. An interrupt ends the wait for them.
+class interruptible_input {
+ public:
+  explicit interruptible_input(const interrupt_watch& watch) : watch_(watch) {
+    if (isatty(STDIN_FILENO) != 0) keyboard_ = open_keyboard();
+  }
+  ~interruptible_input() {
+    if (keyboard_ >= 0) close(keyboard_);
+  }
+  interruptible_input(const interruptible_input&) = delete;
+  interruptible_input& operator=(const interruptible_input&) = delete;
+
+  /// Reads 1 to `most` bytes and returns their number; 0 at the end of the input, nullopt after an interrupt.
+  std::optional<std::size_t> read(char* to, std::size_t most) const {
+    const int from = keyboard_ >= 0 ? keyboard_ : STDIN_FILENO;
+    for (;;) {
+      pollfd waits[] = {{from, POLLIN, 0}, {watch_.descriptor(), POLLIN, 0}};
+      // A signal; if it was an interrupt, the next call of poll reports it.
+      if (poll(waits, 2, -1) < 0) continue;
+      if (waits[1].revents != 0) return std::nullopt;
+      const auto count = ::read(from, to, most);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue; // the interrupt follows
+      return count < 0 ? 0 : static_cast<std::size_t>(count);
+    }
+  }
+
+ private:
+  const interrupt_watch& watch_;
+  int keyboard_ = -1;
+};
+
+class plain_reader final : public line_reader {
+ public:
+  explicit plain_reader(const interrupt_watch& watch) : input_(watch) {}
+
+  line_outcome read(const std::string& prompt, std::string& line) override {
+    std::fputs(prompt.c_str(), stderr);
+    for (std::size_t searched = 0;;) {
+      if (const auto end = text_.find('\n', searched); end != std::string::npos) {
+        line = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        return line_outcome::line;
+      }
+      if (has_ended_) {
+        line = std::exchange(text_, {}); // a last line without a line break
+        return line.empty() ? line_outcome::end : line_outcome::line;
+      }
+      searched = text_.size();
+      char bytes[4096];
+      const auto count = input_.read(bytes, sizeof bytes);
+      if (!count) return drop_line();
+      text_.append(bytes, *count);
+      has_ended_ = *count == 0;
+    }
+  }
+  void remember(const std::string&) override {}
+
+ private:
+  line_outcome drop_line() {
+    std::fputc('\n', stderr);
+    // The rest of a line that was typed is dropped, but the writer of a pipe goes on with its line.
+    if (isatty(STDIN_FILENO) != 0) text_.clear();
+    return line_outcome::interrupted;
+  }
+
+  const interruptible_input input_;
+  std::string text_; ///< what was read beyond the lines that were returned
+  bool has_ended_ = false;
+};
+
 enum class key { character, end, interrupt };
 
-/// Waits for a character of `keyboard`, or an interrupt. The editor's own function would miss an interrupt
-/// that arrives between the prompt and its read(). Bytes that are not a character are dropped.
-key next_key(int keyboard, wchar_t& to) {
+/// Waits for a character, or an interrupt. The editor's own function would miss an interrupt that arrives
+/// between the prompt and its read(). Bytes that are not a character are dropped.
+key next_key(const interruptible_input& keyboard, wchar_t& to) {
   std::mbstate_t state{};
   for (;;) {
-    pollfd waits[] = {{keyboard, POLLIN, 0}, {interrupts, POLLIN, 0}};
-    // A signal; if it was an interrupt, the next call of poll reports it.
-    if (poll(waits, 2, -1) < 0) continue;
-    if (waits[1].revents != 0) {
-      eventfd_t count = 0;
-      eventfd_read(interrupts, &count);
-      return key::interrupt;
-    }
     char byte = 0;
-    const auto length = read(keyboard, &byte, 1);
-    if (length < 0 && (errno == EAGAIN || errno == EINTR)) continue; // the interrupt follows
-    if (length <= 0) return key::end;
+    const auto count = keyboard.read(&byte, 1);
+    if (!count) return key::interrupt;
+    if (*count == 0) return key::end;
     const auto used = std::mbrtowc(&to, &byte, 1, &state);
     if (used == static_cast<std::size_t>(-1)) state = {};
     if (used <= 1) return key::character;
@@ -87,14 +114,12 @@ key next_key(int keyboard, wchar_t& to) {
 
 class editing_reader final : public line_reader {
  public:
-  explicit editing_reader(const fs::path& file)
+  editing_reader(const fs::path& file, const interrupt_watch& watch)
       : file_(file), editor_(el_init("paceline", stdin, stderr, stderr), el_end),
-        history_(history_init(), history_end), keyboard_(open_keyboard()) {
-    if (keyboard_ < 0) keyboard_ = STDIN_FILENO;
+        history_(history_init(), history_end), input_(watch) {
     std::setlocale(LC_CTYPE, ""); // characters of more than one byte
-    history(history_.get(), &event_, H_SETSIZE, most_entries);
-    history(history_.get(), &event_, H_SETUNIQUE, 1);
-    if (!file_.empty()) history(history_.get(), &event_, H_LOAD, file_.c_str());
+    prepare_history(history_.get());
+    if (!file_.empty()) load_history(history_.get(), file_);
     el_set(editor_.get(), EL_CLIENTDATA, this);
     el_set(
         editor_.get(), EL_PROMPT, +[](EditLine* editor) { // a pointer: arguments are not converted
@@ -107,7 +132,7 @@ class editing_reader final : public line_reader {
           void* self = nullptr;
           el_get(editor, EL_CLIENTDATA, &self);
           auto& reader = *static_cast<editing_reader*>(self);
-          const auto found = next_key(reader.keyboard_, *to);
+          const auto found = next_key(reader.input_, *to);
           reader.was_interrupted_ = found == key::interrupt;
           return found == key::character ? 1 : found == key::end ? 0 : -1;
         });
@@ -115,14 +140,10 @@ class editing_reader final : public line_reader {
     el_set(editor_.get(), EL_HIST, history, history_.get());
     el_source(editor_.get(), nullptr); // ~/.editrc, the user's own keys
   }
-  ~editing_reader() override {
-    if (keyboard_ != STDIN_FILENO) close(keyboard_);
-  }
 
   line_outcome read(const std::string& prompt, std::string& line) override {
     prompt_ = prompt;
     int count = 0;
-    const interruptible while_reading;
     was_interrupted_ = false;
     // This is done before the prompt is seen, because the terminal turns a Ctrl-D that arrives in line mode
     // into a NUL.
@@ -139,38 +160,25 @@ class editing_reader final : public line_reader {
 
   void remember(const std::string& message) override {
     history(history_.get(), &event_, H_ENTER, message.c_str());
-    if (file_.empty()) return;
-    std::error_code failed;
-    fs::create_directories(file_.parent_path(), failed);
-    history(history_.get(), &event_, H_SAVE, file_.c_str()); // hides the file from other users
+    if (!file_.empty()) add_to_history(file_, message);
   }
 
  private:
-  static constexpr int most_entries = 1000;
-
   const fs::path file_;
   std::unique_ptr<EditLine, decltype(&el_end)> editor_;
   std::unique_ptr<History, decltype(&history_end)> history_;
   HistEvent event_{};
   std::string prompt_;
-  int keyboard_;
+  const interruptible_input input_;
   bool was_interrupted_ = false;
 };
 
 } // namespace
 
-std::unique_ptr<line_reader> make_line_reader(const fs::path& history) {
+std::unique_ptr<line_reader> make_line_reader(const fs::path& history, const interrupt_watch& watch) {
   if (isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0)
-    return std::make_unique<editing_reader>(history);
-  return std::make_unique<plain_reader>();
-}
-
-fs::path history_file() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/')
-    return fs::path(state) / "paceline" / "chat_history";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home != '/') return {};
-  return fs::path(home) / ".local" / "state" / "paceline" / "chat_history";
+    return std::make_unique<editing_reader>(history, watch);
+  return std::make_unique<plain_reader>(watch);
 }
 
 } // namespace paceline::apps

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "apps/interrupt_watch.hpp"
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,7 +11,7 @@ namespace paceline::apps {
 /// The outcome of reading a line.
 enum class line_outcome : std::uint8_t {
   line,
-  interrupted, ///< Ctrl-C; what was typed is dropped
+  interrupted, ///< Ctrl-C; what was typed of the line is dropped
   end,         ///< end of input, or Ctrl-D
 };
 
@@ -25,10 +27,9 @@ class line_reader {
 
 /// With line editing (libedit) and history if standard input and standard error are terminals, else plain
 /// lines. `history`: file of the history, created readable by its owner only; empty: the history is not
-/// saved.
-std::unique_ptr<line_reader> make_line_reader(const std::filesystem::path& history);
-
-/// $XDG_STATE_HOME/paceline/chat_history, by default in ~/.local/state; empty if there is no home.
-std::filesystem::path history_file();
+/// saved. An interrupt that `watch` records ends a read; the reader does not reset it. `watch` must outlive
+/// the reader.
+std::unique_ptr<line_reader> make_line_reader(const std::filesystem::path& history,
+                                              const interrupt_watch& watch);
 
 } // namespace paceline::apps

@@ -6,7 +6,11 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,8 +39,10 @@ inline void add_kv_dtype(CLI::App& app, kv_type& type) {
   std::vector<std::pair<std::string, kv_type>> choices;
   for (const kv_type each : {kv_type::f16, kv_type::f32, kv_type::bf16, kv_type::q8})
     choices.emplace_back(traits_of(each).name, each);
-  app.add_option("--kv-dtype", type, "element type of KV cells: f16 (default), f32, bf16 or q8")
-      ->transform(one_of(std::move(choices)));
+  // CLI11 would show the default as a number.
+  app.add_option("--kv-dtype", type, "element type of KV cells: f16, f32, bf16 or q8")
+      ->transform(one_of(std::move(choices)))
+      ->default_str(std::string(traits_of(type).name));
 }
 
 /// Adds the flags of every command that runs a model itself.
@@ -52,7 +58,8 @@ inline void add_model(CLI::App& app, model_choice& choice) {
                  "file of a template that replaces the model's own; chatml: the built-in one");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
-                 "device that runs the model: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
+                 "device that runs the model: auto, cpu, or a GPU as cuda:0 or cuda:0/fast")
+      ->capture_default_str();
 }
 
 /// Adds the flags for a drafter's model and length.
@@ -62,11 +69,35 @@ inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-head", choice.draft_head,
                  "directory or GGUF file of a trained head that drafts (docs/drafters.md)");
   app.add_option("--draft-device", choice.draft_device,
-                 "device that runs the drafting model: auto (default, as --device), cpu, cuda:N");
+                 "device that runs the drafting model: auto (as --device), cpu, cuda:N")
+      ->capture_default_str();
   app.add_option("--partitions", choice.partitions,
                  "2: drafting models run on half of the cores, at the same time as the target")
       ->check(CLI::Range(1, 2));
   app.add_option("--draft-length", choice.draft_length, "draft tokens per round")->check(CLI::Range(0, 64));
+}
+
+/// The seed that a text names; nullopt if it names none. CLI11 would read "-2" as a large number.
+inline std::optional<std::uint64_t> seed_in(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return seed;
+}
+
+/// Adds --seed: a number, or -1 for one that is drawn.
+inline void add_seed(CLI::App& app, std::optional<std::uint64_t>& seed) {
+  const CLI::Validator number(
+      [](const std::string& text) {
+        return text == "-1" || seed_in(text) ? "" : "must be from 0 to 18446744073709551615, or -1";
+      },
+      "");
+  app.add_option_function<std::string>(
+         "--seed", [&seed](const std::string& text) { seed = seed_in(text); },
+         "the same seed gives the same text; -1: a random one, which is told on standard error")
+      ->check(number)
+      ->type_name("INT")
+      ->default_str(std::to_string(seed.value_or(0)));
 }
 
 /// Adds the flags for verification.
@@ -79,7 +110,8 @@ inline void add_rule(CLI::App& app, run_options& o) {
          },
          "coupled: the same tokens as without speculation; rejection, block: the same distribution; "
          "lenient, typical, skip_sample_adjustment: neither (docs/verification.md)")
-      ->check(CLI::IsMember(names));
+      ->check(CLI::IsMember(names))
+      ->default_str(names[static_cast<std::size_t>(o.rule)]);
   const CLI::Validator share(
       [](const std::string& text) {
         float value = 0;

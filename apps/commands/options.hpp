@@ -47,7 +47,7 @@ struct run_options {
   std::int32_t top_k = 0;
   float top_p = 1;
   float min_p = 0;
-  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> seed = 0; ///< nullopt: a random one
   verification_rule rule = verification_rule::coupled;
   std::optional<float> lenience; ///< of rule lenient
   std::optional<float> epsilon;  ///< of rule typical
@@ -77,6 +77,10 @@ struct serve_options {
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> threads;
+  std::optional<std::string> device;
+  std::optional<std::string> kv_dtype;
+  std::optional<std::string> chat_template;
+  std::optional<std::string> log_level;
   std::vector<std::string> set; ///< "server.port=8080"
   bool print_config = false;
 };

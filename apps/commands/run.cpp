@@ -2,6 +2,7 @@
 #include "apps/commands/run_request.hpp"
 #include "apps/commands/trace_view.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/terminal_text.hpp"
 
 #include "engine/served_model.hpp"
 #include "protocol/wire/json_text.hpp"
@@ -93,11 +94,11 @@ json::object report(const run_options& options, const std::vector<token_id>& pro
 }
 
 void print_text(const token_event& event) {
-  if (event.hypotheses.size() < 2) return print_now(event.text);
+  if (event.hypotheses.size() < 2) return print_now(for_output(event.text));
   for (const auto& one : event.hypotheses) {
     char score[32];
     std::snprintf(score, sizeof score, "[%.4f] ", one.score);
-    print_now((&one == event.hypotheses.data() ? "" : "\n") + (score + one.text));
+    print_now((&one == event.hypotheses.data() ? "" : "\n") + (score + for_output(one.text)));
   }
 }
 
@@ -111,6 +112,7 @@ int run(const run_options& given) {
   if (const int wrong = refuse_stray_parameters(given)) return wrong;
   auto options = given;
   options.prompt = read_prompt(given.prompt);
+  settle_seed(options);
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
@@ -126,9 +128,10 @@ int run(const run_options& given) {
     on_event = print_text;
   const auto g = generate(**runtime, std::move(request), on_event);
   if (options.json) {
-    std::cout << wire::json_text(report(options, *prompt, g)) << '\n';
+    std::cout << for_output(wire::json_text(report(options, *prompt, g))) << '\n';
   } else {
-    print_now(options.trace ? "\n" + g.text + "\n\n" + view.summary() : "\n");
+    print_now(options.trace ? "\n" + for_output(g.text) + "\n\n" + view.summary() : "\n");
+    if (g.last.finish == finish_reason::length) std::fputs(cut_notice(g.tokens.size()).c_str(), stderr);
     if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());
   }
   return g.last.failure ? exit_failure : exit_success;

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <unistd.h>
 #include <utility>
 
@@ -21,6 +22,14 @@ int refuse_stray_parameters(const run_options& o) {
   return exit_usage;
 }
 
+void settle_seed(run_options& options) {
+  if (options.seed) return;
+  options.seed = std::random_device{}(); // 32 bits: a number that can be typed again
+  std::fprintf(stderr, "[seed %llu; --seed %llu gives the same text again]\n",
+               static_cast<unsigned long long>(*options.seed),
+               static_cast<unsigned long long>(*options.seed));
+}
+
 generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
   generation_request r;
   r.prompt = std::move(prompt);
@@ -28,7 +37,7 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.sampling.top_k = options.top_k;
   r.sampling.top_p = options.top_p;
   r.sampling.min_p = options.min_p;
-  r.sampling.seed = options.seed;
+  r.sampling.seed = options.seed.value_or(0);
   r.beams = {options.beam_width, options.num_best, options.length_penalty};
   r.stop.max_tokens = options.max_tokens;
   r.stop.stop_strings = options.stop;
@@ -40,6 +49,10 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.speculation.epsilon = options.epsilon.value_or(r.speculation.epsilon);
   r.speculation.delta = options.delta.value_or(r.speculation.delta);
   return r;
+}
+
+std::string cut_notice(std::size_t num_tokens) {
+  return "[cut at " + std::to_string(num_tokens) + " tokens; -n allows more]\n";
 }
 
 void print_now(std::string_view text) {

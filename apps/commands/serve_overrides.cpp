@@ -144,6 +144,10 @@ expected<assignments> overrides_of(const serve_options& options) {
   if (options.host) out.emplace_back("server.host", *options.host);
   if (options.port) out.emplace_back("server.port", std::to_string(*options.port));
   if (options.threads) out.emplace_back("engine.threads", *options.threads);
+  if (options.device) out.emplace_back("models.0.device", *options.device);
+  if (options.kv_dtype) out.emplace_back("models.0.kv.dtype", *options.kv_dtype);
+  if (options.chat_template) out.emplace_back("models.0.chat_template", *options.chat_template);
+  if (options.log_level) out.emplace_back("logging.level", *options.log_level);
   for (const auto& text : options.set) {
     auto parsed = config::parse_assignment(text);
     if (!parsed) return error{errc::invalid_argument, "--set: \"" + text + "\" has no ="};

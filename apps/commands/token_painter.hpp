@@ -10,19 +10,28 @@
 
 namespace paceline::apps {
 
-/// Colours the text of one generation by the origin of its tokens; without `colour` the text is unchanged.
-/// The request must ask for a trace.
+/// How the text of a generation is shown.
+enum class painting : std::uint8_t {
+  none,     ///< as it is, for files and pipes
+  plain,    ///< for a terminal, without control characters
+  coloured, ///< the same, each token in the colour of its origin; the request must ask for a trace
+};
+
+/// What suits standard output. `wants_origins`: tokens are coloured, unless the user refuses colours.
+painting painting_for_output(bool wants_origins);
+
+/// Shows the text of one generation.
 class token_painter {
  public:
-  token_painter(const tokenizer::tokenizer& vocabulary, bool colour)
-      : decoder_(vocabulary, {.skip_special = true, .continues_text = true}), colour_(colour) {}
+  token_painter(const tokenizer::tokenizer& vocabulary, painting how)
+      : decoder_(vocabulary, {.skip_special = true, .continues_text = true}), how_(how) {}
 
   /// The text of one event.
   std::string show(const token_event& event);
 
  private:
   tokenizer::incremental_decoder decoder_;
-  bool colour_;
+  painting how_;
   /// Origin and text of tokens whose text has not appeared in `event.text` yet. Text is held back while it
   /// may be the beginning of a stop string.
   std::deque<std::pair<token_origin, std::string>> spans_;

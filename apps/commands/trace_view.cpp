@@ -1,5 +1,7 @@
 #include "apps/commands/trace_view.hpp"
 
+#include "apps/terminal_text.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -7,8 +9,8 @@ namespace paceline::apps {
 
 namespace {
 
-/// The text with line breaks and other control characters as in source code, and with visible spaces at the
-/// ends.
+/// The text with line breaks and tabs as in source code, without other control characters, and with a visible
+/// space at its beginning.
 std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -16,11 +18,10 @@ std::string quoted(const std::string& text) {
       out += "\\n";
     else if (c == '\t')
       out += "\\t";
-    else if (static_cast<unsigned char>(c) < 32)
-      out += '?';
     else
       out += c;
   }
+  out = for_terminal(out);
   if (out.starts_with(' ')) out.replace(0, 1, "␣");
   return out;
 }

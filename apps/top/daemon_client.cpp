@@ -1,5 +1,6 @@
 #include "apps/top/daemon_client.hpp"
 
+#include "apps/terminal_text.hpp"
 #include "apps/top/result_within.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -8,7 +9,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/ssl.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/url/parse.hpp>
@@ -30,7 +30,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds patience{5};
-constexpr std::uint64_t most_bytes = 16U << 20U; ///< maximum size of a reply
+constexpr std::chrono::milliseconds wait_step{50}; ///< between two questions whether to end
+constexpr std::uint64_t most_bytes = 16U << 20U;   ///< maximum size of a reply
 
 /// The `message` of OpenAI's error object, or only the status.
 error refusal(unsigned status, const std::string& body) {
@@ -41,7 +42,7 @@ error refusal(unsigned status, const std::string& body) {
       why != nullptr && why->is_object() ? why->as_object().if_contains("message") : nullptr;
   const auto text = "the daemon answered " + std::to_string(status);
   if (message == nullptr || !message->is_string()) return {errc::invalid_argument, text};
-  return {errc::invalid_argument, text + ": " + std::string(message->as_string())};
+  return {errc::invalid_argument, text + ": " + for_terminal(std::string(message->as_string()), "")};
 }
 
 /// The parts of a URL.
@@ -107,7 +108,8 @@ class client final : public daemon_client {
   client(place where, std::string key, std::unique_ptr<asio::ssl::context> tls)
       : where_(std::move(where)), key_(std::move(key)), tls_(std::move(tls)) {}
 
-  expected<std::string> get(const std::string& path) override {
+  expected<std::string> get(const std::string& path, const std::function<bool()>& wants_end) override {
+    wants_end_ = wants_end;
     std::string bytes;
     if (const auto failed = ask(path, bytes))
       return error{errc::not_found, "cannot reach " + authority() + ": " + failed.message()};
@@ -130,29 +132,34 @@ class client final : public daemon_client {
       return Stream(context_);
   }
 
-  /// Runs an asynchronous operation to its end, or until the time limit.
+  bool wants_end() const { return wants_end_ && wants_end_(); }
+
+  /// Runs an asynchronous operation to its end, or until the time limit or the user's end.
   template <class Start>
   error_code run(Stream& stream, const Start& start) {
     error_code result;
-    bool is_late = false;
-    asio::steady_timer timer(context_, patience);
-    timer.async_wait([&](const error_code& cancelled) {
-      if (cancelled) return;
-      is_late = true;
-      error_code ignored;
-      stream.lowest_layer().close(ignored);
-    });
+    bool has_ended = false;
     start([&](const error_code& failure, auto&&...) {
       result = failure;
-      timer.cancel();
+      has_ended = true;
     });
     context_.restart();
-    context_.run();
-    return is_late ? asio::error::timed_out : result;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+      context_.run_for(wait_step);
+      if (has_ended) return result;
+      const bool is_late = std::chrono::steady_clock::now() >= end;
+      if (!is_late && !wants_end()) continue;
+      error_code ignored;
+      stream.lowest_layer().close(ignored);
+      context_.run(); // the operation ends with an error
+      return is_late ? asio::error::timed_out : asio::error::operation_aborted;
+    }
   }
 
   error_code open(Stream& stream) {
-    const auto found = result_within(patience, [where = where_] { return look_up(where); });
+    const auto found = result_within(
+        patience, [where = where_] { return look_up(where); }, [this] { return wants_end(); });
     if (!found) return asio::error::timed_out;
     auto failed = found->failed;
     if (!failed)
@@ -185,6 +192,7 @@ class client final : public daemon_client {
   const place where_;
   const std::string key_;
   const std::unique_ptr<asio::ssl::context> tls_;
+  std::function<bool()> wants_end_; ///< of the request under way
   asio::io_context context_;
 };
 

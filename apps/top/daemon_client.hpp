@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,8 +21,9 @@ class daemon_client {
  public:
   virtual ~daemon_client() = default;
   /// The body of a reply with status 200. Errors: the daemon cannot be reached (errc::not_found), or it
-  /// refuses the request (the error has its message).
-  virtual expected<std::string> get(const std::string& path) = 0;
+  /// refuses the request (the error has its message). Once `wants_end`, which is asked 20 times a second,
+  /// returns true, the request ends with an error.
+  virtual expected<std::string> get(const std::string& path, const std::function<bool()>& wants_end = {}) = 0;
 
   /// Errors: the URL is invalid, or the certificates cannot be read.
   static expected<std::unique_ptr<daemon_client>> make(const daemon_address& address);

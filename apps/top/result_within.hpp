@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <optional>
 #include <thread>
@@ -10,16 +12,24 @@
 namespace paceline::apps {
 
 /// Runs `work` on a thread of its own and returns its result, which must not be void; nullopt if it takes
-/// longer than `patience`. For calls that cannot be cancelled: after the timeout the thread continues until
-/// `work` returns, so `work` must own all that it uses. Throws what `work` throws within `patience`; a later
-/// exception is dropped. Throws std::system_error if no thread can be started.
+/// longer than `patience`, or if `wants_end`, which is asked 20 times a second, returns true meanwhile. For
+/// calls that cannot be cancelled: after this function has given up, the thread continues until `work`
+/// returns, so `work` must own all that it uses. Throws what `work` throws until then; a later exception is
+/// dropped. Throws std::system_error if no thread can be started.
 template <class Work>
-std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work) {
+std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work,
+                                                         const std::function<bool()>& wants_end = {}) {
+  constexpr std::chrono::milliseconds step{50};
   std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
   auto result = task.get_future();
   std::thread(std::move(task)).detach();
-  if (result.wait_for(patience) != std::future_status::ready) return std::nullopt;
-  return result.get();
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (auto now = end - patience; now < end; now = std::chrono::steady_clock::now()) {
+    if (wants_end && wants_end()) return std::nullopt;
+    const auto next = wants_end ? std::min<std::chrono::steady_clock::time_point>(end, now + step) : end;
+    if (result.wait_until(next) == std::future_status::ready) return result.get();
+  }
+  return std::nullopt;
 }
 
 } // namespace paceline::apps

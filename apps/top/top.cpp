@@ -2,19 +2,24 @@
 #include "apps/commands/run_request.hpp"
 #include "apps/exit_codes.hpp"
 #include "apps/interrupt_watch.hpp"
+#include "apps/terminal_text.hpp"
 #include "apps/top/daemon_client.hpp"
+#include "apps/top/page_screen.hpp"
 #include "apps/top/top_figures.hpp"
 
 #include <boost/json/parse.hpp>
 
-#include <algorithm>
 #include <chrono>
+#include <clocale>
+#include <csignal>
 #include <cstdio>
+#include <functional>
 #include <optional>
+#include <poll.h>
 #include <string>
-#include <sys/ioctl.h>
-#include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace paceline::apps {
 
@@ -29,10 +34,10 @@ std::string_view data_of(std::string_view stream) {
   return stream.substr(0, stream.find('\n'));
 }
 
-expected<top_sample> sample_of(daemon_client& daemon) {
-  const auto metrics = daemon.get("/metrics");
+expected<top_sample> sample_of(daemon_client& daemon, const std::function<bool()>& wants_end) {
+  const auto metrics = daemon.get("/metrics", wants_end);
   if (!metrics) return metrics.error();
-  const auto events = daemon.get("/paceline/events?limit=1");
+  const auto events = daemon.get("/paceline/events?limit=1", wants_end);
   if (!events) return events.error();
   boost::system::error_code failed;
   const auto snapshot = boost::json::parse(data_of(*events), failed);
@@ -43,88 +48,63 @@ expected<top_sample> sample_of(daemon_client& daemon) {
                     metric_samples::parse(*metrics), snapshot.as_object()};
 }
 
-/// Where figures are shown: in place of the previous ones on a terminal, otherwise below them.
-class screen {
- public:
-  explicit screen(bool replaces) : replaces_(replaces) {
-    if (replaces_) print_now("\x1b[?1049h\x1b[?25l"); // another page, no cursor
-  }
-  ~screen() {
-    if (replaces_) print_now("\x1b[?25h\x1b[?1049l");
-  }
-  screen(const screen&) = delete;
-  screen& operator=(const screen&) = delete;
-
-  static std::size_t columns() {
-    winsize size{};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 1000;
-  }
-  static std::size_t rows() {
-    winsize size{};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 1000;
-  }
-
-  /// Names and messages come from the server, so their control characters are not written to the terminal.
-  void show(std::string text) const {
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7F; }, '?');
-    if (!replaces_) return print_now(text);
-    std::string page = "\x1b[H";
-    std::size_t left = rows();
-    for (const char c : text) {
-      if (c != '\n')
-        page += c;
-      else if (--left > 0)
-        page += "\x1b[K\n";
-      else
-        break; // more would scroll the first lines away
-    }
-    print_now(page + "\x1b[J");
-  }
-
- private:
-  const bool replaces_;
-};
-
-/// Sleeps for `time`; false if Ctrl-C was pressed.
-bool wait(std::chrono::milliseconds time, const interrupt_watch& watch) {
-  constexpr std::chrono::milliseconds step{50};
+/// Sleeps for `time`; false once `wants_end` is true. It is asked again after a signal and after a key.
+bool sleep_for(std::chrono::milliseconds time, const interrupt_watch& watch,
+               const std::optional<page_screen>& page, const std::function<bool()>& wants_end) {
   const auto end = std::chrono::steady_clock::now() + time;
-  while (!watch.interrupted() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(
-        std::min<std::chrono::steady_clock::duration>(step, end - std::chrono::steady_clock::now()));
-  return !watch.interrupted();
+  while (!wants_end()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return true;
+    pollfd waits[] = {{watch.descriptor(), POLLIN, 0}, {page ? page->keyboard() : -1, POLLIN, 0}};
+    poll(waits, 2, static_cast<int>(left.count()));
+  }
+  return false;
+}
+
+std::string text_of(const top_figures& figures, const top_options& options, std::size_t columns) {
+  if (options.json) return for_output(to_json_line(figures, options.url)); // JSON allows U+0080 to U+009F
+  return to_text(figures, options.url, columns);
+}
+
+/// Shows figures until the user has seen enough; returns the exit code.
+int watch_daemon(daemon_client& daemon, const top_options& options, top_sample before) {
+  const bool is_page = isatty(STDOUT_FILENO) != 0 && !options.once && !options.json;
+  const interrupt_watch watch(is_page ? std::vector{SIGINT, SIGTERM, SIGHUP, SIGQUIT} : std::vector{SIGINT});
+  std::optional<page_screen> page;
+  if (is_page) page.emplace();
+  const auto wants_end = [&] { return watch.interrupted() || (page && page->quits()); };
+  const std::chrono::milliseconds interval(static_cast<long>(1000 * options.interval));
+  while (sleep_for(interval, watch, page, wants_end)) {
+    auto now = sample_of(daemon, wants_end);
+    if (wants_end()) break;
+    if (!now && !page) return fail(now.error());
+    if (!now) { // the daemon may come back
+      page->show(now.error().message() + "\n");
+      continue;
+    }
+    const auto figures = figures_between(before, *now);
+    if (page)
+      page->show(text_of(figures, options, page_screen::columns()));
+    else
+      print_now(text_of(figures, options, 1000) + (options.once || options.json ? "" : "\n"));
+    if (options.once) break;
+    before = *std::move(now);
+  }
+  return exit_success;
 }
 
 } // namespace
 
 int top(const top_options& options) {
+  std::setlocale(LC_CTYPE, ""); // which characters take two columns
   auto daemon = daemon_client::make({options.url, options.api_key, options.ca_file});
   if (!daemon) {
     std::fprintf(stderr, "paceline: %s\n", daemon.error().message().c_str());
     return exit_usage;
   }
-  auto before = sample_of(**daemon);
+  auto before = sample_of(**daemon, {});
   if (!before) return fail(before.error());
-  const std::chrono::milliseconds interval(static_cast<long>(1000 * options.interval));
-  const interrupt_watch watch;
-  const bool is_page = isatty(STDOUT_FILENO) != 0 && !options.once && !options.json;
-  const screen page(is_page);
-  while (wait(interval, watch)) {
-    auto now = sample_of(**daemon);
-    if (!now && !is_page) return fail(now.error());
-    if (!now) { // the daemon may come back
-      page.show(now.error().message() + "\n");
-      continue;
-    }
-    const auto figures = figures_between(*before, *now);
-    page.show(options.json ? to_json_line(figures, options.url)
-                           : to_text(figures, options.url, is_page ? screen::columns() : 1000) +
-                                 (is_page || options.once ? "" : "\n"));
-    if (options.once) return exit_success;
-    before = std::move(now);
-  }
-  return exit_success;
+  return watch_daemon(**daemon, options, *std::move(before));
 }
 
 } // namespace paceline::apps

@@ -1,8 +1,11 @@
 // Formats the figures of `paceline top` as text and as JSON.
+#include "apps/terminal_text.hpp"
+#include "apps/top/text_layout.hpp"
 #include "apps/top/top_figures.hpp"
 
 #include "protocol/wire/json_writer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -43,58 +46,101 @@ std::string ratio(double all, double parts) {
 }
 
 /// A bar for a pool: what requests hold, what the prefix cache keeps, and what is free.
-std::string bar(const pool_figures& pool) {
-  constexpr std::size_t width = 20;
+std::string bar(const pool_figures& pool, std::size_t width) {
   const auto cells = [&](std::uint64_t blocks) {
-    return pool.all == 0 ? 0
-                         : static_cast<std::size_t>(std::ceil(static_cast<double>(blocks) * width /
-                                                              static_cast<double>(pool.all)));
+    return pool.all == 0
+               ? 0
+               : static_cast<std::size_t>(std::ceil(static_cast<double>(blocks) * static_cast<double>(width) /
+                                                    static_cast<double>(pool.all)));
   };
   std::string out(std::min(cells(pool.active), width), '#');
   out.append(std::min(cells(pool.cached), width - out.size()), '+');
   return "[" + out.append(width - out.size(), '.') + "]";
 }
 
-std::string model_lines(const model_figures& m) {
+std::string number(std::uint64_t value) { return std::to_string(value); }
+std::string rate(double value) { return format("%.1f", value); }
+
+/// A name from the daemon, which may have any characters.
+std::string shown(const std::string& name) { return for_terminal(name, ""); }
+
+text_table table_of_models(std::size_t columns) {
+  return {"MODEL",
+          {{"RUNNING", 7, 3},
+           {"WAITING", 7, 5},
+           {"TOKENS/S", 9, 1},
+           {"PROMPT/S", 9, 7},
+           {"ROUNDS/S", 9, 6},
+           {"TOKENS/ROUND", 12, 4},
+           {"ACCEPTED", 9, 2}},
+          columns};
+}
+
+text_table table_of_streams(std::size_t columns) {
+  return {"STREAM OF",
+          {{"AGE", 12, 4}, {"PROMPT", 9, 5}, {"OUTPUT", 9, 2}, {"TOKENS/S", 9, 1}, {"TOKENS/ROUND", 12, 3}},
+          columns};
+}
+
+/// Columns for the name of a drafter or a pool.
+std::size_t part_width(std::size_t columns) { return columns < 100 ? 10 : 14; }
+
+std::string drafter_line(const drafter_figures& d, std::size_t columns) {
+  return line_of({{"  drafter " + padded(shown(d.name), part_width(columns))},
+                  {format(" %9.1f rounds/s", d.rounds_per_second), 2},
+                  {format(" %9.1f drafted/s", d.drafted_per_second), 3},
+                  {format("  accepted %5s", percent(d.acceptance).c_str()), 1},
+                  {" (" + percent(d.acceptance_so_far) + " since the start)", 4}},
+                 columns);
+}
+
+std::string pool_line(const pool_figures& p, std::size_t columns) {
+  constexpr std::size_t shortest = 5;
+  constexpr std::size_t longest = 20;
+  std::vector<line_part> parts{
+      {"  pool    " + padded(shown(p.name), part_width(columns))},
+      {" " + number(p.active) + " active", 1},
+      {", " + number(p.cached) + " cached", 3},
+      {", " + number(p.free) + " free of " + number(p.all) + " blocks", 2},
+  };
+  std::size_t taken = std::string_view(" []").size();
+  for (const auto& part : parts) taken += display_width(part.text);
+  if (taken + shortest <= columns)
+    parts.insert(parts.begin() + 1, {" " + bar(p, std::min(columns - taken, longest)), 4});
+  return line_of(std::move(parts), columns);
+}
+
+std::string model_lines(const model_figures& m, const text_table& models, std::size_t columns) {
   std::string out =
-      format("%-24.24s %7llu %7llu %9.1f %9.1f %9.1f %12s %9s\n", m.name.c_str(),
-             static_cast<unsigned long long>(m.running), static_cast<unsigned long long>(m.waiting),
-             m.tokens_per_second, m.prompt_tokens_per_second, m.rounds_per_second,
-             ratio(m.tokens_per_second, m.rounds_per_second).c_str(), percent(m.acceptance).c_str());
-  for (const auto& d : m.drafters) {
-    if (!d.acceptance_so_far) continue; // the drafter has never drafted
-    out += format("  drafter %-14.14s %9.1f rounds/s %9.1f drafted/s  accepted %5s (%s since the start)\n",
-                  d.name.c_str(), d.rounds_per_second, d.drafted_per_second, percent(d.acceptance).c_str(),
-                  percent(d.acceptance_so_far).c_str());
-  }
-  for (const auto& p : m.pools)
-    out += format("  pool    %-14.14s %s %llu active, %llu cached, %llu free of %llu blocks\n",
-                  p.name.c_str(), bar(p).c_str(), static_cast<unsigned long long>(p.active),
-                  static_cast<unsigned long long>(p.cached), static_cast<unsigned long long>(p.free),
-                  static_cast<unsigned long long>(p.all));
+      models.row(shown(m.name), {number(m.running), number(m.waiting), rate(m.tokens_per_second),
+                                 rate(m.prompt_tokens_per_second), rate(m.rounds_per_second),
+                                 ratio(m.tokens_per_second, m.rounds_per_second), percent(m.acceptance)});
+  for (const auto& drafter : m.drafters)
+    if (drafter.acceptance_so_far) out += drafter_line(drafter, columns); // otherwise it has never drafted
+  for (const auto& pool : m.pools) out += pool_line(pool, columns);
   return out;
 }
 
-std::string stream_line(const stream_figures& s) {
-  const double rate = s.age > 0 ? static_cast<double>(s.output_tokens) / s.age : 0;
-  return format("%-24.24s %12s %9llu %9llu %9.1f %12s\n", s.model.c_str(), duration(s.age).c_str(),
-                static_cast<unsigned long long>(s.prompt_tokens),
-                static_cast<unsigned long long>(s.output_tokens), rate,
-                ratio(static_cast<double>(s.output_tokens), static_cast<double>(s.rounds)).c_str());
+std::string stream_line(const stream_figures& s, const text_table& streams) {
+  const double per_second = s.age > 0 ? static_cast<double>(s.output_tokens) / s.age : 0;
+  return streams.row(shown(s.model),
+                     {duration(s.age), number(s.prompt_tokens), number(s.output_tokens), rate(per_second),
+                      ratio(static_cast<double>(s.output_tokens), static_cast<double>(s.rounds))});
 }
 
-/// Cuts each line to `columns`. All text is ASCII, except names.
-std::string cut(const std::string& text, std::size_t columns) {
-  std::string out;
-  std::size_t in_line = 0;
-  for (const char c : text) {
-    if (c == '\n')
-      in_line = 0;
-    else if (in_line++ >= columns)
-      continue;
-    out += c;
-  }
-  return out;
+/// Two lines about the daemon as a whole.
+std::string daemon_lines(const top_figures& f, const std::string& url, std::size_t columns) {
+  const auto progress = f.state == "loading" ? format(" %.0f %%", 100 * f.load_progress) : std::string();
+  return line_of({{"paceline " + shown(f.version)},
+                  {" at " + url, 3},
+                  {", " + shown(f.state) + progress, 1},
+                  {", up " + duration(f.uptime), 2},
+                  {", " + bytes(f.resident_bytes), 4}},
+                 columns) +
+         line_of({{"streams: " + number(f.num_streams)},
+                  {", connections: " + number(f.connections), 1},
+                  {" (WebSockets: " + number(f.websockets) + ")", 2}},
+                 columns);
 }
 
 void write_share(wire::json_writer& out, std::string_view name, const std::optional<double>& share) {
@@ -130,21 +176,14 @@ void write_model(wire::json_writer& out, const model_figures& m) {
 } // namespace
 
 std::string to_text(const top_figures& f, const std::string& url, std::size_t columns) {
-  std::string out = "paceline " + f.version + " at " + url + ", " + f.state;
-  if (f.state == "loading") out += format(" %.0f %%", 100 * f.load_progress);
-  out += ", up " + duration(f.uptime) + ", " + bytes(f.resident_bytes) + "\n";
-  out += format(
-      "streams: %llu, connections: %llu (WebSockets: %llu)\n", static_cast<unsigned long long>(f.num_streams),
-      static_cast<unsigned long long>(f.connections), static_cast<unsigned long long>(f.websockets));
-  if (!f.models.empty())
-    out += format("\n%-24s %7s %7s %9s %9s %9s %12s %9s\n", "MODEL", "RUNNING", "WAITING", "TOKENS/S",
-                  "PROMPT/S", "ROUNDS/S", "TOKENS/ROUND", "ACCEPTED");
-  for (const auto& model : f.models) out += model_lines(model);
-  if (!f.streams.empty())
-    out += format("\n%-24s %12s %9s %9s %9s %12s\n", "STREAM OF", "AGE", "PROMPT", "OUTPUT", "TOKENS/S",
-                  "TOKENS/ROUND");
-  for (const auto& stream : f.streams) out += stream_line(stream);
-  return cut(out, columns);
+  std::string out = daemon_lines(f, url, columns);
+  const auto models = table_of_models(columns);
+  if (!f.models.empty()) out += "\n" + models.head();
+  for (const auto& model : f.models) out += model_lines(model, models, columns);
+  const auto streams = table_of_streams(columns);
+  if (!f.streams.empty()) out += "\n" + streams.head();
+  for (const auto& stream : f.streams) out += stream_line(stream, streams);
+  return out;
 }
 
 std::string to_json_line(const top_figures& f, const std::string& url) {

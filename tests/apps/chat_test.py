@@ -1,5 +1,7 @@
 """`paceline chat` at a terminal and in a pipe: lines, history, commands, colours."""
+import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
@@ -165,7 +167,7 @@ def test_figures_follow_a_reply_with_trace():
 
 
 def test_a_cut_reply_says_so():
-    assert "[cut at 24 tokens; --max-tokens allows more]" in piped("abcabc\n").stderr
+    assert "[cut at 24 tokens; -n allows more]" in piped("abcabc\n").stderr
 
 
 def test_a_terminal_sees_colours_unless_it_wants_none(terminal):
@@ -195,6 +197,16 @@ def test_the_history_is_there_the_next_time_and_for_nobody_else(terminal, tmp_pa
     second = terminal()
     assert "The system prompt is set." in second.say("\x1b[A"), "the arrow key brings the line back"
     assert second.end() == 0
+
+
+def test_two_chats_keep_the_history_of_both(terminal, tmp_path):
+    first, second = terminal(), terminal()
+    first.say("/system one")
+    second.say("/system two")
+    first.say("/system three")
+    assert first.end() == second.end() == 0
+    kept = (tmp_path / ".local/state/paceline/chat_history").read_text()
+    assert re.findall(r"one|two|three", kept) == ["one", "two", "three"]
 
 
 def test_no_history_is_kept_if_it_is_not_wanted(terminal, tmp_path):
@@ -235,6 +247,55 @@ def test_an_interrupt_among_arriving_keys_drops_the_line_and_no_more(terminal):
         chat.type("\x03")
         assert "Ctrl-D or /bye" in chat.wait_for("\n> ")
     assert chat.end() == 0
+
+
+def waits_for_a_lock(process):
+    locks = pathlib.Path("/proc/locks").read_text()
+    return re.search(rf"-> FLOCK .* {process.pid} ", locks) is not None
+
+
+def test_an_interrupt_between_a_line_and_its_reply_keeps_the_conversation(terminal, tmp_path):
+    """The process is held where it writes the history. Only a prompt and a reply had a handler once."""
+    chat = terminal()
+    chat.say("/system x")
+    with open(tmp_path / ".local/state/paceline/chat_history") as history:
+        fcntl.flock(history, fcntl.LOCK_EX)
+        chat.type("abcabc\n")
+        end = time.monotonic() + 30
+        while not waits_for_a_lock(chat.process):
+            assert time.monotonic() < end
+        chat.process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        assert chat.process.poll() is None
+    chat.wait_for("\n> ")
+    assert "The system prompt is set." in chat.say("/system y")
+    assert chat.end() == 0
+
+
+@pytest.mark.parametrize("has_terminal", [False, True])
+def test_an_interrupt_at_a_plain_prompt_keeps_the_conversation(has_terminal, tmp_path):
+    """Plain lines are read from a pipe, and from a terminal if messages go to a file."""
+    keys, lines = pty.openpty() if has_terminal else reversed(os.pipe())
+    told = tmp_path / "told"
+    with open(told, "wb") as messages:
+        process = subprocess.Popen([PACELINE, "chat", *MODEL], stdin=lines, stdout=subprocess.PIPE, stderr=messages)
+    os.close(lines)
+
+    def wait_for(number_of_prompts):
+        end = time.monotonic() + 60
+        while told.read_bytes().count(b"> ") < number_of_prompts:
+            assert process.poll() is None and time.monotonic() < end, told.read_bytes()
+            time.sleep(0.01)
+
+    wait_for(1)
+    process.send_signal(signal.SIGINT)
+    wait_for(2)
+    assert b"Ctrl-D or /bye" in told.read_bytes()
+    os.write(keys, b"abcabc\n")
+    wait_for(3)
+    os.write(keys, b"/bye\n")
+    assert len(process.communicate(timeout=60)[0]) > 5 and process.returncode == 0
+    os.close(keys)
 
 
 def test_an_error_does_not_end_a_conversation_at_a_terminal(terminal):

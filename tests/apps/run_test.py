@@ -1,6 +1,8 @@
-"""`paceline run`: the flags that choose how drafts are verified, and what the report says of it."""
+"""`paceline run`: the flags that choose how drafts are verified, what the report says of it, and what a terminal sees."""
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import threading
@@ -60,14 +62,92 @@ def test_a_wrong_choice_names_the_right_ones():
         (("serve", "--prot", "1"), "unknown flag --prot; did you mean --port?"),
         (("run", "--api-key", "x", "--prompt", "x"), "unknown flag --api-key; it belongs to serve and top"),
         (("chat", "--port=1"), "unknown flag --port=1; it belongs to serve"),
-        (("serve", "extra"), "unknown argument extra"),
+        (("serve", "model.gguf"), "unknown argument model.gguf; the model is named by --model"),
+        (("run", "--model", "hash", "Why?"), "unknown argument Why?; the prompt is given by --prompt"),
+        (("run", "--model", "hash", "--prompt", "x", "y"), "unknown argument y"),
+        (("inspect", "one", "two"), "unknown argument two"),
         (("--verison",), "unknown flag --verison; did you mean --version?"),
+        (("serve", "--hlep"), "unknown flag --hlep; did you mean --help?"),
+        (("serve", "--keep", "1"), "unknown flag --keep"),
+        (("run", "--model", "hash", "--prompt", "x", "--temp", "0.7"), "unknown flag --temp; here it is --temperature"),
+        (("run", "--model", "hash", "--prompt", "x", "-ngl", "99"), "unknown flag -ngl; here it is --device"),
+        (("run", "-md", "small.gguf", "--prompt", "x"), "unknown flag -md; here it is --draft-model"),
+        (("serve", "-np", "4"), "unknown flag -np; here it is --set models.0.max_running=N"),
+        (("serve", "--max-model-len=4096"), "unknown flag --max-model-len=4096; here it is --ctx-size"),
+        (("serve", "--served-model-name", "x"), "unknown flag --served-model-name; here it is --alias"),
     ],
 )
 def test_a_mistyped_word_is_named(arguments, message):
     done = subprocess.run([PACELINE, *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.splitlines()[0] == "paceline: " + message
+
+
+def test_a_prompt_may_look_like_a_flag():
+    done = subprocess.run([PACELINE, "run", "--model", "hash", "--prompt", "-md", "--json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command, shown",
+    [
+        ("run", ["--max-tokens UINT=128", "--temperature FLOAT=0", "--seed INT=0", "--device TEXT=auto", "--rule TEXT:", "=coupled"]),
+        ("chat", ["--max-tokens UINT=512", "--kv-dtype ENUM:{f16,f32,bf16,q8}=f16"]),
+        ("top", ["url TEXT=http://127.0.0.1:8080"]),
+    ],
+)
+def test_help_shows_defaults(command, shown):
+    told = subprocess.run([PACELINE, command, "--help"], capture_output=True, text=True, timeout=60).stdout
+    assert all(part in told for part in shown), told
+    assert "=[]" not in told
+
+
+def test_a_cut_output_says_so():
+    cut = run()
+    assert "[cut at 60 tokens; -n allows more]" in cut.stderr and "cut" not in cut.stdout
+    assert "[cut at 60 tokens; -n allows more]" in run("--trace").stderr
+    assert "cut" not in run("--json").stderr, "the report has the reason"
+    assert "cut" not in run("--stop", json.loads(run("--json").stdout)["text"][2:4]).stderr
+
+
+def test_a_random_seed_is_told():
+    def drawn():
+        done = run("--seed", "-1")
+        assert done.returncode == 0, done.stderr
+        return done.stdout, re.search(r"\[seed (\d+);", done.stderr)[1]
+
+    text, seed = drawn()
+    assert run("--seed", seed).stdout == text
+    assert drawn()[1] != seed
+    for wrong in ("-2", "18446744073709551616", "7x", ""):
+        refused = run("--seed", wrong)
+        assert refused.returncode == 2 and "--seed" in refused.stderr and "or -1" in refused.stderr
+    assert run("--seed", "18446744073709551615").returncode == 0
+
+
+def seen_at_a_terminal(*arguments):
+    master, slave = pty.openpty()
+    process = subprocess.Popen([PACELINE, "run", *arguments], stdout=slave, stderr=subprocess.DEVNULL)
+    os.close(slave)
+    seen = b""
+    try:
+        while more := os.read(master, 65536):
+            seen += more
+    except OSError:
+        pass  # the other end is closed
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    return seen.decode(errors="strict")
+
+
+def test_a_terminal_gets_no_control_characters():
+    controls = re.compile(r"[^\n\r\t\x20-\x7e\xa0-\U0010ffff]")
+    arguments = ("--model", "hash", "--prompt", "abc", "--max-tokens", "2000", "--ignore-eos", "--temperature", "1")
+    piped = subprocess.run([PACELINE, "run", *arguments], capture_output=True, text=True, timeout=60)
+    assert controls.search(piped.stdout), "a pipe gets the text as it is"
+    shown = seen_at_a_terminal(*arguments)
+    assert not controls.search(shown) and "\ufffd" in shown
+    assert not controls.search(seen_at_a_terminal(*arguments, "--json"))
 
 
 @pytest.mark.parametrize("arguments, missing", [((), "A subcommand is required"), (("run", "--prompt", "x"), "--model is required")])

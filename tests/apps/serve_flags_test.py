@@ -47,6 +47,27 @@ def test_the_context_is_that_of_a_request(flag):
     assert any(line.startswith("context_length: 1234 ") for line in settings("--model", "hash", flag, "1234"))
 
 
+@pytest.mark.parametrize(
+    "flag, value, line",
+    [
+        ("--device", "cpu", "device: cpu "),
+        ("--kv-dtype", "q8", "dtype: q8 "),
+        ("--chat-template", "chatml", "chat_template: chatml "),
+        ("--log-level", "warning", "level: warning "),
+    ],
+)
+def test_flags_stand_for_options(flag, value, line):
+    assert any(each.startswith(line) and "command line" in each for each in settings("--model", "hash", flag, value))
+
+
+@pytest.mark.parametrize(
+    "flag, path", [("--device", "models.0.device"), ("--kv-dtype", "models.0.kv.dtype"), ("--log-level", "logging.level")]
+)
+def test_values_that_cannot_be_are_refused_by_name(flag, path):
+    done = serve("--model", "hash", flag, "xyzzy")
+    assert done.returncode == 78 and f"command line: {path}: " in done.stderr
+
+
 def test_a_context_that_is_none_is_refused_by_name():
     done = serve("--model", "hash", "--ctx-size", "many")
     assert done.returncode == 78 and "context_length" in done.stderr and "command line" in done.stderr

@@ -1,15 +1,21 @@
 """`paceline top` with a running daemon."""
 import contextlib
+import fcntl
+import http.server
 import json
 import os
 import pathlib
 import pty
 import re
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
+import time
 
 import pytest
 
@@ -112,6 +118,143 @@ def test_a_terminal_gets_a_page_that_is_written_over(daemon):
     os.close(master)
 
 
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+class Page:
+    """`top` with a terminal of 80 columns as its standard input and output."""
+
+    def __init__(self, url, *arguments):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.modes_before = self.modes()
+        # In a group of its own within this session, for a group that no shell could continue is not stopped by SIGTSTP.
+        self.process = subprocess.Popen([PACELINE, "top", url, "--interval", "0.1", *arguments], stdin=self.slave, stdout=self.slave, process_group=0)
+        self.seen = b""
+
+    def modes(self):
+        return termios.tcgetattr(self.slave)
+
+    def read(self):
+        if select.select([self.master], [], [], 0.05)[0]:
+            self.seen += os.read(self.master, 65536)
+
+    def wait_for(self, text, seconds=30):
+        """Reads until `text` appears; returns all up to its end and forgets it."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < end, self.seen
+            self.read()
+        before, _, self.seen = self.seen.partition(text)
+        return before + text
+
+    def end(self, seconds=30):
+        """Waits for the end of the process; returns its exit code."""
+        end = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < end, self.seen
+            self.read()
+        self.read()
+        return self.process.returncode
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def page(daemon):
+    with contextlib.closing(Page(daemon.url)) as one:
+        one.wait_for(b"ACCEPTED")
+        yield one
+
+
+def test_q_ends_the_page(page):
+    during = page.modes()[3]
+    assert not during & termios.ECHO and not during & termios.ICANON
+    os.write(page.master, b"x")
+    page.wait_for(b"\x1b[H")
+    page.wait_for(b"\x1b[H")
+    assert page.process.poll() is None, "another key does not"
+    os.write(page.master, b"q")
+    assert page.end() == 0 and page.seen.endswith(LEAVE)
+    assert page.modes() == page.modes_before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT])
+def test_a_signal_leaves_the_terminal_as_before(page, number):
+    page.process.send_signal(number)
+    assert page.end() == 0 and page.seen.endswith(LEAVE)
+    assert page.modes() == page.modes_before
+
+
+def test_the_terminal_is_as_before_while_the_page_is_stopped(page):
+    for _ in range(2):
+        page.process.send_signal(signal.SIGTSTP)
+        _, status = os.waitpid(page.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        page.wait_for(LEAVE)
+        page.read()
+        assert page.seen == b"" and page.modes() == page.modes_before
+        page.process.send_signal(signal.SIGCONT)
+        page.wait_for(ENTER)
+        page.wait_for(b"ACCEPTED")
+        assert not page.modes()[3] & termios.ECHO
+    os.write(page.master, b"q")
+    assert page.end() == 0
+
+
+def test_a_page_that_was_stopped_by_force_has_its_modes_again(page):
+    during = page.modes()
+    page.process.send_signal(signal.SIGSTOP)
+    os.waitpid(page.process.pid, os.WUNTRACED)
+    termios.tcsetattr(page.slave, termios.TCSANOW, page.modes_before)  # what a shell does
+    page.process.send_signal(signal.SIGCONT)
+    end = time.monotonic() + 30
+    while page.modes() != during:
+        assert time.monotonic() < end
+        page.read()
+    os.write(page.master, b"q")
+    assert page.end() == 0 and page.modes() == page.modes_before
+
+
+class SlowDaemon(http.server.BaseHTTPRequestHandler):
+    """Answers the first look, and no later one."""
+
+    num_requests = 0
+    release = threading.Event()
+
+    def do_GET(self):
+        SlowDaemon.num_requests += 1
+        if SlowDaemon.num_requests > 2:
+            self.release.wait()
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + (b"data: {}\n\n" if "events" in self.path else b"a 1\n"))
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_an_end_does_not_wait_for_a_slow_daemon():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowDaemon) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with contextlib.closing(Page(f"http://127.0.0.1:{server.server_port}")) as page:
+                page.wait_for(ENTER)
+                while SlowDaemon.num_requests < 3:
+                    time.sleep(0.01)
+                begin = time.monotonic()
+                os.write(page.master, b"q")
+                assert page.end() == 0 and time.monotonic() - begin < 3, "a request may take five seconds"
+        finally:
+            SlowDaemon.release.set()
+            server.shutdown()
+            thread.join()
+
+
 def test_it_waits_for_a_daemon_that_is_gone(tmp_path):
     running = Daemon(tmp_path)
     master, slave = pty.openpty()
@@ -146,6 +289,26 @@ def test_keys_are_sent(tmp_path):
     assert refused.returncode == 1 and "an API key is required" in refused.stderr
     assert top(running.url, "--once", "--interval", "0.1", "--api-key", "sesame").returncode == 0
     assert running.stop() == 0
+
+
+class HostileDaemon(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.wfile.write(b'HTTP/1.0 401 No\r\n\r\n{"error": {"message": "\\u001b[2J\\u009b no"}}')
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_messages_of_a_daemon_have_no_control_characters():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HostileDaemon) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            refused = top(f"http://127.0.0.1:{server.server_port}", "--once")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert refused.returncode == 1 and "the daemon answered 401: \ufffd[2J\ufffd no\n" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -28,19 +28,26 @@ token_event round_of(std::string_view committed, std::size_t num_drafted, std::s
 }
 
 TEST(token_painter, colours_tell_the_origin) {
-  token_painter painter(vocabulary(), true);
+  token_painter painter(vocabulary(), painting::coloured);
   EXPECT_EQ(painter.show(round_of("a", 0, 0, false)), "a");
   EXPECT_EQ(painter.show(round_of("bcd", 4, 2, false)), "\x1b[32mb\x1b[0m\x1b[32mc\x1b[0m\x1b[33md\x1b[0m");
   EXPECT_EQ(painter.show(round_of("ef", 1, 1, true)), "\x1b[32me\x1b[0m\x1b[36mf\x1b[0m");
 }
 
-TEST(token_painter, without_colours_the_text_is_as_it_is) {
-  token_painter painter(vocabulary(), false);
-  EXPECT_EQ(painter.show(round_of("bcd", 4, 2, false)), "bcd");
+TEST(token_painter, a_pipe_gets_the_text_as_it_is) {
+  token_painter painter(vocabulary(), painting::none);
+  EXPECT_EQ(painter.show(round_of("b\x1b", 4, 2, false)), "b\x1b");
+}
+
+TEST(token_painter, a_terminal_gets_no_control_characters) {
+  token_painter plain(vocabulary(), painting::plain);
+  EXPECT_EQ(plain.show(round_of("b\x1b\n", 4, 2, false)), "b\uFFFD\n");
+  token_painter coloured(vocabulary(), painting::coloured);
+  EXPECT_EQ(coloured.show(round_of("\x1b\a", 1, 1, true)), "\x1b[32m\uFFFD\x1b[0m\x1b[36m\uFFFD\x1b[0m");
 }
 
 TEST(token_painter, a_text_that_lags_behind_keeps_the_colours_of_its_tokens) {
-  token_painter painter(vocabulary(), true);
+  token_painter painter(vocabulary(), painting::coloured);
   auto first = round_of("ab", 1, 1, true);
   first.text = "a"; // the rest may be the beginning of a stop string
   EXPECT_EQ(painter.show(first), "\x1b[32ma\x1b[0m");
@@ -50,7 +57,7 @@ TEST(token_painter, a_text_that_lags_behind_keeps_the_colours_of_its_tokens) {
 }
 
 TEST(token_painter, a_token_whose_text_comes_in_two_parts_keeps_its_colour) {
-  token_painter painter(vocabulary(), true);
+  token_painter painter(vocabulary(), painting::coloured);
   auto first = round_of("", 1, 1, true);
   first.tokens = {token_id{264}, token_id{'x'}};
   first.text = "[26"; // "4" may be the beginning of a stop string

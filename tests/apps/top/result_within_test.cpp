@@ -30,5 +30,19 @@ TEST(result_within, gives_up_a_call_that_does_not_return) {
   returned.get_future().wait();
 }
 
+TEST(result_within, gives_up_when_the_caller_wants_an_end) {
+  std::promise<void> release;
+  std::promise<void> returned;
+  const auto work = [released = release.get_future().share(), &returned] {
+    released.wait();
+    returned.set_value_at_thread_exit();
+    return 1;
+  };
+  int num_asked = 0;
+  EXPECT_EQ(result_within(std::chrono::hours(1), work, [&] { return ++num_asked == 2; }), std::nullopt);
+  release.set_value();
+  returned.get_future().wait();
+}
+
 } // namespace
 } // namespace paceline::apps

@@ -1,7 +1,15 @@
 #include "apps/top/top_figures.hpp"
 
+#include "apps/top/text_layout.hpp"
+
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
 
 namespace paceline::apps {
 namespace {
@@ -103,6 +111,65 @@ TEST(top_figures, lines_stay_within_the_terminal) {
     EXPECT_LE(end - begin, 40U);
     begin = end + 1;
   }
+}
+
+/// Words and numbers, without punctuation.
+std::set<std::string> words_of(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == ',' || c == '(' || c == ')'; }, ' ');
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+/// Figures with numbers of many digits.
+top_figures large_figures() {
+  auto figures = figures_between(sample(false), sample(true));
+  auto& model = figures.models.front();
+  model.name = "Qwen2.5-Coder-0.5B-Instruct";
+  model.tokens_per_second = 12345.6;
+  model.pools.front() = {"prediction", 1234, 1235, 1627, 4096};
+  return figures;
+}
+
+/// The line of `text` that begins with `begin`.
+std::string line_with(const std::string& text, const std::string& begin) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(begin)) return line;
+  return {};
+}
+
+TEST(top_figures, a_usual_terminal_shows_every_column) {
+  const auto text = to_text(large_figures(), "http://127.0.0.1:8080", 80);
+  const auto row = line_with(text, "Qwen2.5-Cod ");
+  EXPECT_TRUE(row.ends_with("493.82      80 %")) << text;
+  EXPECT_TRUE(line_with(text, "MODEL").ends_with("ACCEPTED")) << text;
+  EXPECT_NE(text.find("] 1234 active, 1235 cached, 1627 free of 4096 blocks\n"), std::string::npos) << text;
+  EXPECT_TRUE(line_with(text, "STREAM OF").ends_with("TOKENS/ROUND")) << text;
+}
+
+TEST(top_figures, a_narrow_terminal_gets_less_but_no_wrong_numbers) {
+  const auto figures = large_figures();
+  const auto all = words_of(to_text(figures, "http://h:1", 1000));
+  for (std::size_t columns = 32; columns < 120; ++columns) {
+    const auto text = to_text(figures, "http://h:1", columns);
+    for (const auto& word : words_of(text))
+      EXPECT_TRUE(all.contains(word) || word.find_first_of("[Qp") == 0) << word << "\n" << text;
+    for (const auto* part : {"12345.6", "80 %", "1234 active"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ(to_text(figures, "http://h:1", 76).find("PROMPT/S"), std::string::npos)
+      << "the first to be left out";
+  EXPECT_NE(to_text(figures, "http://h:1", 76).find("ROUNDS/S"), std::string::npos);
+}
+
+TEST(top_figures, names_of_any_characters_keep_the_columns) {
+  auto figures = figures_between(sample(false), sample(true));
+  figures.models.front().name = "mod\u00e8le \x1b[2J\n\u20ac";
+  const auto text = to_text(figures, "http://h:1", 200);
+  const auto row = line_with(text, "mod\u00e8le \uFFFD[2J\uFFFD\u20ac ");
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(display_width(row), display_width(line_with(text, "MODEL"))) << text;
 }
 
 TEST(top_figures, json_is_one_line) {
