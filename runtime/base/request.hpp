@@ -157,10 +157,13 @@ struct generation_request {
   /// of `engine::submit` chooses the name, which is compared byte by byte; the server uses the name of the
   /// API key. All requests with an empty name have the same owner.
   std::string owner = {};
-  shared_list<token_id> prediction = {};                       ///< the output as the client expects it
-  std::int32_t priority = 0;                                   ///< lower values run first
-  bool skip_special_tokens = true;                             ///< in the text; tokens are always reported
-  bool trace = false;                                          ///< report every round
+  shared_list<token_id> prediction = {}; ///< the output as the client expects it
+  std::int32_t priority = 0;             ///< lower values run first
+  bool skip_special_tokens = true;       ///< in the text; tokens are always reported
+  bool trace = false;                    ///< report every round
+  /// Every event has `timings` and `speculation` so far, for a client that may cancel the request and then
+  /// needs these figures: the final event of a cancelled request has none.
+  bool stats_in_events = false;
   std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< from admission to the last token; finite
 };
 

@@ -12,8 +12,8 @@
 namespace paceline {
 
 /// Follows an output through a constraint and tells which tokens may come next. It can move backwards, so one
-/// object gives the masks for draft tokens and, after a rejection, for other tokens. The verify programs of a
-/// request share one cursor; a drafter's session has its own.
+/// object gives the masks for draft tokens and, after a rejection, for other tokens. A request has one cursor
+/// with which its tokens are chosen, and others for its drafts.
 ///
 /// In all functions `output` are the request's output tokens, and `path` are tokens that follow them, such as
 /// draft tokens. Not thread-safe.

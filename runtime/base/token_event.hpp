@@ -126,8 +126,8 @@ struct token_event {
   /// End of the round that committed `tokens`; unset in final events that did not come from a round.
   time_point committed_at;
   std::optional<error> failure;                 ///< set with finish_reason::error
-  std::optional<speculation_stats> speculation; ///< in the final event
-  std::optional<request_timings> timings;       ///< in the final event
+  std::optional<speculation_stats> speculation; ///< in the final event; see `stats_in_events`
+  std::optional<request_timings> timings;       ///< the same
 };
 
 } // namespace paceline

@@ -52,8 +52,8 @@ class constraint_cache {
   std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first
 };
 
-/// The sources that the library refused last, because refusing one again would take as long as the first
-/// time. Thread-safe.
+/// The sources that were refused last, by our conversion or by the library, because refusing one again would
+/// take as long as the first time. Thread-safe.
 class refusal_cache {
  public:
   std::optional<error> find(const grammar_source& source) {

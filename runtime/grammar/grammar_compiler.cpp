@@ -80,9 +80,8 @@ class library_compiler final : public compiler {
     const std::lock_guard lock(compiling_);
     if (auto found = cache_.find(source)) return found;
     if (auto refused = refusals_.find(source)) return *std::move(refused);
-    auto ebnf = to_ebnf(source);
-    if (!ebnf) return std::move(ebnf).error();
-    auto constraint = compile_ebnf(*ebnf);
+    const auto ebnf = to_ebnf(source);
+    auto constraint = ebnf ? compile_ebnf(*ebnf) : ebnf.error();
     if (constraint)
       cache_.insert(source, *constraint);
     else if (constraint.error().code() != errc::resource_exhausted)

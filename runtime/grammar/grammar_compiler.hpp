@@ -31,9 +31,9 @@ struct compile_limits {
   std::size_t max_source_bytes = 256U << 10U; ///< of one source's `text`
   std::size_t max_cached_bytes = 64U << 20U;  ///< of all compiled grammars that are kept for later requests
   /// Work of the grammar library, in the units of library_work.hpp: for one compilation, and for a cursor on
-  /// an output of n tokens `cursor_work + n * cursor_work_per_token`, of which at most that of 32 tokens is
-  /// saved up. It includes the work for draft tokens. With a vocabulary of 152k, the costliest schema that is
-  /// converted takes half of `compile_work`; a mask of a JSON text takes about 4,000 units.
+  /// a text of n tokens `cursor_work + n * cursor_work_per_token`, of which at most that of 32 tokens is
+  /// saved up. With a vocabulary of 152k, the costliest schema that is converted takes half of
+  /// `compile_work`; a mask of a JSON text takes about 4,000 units.
   std::uint64_t compile_work = 300'000'000;
   std::uint64_t cursor_work = 20'000'000;
   std::uint64_t cursor_work_per_token = 2'000'000;

@@ -18,15 +18,31 @@ std::size_t prefix_size(const conjunct& one) {
   return prefix == nullptr ? 0 : prefix->get_array().size();
 }
 
-std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max) {
+} // namespace
+
+std::string schema_writer::repeated(const std::string& what, std::uint32_t min,
+                                    std::optional<std::uint32_t> max) {
+  constexpr std::uint32_t max_counted = 128; // the library counts further only where the number is exact
   if (max && *max == 0) return "";
   const std::string part = "(" + what + ")";
-  if (!max && min == 0) return part + "*";
-  if (!max) return part + "{" + std::to_string(min) + "} " + part + "*";
-  return part + "{" + std::to_string(min) + "," + std::to_string(*max) + "}";
+  if (max && (*max <= max_counted || *max == min))
+    return part + "{" + std::to_string(min) + "," + std::to_string(*max) + "}";
+  const std::string least = min == 0 ? "" : part + "{" + std::to_string(min) + "} ";
+  return least + (max ? at_most(add_rule("i", what), *max - min) : part + "*");
 }
 
-} // namespace
+std::string schema_writer::at_most(const std::string& rule, std::uint32_t count) {
+  std::string power = rule; // matches 2^k times
+  std::string fewer;        // matches fewer times
+  std::string rest;         // matches at most `count` mod 2^k times
+  for (std::uint32_t k = 0; (count >> k) != 0; ++k) {
+    if (((count >> k) & 1U) != 0)
+      rest = add_rule("i", power + " " + rest + " | " + (fewer.empty() ? "\"\"" : fewer));
+    fewer = add_rule("i", power + "? " + fewer);
+    power = add_rule("i", power + " " + power);
+  }
+  return rest;
+}
 
 std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index,
                                                     const std::vector<std::size_t>& matched) {

@@ -143,6 +143,14 @@ bool is_enforced(std::string_view keyword) {
   return forms().contains(keyword) || keyword.starts_with('\x01');
 }
 
+bool has_enforced_format(schema_ptr schema) {
+  const auto& keywords = schema->get_object();
+  const auto* format = keywords.if_contains("format");
+  if (format == nullptr || !format->is_string() || is_annotation(view(format->get_string()))) return false;
+  const auto* type = keywords.if_contains("type");
+  return type == nullptr || !is_type(*type) || (types_in(*type) & string_type) != 0;
+}
+
 expected<void> check_keywords(const schema_document& document, schema_ptr schema) {
   for (const auto& member : schema->get_object()) {
     const std::string_view name(member.key().data(), member.key().size());
@@ -154,7 +162,8 @@ expected<void> check_keywords(const schema_document& document, schema_ptr schema
       return document.refusal(errc::invalid_argument, schema, name, rule);
     if (name == "multipleOf" && member.value().to_number<double>() <= 0)
       return document.refusal(errc::invalid_argument, schema, name, "must be above 0");
-    if (found->second == form::format && format_named(member.value().get_string()) == nullptr)
+    if (found->second == form::format && has_enforced_format(schema) &&
+        format_named(member.value().get_string()) == nullptr)
       return document.refusal(errc::unsupported, schema, name,
                               "the format '" + std::string(member.value().get_string().subview(0, 100)) +
                                   "' is not supported");

@@ -28,6 +28,9 @@ expected<void> check_keywords(const schema_document& document, schema_ptr schema
 
 /// True if a keyword limits values: false for annotations and for names that JSON Schema does not define.
 bool is_enforced(std::string_view keyword);
+/// True if "format" of `schema` limits values. Formats are about texts alone, so it does not if the schema's
+/// own "type" excludes texts.
+bool has_enforced_format(schema_ptr schema);
 
 /// A format of texts that is enforced.
 struct text_format {
@@ -41,6 +44,9 @@ struct text_format {
 };
 /// nullptr for formats that are not enforced.
 const text_format* format_named(std::string_view name);
+/// True for a format that JSON Schema does not define, such as OpenAPI's "int64" and "password". It limits no
+/// value.
+bool is_annotation(std::string_view format);
 std::string_view format_rules();
 /// EBNF for texts of the format with at most `max_length` characters; "" if there are none. `budgeted` adds a
 /// rule that matches what `rule` matches in at most `max_characters` characters, and returns its name.

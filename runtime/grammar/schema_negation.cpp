@@ -190,6 +190,8 @@ bool schema_algebra::negate_keyword(schema_ptr schema, std::string_view name, co
     return negate_items(schema, name, value, depth, out);
   } else if (name == "allOf" || name == "anyOf" || name == "oneOf" || name == "if") {
     return negate_combination(schema, name, value, depth, out);
+  } else if (name == "format") {
+    return !has_enforced_format(schema);
   } else if (name == "not") {
     out.push_back(&value);
   } else if (name == "$ref" || name == "$dynamicRef" || name == here_keyword) {

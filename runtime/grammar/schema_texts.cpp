@@ -116,7 +116,7 @@ void schema_writer::add_text_terms(const conjunction& schemas, text_terms& to) {
     if (const auto* pattern = member(schema, not_pattern_keyword))
       to.regexes.push_back(
           {regex_of(schema, "not", view(algebra_.document().at_handle(*pattern)->get_string())), false});
-    if (const auto* name = member(schema, "format")) {
+    if (const auto* name = member(schema, "format"); name != nullptr && has_enforced_format(schema)) {
       const auto* format = format_named(view(name->get_string()));
       if (to.format != nullptr && to.format != format)
         to.regexes.push_back({regex_of(schema, "format", format->pattern), true});
@@ -177,6 +177,9 @@ std::string schema_writer::automaton_rules(const text_automaton& automaton,
 std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from, std::string_view keyword) {
   constexpr std::size_t max_states = 160;
   constexpr std::uint32_t max_counted = 128;
+  if (terms.num_conditions() > max_text_conditions)
+    algebra_.refuse(errc::unsupported, from, keyword, "more than 32 conditions on a text are not supported");
+  if (failure()) return "";
   const auto least = terms.least.value_or(0);
   std::vector<text_condition> conditions;
   std::uint64_t wanted = 0;
@@ -191,7 +194,7 @@ std::string schema_writer::limited_text(const text_terms& terms, schema_ptr from
   // The pattern of a format is exact enough for short texts only.
   auto most = terms.most;
   if (terms.format != nullptr) most = std::min(most.value_or(60), 60U);
-  if (failure() || conditions.size() > max_text_conditions) return "";
+  if (failure()) return "";
   const auto make = [&] {
     return text_automaton::make(
         conditions, [&](std::uint64_t obeyed) { return obeyed == wanted; }, max_states,

@@ -64,7 +64,8 @@ std::optional<bool> schema_algebra::is_valid_scalar(const json::value& value, sc
       out.also(found ? std::optional(!*found) : std::nullopt);
     }
     // The pattern of a format does not match all texts of the format. So only a match is certain.
-    if (const auto* format = keywords.if_contains("format")) {
+    if (const auto* format = keywords.if_contains("format");
+        format != nullptr && has_enforced_format(schema)) {
       const auto* named = format_named(view(format->get_string()));
       out.also(named != nullptr && text.size() <= max_format_text &&
                        matches_pattern(named->pattern, text, schema) == true

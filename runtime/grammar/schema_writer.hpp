@@ -70,6 +70,12 @@ class schema_writer {
     schema_ptr format_from = nullptr;
     std::set<std::string> excluded;
     std::optional<std::uint32_t> least, most;
+
+    /// Number of conditions without the largest length.
+    std::size_t num_conditions() const {
+      return regexes.size() + (format != nullptr ? 1 : 0) + (excluded.empty() ? 0 : 1) +
+             (least.value_or(0) > 0 ? 1 : 0);
+    }
   };
   void add_text_terms(const conjunction& schemas, text_terms& to);
   const regex_node* regex_of(schema_ptr from, std::string_view keyword, std::string_view pattern);
@@ -91,6 +97,12 @@ class schema_writer {
   std::string text_except(const std::set<std::string>& texts);
 
   std::string array(const conjunction& schemas);
+  /// EBNF for `what`, at least `min` and at most `max` times.
+  std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max);
+  /// EBNF for up to `count` times `rule`, in numbers of times that are powers of two. At each place only a
+  /// few of these can be open, one for each bit of the count. The library's own {0,n} has 128 open places if
+  /// n is above 128, which makes masks ten times as slow and lets long arrays use up their work.
+  std::string at_most(const std::string& rule, std::uint32_t count);
   /// Arrays with "contains", and with "uniqueItems".
   std::string counted_array(const conjunction& schemas);
   std::string unique_array(const conjunction& schemas, schema_ptr from);

@@ -3,6 +3,7 @@
 #include "runtime/grammar/regex_syntax.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace paceline::grammar {
@@ -37,12 +38,16 @@ constexpr std::array<text_format, 14> formats{{
      36, 36},
     {"uri",
      R"(^(https?|ftp)://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:\d{1,4})?(/[A-Za-z0-9._~!$&'()*+,;=:@-]*)*(\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?(#[A-Za-z0-9._~-]*)?$)",
-     "json_uri", 8, unbounded},
+     "json_uri", 7, unbounded},
     {"iri",
      R"(^(https?|ftp)://[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:\d{1,4})?(/[A-Za-z0-9._~!$&'()*+,;=:@-]*)*(\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?(#[A-Za-z0-9._~-]*)?$)",
-     "json_uri", 8, unbounded},
+     "json_uri", 7, unbounded},
     {"json-pointer", R"(^(/([^~/]|~[01])*)*$)", "json_pointer", 0, unbounded},
 }};
+
+/// Formats that JSON Schema defines and that have no rule here.
+constexpr std::array<std::string_view, 5> without_rule{"uri-reference", "iri-reference", "uri-template",
+                                                       "relative-json-pointer", "regex"};
 
 constexpr std::string_view rules = R"(json_digit4 ::= [0-9] [0-9] [0-9] [0-9]
 json_day30 ::= "0" [1-9] | [12] [0-9] | "30"
@@ -90,6 +95,10 @@ const text_format* format_named(std::string_view name) {
   for (const auto& format : formats)
     if (format.name == name) return &format;
   return nullptr;
+}
+
+bool is_annotation(std::string_view format) {
+  return format_named(format) == nullptr && std::ranges::find(without_rule, format) == without_rule.end();
 }
 
 std::string limited_format(const text_format& format, std::uint32_t max_length,

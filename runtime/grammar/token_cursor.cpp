@@ -37,11 +37,11 @@ token_cursor::token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared
       most_work_(limits.cursor_work + 32 * limits.cursor_work_per_token) {}
 
 template <class Work, class Result>
-Result token_cursor::run(std::span<const token_id> output, Result failure, Work work) {
+Result token_cursor::run(std::size_t num_tokens, Result failure, Work work) {
   if (is_broken_) return failure;
-  if (output.size() > num_paid_) {
-    work_left_ = std::min(work_left_ + (output.size() - num_paid_) * work_per_token_, most_work_);
-    num_paid_ = output.size();
+  if (num_tokens > num_paid_) {
+    work_left_ = std::min(work_left_ + (num_tokens - num_paid_) * work_per_token_, most_work_);
+    num_paid_ = num_tokens;
   }
   const work_limit limit(work_left_);
   try {
@@ -187,7 +187,7 @@ std::optional<token_id> token_cursor::only_token() {
 
 std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> output,
                                                      std::span<const token_id> path) {
-  const bool is_filled = run(output, false, [&] {
+  const bool is_filled = run(output.size() + path.size(), false, [&] {
     if (!move_to(output, path) && !matcher_.IsTerminated()) return false;
     fill_mask(); // tokens after the end of the grammar are dropped
     return true;
@@ -200,7 +200,7 @@ std::span<const std::uint32_t> token_cursor::allowed(std::span<const token_id> o
 
 std::size_t token_cursor::num_allowed(std::span<const token_id> output, std::span<const token_id> path,
                                       std::span<const token_id> next) {
-  return run(output, std::size_t{0}, [&]() -> std::size_t {
+  return run(output.size() + path.size(), std::size_t{0}, [&]() -> std::size_t {
     if (!move_to(output, path)) return 0;
     std::size_t count = 0;
     // The accepted tokens are kept, because the next call usually continues after them.
@@ -263,7 +263,7 @@ token_id token_cursor::usual_in_place_of(token_id token, std::span<const token_i
 
 std::optional<token_id> token_cursor::append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                                     std::vector<token_id>& out) {
-  return run(output, std::optional<token_id>{}, [&]() -> std::optional<token_id> {
+  return run(output.size(), std::optional<token_id>{}, [&]() -> std::optional<token_id> {
     if (!move_to(output, {})) return std::nullopt;
     for (; max_tokens > 0; --max_tokens) {
       const auto found = find_forced_token();

@@ -38,10 +38,11 @@ class token_cursor final : public constraint_cursor {
   bool is_exhausted() const noexcept override { return is_exhausted_; }
 
  private:
-  /// Runs `work`, which calls the library. Returns its result, or `failure` if the library throws now or
-  /// threw before: its work is used up, or an invariant of it is broken. Both concern this request only.
+  /// Runs `work`, which calls the library for a text of `num_tokens` tokens. Returns its result, or `failure`
+  /// if the library throws now or threw before: its work is used up, or an invariant of it is broken. Both
+  /// concern this request only.
   template <class Work, class Result>
-  Result run(std::span<const token_id> output, Result failure, Work work);
+  Result run(std::size_t num_tokens, Result failure, Work work);
   /// Moves to the end of `output` and `path`. False if they are not allowed; the cursor is then after the
   /// last allowed token.
   bool move_to(std::span<const token_id> output, std::span<const token_id> path);
@@ -83,8 +84,10 @@ class token_cursor final : public constraint_cursor {
   std::size_t forced_at_ = 0;
   std::uint64_t work_left_;
   std::uint64_t work_per_token_;
-  std::uint64_t most_work_;  ///< of `work_left_`: a long output must not pay for minutes of one mask
-  std::size_t num_paid_ = 0; ///< tokens of the output that have added to `work_left_`
+  std::uint64_t most_work_; ///< of `work_left_`: a long output must not pay for minutes of one mask
+  /// Number of tokens that have added to `work_left_`. Tokens of a path count as those of the output do. So
+  /// the masks along a path that is accepted have the same budget as in plain decoding.
+  std::size_t num_paid_ = 0;
   bool is_exhausted_ = false;
   bool is_broken_ = false; ///< the library has thrown; the matcher is in no state that is known
 };

@@ -88,7 +88,8 @@ void draft_runner::draft_for_texts(device::ops& ops, const round_plan& plan, dra
       keep_draft(item, i, *std::move(ready), batch);
       continue;
     }
-    tasks.push_back(make_task(item, limit, sessions_.session(log), sessions_.constraint(log)));
+    tasks.push_back(
+        make_task(item, limit, sessions_.session(log), sessions_.constraint(log, log->output_length())));
     tasks.back().target_cells = final_cells(item, target_kv_);
     tasks.back().num_alternates = item.ahead == ahead_mode::outcomes ? num_guesses_ : 0;
     owners.push_back(i);

@@ -22,12 +22,9 @@ speculation::drafter_session* draft_sessions::session(const std::shared_ptr<cons
   return found.session.get();
 }
 
-constraint_cursor* draft_sessions::constraint(const std::shared_ptr<const committed_log>& log) {
-  const auto& wanted = log->terms().request().constraint;
-  if (!wanted) return nullptr;
-  auto& cursor = of(log).constraint;
-  if (!cursor) cursor = wanted->begin();
-  return cursor.get();
+constraint_cursor* draft_sessions::constraint(const std::shared_ptr<const committed_log>& log,
+                                              std::size_t num_output) {
+  return of(log).constraint.at(log->terms().request().constraint.get(), num_output);
 }
 
 speculation::drafter_session* draft_sessions::find(request_id request, std::uint64_t lease) const {

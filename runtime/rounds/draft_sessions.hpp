@@ -2,11 +2,13 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_constraint.hpp"
+#include "runtime/rounds/draft_cursor.hpp"
 #include "runtime/rounds/hypothesis_cells.hpp"
 #include "runtime/rounds/hypothesis_sessions.hpp"
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,13 +33,15 @@ class draft_sessions {
     hypothesis_cells cells; ///< of a beam search, for a drafter whose cells hypotheses can share
     /// Committed length at which the session had last caught up; 0 before, and after a reset.
     std::uint32_t drafted_at = 0;
-    std::uint64_t lease = 0;                       ///< number of the lease in which the session's cells lie
-    std::unique_ptr<constraint_cursor> constraint; ///< created at first use; follows any text
+    std::uint64_t lease = 0; ///< number of the lease in which the session's cells lie
+    draft_cursor constraint; ///< follows any text
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
-  /// The cursor of the request's constraint, for this worker's programs; null: no constraint.
-  constraint_cursor* constraint(const std::shared_ptr<const scheduling::committed_log>& log);
+  /// The cursor of the request's constraint, for this worker's drafts that continue `num_output` committed
+  /// output tokens; null: no constraint.
+  constraint_cursor* constraint(const std::shared_ptr<const scheduling::committed_log>& log,
+                                std::size_t num_output);
   /// The request's session if it has one in this lease, else null.
   speculation::drafter_session* find(request_id request, std::uint64_t lease) const;
   /// Drops the request's sessions: the drafter starts over, and its lease has to be entered again.

@@ -66,7 +66,7 @@ void drop_disallowed(speculation::draft& made, const committed_log& log, constra
     keep[node] =
         constraint->num_allowed(log.output(), made.tree.path_tokens(parent), tokens.subspan(node, 1)) == 1;
   }
-  made = part_of(std::move(made), keep);
+  made = part_of(std::move(made), keep, true);
 }
 
 } // namespace paceline::rounds

@@ -32,7 +32,8 @@ speculation::draft_task make_task(const scheduling::plan_item& item, scheduling:
                                   speculation::drafter_session* session, constraint_cursor* constraint);
 
 /// Removes the tokens that the constraint does not allow, with their descendants, so that the target computes
-/// no rows for them. Changes nothing without a constraint, if the draft is stale, or if its tokens were
+/// no rows for them. Probes that are below none of these tokens stay, also if no token does: their drafter
+/// learns from them. Changes nothing without a constraint, if the draft is stale, or if its tokens were
 /// drawn: the verification rule must see every drawn token.
 void drop_disallowed(speculation::draft& made, const scheduling::committed_log& log,
                      constraint_cursor* constraint);

@@ -112,7 +112,7 @@ speculation::draft_task foreseen_drafts::task_for(const plan_item& item, const p
   task.counts = &which.counts;
   task.blocks = which.blocks;
   task.session = which.session.get();
-  task.constraint = sessions_->constraint(request.log);
+  task.constraint = sessions_->constraint(request.log, request.length - request.log->terms().prompt_length());
   task.result.base_length = static_cast<std::uint32_t>(which.text.size());
   task.num_foreseen = task.result.base_length - request.length;
   return task;

@@ -49,38 +49,67 @@ parsed<constraint> compile(const model_view& model, const wire::output_constrain
 /// The field that says that an output must be a call, or may be one.
 std::string tool_field(const asked_call& call) { return call.demand.required ? "tool_choice" : "tools"; }
 
+using function_list = std::vector<wire::function_schema>;
+
+/// `exact` with the arguments of `loose` for each function whose own schema cannot be enforced. nullopt if
+/// there is no such function, or if the schemas are too large together. The conversions cost at most some
+/// times as much as that of one schema, however many functions there are.
+std::optional<function_list> enforceable(function_list exact, const function_list& loose) {
+  grammar::schema_cost kept, refused, most_refused = grammar::most_schema_cost;
+  most_refused += grammar::most_schema_cost; // one that is too large alone leaves room for others
+  bool is_changed = false;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (exact[i].arguments == loose[i].arguments) continue;
+    grammar::schema_cost cost;
+    if (grammar::schema_to_ebnf(exact[i].arguments, &cost)) {
+      kept += cost;
+    } else {
+      refused += cost;
+      exact[i] = loose[i];
+      is_changed = true;
+    }
+    if (!kept.is_within(grammar::most_schema_cost) || !refused.is_within(most_refused)) return std::nullopt;
+  }
+  return is_changed ? std::optional(std::move(exact)) : std::nullopt;
+}
+
+/// The refusal of the first of `wanted` whose own schema is refused. nullopt if there is none, or if it comes
+/// behind schemas that are too large together.
+std::optional<api_error> refused_function(const function_list& wanted) {
+  grammar::schema_cost total;
+  for (const auto& one : wanted) {
+    grammar::schema_cost cost;
+    if (const auto checked = grammar::schema_to_ebnf(one.arguments, &cost); !checked)
+      return refusal("tools", "tools: the parameters of \"" + one.name + "\"", checked.error());
+    total += cost;
+    if (!total.is_within(grammar::most_schema_cost)) break;
+  }
+  return std::nullopt;
+}
+
 /// `make` compiles the calls of some functions. If the arguments' schema of a tool without `strict` cannot be
 /// enforced, this tool takes any object. If the schemas are too large together, all such tools do. Errors
 /// name the tool whose schema is refused.
 template <typename Make>
 auto compile_calls(const asked_call& call, const Make& make) {
-  const auto functions = [&](bool exact) {
+  const auto callable = [&](bool exact) {
     return wire::callable_functions(call.tools, call.demand.function, exact);
   };
-  auto wanted = functions(true);
+  auto wanted = callable(true);
   if (auto compiled = make(wanted)) return compiled;
-  const auto loose = functions(false);
-  bool is_changed = false;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].arguments == loose[i].arguments || grammar::schema_to_ebnf(wanted[i].arguments)) continue;
-    wanted[i] = loose[i];
-    is_changed = true;
-  }
-  if (is_changed)
-    if (auto compiled = make(wanted)) return compiled;
+  const auto loose = callable(false);
+  if (const auto mixed = enforceable(std::move(wanted), loose))
+    if (auto compiled = make(*mixed)) return compiled;
   auto compiled = make(loose);
   if (compiled) return compiled;
-  for (const auto& one : loose)
-    if (const auto checked = grammar::schema_to_ebnf(one.arguments); !checked)
-      return decltype(compiled)(
-          refusal("tools", "tools: the parameters of \"" + one.name + "\"", checked.error()));
+  if (auto refused = refused_function(loose)) return decltype(compiled)(*std::move(refused));
   return compiled;
 }
 
 /// The output is a call in JSON, whatever the model's own syntax.
 parsed<constraint> compile_call(const model_view& model, const asked_call& call) {
-  return compile_calls(call, [&](const std::vector<wire::function_schema>& functions) {
-    return compile(model, {{source::kind::json_schema, wire::call_schema(functions)}, tool_field(call)});
+  return compile_calls(call, [&](const function_list& wanted) {
+    return compile(model, {{source::kind::json_schema, wire::call_schema(wanted)}, tool_field(call)});
   });
 }
 
@@ -98,12 +127,6 @@ parsed<constraint> compile_output(const model_view& model, const wanted_output& 
   auto answer = compile(model, *wanted.answer);
   if (!answer) return answer;
   return grammar::any_alternative({*std::move(call), *std::move(answer)}, model.limits().vocab_size);
-}
-
-/// The only token of a marker; nullopt if the marker consists of several tokens.
-std::optional<token_id> token_of(const model_view& model, const std::string& marker) {
-  const auto tokens = model.encode(marker, false, true, 2);
-  return tokens && tokens->size() == 1 ? std::optional(tokens->front()) : std::nullopt;
 }
 
 constraint behind_thoughts(const model_view& model, constraint answer, bool has_begun) {
@@ -132,12 +155,11 @@ using harmony_messages = std::vector<harmony_message>;
 
 /// Each function has its own grammar. All of them together may cost as much as one schema may, whether they
 /// are compiled now or known already.
-std::optional<api_error> judge_cost(const std::vector<wire::function_schema>& functions,
-                                    const std::string& field) {
-  if (functions.size() == 1)
+std::optional<api_error> judge_cost(const function_list& wanted, const std::string& field) {
+  if (wanted.size() == 1)
     return std::nullopt; // the compilation checks a single function against the same bound
   grammar::schema_cost total;
-  for (const auto& one : functions) {
+  for (const auto& one : wanted) {
     grammar::schema_cost cost;
     static_cast<void>(grammar::schema_to_ebnf(one.arguments, &cost)); // the compilation reports an error
     total += cost;
@@ -150,17 +172,16 @@ std::optional<api_error> judge_cost(const std::vector<wire::function_schema>& fu
 }
 
 parsed<harmony_messages> compile_harmony_calls(const model_view& model, const asked_call& call) {
-  return compile_calls(
-      call, [&](const std::vector<wire::function_schema>& functions) -> parsed<harmony_messages> {
-        harmony_messages out;
-        if (auto refused = judge_cost(functions, tool_field(call))) return *std::move(refused);
-        for (const auto& one : functions) {
-          auto arguments = compile(model, {{source::kind::json_schema, one.arguments}, tool_field(call)});
-          if (!arguments) return std::move(arguments).failure();
-          out.push_back({wire::harmony_call_header(one.name), *std::move(arguments)});
-        }
-        return out;
-      });
+  return compile_calls(call, [&](const function_list& wanted) -> parsed<harmony_messages> {
+    harmony_messages out;
+    if (auto refused = judge_cost(wanted, tool_field(call))) return *std::move(refused);
+    for (const auto& one : wanted) {
+      auto arguments = compile(model, {{source::kind::json_schema, one.arguments}, tool_field(call)});
+      if (!arguments) return std::move(arguments).failure();
+      out.push_back({wire::harmony_call_header(one.name), *std::move(arguments)});
+    }
+    return out;
+  });
 }
 
 parsed<harmony_messages> compile_messages(const model_view& model, const wanted_output& wanted) {
@@ -211,6 +232,11 @@ parsed<constraint> in_harmony(const model_view& model, const harmony_messages& m
 }
 
 } // namespace
+
+std::optional<token_id> token_of(const model_view& model, const std::string& marker) {
+  const auto tokens = model.encode(marker, false, true, 2);
+  return tokens && tokens->size() == 1 ? std::optional(tokens->front()) : std::nullopt;
+}
 
 parsed<constraint> constrain_answer(const model_view& model, const wire::generation_fields& fields,
                                     const wire::output_plan& plan, const asked_call* call) {

@@ -7,6 +7,7 @@
 #include "server/backend.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace paceline::server {
@@ -26,5 +27,8 @@ wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const mod
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,
                                                                        const asked_call* call);
+
+/// The only token of a marker; nullopt if the marker consists of several tokens.
+std::optional<token_id> token_of(const model_view& model, const std::string& marker);
 
 } // namespace paceline::server

@@ -1,8 +1,12 @@
+#include "runtime/grammar/alternatives.hpp"
 #include "tests/actors/requests.hpp"
 #include "tests/support/cycle_constraint.hpp"
+#include "tests/support/metered_constraint.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
 
 namespace paceline {
@@ -56,6 +60,46 @@ TEST_P(constrained, tokens_equal_plain_decoding) {
     }
   const bool is_often_right = GetParam() == "forced" || GetParam() == "model";
   EXPECT_TRUE(accepted > 0 || !is_often_right);
+}
+
+/// The tokens of a request under `constraint`, with a drafter or (nullptr) without one.
+std::vector<token_id> tokens_under(const std::shared_ptr<const token_constraint>& constraint,
+                                   std::unique_ptr<speculation::drafter> drafter, float temperature) {
+  simulation_options options;
+  options.target = small_target();
+  std::vector<simulated_drafter> drafters;
+  const bool has_drafter = drafter != nullptr;
+  const bool worker = has_drafter && drafter->traits().where == speculation::placement::worker;
+  if (has_drafter) drafters.push_back({std::move(drafter), 5, worker ? 1U : 0U});
+  simulation sim(options, std::move(drafters));
+  auto request = request_number(0, temperature, 100);
+  request.constraint = constraint;
+  sim.submit(request, has_drafter ? drafter_index{1} : plain_decoding);
+  EXPECT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).finish, finish_reason::length) << "plain decoding needs half of the budget";
+  return sim.client(0).tokens;
+}
+
+/// Work for drafts neither ends a request nor changes its tokens, also where a constraint has other parts.
+TEST_P(constrained, drafts_that_use_up_their_work_change_nothing) {
+  const auto vocab_size = small_target().vocab_size;
+  const auto num_exhausted = std::make_shared<std::atomic<int>>(0);
+  const auto cycle = make_cycle_constraint(vocab_size);
+  const auto costly = make_metered_constraint(cycle, vocab_size, {.first = 6, .per_token = 2}, num_exhausted);
+  const auto either = grammar::any_alternative({costly, cycle}, vocab_size);
+  const auto any = make_metered_constraint(make_free_constraint(vocab_size), vocab_size,
+                                           {.first = 6, .per_token = 2}, num_exhausted);
+  const auto wide = grammar::any_alternative({any, cycle}, vocab_size);
+  for (const float temperature : {0.0F, 1.0F})
+    for (const auto& constraint : {costly, either, wide}) {
+      const auto plain = tokens_under(constraint, nullptr, temperature);
+      EXPECT_EQ(*num_exhausted, 0) << "by the text";
+      EXPECT_EQ(tokens_under(constraint, drafter_called(GetParam(), small_target()), temperature), plain);
+      if (GetParam() == "always_wrong") {
+        EXPECT_GT(*num_exhausted, 0);
+      }
+      *num_exhausted = 0;
+    }
 }
 
 /// Allows what the cycle allows, until its work is used up behind `most` tokens.

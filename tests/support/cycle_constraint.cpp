@@ -60,12 +60,33 @@ class cycle_cursor final : public constraint_cursor {
   std::vector<std::uint32_t> mask_;
 };
 
-class cycle_constraint final : public token_constraint {
+class free_cursor final : public constraint_cursor {
  public:
-  explicit cycle_constraint(std::uint32_t vocab_size) : vocab_size_(vocab_size) {}
-  std::unique_ptr<constraint_cursor> begin() const override {
-    return std::make_unique<cycle_cursor>(vocab_size_);
+  explicit free_cursor(std::uint32_t vocab_size) : mask_((vocab_size + 31) / 32, 0xFFFFFFFFU) {
+    if (vocab_size % 32 != 0) mask_.back() = (1U << vocab_size % 32) - 1U;
   }
+
+  std::span<const std::uint32_t> allowed(std::span<const token_id>, std::span<const token_id>) override {
+    return mask_;
+  }
+  std::size_t num_allowed(std::span<const token_id>, std::span<const token_id>,
+                          std::span<const token_id> next) override {
+    return next.size();
+  }
+  std::optional<token_id> append_forced(std::span<const token_id>, std::size_t,
+                                        std::vector<token_id>&) override {
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::uint32_t> mask_;
+};
+
+template <class Cursor>
+class constraint_by_size final : public token_constraint {
+ public:
+  explicit constraint_by_size(std::uint32_t vocab_size) : vocab_size_(vocab_size) {}
+  std::unique_ptr<constraint_cursor> begin() const override { return std::make_unique<Cursor>(vocab_size_); }
   std::size_t num_bytes() const noexcept override { return sizeof *this; }
 
  private:
@@ -82,7 +103,11 @@ bool cycle_allows(std::span<const token_id> before, token_id token, std::uint32_
 }
 
 std::shared_ptr<const token_constraint> make_cycle_constraint(std::uint32_t vocab_size) {
-  return std::make_shared<cycle_constraint>(vocab_size);
+  return std::make_shared<constraint_by_size<cycle_cursor>>(vocab_size);
+}
+
+std::shared_ptr<const token_constraint> make_free_constraint(std::uint32_t vocab_size) {
+  return std::make_shared<constraint_by_size<free_cursor>>(vocab_size);
 }
 
 } // namespace paceline::test

@@ -79,7 +79,7 @@ std::vector<std::int32_t> draft::path_to(std::int32_t row) const {
   return path;
 }
 
-draft part_of(draft whole, const std::vector<bool>& keep) {
+draft part_of(draft whole, const std::vector<bool>& keep, bool with_probes_alone) {
   draft part{.base_length = whole.base_length, .drafted = whole.drafted};
   constexpr std::int32_t gone = -2;
   std::vector<std::int32_t> moved_to(whole.num_rows(), gone); // by row
@@ -92,7 +92,8 @@ draft part_of(draft whole, const std::vector<bool>& keep) {
     if (!whole.probs.empty()) part.probs.push_back(std::move(whole.probs[node]));
     if (!whole.signals.empty()) part.signals.push_back(whole.signals[node]);
   }
-  for (std::size_t i = 0; i < whole.probes.size() && !part.tree.empty(); ++i) {
+  if (part.tree.empty() && !with_probes_alone) return part;
+  for (std::size_t i = 0; i < whole.probes.size(); ++i) {
     const auto& [token, parent, depth] = whole.probes[i];
     const auto above = parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)];
     if (above != gone) moved_to[whole.tree.size() + i] = part.add_probe(token, above);

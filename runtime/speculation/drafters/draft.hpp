@@ -6,6 +6,7 @@
 #include "runtime/base/philox.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,6 +47,11 @@ token_id draw(const draft_distribution& from, const noise_stream& noise);
 struct draft_plan {
   std::uint32_t levels = 0; ///< 0: not reported; drafter `auto` then assumes the requested levels and nodes
   std::uint32_t nodes = 0;
+
+  /// The number of nodes of each level. The last levels may have fewer.
+  std::uint32_t width() const noexcept {
+    return levels == 0 ? 1 : std::max(1U, (nodes + levels - 1) / levels);
+  }
 };
 
 /// A row that a drafter adds to the target's pass in order to read the target's likeliest next tokens there.
@@ -93,9 +99,9 @@ struct draft {
 };
 
 /// The nodes with `keep` set, in their order; the set must be closed under ancestors. A probe is kept if its
-/// parent is kept or is the root, and at least one node is kept. The result has no plan, no alternates and no
-/// catching_up flag.
-draft part_of(draft whole, const std::vector<bool>& keep);
+/// parent is kept or is the root, and at least one node is kept or `with_probes_alone` is true. The result
+/// has no plan, no alternates and no catching_up flag.
+draft part_of(draft whole, const std::vector<bool>& keep, bool with_probes_alone = false);
 
 /// The outcome of a request's last round. A drafter learns from it in the request's next task.
 struct round_feedback {

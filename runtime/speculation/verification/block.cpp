@@ -44,8 +44,9 @@ block read_block(const draft& proposal, const verification_context& context, con
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice) {
   // If all draft tokens have probability 1, block verification gains nothing, because the probability of each
-  // prefix is the product of its tokens' probabilities.
-  if (!proposal.tree.is_chain() || proposal.probs.empty())
+  // prefix is the product of its tokens' probabilities. With a constraint it would take the masks of rows
+  // behind rejected tokens, too: work that plain decoding does not do and that might end the request.
+  if (!proposal.tree.is_chain() || proposal.probs.empty() || context.constraint != nullptr)
     return verify_rejection(proposal, context, rows, dice);
   block chain = read_block(proposal, context, rows);
   const std::size_t length = chain.places.size();

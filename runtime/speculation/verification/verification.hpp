@@ -80,7 +80,8 @@ verdict verify_rejection(const draft& proposal, const verification_context& cont
 /// prefixes of the chain, the longest first, and keeps the first one that is accepted. The probability of
 /// this depends on the joint probability of the prefix. Exact in distribution; on average it keeps at least
 /// as many tokens as `rejection`. Trees, and chains without distributions, are verified by `rejection`; for
-/// such chains both rules keep equally many tokens. For temperatures above 0.
+/// such chains both rules keep equally many tokens. So are all drafts under a constraint, because `rejection`
+/// needs no row behind a rejected token. For temperatures above 0.
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -180,6 +181,26 @@ TEST(grammar_compiler, a_refusal_is_remembered) {
   const auto again = library->compile(large);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error(), first.error());
+}
+
+TEST(grammar_compiler, a_schema_whose_refusal_takes_time_is_remembered) {
+  std::string levels = R"({"$ref": "#/$defs/a0", "$defs": {)";
+  for (int i = 0; i < 25; ++i) {
+    const auto next = R"({"$ref": "#/$defs/a)" + std::to_string(i + 1) + "\"}";
+    levels += "\"a" + std::to_string(i) + R"(": {"anyOf": [)" + next + "," + next + "]},";
+  }
+  const grammar_source large{kind::json_schema, levels + R"("a25": {"type": "integer"}}})"};
+  const auto library = make();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto first = library->compile(large);
+  const auto middle = std::chrono::steady_clock::now();
+  ASSERT_FALSE(first);
+  for (int i = 0; i < 10; ++i) {
+    const auto again = library->compile(large);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error(), first.error());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - middle, middle - begin) << "ten times";
 }
 
 } // namespace

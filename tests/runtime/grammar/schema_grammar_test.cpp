@@ -3,10 +3,14 @@
 #include "runtime/grammar/endless_rules.hpp"
 #include "runtime/grammar/schema_algebra.hpp"
 #include "runtime/grammar/schema_document.hpp"
+#include "runtime/grammar/schema_keywords.hpp"
+#include "runtime/grammar/text_automaton.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +44,9 @@ TEST(schema, a_keyword_that_is_not_enforced_is_refused_with_its_place) {
       {R"({"$ref": "#/examples/0", "examples": [true]})", errc::invalid_argument, "#/$ref"},
       {R"({"$ref": "#/title", "title": "t"})", errc::invalid_argument, "#/title"},
       {R"({"type": "string", "format": "regex"})", errc::unsupported, "#/format"},
+      {R"({"type": ["integer", "string"], "format": "uri-reference"})", errc::unsupported, "#/format"},
+      {R"({"format": "relative-json-pointer"})", errc::unsupported, "#/format"},
+      {R"({"type": "string", "format": "uri", "minLength": 8})", errc::unsupported, "#/format"},
       {R"x({"type": "string", "pattern": "(?=a)"})x", errc::unsupported, "#/pattern"},
       {R"({"type": "string", "pattern": "^(ab)*$", "maxLength": 3000})", errc::unsupported, "#/pattern"},
       {R"({"not": {"additionalProperties": false}})", errc::unsupported, "#/not"},
@@ -126,6 +133,71 @@ TEST(schema, annotations_and_unknown_keywords_are_allowed) {
   EXPECT_TRUE(
       schema_to_ebnf(R"({"title": "t", "description": "d", "default": {"uniqueItems": true}, "examples": [1],
     "$comment": "c", "deprecated": true, "readOnly": true, "x-own": 1, "type": "integer"})"));
+}
+
+TEST(schema, formats_limit_texts_alone_and_only_if_the_specification_defines_them) {
+  for (const char* text :
+       {R"({"type": "integer", "format": "int64"})", R"({"type": ["number", "null"], "format": "regex"})",
+        R"({"type": "string", "format": "password"})", R"({"format": "byte"})",
+        R"({"not": {"type": "integer", "format": "int32"}})",
+        R"({"not": {"type": "null", "format": "date"}})",
+        R"({"allOf": [{"format": "binary"}, {"format": "date"}, {"format": "float"}], "type": "string"})",
+        R"({"enum": ["a", 1], "format": "x"})"}) {
+    const auto made = schema_to_ebnf(text);
+    EXPECT_TRUE(made) << text << ": " << made.error().message();
+  }
+  const auto any = schema_to_ebnf(R"({"type": "string"})");
+  EXPECT_EQ(*schema_to_ebnf(R"({"type": "string", "format": "password"})"), *any);
+  EXPECT_NE(*schema_to_ebnf(R"({"type": "string", "allOf": [{"format": "password"}, {"format": "date"}]})"),
+            *any);
+}
+
+/// Number of characters of the shortest text that a pattern matches.
+std::uint32_t shortest_match(std::string_view pattern) {
+  const auto regex = parse_regex(pattern);
+  std::size_t work = 1'000'000;
+  const auto automaton = text_automaton::make(
+      {{.regex = &*regex}}, [](std::uint64_t obeyed) { return obeyed == 1; }, 256, work);
+  const auto& states = automaton->states();
+  std::set<std::uint32_t> now{0};
+  for (std::uint32_t length = 0; !now.empty(); ++length) {
+    std::set<std::uint32_t> next;
+    for (const auto at : now) {
+      if (states[at].is_wanted) return length;
+      for (const auto& edge : states[at].edges) next.insert(edge.to);
+    }
+    now = std::move(next);
+  }
+  return unbounded;
+}
+
+TEST(schema, the_shortest_text_of_a_format_has_its_least_length) {
+  for (const char* name : {"date", "time", "date-time", "duration", "email", "idn-email", "hostname",
+                           "idn-hostname", "ipv4", "ipv6", "uuid", "uri", "iri", "json-pointer"}) {
+    const auto* format = format_named(name);
+    ASSERT_NE(format, nullptr) << name;
+    EXPECT_EQ(format->min_length, shortest_match(format->pattern)) << name;
+  }
+}
+
+TEST(schema, more_than_32_conditions_on_a_text_are_refused) {
+  const auto patterns = [](int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += std::string(i > 0 ? "," : "") + R"({"pattern": "x"})";
+    return R"({"type": "string", "allOf": [)" + all + "]}";
+  };
+  EXPECT_TRUE(schema_to_ebnf(patterns(32)));
+  for (const int count : {33, 70}) {
+    const auto place = "/allOf/" + std::to_string(count - 1) + "/pattern: ";
+    const auto alone = schema_to_ebnf(patterns(count));
+    ASSERT_FALSE(alone);
+    EXPECT_EQ(alone.error().code(), errc::unsupported);
+    EXPECT_TRUE(alone.error().message().starts_with("schema: #" + place)) << alone.error().message();
+    const auto member = schema_to_ebnf(R"({"type": "object", "properties": {"a": )" + patterns(count) + "}}");
+    ASSERT_FALSE(member) << "an optional member must not be left out silently";
+    EXPECT_TRUE(member.error().message().starts_with("schema: #/properties/a" + place))
+        << member.error().message();
+  }
 }
 
 TEST(schema, hostile_ones_end_in_an_error) {

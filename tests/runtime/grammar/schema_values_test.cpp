@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::grammar {
@@ -87,6 +88,47 @@ TEST_F(schema_values, items_are_counted) {
   });
 }
 
+TEST_F(schema_values, long_arrays_end_exactly_at_their_limits) {
+  const auto array = [](int count) {
+    std::string text = "[1";
+    for (int i = 1; i < count; ++i) text += i % 2 == 0 ? ",1" : ",\"a\"";
+    return text + "]";
+  };
+  for (const int count : {128, 129, 130, 255, 256, 257, 1'000, 10'000}) {
+    const auto limit = std::to_string(count);
+    const std::string items = R"({"type": "array", "items": {"type": ["integer", "string"]}, )";
+    const std::string most = items + R"("maxItems": )" + limit + "}";
+    const std::string both =
+        items + R"("minItems": )" + std::to_string(count / 2) + R"(, "maxItems": )" + limit + "}";
+    const std::string first =
+        R"({"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": ["integer", "string"]}, "maxItems": )" +
+        limit + "}";
+    check({{most.c_str(), {"[]", array(1), array(count - 1), array(count)}, {array(count + 1)}},
+           {both.c_str(),
+            {array(count / 2), array(count / 2 + 1), array(count - 1), array(count)},
+            {array(count / 2 - 1), array(count + 1)}},
+           {first.c_str(), {"[]", array(1), array(count)}, {array(count + 1), "[\"a\"]"}}});
+  }
+}
+
+/// A long array is not one of the texts that take too much work.
+TEST_F(schema_values, a_long_array_takes_little_work) {
+  const auto made =
+      library->compile({grammar_source::kind::json_schema,
+                        R"({"type": "array", "items": {"type": "integer"}, "maxItems": 10000})"});
+  ASSERT_TRUE(made);
+  const auto cursor = (*made)->begin();
+  const auto tokens = *vocabulary.encode("[1,22,333", {.add_special = false, .parse_special = false});
+  const auto more = *vocabulary.encode(",1", {.add_special = false, .parse_special = false});
+  std::vector<token_id> output(tokens);
+  for (int i = 3; i < 10'000; ++i) {
+    ASSERT_EQ(cursor->num_allowed(output, {}, more), more.size()) << i;
+    output.insert(output.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(cursor->num_allowed(output, {}, more), 0U);
+  EXPECT_FALSE(cursor->is_exhausted());
+}
+
 TEST_F(schema_values, multiples_obey_all_units_and_signs) {
   check({
       {R"({"type": "number", "multipleOf": 1.5})",
@@ -157,7 +199,30 @@ TEST_F(schema_values, texts_obey_patterns_formats_and_lengths_together) {
        {"\"P1Y2M\"", "\"PT5M\"", "\"P3W\""},
        {"\"P\"", "\"PT\"", "\"P1Y2D\""}},
       {R"({"type": "string", "format": "date"})", {"\"2024-02-28\""}, {"\"2024-02-30\"", "\"2024-04-31\""}},
+      {R"({"type": "integer", "format": "int64"})", {"5", "-7"}, {"\"5\"", "1.5"}},
+      {R"({"type": "string", "allOf": [{"format": "byte"}, {"format": "date"}]})",
+       {"\"2024-02-28\""},
+       {"\"a\""}},
   });
+}
+
+TEST_F(schema_values, the_shortest_text_of_a_format_obeys_a_least_length_exactly) {
+  const std::pair<const char*, const char*> shortest[] = {
+      {"date", "2024-02-28"}, {"time", "00:00:00Z"}, {"date-time", "2024-02-28T00:00:00Z"},
+      {"duration", "P1D"},    {"email", "a@b"},      {"hostname", "a"},
+      {"ipv4", "1.2.3.4"},    {"ipv6", "::"},        {"uuid", "01234567-89ab-cdef-0123-456789abcdef"},
+      {"uri", "ftp://a"},     {"iri", "ftp://a"},    {"json-pointer", ""}};
+  for (const auto& [format, text] : shortest) {
+    const std::string size = std::to_string(std::string(text).size());
+    const std::string more = std::to_string(std::string(text).size() + 1);
+    const std::string begin =
+        R"({"type": "string", "format": ")" + std::string(format) + R"(", "minLength": )";
+    const std::string quoted = "\"" + std::string(text) + "\"";
+    check({{(begin + size + "}").c_str(), {quoted}, {}}});
+    if (const auto made = library->compile({grammar_source::kind::json_schema, begin + more + "}"})) {
+      EXPECT_FALSE(allows(**made, quoted)) << format;
+    }
+  }
 }
 
 TEST_F(schema_values, names_of_members_obey_all_patterns) {

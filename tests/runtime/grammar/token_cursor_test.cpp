@@ -309,6 +309,33 @@ TEST_F(cursors, allow_nothing_when_their_work_is_used_up) {
   EXPECT_EQ(length_of_text(*linear->begin()), 2000U);
 }
 
+/// The masks along an accepted draft are those of plain decoding, and so is their work.
+TEST_F(cursors, do_the_same_work_with_and_without_drafts) {
+  const auto a = tokens_of("a").front();
+  const auto constraint =
+      *make_compiler(vocabulary, vocab_size, {end}, {.cursor_work = 50'000, .cursor_work_per_token = 2'000})
+           ->compile({kind::ebnf, "root ::= e \".\"\ne ::= e e | \"a\""});
+  const auto length_with = [&](std::size_t draft_length) {
+    const auto cursor = constraint->begin();
+    std::vector<token_id> text;
+    while (text.size() < 2000) {
+      std::vector<token_id> path;
+      while (path.size() <= draft_length) { // the last one is the token behind the draft
+        if (!is_set(copy(cursor->allowed(text, path)), static_cast<std::size_t>(a.value)))
+          return text.size() + path.size();
+        path.push_back(a);
+      }
+      text.insert(text.end(), path.begin(), path.end());
+    }
+    return text.size();
+  };
+  const auto plain = length_with(0);
+  EXPECT_GT(plain, 30U);
+  EXPECT_LT(plain, 300U);
+  for (const std::size_t draft_length : {1U, 4U, 16U, 48U})
+    EXPECT_EQ(length_with(draft_length), plain) << draft_length;
+}
+
 /// Constraints made of others are exhausted with them.
 TEST_F(cursors, tell_of_used_up_work_through_all_layers) {
   const auto answer =

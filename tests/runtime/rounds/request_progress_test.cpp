@@ -62,6 +62,27 @@ TEST(request_progress_test, the_last_event_names_the_stop_string_that_ended_the_
   }
 }
 
+TEST(request_progress_test, every_event_has_statistics_where_they_are_asked_for) {
+  for (const bool asks : {false, true}) {
+    auto request = request_of(3, 2);
+    request.stats_in_events = asks;
+    const auto one = admitted(std::move(request));
+    one.progress->restart_at(2, 2, 1);
+    for (const bool is_last : {false, true}) {
+      one.progress->begin_round(start);
+      one.progress->count_verification(3, 1);
+      EXPECT_EQ(one.progress->commit(token_id{5}, std::nullopt), !is_last);
+      const auto event = one.progress->end_round({}, start);
+      EXPECT_EQ(event.finish, is_last ? finish_reason::length : finish_reason::none);
+      ASSERT_EQ(event.timings.has_value(), asks || is_last);
+      ASSERT_EQ(event.speculation.has_value(), asks || is_last);
+      if (!event.timings) continue;
+      EXPECT_EQ(event.timings->num_cached_tokens, 2U);
+      EXPECT_EQ(event.speculation->num_rounds, is_last ? 2U : 1U);
+    }
+  }
+}
+
 TEST(request_progress_test, a_log_is_computed_when_all_but_its_last_token_are) {
   const auto one = admitted(request_of(3, 8));
   EXPECT_FALSE(one.log->is_computed());

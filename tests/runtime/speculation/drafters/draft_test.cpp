@@ -135,6 +135,10 @@ TEST(draft, keeps_probes_below_nodes_that_stay) {
   EXPECT_EQ(first.probes.size(), 2U) << "the third hung below a node that is gone";
   EXPECT_EQ(first.path_to(2), (std::vector<std::int32_t>{1, 2}));
   EXPECT_EQ(part_of(with_probes(), {false, false, false}).num_rows(), 0U);
+  const auto alone = part_of(with_probes(), {false, false, false}, true);
+  EXPECT_TRUE(alone.tree.empty());
+  ASSERT_EQ(alone.probes.size(), 2U);
+  EXPECT_EQ(alone.path_to(1), (std::vector<std::int32_t>{0, 1}));
 }
 
 TEST(draft, probes_go_first) {

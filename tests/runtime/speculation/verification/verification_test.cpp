@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/sampling/row_kernels.hpp"
+#include "tests/support/cycle_constraint.hpp"
 
 #include <gtest/gtest.h>
 
@@ -259,6 +260,29 @@ TEST(verify_rejection, at_temperature_0_trees_give_the_argmax_path) {
     EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{2, 3}));
     EXPECT_EQ(result.next, token_id{4});
   }
+}
+
+/// Its mask would be work that plain decoding does not do.
+TEST(verification_of_constrained_drafts, asks_for_no_row_behind_a_rejected_token) {
+  for (const auto rule :
+       {verification_rule::coupled, verification_rule::rejection, verification_rule::block,
+        verification_rule::skip_sample_adjustment, verification_rule::lenient, verification_rule::typical})
+    for (const float temperature : {0.0F, 1.0F}) {
+      draft proposal = chain({4, 3, 5});
+      const draft_distribution from{.tokens = {token_id{3}, token_id{4}, token_id{5}},
+                                    .probs = {0.5F, 0.25F, 0.25F}};
+      proposal.probs.assign(3, from);
+      table target(8, 3);
+      target.prefer(-1, 1);
+      const fixed_request request(temperature);
+      auto context = request.context();
+      const auto cursor = test::make_cycle_constraint(8)->begin();
+      context.constraint = cursor.get();
+      const verdict result = verify({.rule = rule}, proposal, context, target.rows());
+      EXPECT_TRUE(result.accepted_path.empty());
+      EXPECT_EQ(result.next, token_id{1});
+      EXPECT_EQ(target.asked, (std::vector<int>{1, 0, 0, 0})) << static_cast<int>(rule) << temperature;
+    }
 }
 
 TEST(request_dice, takes_every_decision_from_a_stream_of_its_own) {
