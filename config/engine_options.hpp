@@ -119,7 +119,7 @@ struct model_options {
   kv_type kv_dtype = kv_type::f16;
   std::string chat_template;             ///< path of a template that replaces the one in the model file
   std::string tool_call_parser = "auto"; ///< a name of `call_syntax_names`; auto: by the template
-  std::string reasoning_parser = "auto"; ///< none, think; auto: by the template
+  std::string reasoning_parser = "auto"; ///< none, think, mistral; auto: by the template
   std::vector<drafter_options> drafters;
   std::string default_drafter = "auto";
   std::uint32_t auto_draft_length = 16; ///< largest number of levels in a draft of drafter "auto"

@@ -248,10 +248,11 @@ void declare_model(group_builder<model_options>& g) {
       "How the model writes calls of tools. `auto` finds it in the chat template. `none` leaves calls in the "
       "text and refuses tools. `harmony`, the format of gpt-oss, applies to whole outputs.");
   g.add(
-      "reasoning_parser", {"auto", "none", "think"}, [](m & o) -> auto& { return o.reasoning_parser; },
+      "reasoning_parser", {"auto", "none", "think", "mistral"},
+      [](m & o) -> auto& { return o.reasoning_parser; },
       "How the model marks its thoughts, which become `reasoning_content`. `think`: by `<think>` and "
-      "`</think>`. `auto` finds it in the chat template. `none` leaves thoughts in the text. In `harmony`, a "
-      "channel marks them.");
+      "`</think>`; `mistral`: by `[THINK]` and `[/THINK]`. `auto` finds it in the chat template. `none` leaves "
+      "thoughts in the text. In `harmony`, a channel marks them.");
   g.add(
       "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
       "Requests decoded at the same time.");

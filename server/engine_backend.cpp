@@ -1,5 +1,6 @@
 #include "engine/served_model.hpp"
 #include "protocol/wire/harmony_prompt.hpp"
+#include "protocol/wire/mistral_prompt.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/tokenizer/incremental_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -49,15 +50,7 @@ class engine_model final : public model_view {
     limits_.default_rule = served.default_rule();
     if (has_chat_template())
       template_ = probe_template([this](json::object asked) { return render_chat(std::move(asked)); });
-    outputs_.calls = template_.calls;
-    for (std::size_t i = 0; i < call_syntax_names.size(); ++i)
-      if (served.tool_call_parser() == call_syntax_names[i]) outputs_.calls = static_cast<call_syntax>(i);
-    if (outputs_.calls == call_syntax::harmony)
-      outputs_.reasoning =
-          served.reasoning_parser() == "none" ? wire::reasoning_markers() : wire::harmony_markers;
-    else if (served.reasoning_parser() == "think" ||
-             (served.reasoning_parser() == "auto" && template_.shows_thoughts))
-      outputs_.reasoning = wire::think_markers;
+    outputs_ = output_format_of(template_, served.tool_call_parser(), served.reasoning_parser());
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
@@ -107,6 +100,7 @@ class engine_model final : public model_view {
 
   expected<std::string> render_chat(json::object asked) const override {
     if (outputs_.calls == call_syntax::harmony) wire::fit_to_harmony(asked);
+    if (outputs_.calls == call_syntax::mistral) wire::fit_to_mistral(asked);
     auto text = server::render_chat(*served_.chat(), spellings_, std::move(asked));
     if (text) return text;
     return error{text.error().code(), without_name(text.error().message())};

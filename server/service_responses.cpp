@@ -50,12 +50,13 @@ wire::parsed<read_request> read_response_request(const response_services& servic
     out.previous = services.stored->find(id, who.tenant, edge.now());
     if (!out.previous) return unknown_previous(id);
   }
+  if (auto unknown = resolve_references(services, who, out.request)) return *std::move(unknown);
   return out;
 }
 
 /// Reads a request for a response, and passes what `make` makes from it and from the conversation that it
-/// continues to `done`, or an error. Runs in a job. If only the conversation is long, `make` runs in a second
-/// job, because it is known only then that the job is large.
+/// continues to `done`, or an error. Runs in a job. If only the conversation is long, or what the input
+/// refers to, `make` runs in a second job, because it is known only then that the job is large.
 template <typename Make, typename Done>
 void make_from_request(const response_services& services, const caller& who, request_body body, Make make,
                        Done done) {
@@ -66,7 +67,9 @@ void make_from_request(const response_services& services, const caller& who, req
   // The text is freed here. The objects made from it exist until they are tokenized.
   auto place = std::exchange(body, {}).place;
   if (!read) return done(std::move(read).failure());
-  auto again = traits_of(edge, who, read->previous ? text_bytes(read->previous->conversation) : 0);
+  auto again = traits_of(edge, who,
+                         text_bytes(read->request.input) +
+                             (read->previous ? text_bytes(read->previous->conversation) : 0));
   again.continues = true;
   const bool is_longer = again.large && !is_large;
   auto rest = [make, done, place = std::move(place), read = *std::move(read)]() mutable {

@@ -1,7 +1,5 @@
 #include "server/template_probe.hpp"
 
-#include "protocol/wire/output/output_format.hpp"
-
 #include <boost/json/array.hpp>
 
 #include <utility>
@@ -56,8 +54,11 @@ std::string question(const chat_renderer& render, json::object variables) {
   return text_of(render(std::move(variables)));
 }
 
-bool opens_thoughts(const std::string& text) {
-  return text.find(wire::think_markers.open) != std::string::npos;
+/// The markers of the thoughts that a prompt shows; empty if it shows none.
+wire::reasoning_markers thoughts_in(const std::string& text) {
+  for (const auto* markers : {&wire::think_markers, &wire::mistral_think_markers})
+    if (text.find(markers->open) != std::string::npos) return *markers;
+  return {};
 }
 
 /// Finds whether the prompt opens a thought, or depends on the variables that templates have for reasoning.
@@ -68,8 +69,10 @@ void find_reasoning(const chat_renderer& render, template_traits& found) {
   reasoning.is_switched = with != without;
   reasoning.has_effort =
       question(render, {{"reasoning_effort", "high"}}) != question(render, {{"reasoning_effort", "low"}});
-  reasoning.any = reasoning.is_switched || reasoning.has_effort || opens_thoughts(question(render, {}));
-  found.shows_thoughts = reasoning.any && (opens_thoughts(with) || opens_thoughts(without));
+  reasoning.any = reasoning.is_switched || reasoning.has_effort || thoughts_in(question(render, {}));
+  if (!reasoning.any) return;
+  found.thoughts = thoughts_in(with);
+  if (!found.thoughts) found.thoughts = thoughts_in(without);
 }
 
 } // namespace
@@ -100,6 +103,22 @@ template_traits probe_template(const chat_renderer& render) {
   if (found.takes_tools) found.calls = shown_calls(render);
   find_reasoning(render, found);
   return found;
+}
+
+wire::output_format output_format_of(const template_traits& traits, std::string_view call_parser,
+                                     std::string_view reasoning_parser) {
+  wire::output_format format{traits.thoughts, traits.calls};
+  for (std::size_t i = 0; i < call_syntax_names.size(); ++i)
+    if (call_parser == call_syntax_names[i]) format.calls = static_cast<call_syntax>(i);
+  if (reasoning_parser == "none")
+    format.reasoning = {};
+  else if (format.calls == call_syntax::harmony)
+    format.reasoning = wire::harmony_markers;
+  else if (reasoning_parser == "think")
+    format.reasoning = wire::think_markers;
+  else if (reasoning_parser == "mistral")
+    format.reasoning = wire::mistral_think_markers;
+  return format;
 }
 
 } // namespace paceline::server

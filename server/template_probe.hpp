@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/output/output_format.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/base/output_parsers.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
@@ -10,6 +11,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace paceline::server {
 
@@ -26,10 +28,15 @@ struct template_traits {
   bool takes_tools = false;              ///< the name of a tool appears in the prompt
   call_syntax calls = call_syntax::none; ///< in which the template writes a call of an earlier turn
   template_reasoning reasoning;
-  bool shows_thoughts = false; ///< thoughts are between <think> and </think>
+  wire::reasoning_markers thoughts; ///< the markers of thoughts in its prompts; empty: none are known
 };
 
 /// Finds the traits by rendering short conversations. A conversation that the template refuses tells nothing.
 template_traits probe_template(const chat_renderer& render);
+
+/// How the outputs of a model with such a template are read. The parsers are values of the options
+/// `tool_call_parser` and `reasoning_parser`.
+wire::output_format output_format_of(const template_traits& traits, std::string_view call_parser,
+                                     std::string_view reasoning_parser);
 
 } // namespace paceline::server

@@ -120,8 +120,15 @@ void read_tool(field_reader& reader, json_writer& out) {
 
 } // namespace
 
+std::size_t count_argument_values(std::span<const chat_message> messages) {
+  std::size_t count = 0;
+  for (const auto& message : messages)
+    for (const auto& call : message.tool_calls) count += count_values(json_view(call.arguments));
+  return count;
+}
+
 void argument_budget::take(field_reader& reader, const chat_message& message, std::string_view field) {
-  for (const auto& call : message.tool_calls) num_values_ += count_values(json_view(call.arguments));
+  num_values_ += count_argument_values(std::span(&message, 1));
   if (num_values_ > max_tree_values)
     reader.fail(field, "have, with those before them, more than " + std::to_string(max_tree_values) +
                            " values in their arguments");

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,9 @@ class argument_budget {
  private:
   std::size_t num_values_ = 0;
 };
+
+/// Number of values in the arguments of all calls, which the budget bounds.
+std::size_t count_argument_values(std::span<const chat_message> messages);
 
 /// OpenAI's `messages`. At least one; text only.
 void read_messages(field_reader& reader, std::size_t max_messages, std::vector<chat_message>& out);

@@ -3,7 +3,9 @@
 #include "protocol/wire/chat_prompt.hpp"
 #include "protocol/wire/generation_fields.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,11 +45,19 @@ struct response_options {
   std::optional<resume_point> resume;
 };
 
+/// An item of `input` that names an item of a stored response instead of repeating it.
+struct item_reference {
+  std::string id;
+  std::size_t place = 0; ///< index among the items
+};
+
 /// POST /v1/responses, and `response.create` of the WebSocket mode.
 struct response_request {
   generation_fields fields;
   std::string instructions;
   std::vector<chat_message> input;
+  /// If there are any, `input` has one turn for each item until `resolve_references`.
+  std::vector<item_reference> references;
   std::string tools; ///< JSON text of the array; empty: none
   bool parallel_tool_calls = true;
   tool_demand demand; ///< from tool_choice
@@ -91,6 +101,14 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
 parsed<response_request> parse_response_request(std::string_view body, const request_limits& limits);
 parsed<tokenize_request> parse_tokenize_request(std::string_view body, const request_limits& limits);
 parsed<detokenize_request> parse_detokenize_request(std::string_view body, const request_limits& limits);
+
+/// The item of a stored response as a turn; nullopt if there is none of that id.
+using item_lookup = std::function<std::optional<chat_message>(const std::string& id)>;
+/// Replaces the references in `request.input` by what `find` returns, and joins the turns. An error if there
+/// is no such item, or if the items have more than `max_bytes` bytes of text: a short request may name a long
+/// item many times.
+std::optional<api_error> resolve_references(response_request& request, std::size_t max_bytes,
+                                            const item_lookup& find);
 
 /// A frame that is refused. `stream_id` is its lane, if that could be parsed.
 struct refused_frame {

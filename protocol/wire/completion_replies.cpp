@@ -161,13 +161,13 @@ std::string completion_usage_chunk(const reply_identity& identity, const reply_t
 }
 
 std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
-                               const std::vector<token_id>* prompt) {
+                               const std::vector<token_id>* prompt, const usage& so_far) {
   auto out = opened(identity, "chat.completion.chunk");
   out.key("choices").begin_array().begin_object().field("index", index).key("delta").begin_object();
   out.field("role", "assistant").field("content", "").end_object();
   out.key("logprobs").null().key("finish_reason").null().end_object().end_array();
   if (prompt != nullptr) write_prompt_ids(out, *prompt);
-  write_stream_usage(out, shape, {});
+  write_stream_usage(out, shape, so_far);
   return out.end_object().take();
 }
 

@@ -69,7 +69,7 @@ std::string completion_usage_chunk(const reply_identity& identity, const reply_t
 
 /// The first chunk of a choice: its role and no text.
 std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
-                               const std::vector<token_id>* prompt);
+                               const std::vector<token_id>* prompt, const usage& so_far);
 std::string chat_chunk(const reply_identity& identity, const reply_shape& shape, const reply_choice& choice,
                        const usage& so_far);
 std::string chat_usage_chunk(const reply_identity& identity, const reply_totals& totals);

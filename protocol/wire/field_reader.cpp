@@ -285,19 +285,6 @@ std::optional<std::int64_t> field_reader::to_integer(json_view value, std::strin
   return std::nullopt;
 }
 
-bool field_reader::unsigned64(std::string_view name, std::optional<std::uint64_t>& out) {
-  const auto value = find(name);
-  if (!value) return false;
-  if (const auto read = value->uint64()) {
-    out = *read;
-  } else {
-    fail(name, "must be an integer from 0 to 18446744073709551615" +
-                   (value->int64() ? std::string() : ", not " + std::string(kind_of(*value))));
-    return false;
-  }
-  return true;
-}
-
 std::optional<std::size_t> field_reader::choice(std::string_view name,
                                                 std::span<const std::string_view> allowed) {
   std::string text;

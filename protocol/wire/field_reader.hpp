@@ -91,8 +91,6 @@ class field_reader {
     out = value;
     return true;
   }
-  /// An integer in [0, 2^64).
-  bool unsigned64(std::string_view name, std::optional<std::uint64_t>& out);
   /// Index of the field's text in `allowed`.
   std::optional<std::size_t> choice(std::string_view name, std::span<const std::string_view> allowed);
 

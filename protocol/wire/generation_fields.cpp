@@ -303,7 +303,7 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
     return context_exceeded("prompt", "the prompt has " + std::to_string(prompt.size()) + " tokens; " +
                                           maximum_of(model));
   const auto room = static_cast<std::uint32_t>(context - prompt.size());
-  if (fields.max_tokens && *fields.max_tokens > context)
+  if (fields.max_tokens && *fields.max_tokens > context && !fields.clamps_max_tokens)
     return context_exceeded(std::string(fields.max_tokens_field),
                             std::string(fields.max_tokens_field) + " is " +
                                 std::to_string(*fields.max_tokens) + "; " + maximum_of(model));

@@ -24,9 +24,10 @@ struct generation_fields {
   std::string model; ///< empty = the first configured model
   std::optional<std::uint32_t> max_tokens;
   std::string_view max_tokens_field = "max_tokens"; ///< the client's name of it, for messages
-  bool no_token_limit = false;   ///< the output may fill the context, whatever the endpoint's default
-  std::uint32_t num_choices = 1; ///< OpenAI's n
-  sampling_params sampling;      ///< without seed and choice_index; top_p may be 0
+  bool no_token_limit = false;    ///< the output may fill the context, whatever the endpoint's default
+  bool clamps_max_tokens = false; ///< a max_tokens above the context is reduced, too
+  std::uint32_t num_choices = 1;  ///< OpenAI's n
+  sampling_params sampling;       ///< without seed and choice_index; top_p may be 0
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
@@ -88,9 +89,9 @@ void read_paceline_object(field_reader& outer, generation_fields& out);
 
 /// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
 /// `default_max_tokens`, or the rest of the context if that is less or no default is given. A max_tokens that
-/// does not exceed the context length is reduced to the room that the prompt leaves. Error:
-/// context_length_exceeded if the prompt leaves no room or max_tokens is above the context; a prompt is never
-/// truncated.
+/// does not exceed the context length is reduced to the room that the prompt leaves, with `clamps_max_tokens`
+/// also a larger one. Error: context_length_exceeded if the prompt leaves no room or max_tokens is too large;
+/// a prompt is never truncated.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);

@@ -53,9 +53,11 @@ json_writer& begin_block(json_writer& out, const output_item& item) {
   return out.field("type", "tool_use").field("id", item.call_id).field("name", item.text);
 }
 
-/// The input of a call, which is an object. If the token limit truncated the arguments, the object is empty.
+/// The input of a call, which is an object. If the arguments are none, as when the token limit truncated
+/// them, the object is empty.
 std::string input_of(std::string_view arguments) {
-  const auto object = parse_object(arguments);
+  constexpr std::size_t max_depth = 1024; // a model may nest deeper than a request's body may
+  const auto object = parse_object(arguments, {arguments.size(), max_depth});
   return object ? compact(*object) : "{}";
 }
 

@@ -264,6 +264,8 @@ parsed<chat_request> parse(std::string_view body, const request_limits& limits, 
   const auto& max_tokens = spec("max_tokens", in::messages);
   if (!reader.integer(max_tokens, generation.max_tokens) && kind == in::messages)
     reader.fail("max_tokens", "is required");
+  // The field is required, so clients send a fixed number without knowing the context.
+  generation.clamps_max_tokens = true;
   read_conversation(reader, limits.max_messages, request.prompt.messages);
   request.prompt.tools = read_tool_list(reader, read_tool);
   read_tool_choice(reader, request.prompt);

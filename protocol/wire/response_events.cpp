@@ -1,6 +1,5 @@
 #include "protocol/wire/response_events.hpp"
 
-#include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/response_items.hpp"
@@ -49,7 +48,9 @@ void write_tool_choice(json_writer& out, const tool_demand& demand) {
 /// OpenAI's names for failures of a response. Its typed clients accept no other ones.
 std::string_view public_code(const api_error& failure) {
   if (failure.status == 429) return "rate_limit_exceeded";
-  return failure.status < 500 ? "invalid_prompt" : "server_error";
+  constexpr int deadline = 408, cancelled = 499; // nothing is wrong with the prompt
+  const bool is_clients = failure.status < 500 && failure.status != deadline && failure.status != cancelled;
+  return is_clients ? "invalid_prompt" : "server_error";
 }
 
 /// True if the text of an item has its own kind of event.
@@ -139,7 +140,8 @@ void response_narrator::open_item(kind what, events& out) {
 
 void response_narrator::close_item(bool whole, events& out) {
   if (!current_) return;
-  current_->is_whole = whole;
+  current_->is_whole = whole && !is_open_call_;
+  is_open_call_ = false;
   const part item = std::exchange(current_, nullptr);
   const auto index = items_.size();
   items_.push_back(item);
@@ -208,6 +210,7 @@ void response_narrator::add(const output_item& item, bool last, events& out) {
   case output_item::kind::call_begin: {
     close_item(true, out);
     open_item(kind::call, out);
+    is_open_call_ = true;
     current_->name = item.text;
     current_->call_id = item.call_id;
     auto body = open_event("response.output_item.added");
@@ -219,6 +222,7 @@ void response_narrator::add(const output_item& item, bool last, events& out) {
   case output_item::kind::call_arguments:
     break;
   case output_item::kind::call_end:
+    is_open_call_ = false;
     return close_item(true, out);
   }
   add_delta(item.text, last, out);
@@ -379,14 +383,7 @@ output_json response_narrator::object_without_output(std::string status) const {
 chat_message response_narrator::answer() const {
   chat_message turn;
   turn.role = "assistant";
-  for (const auto& item : items_) {
-    if (item->what == kind::reasoning) turn.reasoning += (turn.reasoning.empty() ? "" : "\n\n") + item->text;
-    if (item->what == kind::message) turn.content.emplace(turn.content.value_or("") + item->text);
-    if (item->what != kind::call) continue;
-    // Templates receive arguments as a tree. Arguments that the token limit truncated are left out.
-    const bool valid = static_cast<bool>(parse_object(item->text));
-    turn.tool_calls.push_back({item->call_id, item->name, valid ? item->text : "{}"});
-  }
+  for (const auto& item : items_) add_to_turn(*item, turn);
   if (!turn.content && turn.tool_calls.empty()) turn.content = "";
   return turn;
 }

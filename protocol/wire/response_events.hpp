@@ -29,7 +29,7 @@ struct response_event {
 
 struct response_identity {
   std::string id;         ///< "resp_…"
-  std::string message_id; ///< "msg_…"; ids of further items are made from it
+  std::string message_id; ///< "msg_…" with the rest of `id`; ids of further items are made from it
   std::string stream_id;  ///< lane; empty = none
   std::int64_t created = 0;
   std::string model;
@@ -76,6 +76,8 @@ class response_narrator {
   const response_identity& identity() const noexcept { return identity_; }
   /// The output as a turn of the conversation.
   chat_message answer() const;
+  /// The complete items of the output, in order.
+  const std::vector<std::shared_ptr<const response_part>>& items() const noexcept { return items_; }
   std::uint32_t num_tokens() const noexcept { return num_tokens_; }
 
  private:
@@ -128,6 +130,7 @@ class response_narrator {
   token_speller spell_;
   std::vector<part> items_;                ///< complete items, in order
   std::shared_ptr<response_part> current_; ///< the item that is written; null: none
+  bool is_open_call_ = false;              ///< the item is a call whose end was not told
   std::shared_ptr<response_part> tokens_;  ///< grows until `close`; shared by events afterwards
   std::vector<token_logprob> next_scores_; ///< for the next delta of a message
   std::vector<token_id> next_tokens_;      ///< for the next delta

@@ -1,5 +1,7 @@
 #include "protocol/wire/response_items.hpp"
 
+#include "protocol/wire/field_reader.hpp"
+
 namespace paceline::wire {
 
 using kind = response_part::kind;
@@ -58,6 +60,20 @@ void write_content(json_writer& out, const std::shared_ptr<const response_part>&
     mark(out, "logprobs", content::scores, item, marked);
   }
   out.end_object();
+}
+
+void add_to_turn(const response_part& item, chat_message& turn) {
+  if (item.what == kind::reasoning) turn.reasoning += (turn.reasoning.empty() ? "" : "\n\n") + item.text;
+  if (item.what == kind::message) turn.content.emplace(turn.content.value_or("") + item.text);
+  if (item.what != kind::call) return;
+  // Templates receive arguments as a tree. Arguments that the token limit truncated are left out.
+  const bool valid = static_cast<bool>(parse_object(item.text));
+  turn.tool_calls.push_back({item.call_id, item.name, valid ? item.text : "{}"});
+}
+
+std::string response_of_item(std::string_view item_id) {
+  const auto begin = item_id.find('_') + 1; // "fc_1" and "fc_1_2" are of "resp_1"
+  return "resp_" + std::string(item_id.substr(begin, item_id.find('_', begin) - begin));
 }
 
 std::string_view delta_event(kind what) noexcept {

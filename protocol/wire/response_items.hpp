@@ -1,9 +1,11 @@
 #pragma once
 
+#include "protocol/wire/chat_prompt.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/response_output.hpp"
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +25,11 @@ void write_item(json_writer& out, const std::shared_ptr<const response_part>& it
 /// The content of a message or of thoughts; a call has none.
 void write_content(json_writer& out, const std::shared_ptr<const response_part>& item,
                    std::vector<output_json::mark>& marked);
+/// Adds a complete item to the assistant's turn that consists of it and of the items before it.
+void add_to_turn(const response_part& item, chat_message& turn);
+/// The response that has the item: an item's id is made from the response's.
+std::string response_of_item(std::string_view item_id);
+
 /// Types of the events that carry a piece of an item's text ("….delta"), and all of it ("….done").
 std::string_view delta_event(response_part::kind what) noexcept;
 std::string_view done_event(response_part::kind what) noexcept;

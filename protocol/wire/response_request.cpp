@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace paceline::wire {
 
@@ -24,12 +25,22 @@ void read_thoughts(field_reader& reader, std::string& out) {
   });
 }
 
-/// Reads an item of `input`: a message, a function call of an earlier turn, or the result of one. Thoughts
-/// are a turn without text and calls. The next item belongs to them.
-chat_message read_item(field_reader& reader) {
+/// Reads an item of `input`: a message, a function call of an earlier turn, the result of one, or a reference
+/// to an item, whose id it appends to `references`. Thoughts are a turn without text and calls. The next item
+/// belongs to them.
+chat_message read_item(field_reader& reader, std::size_t place, std::vector<item_reference>& references) {
   std::string type = "message";
   reader.text(spec("input[].type"), type);
   chat_message message;
+  if (type == "item_reference") {
+    item_reference reference{{}, place};
+    message.role = "assistant";
+    if (!reader.text(spec("input[].id"), reference.id)) reader.fail("id", "is required");
+    references.push_back(std::move(reference));
+    reader.check_unread("input[]", in::responses);
+    return message;
+  }
+  reader.accept(spec("input[].id"));
   if (type == "reasoning") {
     message.role = "assistant";
     read_thoughts(reader, message.reasoning);
@@ -46,7 +57,6 @@ chat_message read_item(field_reader& reader) {
     message.role = template_roles[*role];
     message.content = std::move(content);
     if (!message.content) reader.fail("content", "is required");
-    reader.accept(spec("input[].id"));
     reader.accept(spec("input[].status"));
   } else if (type == "function_call") {
     tool_call call;
@@ -90,8 +100,17 @@ void add_turn(chat_message turn, std::vector<chat_message>& out) {
   std::move(turn.tool_calls.begin(), turn.tool_calls.end(), std::back_inserter(last.tool_calls));
 }
 
+/// The turns of a conversation from those of its items.
+std::vector<chat_message> joined_turns(std::vector<chat_message> items) {
+  std::vector<chat_message> turns;
+  for (auto& item : items) add_turn(std::move(item), turns);
+  if (!turns.empty() && is_only_thoughts(turns.back())) turns.pop_back();
+  return turns;
+}
+
 /// A string is one user message.
-void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_message>& out) {
+void read_input(field_reader& outer, std::size_t max_items, response_request& request) {
+  auto& out = request.input;
   const auto& row = spec("input");
   const auto input = outer.find(row);
   if (!input) return;
@@ -104,11 +123,10 @@ void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_mes
   if (!items) return;
   argument_budget budget;
   outer.for_each_object("input", *items, [&](field_reader& reader) {
-    auto turn = read_item(reader);
-    budget.take(reader, turn);
-    if (!reader.failure()) add_turn(std::move(turn), out);
+    out.push_back(read_item(reader, out.size(), request.references));
+    budget.take(reader, out.back());
   });
-  if (!out.empty() && is_only_thoughts(out.back())) out.pop_back();
+  if (request.references.empty()) out = joined_turns(std::move(out));
 }
 
 void read_text_options(field_reader& outer, response_request& out) {
@@ -198,7 +216,7 @@ void read_metadata(field_reader& outer, std::string& out) {
 
 /// Reads the fields that are the same for HTTP and WebSocket.
 void read_response_request(field_reader& reader, const request_limits& limits, response_request& out) {
-  read_input(reader, limits.max_messages, out.input);
+  read_input(reader, limits.max_messages, out);
   reader.text(spec("instructions"), out.instructions);
   reader.text(spec("previous_response_id"), out.previous_response_id);
   read_tools(reader, out.tools, out.parallel_tool_calls, out.demand);
@@ -226,7 +244,42 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
     reader.fail("input", "is required");
 }
 
+std::size_t bytes_of_turn(const chat_message& turn) {
+  auto count = turn.reasoning.size() + (turn.content ? turn.content->size() : 0);
+  for (const auto& call : turn.tool_calls) count += call.arguments.size();
+  return count;
+}
+
 } // namespace
+
+std::optional<api_error> resolve_references(response_request& request, std::size_t max_bytes,
+                                            const item_lookup& find) {
+  if (request.references.empty()) return std::nullopt;
+  std::size_t num_bytes = 0;
+  for (const auto& reference : std::exchange(request.references, {})) {
+    const auto field = indexed("input", reference.place) + ".id";
+    auto turn = find(reference.id);
+    if (!turn)
+      return api_error{404,
+                       "not_found_error",
+                       "item_not_found",
+                       field + ": no stored response has the item \"" + reference.id + "\"",
+                       field,
+                       0};
+    num_bytes += bytes_of_turn(*turn);
+    if (num_bytes > max_bytes)
+      return invalid_value(field, field + ": names, with the references before it, items of more than " +
+                                      std::to_string(max_bytes) + " bytes");
+    request.input[reference.place] = *std::move(turn);
+  }
+  if (count_argument_values(request.input) > max_tree_values)
+    return invalid_value("input", "input: the calls have more than " + std::to_string(max_tree_values) +
+                                      " values in their arguments");
+  request.input = joined_turns(std::move(request.input));
+  if (request.input.empty() && request.previous_response_id.empty())
+    return invalid_value("input", "input: is required");
+  return std::nullopt;
+}
 
 parsed<response_request> parse_response_request(std::string_view body, const request_limits& limits) {
   auto fields = parse_object(body, {limits.max_body_bytes, limits.max_json_depth});

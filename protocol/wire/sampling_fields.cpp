@@ -93,8 +93,15 @@ void read_sampling(field_reader& reader, sampling_params& out) {
 }
 
 void read_seed(field_reader& reader, std::optional<std::uint64_t>& out) {
-  const auto value = reader.find(spec("seed"));
-  if (!value || value->int64() != -1) reader.unsigned64(spec("seed").name, out);
+  const auto& row = spec("seed");
+  const auto value = reader.find(row);
+  if (!value) return;
+  const auto number = value->int64();
+  if (number == -1) return;
+  out = number ? static_cast<std::uint64_t>(*number) : value->uint64();
+  if (out) return;
+  reader.fail(row.name, "must be an integer from -9223372036854775808 to 18446744073709551615, not " +
+                            std::string(kind_of(*value)));
 }
 
 } // namespace paceline::wire

@@ -12,7 +12,7 @@ void refuse_unsupported(field_reader& reader, request_kinds kind) {
     for (const auto& row : group.rows) {
       if ((row.where & kind) == 0 || !row.object.empty()) continue;
       if (row.state == field_state::refused) reader.refuse(row);
-      if (row.state == field_state::without_effect) reader.accept(row);
+      if (row.state == field_state::without_effect && !row.is_told) reader.accept(row);
     }
 }
 } // namespace paceline::wire

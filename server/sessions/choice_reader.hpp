@@ -4,6 +4,7 @@
 #include "runtime/base/token_event.hpp"
 #include "server/backend.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -21,8 +22,19 @@ class choice_reader {
   /// The items that the event completes. For the final event they include the text that was held back.
   wire::output_items read(const token_event& event);
   /// `scores` are the log-probabilities of the event that was just read. Returns those of tokens of the
-  /// answer. Holds back those of tokens that may turn out to be thoughts.
+  /// answer, to which a token belongs if its first byte does. Holds back those of tokens that may turn out to
+  /// be thoughts or a call.
   std::vector<token_logprob> scores_of_answer(std::vector<token_logprob> scores);
+
+  /// True if nothing that follows would be told, and no constraint ends the output there: it is to be
+  /// stopped.
+  bool wants_no_more() const noexcept { return pipeline_.is_full() && !ends_itself_; }
+  /// How the choice ends if its last event has the reason `finish`: an output whose last permitted call is
+  /// complete is complete, whether it was stopped or the token limit came behind the call.
+  finish_reason finish_of(finish_reason finish) const noexcept {
+    const bool is_cut = finish == finish_reason::length || finish == finish_reason::cancelled;
+    return is_cut && pipeline_.is_full() ? finish_reason::stop : finish;
+  }
 
   /// True if nothing is separated: all text is the answer.
   bool finds_nothing() const noexcept { return pipeline_.finds_nothing(); }
@@ -30,16 +42,23 @@ class choice_reader {
   std::uint32_t num_reasoning_tokens() const noexcept { return num_reasoning_tokens_; }
 
  private:
+  struct placed_score {
+    std::uint64_t begin = 0; ///< position of the token's first byte
+    token_logprob score;
+  };
+
   void count(const token_event& event);
+  std::size_t bytes_of(token_id token) const;
 
   wire::output_pipeline pipeline_;
   const model_view* model_ = nullptr;
   bool skips_special_ = true;
-  std::uint64_t num_bytes_ = 0;          ///< bytes of the tokens so far
-  std::deque<std::uint64_t> begins_;     ///< positions of the first bytes of tokens that are not counted yet
-  std::vector<token_logprob> scores_;    ///< of tokens that may be thoughts, or are
-  std::uint32_t num_dropped_scores_ = 0; ///< scores of thoughts that were dropped
+  bool ends_itself_ = false;
+  std::uint64_t num_bytes_ = 0;      ///< bytes of the tokens so far
+  std::deque<std::uint64_t> begins_; ///< positions of the first bytes of tokens that are not counted yet
   std::uint32_t num_reasoning_tokens_ = 0;
+  std::uint64_t num_scored_bytes_ = 0; ///< bytes of the tokens whose scores were given
+  std::deque<placed_score> scores_;    ///< of tokens that may be thoughts or a call
 };
 
 } // namespace paceline::server

@@ -135,7 +135,10 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
   } else {
     tell(first, event);
   }
-  if (event.finish == finish_reason::none) return begin_early();
+  if (event.finish == finish_reason::none) {
+    if (choices_[first].reader.wants_no_more()) group_->stop(sequence, event);
+    return begin_early();
+  }
   add(totals_.used, event, group_->prompt_tokens(sequence), num_tokens, first % request_.num_choices == 0);
   for (std::size_t i = 0; i < request_.choices_a_sequence; ++i)
     totals_.used.reasoning_tokens += choices_[first + i].reader.num_reasoning_tokens();
@@ -174,7 +177,7 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
     if (request_.shape.scores) whole.scores.append_without_score(prompt_of(choice).front());
   }
   whole.append(state.reader.read(event));
-  whole.finish = event.finish;
+  whole.finish = state.reader.finish_of(event.finish);
   if (request_.shape.token_ids)
     whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
   if (request_.shape.scores) {
@@ -234,6 +237,7 @@ stream_chunk completion_session::chunk_of(std::size_t choice, const token_event&
   chunk.text_offset = state.text_offset;
   chunk.event = event;
   chunk.event.text = {};
+  chunk.event.finish = state.reader.finish_of(event.finish);
   chunk.items = std::move(items);
   chunk.has_calls = state.reader.has_calls();
   chunk.so_far = so_far_;

@@ -34,6 +34,14 @@ std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
   return count;
 }
 
+std::optional<wire::api_error> judge_arguments(const std::vector<wire::chat_message>& messages) {
+  if (wire::count_argument_values(messages) <= wire::max_tree_values) return std::nullopt;
+  return wire::invalid_value("previous_response_id",
+                             "previous_response_id: the calls of the conversation have, with those of the "
+                             "input, more than " +
+                                 std::to_string(wire::max_tree_values) + " values in their arguments");
+}
+
 wire::api_error unknown_previous(const std::string& id) {
   return {400,
           "invalid_request_error",

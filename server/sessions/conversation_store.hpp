@@ -59,6 +59,10 @@ std::size_t bytes_of(const std::vector<wire::chat_message>& messages);
 /// Bytes of the texts of a conversation, which a template writes into the prompt.
 std::size_t text_bytes(const std::vector<wire::chat_message>& messages);
 
+/// The error for a conversation, continued from kept responses, whose calls have too many values in their
+/// arguments. Parsers bound those of one request only.
+std::optional<wire::api_error> judge_arguments(const std::vector<wire::chat_message>& messages);
+
 /// The error for a `previous_response_id` that is not kept.
 wire::api_error unknown_previous(const std::string& id);
 

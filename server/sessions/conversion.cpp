@@ -5,6 +5,7 @@
 #include "protocol/wire/messages_request.hpp"
 #include "protocol/wire/usage.hpp"
 #include "server/http/shared_text.hpp"
+#include "server/sessions/conversation_store.hpp"
 #include "server/sessions/preparation.hpp"
 
 #include <algorithm>
@@ -158,6 +159,7 @@ parsed<made_text> input_count_reply(const edge_context& edge, wire::response_req
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   auto prompt = prompt_of(request, std::move(history));
+  if (auto failure = judge_arguments(prompt.messages)) return *std::move(failure);
   wire::json_writer members;
   members.begin_object().field("object", "response.input_tokens");
   return counted_prompt(**model, request.fields.effort, std::move(prompt), "input", std::move(members));

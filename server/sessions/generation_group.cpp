@@ -103,6 +103,16 @@ void generation_group::cancel() {
   requests_.clear();
 }
 
+void generation_group::stop(std::size_t index, const token_event& event) {
+  auto& entry = sequences_.at(index);
+  if (entry.finished || entry.ending) return;
+  entry.ending.emplace();
+  entry.ending->finish = finish_reason::stop;
+  entry.ending->timings = event.timings;
+  entry.ending->speculation = event.speculation;
+  edge_.runtime.cancel(entry.id);
+}
+
 void generation_group::repay(std::size_t index) {
   auto& entry = sequences_[index];
   if (entry.owed_credit > 0 && !entry.finished) edge_.runtime.grant(entry.id, entry.owed_credit);
@@ -127,8 +137,14 @@ void generation_group::go_on() {
 }
 
 void generation_group::deliver(std::size_t index, const token_event& event) {
-  auto& entry = sequences_.at(index);
+  const auto& entry = sequences_.at(index);
   if (entry.finished) return;
+  if (!entry.ending) return pass_on(index, event);
+  if (event.finish != finish_reason::none) pass_on(index, token_event(*entry.ending));
+}
+
+void generation_group::pass_on(std::size_t index, const token_event& event) {
+  auto& entry = sequences_[index];
   measure(entry, event);
   entry.num_tokens += static_cast<std::uint32_t>(event.tokens.size());
   entry.shown->num_tokens.store(entry.num_tokens, std::memory_order_relaxed);

@@ -50,6 +50,9 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
                                        pacing how);
   /// Cancels the running sequences; their final events (cancelled) are still delivered.
   void cancel();
+  /// The observer needs nothing behind `event` of this sequence, which has `stats_in_events`: cancels it. Its
+  /// final event, without tokens, will say `finish_reason::stop` and have the figures of `event`.
+  void stop(std::size_t sequence, const token_event& event);
   /// The client has read what waited for it.
   void on_writable();
 
@@ -68,10 +71,12 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     stream_board::entry shown; ///< its entry for /paceline/events while it runs
     bool finished = false;
     time_point last_tokens{};
+    std::optional<token_event> ending; ///< of a sequence that was stopped: the event to deliver at its end
   };
 
   void submit_some();
   void deliver(std::size_t index, const token_event& event);
+  void pass_on(std::size_t index, const token_event& event);
   void measure(sequence& entry, const token_event& event);
   void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);

@@ -88,7 +88,7 @@ void message_session::send_all(const std::vector<wire::message_event>& events) {
   for (const auto& event : events) send(event);
 }
 
-void message_session::on_event(std::size_t, const token_event& event) {
+void message_session::on_event(std::size_t sequence, const token_event& event) {
   if (!channel_) return;
   if (event.finish == finish_reason::error)
     return fail(wire::from_error(event.failure.value_or(error{errc::internal, ""})));
@@ -99,12 +99,13 @@ void message_session::on_event(std::size_t, const token_event& event) {
   } else {
     for (auto& item : items) append(items_, std::move(item));
   }
-  if (event.finish != finish_reason::none) finish(ending_of(event));
+  if (event.finish != finish_reason::none) return finish(ending_of(event));
+  if (reader_.wants_no_more()) group_->stop(sequence, event);
 }
 
 wire::message_ending message_session::ending_of(const token_event& last) const {
   wire::message_ending ending;
-  ending.finish = last.finish;
+  ending.finish = reader_.finish_of(last.finish);
   ending.has_calls = reader_.has_calls();
   ending.stop_sequence = last.stop_string;
   wire::add(ending.used, last, group_->prompt_tokens(0), group_->num_tokens(0), true);

@@ -4,6 +4,7 @@
 #include "protocol/wire/output/call_schema.hpp"
 #include "runtime/base/joined.hpp"
 #include "server/sessions/answer_constraint.hpp"
+#include "server/sessions/conversation_store.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -87,9 +88,23 @@ wire::output_plan plan_output(const model_view& model, const wire::generation_fi
   // a bare object.
   const bool is_constrained = prompt.demand.required || fields.constraint;
   plan.calls = is_constrained && !plan.in_harmony ? call_syntax::hermes : model.outputs().calls;
+  if (is_constrained && !plan.in_harmony && !fields.thoughts.split) {
+    // A bare call is only recognized at the beginning of the answer, so the end of thoughts must be found.
+    plan.reasoning = model.outputs().reasoning;
+    plan.keeps_reasoning_in_text = true;
+  }
   plan.tools = std::make_shared<const wire::tool_signatures>(prompt.tools);
   if (!prompt.parallel_tool_calls || is_constrained) plan.max_calls = 1;
+  plan.ends_itself = is_constrained;
   return plan;
+}
+
+/// True if a marker of the model's thoughts is a special token. Without the text of special tokens, thoughts
+/// would run into the answer.
+bool marks_thoughts_by_special_tokens(const model_view& model) {
+  for (const auto& marker : {model.outputs().reasoning.open, model.outputs().reasoning.close})
+    if (const auto token = token_of(model, marker); token && model.is_special(*token)) return true;
+  return false;
 }
 
 /// Stops when the tokens exceed the context, because a longer text is refused whatever follows.
@@ -120,7 +135,9 @@ parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::c
   auto tokens = encode_text(model, *text, false); // the template writes the special tokens itself
   if (!tokens) return with_param(field, std::move(tokens).failure());
   plan = plan_output(model, fields, prompt, *text);
-  if (plan.in_harmony || wire::marks_calls_by_special_tokens(plan.calls)) fields.skip_special_tokens = false;
+  if (plan.in_harmony || wire::marks_calls_by_special_tokens(plan.calls) ||
+      marks_thoughts_by_special_tokens(model))
+    fields.skip_special_tokens = false;
   return tokens;
 }
 
@@ -171,6 +188,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
                                        std::optional<std::uint32_t> default_tokens) {
   auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
   if (!request) return request.failure();
+  request->stats_in_events = out.output.may_be_stopped();
   const auto num_sequences = std::uint64_t{out.num_choices} / out.choices_a_sequence * num_prompts;
   if (auto failure = wire::judge_kept_scores(fields, *request, num_sequences)) return failure;
   out.prompts.push_back(std::move(prompt));
@@ -351,6 +369,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   out.conversation = history;
   out.conversation.insert(out.conversation.end(), request.input.begin(), request.input.end());
   auto prompt = prompt_of(request, std::move(history));
+  if (auto failure = judge_arguments(prompt.messages)) return *std::move(failure);
   const std::string offered = prompt.tools;
   if (auto failure = judge_tools(**model, offered, request.demand.required || request.fields.constraint))
     return *std::move(failure);
@@ -366,6 +385,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   if (auto failure = encode_prediction(**model, fields)) return *std::move(failure);
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return with_param("input", std::move(sequence).failure());
+  sequence->stats_in_events = out.output.may_be_stopped();
   finish_request(*sequence, edge, who, request.fields, request.fields.seed.value_or(fresh_seed()), 0);
   const asked_call call{request.demand, offered};
   auto constraint = constrain_answer(**model, request.fields, out.output, &call);

@@ -40,8 +40,9 @@ void replay_log::on_event(const wire::response_event& event) {
     num_bytes_ += event.num_bytes();
     untaken_bytes_ += event.num_bytes();
     events_.push_back(event);
+    skip_unawaited();
     count();
-    notify = notify_reader_;
+    if (awaits_events_) notify = notify_reader_;
   }
   make_room();
   if (notify) notify();
@@ -77,13 +78,15 @@ void replay_log::on_room(notification notify) {
 }
 
 std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notification notify) {
-  notification replaced;
+  notification replaced, room;
   std::uint64_t reader = 0;
   {
     std::lock_guard lock(mutex_);
     auto first = first_sequence_;
     const auto end = first_sequence_ + events_.size();
-    if (start.after_sequence) {
+    if (start.only_result) {
+      first = end;
+    } else if (start.after_sequence) {
       first = *start.after_sequence + 1;
     } else if (start.next_token.value_or(0) > 0) {
       const auto known = after_token(*start.next_token);
@@ -94,14 +97,18 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
     }
     if (first < first_sequence_ || first > end) return std::nullopt;
     if (claim_ && !claim_->wake()) return std::nullopt; // it is about to be dropped
+    const bool was_congested = is_congested();
+    awaits_events_ = !start.only_result;
     next_sequence_ = first;
     untaken_bytes_ = 0;
     for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].num_bytes();
     reader = ++reader_;
     unread_since_.reset();
     replaced = std::exchange(notify_reader_, std::move(notify));
+    if (was_congested && !is_congested()) room = notify_writer_;
   }
   if (replaced) replaced();
+  if (room) room();
   return reader;
 }
 
@@ -124,11 +131,20 @@ std::optional<std::uint64_t> replay_log::after_token(std::uint32_t next_token) c
 }
 
 void replay_log::detach(std::uint64_t reader, time_point now) {
-  std::lock_guard lock(mutex_);
-  if (reader != reader_) return;
-  notify_reader_ = nullptr;
-  unread_since_ = now;
-  if (claim_) claim_->rest();
+  notification room;
+  {
+    std::lock_guard lock(mutex_);
+    if (reader != reader_) return;
+    notify_reader_ = nullptr;
+    unread_since_ = now;
+    const bool was_congested = is_congested();
+    awaits_events_ = is_streamed_;
+    skip_unawaited();
+    count();
+    if (claim_) claim_->rest();
+    if (was_congested && !is_congested()) room = notify_writer_;
+  }
+  if (room) room();
 }
 
 replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) {
@@ -156,6 +172,13 @@ replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) 
   }
   if (notify) notify();
   return out;
+}
+
+void replay_log::skip_unawaited() {
+  if (awaits_events_) return;
+  next_sequence_ = first_sequence_ + events_.size();
+  untaken_bytes_ = 0;
+  drop_taken();
 }
 
 void replay_log::drop_taken() {

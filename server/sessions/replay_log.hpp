@@ -18,6 +18,7 @@ struct replay_start {
   std::optional<std::uint32_t> next_token; ///< the first output token that the reader has not seen
   /// The last event that the reader has seen (OpenAI's starting_after).
   std::optional<std::uint64_t> after_sequence;
+  bool only_result = false; ///< the reader waits for the end and takes no events
 };
 
 /// The events of one resumable response, kept for clients that reconnect. Written on the response's executor
@@ -26,9 +27,15 @@ struct replay_start {
 /// not taken have more than `max_bytes` / 2 bytes. A log that is being read is not evicted from
 /// `kept_memory`. If that memory is used up, the log drops all taken events, and the generation pauses above
 /// 64 KiB.
+///
+/// The client of a response that is not streamed wants its result and may never ask for events. So while
+/// nobody reads events of such a response, they count as taken: the generation does not pause, and the log
+/// keeps the newest ones.
 class replay_log final : public response_listener {
  public:
-  explicit replay_log(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+  /// `is_streamed`: the client has asked for events.
+  explicit replay_log(std::size_t max_bytes, bool is_streamed = true)
+      : max_bytes_(max_bytes), is_streamed_(is_streamed), awaits_events_(is_streamed) {}
 
   /// Counts the log's bytes in `memory`, with `claim`. Must be called first.
   void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
@@ -65,6 +72,8 @@ class replay_log final : public response_listener {
 
  private:
   void drop_taken();
+  /// Counts all events as taken, unless a reader takes them or will.
+  void skip_unawaited();
   bool is_congested() const;
   void count();
   /// Called after the log has grown, without the log's lock: evicts other entries of `memory_` if necessary.
@@ -74,6 +83,7 @@ class replay_log final : public response_listener {
   std::optional<std::uint64_t> after_token(std::uint32_t next_token) const;
 
   const std::size_t max_bytes_;
+  const bool is_streamed_;
   mutable std::mutex mutex_;
   std::deque<wire::response_event> events_;
   std::uint64_t first_sequence_ = 0; ///< of events_.front()
@@ -84,6 +94,7 @@ class replay_log final : public response_listener {
   std::shared_ptr<kept_memory> memory_;
   std::shared_ptr<kept_memory::claim> claim_; ///< null: not accounted for
   bool memory_is_short_ = false;
+  bool awaits_events_; ///< a reader takes events, or one of a streamed response will
   std::uint64_t reader_ = 0;
   std::optional<time_point> unread_since_;
   notification notify_reader_;

@@ -30,6 +30,13 @@ store_limits store_limits_of(const edge_context& edge) {
   return {edge.limits.max_responses_of_key, edge.limits.max_stored_bytes, edge.options.response_ttl};
 }
 
+std::optional<wire::api_error> resolve_references(const response_services& services, const caller& who,
+                                                  wire::response_request& request) {
+  return wire::resolve_references(request, services.edge.options.max_body_bytes, [&](const std::string& id) {
+    return services.stored->find_item(id, who.tenant, services.edge.now());
+  });
+}
+
 void told_response::on_writable() {
   if (session_) session_->on_writable();
   if (reader_) reader_->on_writable();
@@ -54,12 +61,14 @@ wire::parsed<told_response> launch(const response_services& services, const call
                                    prepared_response prepared, std::string stream_id, time_point arrival) {
   told_response told;
   const bool resumable = prepared.request.options.resumable;
+  const bool streamed = prepared.request.fields.stream;
   auto id = fresh_id("resp_");
   response_registry::entry entry;
   entry.tenant = who.tenant;
   entry.executor = resumable ? services.make_executor() : executor;
   std::weak_ptr<response_listener> listener = sink;
-  if (resumable) listener = entry.log = std::make_shared<replay_log>(services.edge.limits.max_replay_bytes);
+  if (resumable)
+    listener = entry.log = std::make_shared<replay_log>(services.edge.limits.max_replay_bytes, streamed);
   const auto log = entry.log;
   if (log)
     log->keep_in(services.kept, services.kept->open(
@@ -94,7 +103,7 @@ wire::parsed<told_response> launch(const response_services& services, const call
     });
   });
   told.reader_ = std::make_shared<replay_reader>(services.edge, executor, log, sink);
-  told.reader_->start({});
+  told.reader_->start({std::nullopt, std::nullopt, !streamed});
   session_executor->post([session] { session->start(); });
   return told;
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -24,6 +25,10 @@ struct response_services {
   std::shared_ptr<kept_memory> kept = std::make_shared<kept_memory>(kept_memory::no_bound);
   std::shared_ptr<response_store> stored = std::make_shared<response_store>(store_limits_of(edge), kept);
 };
+
+/// Replaces references to items of stored responses in the input by these items; an error if one is unknown.
+std::optional<wire::api_error> resolve_references(const response_services& services, const caller& who,
+                                                  wire::response_request& request);
 
 /// A response that is being sent to one client: directly from its session, or, if it is resumable, from its
 /// log.

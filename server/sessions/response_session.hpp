@@ -23,8 +23,9 @@ struct finished_response {
   wire::output_json object; ///< the response object
   bool continuable = false; ///< it did not fail, so a later request may continue it
   bool stored = false;      ///< it did not fail, and the client allows the server to keep it
-  std::vector<wire::chat_message> conversation; ///< all turns, the answer included
-  std::size_t num_input_turns = 0;              ///< turns before the answer
+  std::vector<wire::chat_message> conversation;                  ///< all turns, the answer included
+  std::size_t num_input_turns = 0;                               ///< turns before the answer
+  std::vector<std::shared_ptr<const wire::response_part>> items; ///< of the output; shared with `object`
 };
 
 /// Receives the events of a response: an HTTP exchange, a lane of a WebSocket (one `stream_id`), or the log
@@ -44,8 +45,8 @@ class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:
   response_session(const edge_context& edge, executor_ptr executor, std::weak_ptr<response_listener> listener,
-                   prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
-                   time_point arrival);
+                   prepared_response prepared, std::string tenant, const std::string& id,
+                   std::string stream_id, time_point arrival);
 
   /// Keeps the response in `store` when it has ended, unless it failed or the client does not allow it. Must
   /// be called before `start`.

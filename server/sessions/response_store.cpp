@@ -1,20 +1,23 @@
 #include "server/sessions/response_store.hpp"
 
+#include "protocol/wire/response_items.hpp"
 #include "server/sessions/conversation_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::server {
 
 void response_store::put(const std::string& tenant, const finished_response& finished, time_point now) {
   const auto bytes = sizeof(entry) + sizeof(place) + sizeof(stored_response) + 2 * finished.id.size() +
-                     tenant.size() + finished.object.num_bytes() + bytes_of(finished.conversation);
+                     tenant.size() + finished.object.num_bytes() + bytes_of(finished.conversation) +
+                     finished.items.size() * sizeof(finished.items.front());
   if (bytes > limits_.max_entry_bytes || limits_.max_entries == 0) return;
   entry added;
   added.id = finished.id;
   added.expires = now + limits_.ttl;
   added.response = std::make_shared<const stored_response>(
-      stored_response{finished.object, finished.conversation, finished.num_input_turns});
+      stored_response{finished.object, finished.conversation, finished.num_input_turns, finished.items});
   added.claim = kept_->open(tenant, [weak = weak_from_this(), id = finished.id] {
     if (const auto store = weak.lock()) store->evict(id);
   });
@@ -46,6 +49,18 @@ std::shared_ptr<const stored_response> response_store::find(const std::string& i
   if (at == nullptr) return nullptr;
   at->entry->claim->rest(); // now the most recently used
   return at->entry->response;
+}
+
+std::optional<wire::chat_message> response_store::find_item(const std::string& item_id,
+                                                            const std::string& tenant, time_point now) {
+  const auto response = find(wire::response_of_item(item_id), tenant, now);
+  if (!response) return std::nullopt;
+  const auto item = std::ranges::find(response->items, item_id, [](const auto& one) { return one->id; });
+  if (item == response->items.end()) return std::nullopt;
+  wire::chat_message turn;
+  turn.role = "assistant";
+  wire::add_to_turn(**item, turn);
+  return turn;
 }
 
 bool response_store::remove(const std::string& id, const std::string& tenant, time_point now) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,9 +18,10 @@ namespace paceline::server {
 
 /// A finished response that the client lets the server keep. Immutable.
 struct stored_response {
-  wire::output_json object;                     ///< the response object
-  std::vector<wire::chat_message> conversation; ///< all turns, with the answer
-  std::size_t num_input_turns = 0;              ///< those before the answer
+  wire::output_json object;                                      ///< the response object
+  std::vector<wire::chat_message> conversation;                  ///< all turns, with the answer
+  std::size_t num_input_turns = 0;                               ///< those before the answer
+  std::vector<std::shared_ptr<const wire::response_part>> items; ///< of the output; shared with `object`
 };
 
 /// Limits of a store.
@@ -44,6 +46,9 @@ class response_store : public std::enable_shared_from_this<response_store> {
   void put(const std::string& tenant, const finished_response& finished, time_point now);
   /// Null if it is unknown, was evicted or has expired. Counts as a use.
   std::shared_ptr<const stored_response> find(const std::string& id, const std::string& tenant,
+                                              time_point now);
+  /// An item of a kept response's output, as a turn of the assistant; nullopt if there is none of that id.
+  std::optional<wire::chat_message> find_item(const std::string& item_id, const std::string& tenant,
                                               time_point now);
   /// False if there was none, or it had expired.
   bool remove(const std::string& id, const std::string& tenant, time_point now);

@@ -113,7 +113,8 @@ std::string write_chunk_event(const stream_terms& terms, const stream_chunk& chu
   }
   std::string out;
   if (chunk.opens)
-    out += write_sse("", wire::chat_opening_chunk(terms.identity, terms.shape, added.index, prompt));
+    out += write_sse(
+        "", wire::chat_opening_chunk(terms.identity, terms.shape, added.index, prompt, chunk.so_far));
   const auto finish = std::exchange(added.finish, finish_reason::none);
   if (says) out += write_sse("", wire::chat_chunk(terms.identity, terms.shape, added, chunk.so_far));
   if (finish == finish_reason::none) return out;

@@ -163,7 +163,8 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, mes
     else
       return refuse(unknown_previous(previous), id);
   }
-  auto traits = traits_of(services_.edge, who_, text_bytes(history));
+  if (const auto unknown = resolve_references(services_, who_, frame.create)) return refuse(*unknown, id);
+  auto traits = traits_of(services_.edge, who_, text_bytes(history) + text_bytes(frame.create.input));
   traits.large = traits.large || claim.large;
   traits.continues = true; // the frame is kept until then, before other messages are read
   const bool accepted = services_.edge.jobs.submit(

@@ -69,6 +69,16 @@ def test_tells_which_sequence_stopped_it(client):
     assert (stopped.stop_reason, stopped.stop_sequence, text_of(stopped)) == ("stop_sequence", inside, whole[:first])
 
 
+def test_what_claude_code_sends_in_every_request_is_accepted(client):
+    """It knows neither the model's context nor that nothing is compacted here."""
+    wish = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    arguments = dict(model="hash", messages=TALK, max_tokens=64000, stop_sequences=["a", "e", "t"], timeout=60)
+    answered = client.messages.with_raw_response.create(**arguments, extra_body={"context_management": wish})
+    assert answered.headers["x-paceline-ignored-fields"] == "context_management"
+    assert answered.parse().stop_reason in ("stop_sequence", "end_turn")
+    assert client.messages.count_tokens(model="hash", messages=TALK, extra_body={"context_management": wish}).input_tokens > 1
+
+
 def test_tools_and_their_results_are_part_of_the_conversation(daemon, client):
     talk = TALK + [
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}]},

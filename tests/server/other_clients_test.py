@@ -1,5 +1,6 @@
 """Requests that clients of other servers send. Each case once failed with an existing client."""
 import json
+import pathlib
 
 import httpx2
 import openai
@@ -15,6 +16,7 @@ def client(daemon):
         yield one
 
 
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
 MESSAGES = [{"role": "user", "content": "hello"}]
 # The defaults of llama-server's sampling, as front ends written for it send them with every request.
 LLAMA_SERVER = {
@@ -175,6 +177,17 @@ def test_the_scores_of_a_chat_are_those_of_its_text(client):
     assert "".join(entry.token for entry in choice.logprobs.content) == choice.message.content
     streamed = [chunk.choices[0].logprobs for chunk in client.chat.completions.create(**fields, stream=True) if chunk.choices]
     assert [entry.token for part in streamed if part for entry in part.content] == [entry.token for entry in choice.logprobs.content]
+
+
+def test_ids_of_calls_pass_a_template_that_counts_their_letters(start_daemon):
+    """Mistral's templates refuse ids that are not nine letters or digits, and so the ids that this server gives."""
+    daemon = start_daemon(**{"models.0.chat_template": FIXTURES / "templates/mistralai-Mistral-Nemo-Instruct-2407.jinja"})
+    for call_id in ("call_" + "0a" * 16, "abc123DEF"):
+        call = {"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        talk = [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": call_id, "content": "1"}]
+        fields = {"max_tokens": 4, "tools": [{"type": "function", "function": {"name": "f"}}]}
+        status, _, reply = daemon.post("/v1/chat/completions", {"messages": talk} | fields)
+        assert status == 200, reply
 
 
 def test_options_for_reasoning_are_what_the_template_makes_of_them(start_daemon, tmp_path):

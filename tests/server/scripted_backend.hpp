@@ -202,13 +202,15 @@ class scripted_backend final : public backend {
   }
 
   /// Sends the tokens of one round, as text and ids.
-  void tokens(std::uint64_t id, std::string_view text) { submissions.at(id).sink(token_text(id, text)); }
+  void tokens(std::uint64_t id, std::string_view text) {
+    auto event = token_text(id, text);
+    if (submissions.at(id).request.stats_in_events) add_stats(event);
+    submissions.at(id).sink(event);
+  }
   void end(std::uint64_t id, finish_reason finish, std::string_view text = "") {
     auto event = token_text(id, text);
     event.finish = finish;
-    event.timings = request_timings{std::chrono::milliseconds(1), std::chrono::milliseconds(2),
-                                    std::chrono::milliseconds(30), 2};
-    event.speculation = speculation_stats{2, 8, 5, {0, 0, 1, 1, 0}};
+    if (finish != finish_reason::cancelled) add_stats(event);
     submissions.at(id).sink(event);
   }
   void fail(std::uint64_t id, errc code) {
@@ -219,6 +221,12 @@ class scripted_backend final : public backend {
   }
 
  private:
+  static void add_stats(token_event& event) {
+    event.timings = request_timings{std::chrono::milliseconds(1), std::chrono::milliseconds(2),
+                                    std::chrono::milliseconds(30), 2};
+    event.speculation = speculation_stats{2, 8, 5, {0, 0, 1, 1, 0}};
+  }
+
   token_event token_text(std::uint64_t id, std::string_view text) {
     token_event event;
     event.request = request_id{id};

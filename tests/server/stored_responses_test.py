@@ -34,6 +34,20 @@ def test_a_chain_says_what_the_whole_conversation_says(daemon, stream):
         assert alone.usage.input_tokens == third.usage.input_tokens > second.usage.input_tokens
 
 
+def test_an_item_is_named_instead_of_repeated(daemon):
+    with client_of(daemon) as client:
+        first = ask(client, input="one")
+        question = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+        repeated = ask(client, input=[question[0], {"role": "assistant", "content": first.output_text}, question[1]])
+        named = [question[0], {"type": "item_reference", "id": first.output[0].id}, question[1]]
+        assert ask(client, input=named).output_text == repeated.output_text
+        assert client.responses.input_tokens.count(model="hash", input=named).input_tokens == repeated.usage.input_tokens
+        client.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError) as refused:
+            ask(client, input=named)
+        assert refused.value.code == "item_not_found" and refused.value.param == "input[1].id"
+
+
 def test_a_response_is_read_and_deleted(daemon):
     with client_of(daemon) as client:
         made = ask(client, input="hello", metadata={"a": "b"})

@@ -1,4 +1,5 @@
 """TLS: HTTP, streams and WebSocket through it, client certificates, new certificates on SIGHUP, and clients that do it wrong."""
+import asyncio
 import contextlib
 import http.client
 import json
@@ -11,6 +12,7 @@ import threading
 import time
 
 import pytest
+import websockets.asyncio.client
 from websockets.exceptions import ConnectionClosed
 
 from certificates import Files, section
@@ -88,13 +90,19 @@ def test_streams_through_tls(daemon):
 
 
 def test_websocket_through_tls(daemon):
-    with open_socket(daemon) as ws:
-        for lane in "ab":
-            ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 20, "ignore_eos": True, "stream_id": lane}))
-        ended = 0
-        while ended < 2:
-            ended += json.loads(ws.recv(timeout=30))["type"] in ("response.completed", "response.incomplete")
-    assert ws.close_code == 1000
+    # The asynchronous client, because the other one reads on a thread of its own, and before Python 3.13 a TLS socket may not be read while it is written.
+    async def two_lanes():
+        url = daemon.url.replace("https", "wss", 1) + "/v1/responses"
+        async with websockets.asyncio.client.connect(url, ssl=daemon.tls, server_hostname="localhost", compression=None) as ws:
+            for lane in "ab":
+                await ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 20, "ignore_eos": True, "stream_id": lane}))
+            ended = 0
+            while ended < 2:
+                event = json.loads(await asyncio.wait_for(ws.recv(), timeout=30))
+                ended += event["type"] in ("response.completed", "response.incomplete")
+        assert ws.close_code == 1000
+
+    asyncio.run(two_lanes())
 
 
 @pytest.mark.parametrize("way", ["reset", "fin", "close_notify"])

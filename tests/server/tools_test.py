@@ -243,6 +243,25 @@ def test_a_streamed_call_names_itself_once(client):
     assert rest and all((call.index, call.id, call.function.name) == (0, None, None) for call in rest)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_ends_behind_the_only_call_that_is_allowed(client, stream):
+    """The model is kept from ending it itself, and the prompt is in the cache from the first time on."""
+
+    def ask(**extra):
+        options = dict(stream=stream, stream_options={"include_usage": True} if stream else openai.omit)
+        return client.chat.completions.create(
+            model="smollm2", messages=weather_talk(), tools=TOOLS, temperature=0, max_tokens=400, extra_body={"ignore_eos": True, "speculation": {"drafter": "lookup"}, **extra}, **options
+        )
+
+    for _ in range(2):
+        made = list(ask(parallel_tool_calls=False)) if stream else ask(parallel_tool_calls=False)
+        said = joined(made) if stream else whole(made)
+        assert said == ("", "", [("get_weather", '{"city": "Berlin"}')], "tool_calls")
+        last = made[-1] if stream else made
+    assert last.usage.completion_tokens < 60 and last.usage.prompt_tokens_details.cached_tokens > 20
+    assert last.metrics["generation_time_ms"] > 0
+
+
 def test_outputs_of_calls_may_be_parts_of_text(client):
     call = {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"}
 

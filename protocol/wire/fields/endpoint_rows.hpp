@@ -116,11 +116,11 @@ inline constexpr field_spec tool_rows[] = {
         "tool_choice", with_tools, "`auto`, `none`, `required`, a function", "\"auto\"",
         R"({"anyOf":[{"enum":["auto","none","required",null]},{"type":"object"}]})",
         "`none`: the tools are left out of the prompt. `required`, and a function by its name: the output is a call."),
-    boolean("parallel_tool_calls", with_tools, "true", "false: the output behind the first call is dropped."),
+    boolean("parallel_tool_calls", with_tools, "true", "false: the reply ends behind the first call."),
 };
 
 inline constexpr std::string_view item_types[] = {"message", "function_call", "function_call_output",
-                                                  "reasoning"};
+                                                  "reasoning", "item_reference"};
 inline constexpr std::string_view item_part_types[] = {"text", "input_text", "output_text", "refusal",
                                                        "reasoning_text"};
 inline constexpr std::string_view item_roles[] = {"system", "developer", "user", "assistant"};
@@ -135,7 +135,10 @@ inline constexpr field_spec response_rows[] = {
                          request_limits{}.max_messages,
                          "A user message, or items. Not required with `paceline.resume` either.")),
     choice("input[].type", in::all_responses, item_types, "\"message\"",
-           "Others are refused. The template decides whether `reasoning` items are part of the prompt."),
+           "Others are refused. The template decides whether `reasoning` items are part of the prompt. "
+           "`item_reference`: an item of a stored response's output (see *Stored responses*)."),
+    text("input[].id", in::all_responses, 1, 256, {},
+         "Only in `item_reference`, where it is required; has no effect in others."),
     choice("input[].role", in::all_responses, item_roles, {}, "Only in messages, where it is required."),
     list(field_type::text_or_objects, "input[].content", in::all_responses, 0, 0,
          "Only in messages, where it is required."),
@@ -149,7 +152,6 @@ inline constexpr field_spec response_rows[] = {
          "JSON text of an object. Only in calls."),
     list(field_type::text_or_objects, "input[].output", in::all_responses, 0, 0,
          "Text, or parts of text as in `content`. Only in outputs of calls, where it is required."),
-    without_effect("input[].id", in::all_responses, "of the item"),
     without_effect("input[].status", in::all_responses, "of the item"),
     text("instructions", in::all_responses, 0, max_text_bytes, {}, "A system message before the input."),
     text("previous_response_id", in::all_responses, 1, 128, {},

@@ -92,6 +92,7 @@ struct field_spec {
   bool required = false;
   std::string_view unless = {}; ///< another field of the object: one of the two is required
   bool is_closed = false;       ///< for objects: members without a row are refused instead of ignored
+  bool is_told = false;   ///< without effect, but listed as ignored: with another server it would have one
   std::int64_t least = 0; ///< smallest integer, number of bytes of a text, or number of elements of a list
   std::int64_t most = 0;
   std::int64_t most_bytes = 0; ///< for each text of a list
@@ -222,6 +223,11 @@ consteval field_spec refused(std::string_view path, request_kinds where, neutral
 consteval field_spec without_effect(std::string_view path, request_kinds where, std::string_view doc) {
   auto made = row(path, where, field_type::other, doc);
   made.state = field_state::without_effect;
+  return made;
+}
+
+consteval field_spec told_as_ignored(field_spec made) {
+  made.is_told = true;
   return made;
 }
 

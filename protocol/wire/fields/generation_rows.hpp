@@ -60,9 +60,10 @@ inline constexpr field_spec sampling_rows[] = {
       return biases;
     }(),
     other(
-        "seed", in::generating, "0 to 2^64 - 1, -1", "random",
-        R"({"type":["integer","null"],"minimum":-1,"maximum":18446744073709551615})",
-        "The same seed gives the same tokens, whatever the batch, drafter and restarts (rule `coupled`). -1: random."),
+        "seed", in::generating, "-2^63 to 2^64 - 1", "random",
+        R"({"type":["integer","null"],"minimum":-9223372036854775808,"maximum":18446744073709551615})",
+        "The same seed gives the same tokens, whatever the batch, drafter and restarts (rule `coupled`). -1: random. "
+        "Another negative seed -s is the same as 2^64 - s."),
     integer("first_target", in::generating, 0, max_int32, {}, "A token id: forces the first output token."),
 };
 

@@ -74,7 +74,7 @@ inline constexpr field_spec message_api_rows[] = {
         "call.")),
     text("tool_choice.name", in::all_messages, 1, 256, {}, "Only for type `tool`, where it is required."),
     boolean("tool_choice.disable_parallel_tool_use", in::all_messages, "false",
-            "The output behind the first call is dropped."),
+            "The reply ends behind the first call."),
     object("thinking", in::all_messages, "Whether the model reasons first."),
     required(choice("thinking.type", in::all_messages, thinking_types, {},
                     "Sets `enable_thinking` of the template. `adaptive`: the template's default.")),
@@ -99,7 +99,6 @@ inline constexpr field_spec refused_message_api_rows[] = {
     refused("stop", in::all_messages, neutral_value::none, "", "use stop_sequences"),
     refused("container", in::all_messages, neutral_value::none, "", no_server_tools),
     refused("mcp_servers", in::all_messages, neutral_value::empty, "[]", no_server_tools),
-    refused("context_management", in::all_messages, neutral_value::none, "", "contexts are never compacted"),
     refused("return_token_ids", in::all_messages, neutral_value::is_false, "false",
             "is offered on the other endpoints"),
 };
@@ -112,6 +111,9 @@ inline constexpr field_spec message_api_rows_without_effect[] = {
     without_effect("messages[].content[].is_error", in::all_messages, "templates have no place for it"),
     without_effect("messages[].content[].signature", in::all_messages, no_thoughts),
     without_effect("messages[].content[].data", in::all_messages, no_thoughts),
+    // Claude Code sends it in every request.
+    told_as_ignored(without_effect("context_management", in::all_messages,
+                                   "contexts are never compacted; `x-paceline-ignored-fields` names it")),
     without_effect("speed", in::all_messages, "the answer would be the same"),
     without_effect("inference_geo", in::all_messages, "the answer would be the same"),
 };

@@ -4,6 +4,7 @@
 #include "protocol/wire/output/output_format.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,19 +24,24 @@ class call_reader {
   /// `wants_more`, `text` keeps what can be read only together with more text. With `no_call` nothing was
   /// removed.
   virtual outcome read(std::string& text, call_writer& calls, output_items& out) = 0;
+  /// The output has ended before a call item was written: puts back what was removed.
+  virtual void give_back(std::string& /*text*/) {}
   /// The output has ended within a call that was begun, or in its closing tag. Writes the rest of the
   /// arguments, which may then be incomplete JSON, and leaves in `text` what belongs to the answer.
   virtual void finish(std::string& text, call_writer& /*calls*/, output_items& /*out*/) { text.clear(); }
 };
 
-/// The marker that opens a call in `syntax`; empty if it has none.
-std::string_view opening_marker(call_syntax syntax) noexcept;
+/// The beginning of a call in Qwen3-Coder's syntax, behind <tool_call>. The models may leave that tag out.
+inline constexpr std::string_view function_tag = "<function=";
+
+/// The markers that open a call in `syntax`; empty if it has none.
+std::span<const std::string_view> opening_markers(call_syntax syntax) noexcept;
 /// True if a call may also be a JSON object without markers at the beginning of the answer: with Llama 3, and
 /// with the Hermes syntax, because small models of Qwen 2.5 leave out its tags.
 bool has_bare_calls(call_syntax syntax) noexcept;
 
-/// A reader for the text after the marker, or for a call without markers. `tools` may be null.
-std::unique_ptr<call_reader> make_call_reader(call_syntax syntax,
+/// A reader for the text after `marker`, one of the syntax's opening markers. `tools` may be null.
+std::unique_ptr<call_reader> make_call_reader(call_syntax syntax, std::string_view marker,
                                               std::shared_ptr<const tool_signatures> tools);
 
 // The readers by family of syntax.
@@ -43,13 +49,22 @@ std::unique_ptr<call_reader> make_json_call_reader(call_syntax syntax);
 /// `fenced`: the call is in a Markdown code block, whose end follows.
 std::unique_ptr<call_reader> make_bare_call_reader(std::shared_ptr<const tool_signatures> tools,
                                                    bool fenced = false);
-std::unique_ptr<call_reader> make_tagged_call_reader(call_syntax syntax,
-                                                     std::shared_ptr<const tool_signatures> tools);
+/// `begun`: the text before was `function_tag` alone. The function must then exist, because an answer may
+/// mention the tag.
+std::unique_ptr<call_reader>
+make_tagged_call_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, bool begun = false);
 std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
 
 /// Length of the longest suffix of `text` that is a proper prefix of `marker`. With the text that follows it
 /// may become the marker.
 std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept;
+
+/// The first of some markers in a text.
+struct found_marker {
+  std::size_t begin;       ///< bytes before it; without one, the bytes that cannot belong to a marker
+  std::string_view marker; ///< empty: there is none
+};
+found_marker first_marker(std::string_view text, std::span<const std::string_view> markers) noexcept;
 
 /// Removes blanks and `close` from the beginning of `text`. Returns `ended` also if the tag is missing,
 /// `wants_more` if that is not known yet.

@@ -30,9 +30,11 @@ std::optional<std::size_t> bare_call_begin(std::string_view text) {
 } // namespace
 
 call_split::call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls)
-    : syntax_(syntax), tools_(std::move(tools)), marker_(opening_marker(syntax)), calls_(std::move(calls)) {}
+    : syntax_(syntax), tools_(std::move(tools)), markers_(opening_markers(syntax)), calls_(std::move(calls)) {
+}
 
 void call_split::feed(std::string_view text, output_items& out) {
+  num_fed_ += text.size();
   held_ += text;
   while (step(out)) {
   }
@@ -57,39 +59,50 @@ bool call_split::find_call(output_items& out) {
     if (*begin != std::string_view::npos) {
       opening_ = held_.substr(0, first + *begin);
       held_.erase(0, first + *begin);
-      reader_ = make_bare_call_reader(tools_, opening_.find(code_fence) != std::string::npos);
-      num_before_ = calls_.num_begun();
+      begin_call(make_bare_call_reader(tools_, opening_.find(code_fence) != std::string::npos));
       return true;
     }
   }
-  const auto begin = marker_.empty() ? std::string::npos : held_.find(marker_);
-  const auto certain = begin != std::string::npos ? begin : held_.size() - undecided_bytes(held_, marker_);
-  add_text(std::string_view(held_).substr(0, certain), out);
-  held_.erase(0, certain);
-  if (begin == std::string::npos) return false;
-  opening_ = marker_;
-  held_.erase(0, marker_.size());
-  reader_ = make_call_reader(syntax_, tools_);
-  num_before_ = calls_.num_begun();
+  const auto [begin, marker] = first_marker(held_, markers_);
+  add_text(std::string_view(held_).substr(0, begin), out);
+  held_.erase(0, begin + marker.size());
+  if (marker.empty()) return false;
+  opening_ = marker;
+  begin_call(make_call_reader(syntax_, marker, tools_));
   return true;
+}
+
+/// `opening_` was removed from the text.
+void call_split::begin_call(std::unique_ptr<call_reader> reader) {
+  reader_ = std::move(reader);
+  num_before_ = calls_.num_begun();
+  spans_.begin(position() - opening_.size() - blanks_.size());
 }
 
 bool call_split::read_call(output_items& out) {
   const auto outcome = reader_->read(held_, calls_, out);
-  if (calls_.num_begun() > num_before_) blanks_.clear();
+  if (calls_.num_begun() > num_before_) {
+    blanks_.clear();
+    spans_.confirm();
+  }
   if (outcome == call_reader::outcome::wants_more) return false;
   reader_.reset();
   if (outcome == call_reader::outcome::ended) {
+    spans_.end(position());
     may_begin_ = behind_call_ = true;
     return true;
   }
+  spans_.withdraw();
   may_begin_ = false;
   add_text(opening_, out);
   return true;
 }
 
 void call_split::add_text(std::string_view text, output_items& out) {
-  if (behind_call_) text = without_blanks(text);
+  if (behind_call_) {
+    spans_.extend(text.size() - without_blanks(text).size());
+    text = without_blanks(text);
+  }
   if (text.empty()) return;
   behind_call_ = false;
   const auto end = text.find_last_not_of(blanks);
@@ -105,10 +118,13 @@ void call_split::add_text(std::string_view text, output_items& out) {
 
 void call_split::finish(bool is_cut, output_items& out) {
   if (reader_ && calls_.num_begun() == num_before_) {
-    add_text(opening_, out); // too short to be a call
+    spans_.withdraw(); // too short to be a call
+    add_text(opening_, out);
+    reader_->give_back(held_);
   } else if (reader_) {
     reader_->finish(held_, calls_, out);
-    is_cut ? calls_.cut(out) : calls_.end(out);
+    if (!is_cut) calls_.end(out);
+    spans_.end(position());
     behind_call_ = true;
   }
   reader_.reset();
@@ -116,6 +132,13 @@ void call_split::finish(bool is_cut, output_items& out) {
   held_.clear();
   if (calls_.num_calls() == 0) append(out, output_item::kind::text, blanks_);
   blanks_.clear();
+  has_ended_ = true;
+}
+
+byte_owner call_split::owner_of(std::size_t at) const noexcept {
+  if (is_full() && spans_.is_late(at)) return byte_owner::other; // dropped
+  if (const auto owner = spans_.owner_of(at); owner != byte_owner::answer) return owner;
+  return has_ended_ || at + blanks_.size() < position() ? byte_owner::answer : byte_owner::undecided;
 }
 
 } // namespace paceline::wire

@@ -27,14 +27,11 @@ class call_writer {
     has_arguments_ = has_arguments_ || !json.empty();
     if (num_begun_ <= max_calls_) append(out, output_item::kind::call_arguments, json, num_begun_ - 1);
   }
-  /// Ends the open call, if there is one. A call without arguments gets an empty object.
+  /// Ends the open call, if there is one. A call without arguments gets an empty object. Not to be called if
+  /// the output was cut off within the call.
   void end(output_items& out) {
-    if (open_ && !has_arguments_) arguments("{}", out);
-    cut(out);
-  }
-  /// Ends the open call of an output that was cut off: a call without arguments keeps none.
-  void cut(output_items& out) {
     if (!open_) return;
+    if (!has_arguments_) arguments("{}", out);
     open_ = false;
     if (num_begun_ <= max_calls_) out.push_back({output_item::kind::call_end, {}, num_begun_ - 1, {}});
   }
@@ -44,7 +41,7 @@ class call_writer {
   /// Number of calls that were written.
   std::uint32_t num_calls() const noexcept { return num_begun_ < max_calls_ ? num_begun_ : max_calls_; }
   /// True if the last permitted call has ended: all later output is dropped.
-  bool is_full() const noexcept { return num_begun_ >= max_calls_ && !open_; }
+  bool is_full() const noexcept { return num_begun_ > max_calls_ || (num_begun_ == max_calls_ && !open_); }
 
  private:
   std::uint32_t max_calls_;

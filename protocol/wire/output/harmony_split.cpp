@@ -168,6 +168,11 @@ void harmony_split::begin_message(const std::string& header, output_items& out) 
   in_front_ = in_front_ && in_thoughts_;
   header_ = header;
   state_ = is_call && !raw_ ? state::call : state::text;
+  const auto begin = num_taken_ - header.size();
+  if (state_ == state::call)
+    spans_.begin(begin);
+  else if (spans_.ends_at(begin))
+    spans_.extend(header.size());
   if (raw_) add(header, out);
 }
 
@@ -176,15 +181,7 @@ bool harmony_split::read_text(output_items& out) {
   return take_end(out);
 }
 
-std::size_t harmony_split::bytes_before_end() const {
-  auto found = held_.size();
-  std::size_t undecided = 0;
-  for (const auto mark : ends) {
-    found = std::min(found, held_.find(mark));
-    undecided = std::max(undecided, undecided_bytes(held_, mark));
-  }
-  return found < held_.size() ? found : held_.size() - undecided;
-}
+std::size_t harmony_split::bytes_before_end() const { return first_marker(held_, ends).begin; }
 
 /// Removes the mark at the beginning, which ends the text of a message. The mark that begins the next message
 /// is not removed.
@@ -205,12 +202,14 @@ bool harmony_split::begin_call(output_items& out) {
   if (rest.front() == '{' || !begin_of(rest, ends).empty()) {
     state_ = rest.front() == '{' ? state::argument : state::end;
     arguments_ = {};
+    spans_.confirm();
     calls_.begin(function_, out);
     if (state_ == state::end) calls_.end(out);
     return true;
   }
   if (may_become(rest, ends)) return false;
   raw_ = true;
+  spans_.withdraw();
   add(std::exchange(header_, {}), out);
   state_ = state::text;
   return true;
@@ -246,6 +245,7 @@ bool harmony_split::read_end(output_items& out) {
     mark_.clear();
   else
     state_ = state::text;
+  spans_.end(num_taken_);
   return true;
 }
 
@@ -264,8 +264,10 @@ void harmony_split::finish(bool is_cut, output_items& out) {
     break;
   case state::call:
     if (rest.empty()) {
+      spans_.confirm();
       calls_.begin(function_, out);
     } else {
+      spans_.withdraw();
       add(header_, out);
       add(held_, out);
     }
@@ -277,11 +279,16 @@ void harmony_split::finish(bool is_cut, output_items& out) {
     if (!calls_.is_full() && !may_become(rest, ends)) add(rest, out);
     break;
   }
-  if (is_cut)
-    calls_.cut(out);
-  else
-    calls_.end(out);
+  if (!is_cut) calls_.end(out);
   held_.clear();
+  has_ended_ = true;
+}
+
+byte_owner harmony_split::owner_of(std::size_t at) const noexcept {
+  if (at < reasoning_bytes_ || (is_full() && spans_.is_late(at))) return byte_owner::other;
+  if (const auto owner = spans_.owner_of(at); owner != byte_owner::answer) return owner;
+  if (in_front_ && has_ended_) return in_thoughts_ ? byte_owner::other : byte_owner::answer;
+  return has_ended_ || (at < num_taken_ && !in_front_) ? byte_owner::answer : byte_owner::undecided;
 }
 
 void harmony_split::add(std::string_view text, output_items& out) {

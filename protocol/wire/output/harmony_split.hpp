@@ -1,5 +1,6 @@
 #pragma once
 
+#include "protocol/wire/output/byte_owner.hpp"
 #include "protocol/wire/output/call_writer.hpp"
 #include "protocol/wire/output/json_value_scan.hpp"
 #include "protocol/wire/output/output_format.hpp"
@@ -32,12 +33,16 @@ class harmony_split {
   harmony_split(const output_plan& plan, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the output stopped for another
-  /// reason than `finish_reason::stop`. A call that is still open and has no arguments gets "{}", unless
-  /// `is_cut`.
+  /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the model has not ended the
+  /// output itself. A call that is still open is then not ended; otherwise it gets "{}" if it has no
+  /// arguments.
   void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
+  /// True if all output that follows is dropped.
+  bool is_full() const noexcept { return calls_.is_full(); }
+  /// What a byte of the output belongs to. Thoughts behind the answer count as answer.
+  byte_owner owner_of(std::size_t at) const noexcept;
   /// Bytes at the beginning of the output that are known to be thoughts and their markers, including the
   /// markers before the message that follows.
   std::size_t reasoning_bytes() const noexcept { return reasoning_bytes_; }
@@ -86,8 +91,10 @@ class harmony_split {
   bool has_thoughts_ = false;
   bool has_answer_ = false;
   bool in_front_ = true; ///< no other message than thoughts has begun
+  bool has_ended_ = false;
   std::size_t num_taken_ = 0;
   std::size_t reasoning_bytes_ = 0;
+  call_bytes spans_;
 };
 
 } // namespace paceline::wire

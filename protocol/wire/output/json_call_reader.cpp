@@ -221,7 +221,8 @@ class bare_reader final : public call_reader {
       if (!call_.begun()) return outcome::no_call;
       done_ = true;
     }
-    return fenced_ ? take_closing_tag(text, "```") : outcome::ended;
+    // A model that leaves out the opening tag may write the closing one.
+    return fenced_ ? take_closing_tag(text, "```") : take_closing_tag(text);
   }
   void finish(std::string& text, call_writer& calls, output_items& out) override {
     call_.cut(calls, out);
@@ -249,6 +250,7 @@ class mistral_reader final : public call_reader {
     }
     return form_ == form::list ? read_list(text, calls, out) : read_named(text, calls, out);
   }
+  void give_back(std::string& text) override { text.insert(0, before_); }
   void finish(std::string& text, call_writer& calls, output_items& out) override {
     if (call_) call_->cut(calls, out);
     text.clear();
@@ -265,7 +267,7 @@ class mistral_reader final : public call_reader {
         if (text.empty()) return outcome::wants_more;
         if (text.front() != '{') {
           const bool closed = text.front() == ']';
-          if (!any_) return give_back(text);
+          if (!any_) return no_list(text);
           if (closed) text.erase(0, 1);
           return outcome::ended;
         }
@@ -274,7 +276,7 @@ class mistral_reader final : public call_reader {
       }
       const auto progress = feed(*call_, text, num_read_, calls, out);
       if (progress == json_call::progress::going) return outcome::wants_more;
-      if (!call_->begun()) return any_ ? outcome::ended : give_back(text);
+      if (!call_->begun()) return any_ ? outcome::ended : no_list(text);
       any_ = true;
       call_.reset();
     }
@@ -304,8 +306,8 @@ class mistral_reader final : public call_reader {
     return text.empty() ? std::string(name) : "";
   }
 
-  outcome give_back(std::string& text) {
-    text.insert(0, before_);
+  outcome no_list(std::string& text) {
+    give_back(text);
     return outcome::no_call;
   }
 

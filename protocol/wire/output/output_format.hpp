@@ -39,6 +39,8 @@ bool is_harmony_name(std::string_view function) noexcept;
 call_syntax call_syntax_of(std::string_view rendered, std::string_view name);
 /// The markers of thoughts in most models.
 inline const reasoning_markers think_markers{"<think>", "</think>"};
+/// The markers of thoughts in Mistral's models that reason.
+inline const reasoning_markers mistral_think_markers{"[THINK]", "[/THINK]"};
 /// The markers of thoughts in harmony.
 inline const reasoning_markers harmony_markers{"<|channel|>analysis<|message|>", "<|end|>"};
 
@@ -65,13 +67,18 @@ class tool_signatures {
 
 /// What is separated from the answer in the output of one request.
 struct output_plan {
-  reasoning_markers reasoning;                  ///< empty: thoughts are not separated
-  bool begins_inside_reasoning = false;         ///< the prompt ends with the model's opening marker
-  bool drops_reasoning = false;                 ///< thoughts are separated and not returned
-  bool in_harmony = false;                      ///< the output is in harmony, whatever is separated
-  call_syntax calls = call_syntax::none;        ///< none: calls are not separated
+  reasoning_markers reasoning;           ///< empty: thoughts are not separated
+  bool begins_inside_reasoning = false;  ///< the prompt ends with the model's opening marker
+  bool drops_reasoning = false;          ///< thoughts are separated and not returned
+  bool keeps_reasoning_in_text = false;  ///< thoughts are found and returned as text, with their markers
+  bool in_harmony = false;               ///< the output is in harmony, whatever is separated
+  call_syntax calls = call_syntax::none; ///< none: calls are not separated
   std::shared_ptr<const tool_signatures> tools; ///< signatures of the tools; for `calls`
-  std::uint32_t max_calls = 128;                ///< output after this number of calls is dropped
+  std::uint32_t max_calls = 128;                ///< the output ends behind this number of calls
+  bool ends_itself = false;                     ///< a constraint ends it there
+
+  /// True if the server may have to end the output behind the last call.
+  bool may_be_stopped() const noexcept { return calls != call_syntax::none && !ends_itself; }
 };
 
 /// True if a prompt ends with the opening marker, so that the output begins with thoughts.

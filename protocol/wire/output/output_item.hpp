@@ -16,7 +16,7 @@ struct output_item {
     text,           ///< `text`: more of the answer
     call_begin,     ///< `text`: the function's name; `call_id`
     call_arguments, ///< `text`: more of the arguments, a JSON object
-    call_end,       ///< the arguments are complete
+    call_end,       ///< the arguments are complete; absent if the output was cut off within the call
   };
   kind what = kind::text;
   std::string text;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include "protocol/wire/output/byte_owner.hpp"
 #include "protocol/wire/output/call_split.hpp"
 #include "protocol/wire/output/harmony_split.hpp"
 #include "protocol/wire/output/output_format.hpp"
 #include "protocol/wire/output/output_item.hpp"
 #include "protocol/wire/output/reasoning_split.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -26,8 +28,8 @@ class output_pipeline {
   output_pipeline(const output_plan& plan, std::function<std::string()> make_id);
 
   output_items feed(std::string text);
-  /// The output has ended: returns the text that was held back. `is_cut`: the output stopped for another
-  /// reason than `finish_reason::stop`.
+  /// The output has ended: returns the text that was held back. `is_cut`: the model has not ended it itself,
+  /// but the token limit, a stop string or a cancellation has.
   output_items finish(bool is_cut);
 
   /// True if no stage looks at the text.
@@ -35,23 +37,31 @@ class output_pipeline {
   std::uint32_t num_calls() const noexcept {
     return harmony_ ? harmony_->num_calls() : calls_ ? calls_->num_calls() : 0;
   }
+  /// True if the last call that is allowed has ended: all output that follows is dropped.
+  bool is_full() const noexcept { return harmony_ ? harmony_->is_full() : calls_ && calls_->is_full(); }
+  /// What the byte `at` of the text belongs to; decided for all bytes once the output has ended.
+  byte_owner owner_of(std::size_t at) const noexcept;
   /// Bytes at the beginning of the text that are known to be thoughts or their markers; used to count
   /// reasoning tokens.
   std::size_t reasoning_bytes() const noexcept {
-    return harmony_ ? harmony_->reasoning_bytes() : reasoning_ ? reasoning_->reasoning_bytes() : 0;
+    return harmony_ ? harmony_->reasoning_bytes() : separates_reasoning() ? reasoning_->reasoning_bytes() : 0;
   }
   bool may_reason() const noexcept {
-    return harmony_ ? harmony_->may_reason() : reasoning_ && reasoning_->may_reason();
+    return harmony_ ? harmony_->may_reason() : separates_reasoning() && reasoning_->may_reason();
   }
 
  private:
+  bool separates_reasoning() const noexcept { return reasoning_ && !keeps_reasoning_; }
   void add(reasoning_split::parts parts, output_items& out);
   void answer(std::string text, output_items& out);
+  output_items take_calls_of_thoughts();
 
   std::optional<reasoning_split> reasoning_;
   bool drops_reasoning_ = false;
+  bool keeps_reasoning_ = false; ///< as text
   std::optional<call_split> calls_;
   std::optional<harmony_split> harmony_; ///< in place of the others
+  std::size_t num_fed_ = 0;
 };
 
 } // namespace paceline::wire

@@ -43,9 +43,9 @@ constexpr tags glm_tags{"</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>"
 
 class tagged_reader final : public call_reader {
  public:
-  tagged_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools)
+  tagged_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, bool begun)
       : syntax_(syntax), tags_(syntax == call_syntax::glm ? glm_tags : qwen3_coder_tags),
-        tools_(std::move(tools)) {}
+        tools_(std::move(tools)), begun_(begun) {}
 
   outcome read(std::string& text, call_writer& calls, output_items& out) override {
     if (state_ == state::name) {
@@ -83,7 +83,6 @@ class tagged_reader final : public call_reader {
 
   /// `ended` means that the name is complete.
   outcome read_name(std::string& text, call_writer& calls, output_items& out) {
-    static constexpr std::string_view function = "<function=";
     constexpr std::size_t longest_name = 512;
     std::string_view name;
     std::size_t end = 0;
@@ -91,18 +90,24 @@ class tagged_reader final : public call_reader {
       end = std::min(text.find(tags_.name_begin), text.find(tags_.call_end));
       name = trimmed(std::string_view(text).substr(0, end));
     } else {
-      const auto begin = text.find_first_not_of(blanks);
-      if (begin == std::string::npos) return outcome::wants_more;
-      const auto rest = std::string_view(text).substr(begin);
-      if (rest.substr(0, function.size()) != function.substr(0, rest.size())) return outcome::no_call;
+      std::size_t begin = 0;
+      if (!begun_) {
+        begin = text.find_first_not_of(blanks);
+        if (begin == std::string::npos) return outcome::wants_more;
+        const auto rest = std::string_view(text).substr(begin);
+        if (rest.substr(0, function_tag.size()) != function_tag.substr(0, rest.size()))
+          return outcome::no_call;
+        begin += function_tag.size();
+      }
       end = text.find('>');
       if (end != std::string::npos) {
-        name = trimmed(rest.substr(function.size(), end - begin - function.size()));
+        name = trimmed(std::string_view(text).substr(begin, end - begin));
         ++end;
       }
     }
     if (end == std::string::npos) return text.size() < longest_name ? outcome::wants_more : outcome::no_call;
     if (name.empty() || end > longest_name) return outcome::no_call;
+    if (begun_ && (!tools_ || !tools_->has(name))) return outcome::no_call;
     function_ = std::string(name);
     calls.begin(function_, out);
     text.erase(0, end);
@@ -193,6 +198,7 @@ class tagged_reader final : public call_reader {
   const call_syntax syntax_;
   const tags tags_;
   std::shared_ptr<const tool_signatures> tools_;
+  const bool begun_; ///< the text begins with a function's name, behind `function_tag`
   state state_ = state::name;
   std::string function_;
   std::size_t num_arguments_ = 0;
@@ -202,9 +208,9 @@ class tagged_reader final : public call_reader {
 
 } // namespace
 
-std::unique_ptr<call_reader> make_tagged_call_reader(call_syntax syntax,
-                                                     std::shared_ptr<const tool_signatures> tools) {
-  return std::make_unique<tagged_reader>(syntax, std::move(tools));
+std::unique_ptr<call_reader>
+make_tagged_call_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, bool begun) {
+  return std::make_unique<tagged_reader>(syntax, std::move(tools), begun);
 }
 
 } // namespace paceline::wire

@@ -28,7 +28,7 @@ TEST(chat_chunk, follows_the_order_of_a_chat_stream) {
   reply_shape shape;
   shape.usage_in_stream = true;
   EXPECT_EQ(
-      chat_opening_chunk(identity, shape, 0, nullptr),
+      chat_opening_chunk(identity, shape, 0, nullptr, totals.used),
       chat_head +
           R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null})");
   reply_choice choice;
@@ -41,6 +41,9 @@ TEST(chat_chunk, follows_the_order_of_a_chat_stream) {
   EXPECT_EQ(chat_chunk(identity, shape, choice, {}),
             chat_head + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null})");
   EXPECT_EQ(chat_usage_chunk(identity, totals), chat_head + "]," + usage_text + "}");
+  shape.continuous_usage = true;
+  const auto opening = chat_opening_chunk(identity, shape, 0, nullptr, totals.used);
+  EXPECT_TRUE(opening.ends_with("," + usage_text + "}")) << opening;
 }
 
 } // namespace

@@ -59,8 +59,8 @@ const std::map<std::string, std::set<std::string>> accepted_values = {
     {"presence_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
     {"frequency_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
     {"seed",
-     {"-1", "0", "1", "2", "2147483647", "2147483648", "4294967297", "9223372036854775808", "100", "101",
-      "65"}},
+     {"-2147483649", "-1", "0", "1", "2", "2147483647", "2147483648", "4294967297", "9223372036854775808",
+      "100", "101", "65"}},
     {"logprobs", {"0", "1", "2"}},
     {"min_tokens", {"0", "1", "2", "2147483647", "100", "101", "65"}},
     {"first_target", {"0", "1", "2", "2147483647", "100", "101", "65"}},
@@ -275,6 +275,16 @@ TEST(resolve, fills_what_the_model_decides) {
   EXPECT_EQ(request->stop.eos_ids, model.eos_ids);
   EXPECT_EQ(resolve({}, model, tokens(4), std::nullopt)->stop.max_tokens, 28U);
   EXPECT_EQ(resolve({}, model, tokens(20), 16)->stop.max_tokens, 12U);
+}
+
+TEST(resolve, a_limit_above_the_context_is_refused_or_reduced) {
+  auto fields = parse(R"("max_tokens":33)")->fields;
+  const auto refused = resolve(fields, model, tokens(4), 16);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, "context_length_exceeded");
+  fields.clamps_max_tokens = true;
+  EXPECT_EQ(resolve(fields, model, tokens(4), 16)->stop.max_tokens, 28U);
+  EXPECT_FALSE(resolve(fields, model, tokens(33), 16)) << "a prompt is not reduced";
 }
 
 TEST(resolve, no_limit_of_tokens_is_the_rest_of_the_context) {

@@ -151,6 +151,20 @@ TEST(messages_events, a_call_that_was_cut_has_an_empty_input_in_the_whole_messag
   EXPECT_EQ(message.at("content").at(0).at("input"), json::object());
 }
 
+TEST(messages_events, an_input_may_nest_deeper_than_a_body) {
+  const auto input_of = [](std::size_t depth) {
+    const auto arguments = R"({"x":)" + std::string(depth - 1, '[') + "1" + std::string(depth - 1, ']') + "}";
+    const output_items items{{kind::call_begin, "f", 0, "call_1"},
+                             {kind::call_arguments, arguments, 0, ""},
+                             {kind::call_end, "", 0, ""}};
+    const auto message = whole_message(identity, items, ended(finish_reason::stop, true));
+    return message.find(arguments) != std::string::npos ? "whole" : "empty";
+  };
+  EXPECT_STREQ(input_of(33), "whole");
+  EXPECT_STREQ(input_of(1024), "whole");
+  EXPECT_STREQ(input_of(1025), "empty");
+}
+
 TEST(messages_events, errors_have_the_type_of_their_status) {
   const std::pair<int, const char*> cases[] = {
       {400, "invalid_request_error"}, {401, "authentication_error"},  {403, "permission_error"},

@@ -213,7 +213,6 @@ TEST(messages_request, refuses_by_name_what_is_not_offered) {
       {R"("system":[{"type":"image"}])", "system[0].type"},
       {R"("mcp_servers":[{}])", "mcp_servers"},
       {R"("container":"c")", "container"},
-      {R"("context_management":{})", "context_management"},
       {R"("stop":"x")", "stop"},
       {R"("n":2)", "n"},
       {R"("use_beam_search":true,"temperature":1)", "use_beam_search"},
@@ -235,6 +234,26 @@ TEST(messages_request, refuses_by_name_what_is_not_offered) {
   const auto continued = talk(R"([{"role":"user","content":"x"},{"role":"assistant","content":"y"}])");
   ASSERT_FALSE(continued) << "it would be answered, not continued";
   EXPECT_EQ(continued.failure().param, "messages");
+}
+
+TEST(messages_request, contexts_are_not_managed_and_the_client_is_told) {
+  for (const auto* wish : {R"("context_management":{})",
+                           R"("context_management":{"edits":[{"type":"clear_thinking_20251015"}]})",
+                           R"("context_management":{"edits":[{"type":"compact_20260112"}]})"}) {
+    const auto request = with(wish);
+    ASSERT_TRUE(request) << request.failure().message;
+    EXPECT_EQ(request->fields.ignored_fields, (std::vector<std::string>{"context_management"}));
+    EXPECT_TRUE(parse_count_request("{" + std::string(user) + "," + wish + "}", {})) << wish;
+  }
+}
+
+TEST(messages_request, max_tokens_may_be_above_any_context) {
+  const auto request = parse(R"("max_tokens":64000,)" + std::string(user));
+  ASSERT_TRUE(request) << request.failure().message;
+  const model_limits model{"m", 100, 32, {token_id{2}}, {}};
+  const auto resolved = resolve(request->fields, model, std::vector<token_id>(4, token_id{5}), std::nullopt);
+  ASSERT_TRUE(resolved) << resolved.failure().message;
+  EXPECT_EQ(resolved->stop.max_tokens, 28U);
 }
 
 TEST(messages_request, reads_what_the_output_must_match_in_each_spelling) {

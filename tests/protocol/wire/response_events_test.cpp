@@ -158,7 +158,37 @@ TEST(response_narrator, endings_say_why) {
   EXPECT_EQ(limited.at("error").at("code"), "rate_limit_exceeded");
   const auto [bad_type, bad] = ending(finish_reason::error, from_error(error{errc::invalid_argument, "bad"}));
   EXPECT_EQ(bad.at("error").at("code"), "invalid_prompt");
+  for (const auto code : {errc::deadline_exceeded, errc::cancelled}) {
+    const auto [type, late] = ending(finish_reason::error, from_error(error{code, "late"}));
+    EXPECT_EQ(late.at("error").at("code"), "server_error") << "it is not the prompt's fault";
+  }
   EXPECT_EQ(failed.at("error").at("message").as_string().find("0x"), std::string::npos);
+}
+
+TEST(response_narrator, a_call_without_an_end_is_an_incomplete_item) {
+  using item = output_item::kind;
+  const output_items begun{{item::call_begin, "f", 0, "call_1"}, {item::call_arguments, R"({"a")", 0, ""}};
+  const auto told = [&](const output_items& rest, finish_reason finish) {
+    response_narrator narrator(identity, request_of(""), spell, false);
+    narrator.open();
+    narrator.delta({begun, {token_id{1}}, {}});
+    auto events = narrator.delta({rest, {token_id{2}}, {}});
+    for (auto& event : narrator.close({finish, std::nullopt, {}, std::nullopt})) events.push_back(event);
+    std::string statuses;
+    for (const auto& event : events)
+      if (event.type == "response.output_item.done")
+        statuses += std::string(json::parse(event.json).at("item").at("status").as_string()) + " ";
+    const auto object = json::parse(narrator.object().text()).as_object();
+    const auto& first = object.at("output").at(0).at("status").as_string();
+    EXPECT_TRUE(statuses.starts_with(std::string(first))) << statuses << first;
+    return statuses + std::string(object.at("status").as_string());
+  };
+  const output_items end{{item::call_arguments, ":1}", 0, ""}, {item::call_end, "", 0, ""}};
+  EXPECT_EQ(told({}, finish_reason::length), "incomplete incomplete");
+  EXPECT_EQ(told({}, finish_reason::stop), "incomplete completed") << "a stop string has cut it";
+  EXPECT_EQ(told(as_text("x"), finish_reason::stop), "incomplete completed completed");
+  EXPECT_EQ(told(end, finish_reason::stop), "completed completed");
+  EXPECT_EQ(told(end, finish_reason::length), "completed incomplete");
 }
 
 TEST(response_narrator, positions_and_ids_are_told_when_asked) {

@@ -46,6 +46,8 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":[{"role":"robot","content":"x"}])", "input[0].role"},
       {R"("input":[{"type":"web_search_call"}])", "input[0].type"},
       {R"("input":[{"type":"reasoning"}])", "input"},
+      {R"("input":[{"type":"item_reference"}])", "input[0].id"},
+      {R"("input":[{"type":"item_reference","id":7}])", "input[0].id"},
       {R"("input":[{"type":"reasoning","call_id":1}])", "input[0].call_id"},
       {R"("input":[{"type":"function_call","name":"f","content":[1]}])", "input[0].content[0]"},
       {R"("input":[{"role":"user","content":"x","output":1}])", "input[0].output"},
@@ -93,6 +95,38 @@ TEST(response_request, gives_thoughts_to_the_turn_behind_them) {
   EXPECT_EQ(request->input[1].tool_calls.size(), 1U);
   EXPECT_EQ(request->input[3].reasoning, "f\n\ng");
   EXPECT_EQ(request->input[3].content, "w");
+}
+
+TEST(response_request, references_become_the_items_that_they_name) {
+  const item_lookup find = [](const std::string& id) -> std::optional<chat_message> {
+    chat_message turn;
+    turn.role = "assistant";
+    if (id == "rs_1") turn.reasoning = "hm";
+    if (id == "msg_1") turn.content = "Look:";
+    if (id == "fc_1") turn.tool_calls = {{"call_1", "f", "{}"}};
+    return id == "unknown" ? std::nullopt : std::optional(turn);
+  };
+  const auto refer = [](const std::string& id) { return R"({"type":"item_reference","id":")" + id + "\"}"; };
+  const std::string result = R"({"type":"function_call_output","call_id":"call_1","output":"7"})";
+  const auto input = [&](const std::string& items) { return *parse("\"input\":[" + items + "]"); };
+  auto request = input(R"({"role":"user","content":"a"},)" + refer("rs_1") + "," + refer("msg_1") + "," +
+                       refer("fc_1") + "," + result);
+  EXPECT_FALSE(resolve_references(request, 1000, find));
+  const std::vector<chat_message> turns{{"user", "a", "", {}, ""},
+                                        {"assistant", "Look:", "", {{"call_1", "f", "{}"}}, "", "hm"},
+                                        {"tool", "7", "", {}, "call_1"}};
+  EXPECT_EQ(request.input, turns) << "as if they had been repeated";
+  EXPECT_TRUE(request.references.empty());
+
+  auto unknown = input(result + "," + refer("unknown"));
+  const auto missing = resolve_references(unknown, 1000, find);
+  ASSERT_TRUE(missing);
+  EXPECT_EQ(missing->status, 404);
+  EXPECT_EQ(missing->param, "input[1].id");
+  auto thoughts = input(refer("rs_1"));
+  EXPECT_EQ(resolve_references(thoughts, 1000, find).value().param, "input") << "there is no prompt";
+  auto many = input(refer("msg_1") + "," + refer("msg_1"));
+  EXPECT_EQ(resolve_references(many, 9, find).value().param, "input[1].id") << "together they are too long";
 }
 
 TEST(response_request, drops_thoughts_without_text) {

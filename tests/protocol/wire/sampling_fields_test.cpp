@@ -22,7 +22,14 @@ TEST(sampling_fields, a_seed_keeps_all_64_bits) {
 
 TEST(sampling_fields, a_seed_of_minus_one_is_any_seed) {
   EXPECT_FALSE(parse(R"("seed":-1)")->fields.seed);
-  EXPECT_EQ(parse(R"("seed":-2)").failure().param, "seed");
+  EXPECT_FALSE(parse(R"("seed":null)")->fields.seed);
+}
+
+TEST(sampling_fields, a_seed_may_be_negative) {
+  EXPECT_EQ(parse(R"("seed":-2)")->fields.seed, 18446744073709551614U);
+  EXPECT_EQ(parse(R"("seed":-9223372036854775808)")->fields.seed, 9223372036854775808U);
+  for (const auto* seed : {"-9223372036854775809", "18446744073709551616", "-2.0", "\"-2\"", "true"})
+    EXPECT_EQ(parse(member("seed", seed)).failure().param, "seed") << seed;
 }
 
 TEST(sampling_fields, llama_servers_names_are_understood) {

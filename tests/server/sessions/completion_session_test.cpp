@@ -75,6 +75,19 @@ TEST(completion_session, choices_of_a_chat_open_in_order_whichever_comes_first) 
                                             "1 2", "1 ends"}));
 }
 
+TEST(completion_session, continuous_usage_never_falls) {
+  conversation c;
+  c.chat(R"({"messages":[{"role":"user","content":"x"}],"stream":true,"n":2,)"
+         R"("stream_options":{"continuous_usage_stats":true}})");
+  c.tokens("abc", 1);
+  c.tokens("d", 2);
+  std::vector<std::int64_t> counts;
+  for (const auto& data : c.channel->data())
+    counts.push_back(json::parse(data).at("usage").at("completion_tokens").as_int64());
+  EXPECT_EQ(counts, (std::vector<std::int64_t>{3, 3, 4, 4}));
+  EXPECT_EQ(json::parse(c.channel->data()[0]).at("usage").at("prompt_tokens").as_int64(), 7);
+}
+
 TEST(completion_session, gives_each_prompt_its_choices_in_order) {
   conversation c;
   c.complete(R"({"prompt":["a","b"],"n":2})");

@@ -114,6 +114,26 @@ TEST(output_items, options_for_thoughts_decide_whether_they_are_told_apart) {
   EXPECT_EQ(joined(R"(,"separate_reasoning":false)"), "|<think>a</think>b||stop");
 }
 
+TEST(output_items, a_demanded_call_follows_thoughts_that_stay_in_the_text) {
+  reading_chat c;
+  c.chat(
+      messages(std::string(tools) + R"(,"tool_choice":"required","reasoning_format":"none","stream":true)"));
+  c.tokens("<think>\nhm\n</think>\n\n{\"name\": \"weather\", \"arguments\": {}}");
+  c.end(finish_reason::stop);
+  EXPECT_EQ(c.joined(), "|<think>\nhm\n</think>|weather#0{}|tool_calls");
+}
+
+TEST(output_items, a_call_may_come_without_the_end_of_thoughts) {
+  reading_chat c;
+  c.chat(messages(tools));
+  c.tokens("<think>\nhm\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>");
+  c.end(finish_reason::stop);
+  const auto choice = c.reply().at("choices").at(0).as_object();
+  EXPECT_EQ(choice.at("message").at("reasoning_content"), "hm");
+  EXPECT_EQ(choice.at("message").at("tool_calls").at(0).at("function").at("name"), "weather");
+  EXPECT_EQ(choice.at("finish_reason"), "tool_calls");
+}
+
 TEST(output_items, without_tools_a_call_is_text) {
   reading_chat c;
   const std::string call = R"(<tool_call>{"name":"weather"}</tool_call>)";
@@ -207,6 +227,13 @@ TEST(output_items, a_response_without_output_has_an_empty_message) {
   const reading_response r("", "");
   const auto object = json::parse(r.channel->replied.value().body);
   EXPECT_EQ(object.at("output").at(0).at("content").at(0).at("text"), "");
+}
+
+TEST(output_items, a_response_that_generates_nothing_has_no_thoughts) {
+  const reading_response r(R"(,"generate":false)", "<think>");
+  const auto details = json::parse(r.channel->replied.value().body).at("usage").as_object();
+  EXPECT_EQ(details.at("output_tokens"), 0);
+  EXPECT_EQ(details.at("output_tokens_details").at("reasoning_tokens"), 0);
 }
 
 TEST(output_items, scores_of_a_response_are_those_of_the_answer) {

@@ -216,6 +216,44 @@ TEST(preparation_of_constraints, a_tool_that_cannot_be_enforced_takes_any_object
   EXPECT_NE(model.compiled.back().text.find("const"), std::string::npos) << model.compiled.back().text;
 }
 
+/// Schemas are converted one by one only as long as they may cost as much as one.
+TEST(preparation_of_constraints, tools_that_are_too_large_together_are_not_all_tried) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.speak_hermes();
+  model.set_context_length(1'000'000);
+  model.refused_part = "\"refused\"";
+  const auto tool = [](const std::string& parameters) {
+    return R"({"type":"function","function":{"name":"f","parameters":)" + parameters + "}}";
+  };
+  const auto last_compiled = [&](const std::string& tools) {
+    model.compiled.clear();
+    const auto made = prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[)" + tools + "]}");
+    EXPECT_TRUE(made);
+    return model.compiled.empty() ? "" : model.compiled.back().text;
+  };
+  // Each parameter takes 100 of the 384 places that texts of limited length have.
+  const auto large = tool(R"({"type":"object","properties":{"a":{"type":"string","maxLength":100}}})");
+  const auto wrong = tool(R"({"type":"object","title":"refused","properties":{"a":{"$ref":"#x"}}})");
+  const std::string mark = "maxLength";
+  EXPECT_NE(last_compiled(wrong + "," + large + "," + large).find(mark), std::string::npos);
+  const auto many = last_compiled(wrong + "," + large + "," + large + "," + large + "," + large);
+  EXPECT_EQ(many.find(mark), std::string::npos) << many;
+
+  // One that takes all steps of a conversion is left out, and the others are not.
+  std::string endless = R"({"title":"refused","$ref":"#/$defs/a0","$defs":{)";
+  for (int i = 0; i < 25; ++i) {
+    const auto next = R"({"$ref":"#/$defs/a)" + std::to_string(i + 1) + "\"}";
+    endless += "\"a" + std::to_string(i) + R"(":{"anyOf":[)" + next + "," + next + "]},";
+  }
+  endless += R"("a25":{"type":"integer"}}})";
+  EXPECT_NE(last_compiled(tool(endless) + "," + large).find(mark), std::string::npos);
+  EXPECT_EQ(last_compiled(tool(endless) + "," + tool(endless) + "," + tool(endless) + "," + large).find(mark),
+            std::string::npos);
+}
+
 TEST(preparation_of_constraints, the_refusal_of_a_strict_tool_names_it) {
   scripted_edge edge;
   auto& model = edge.engine.bytes;

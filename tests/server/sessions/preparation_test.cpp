@@ -1,5 +1,7 @@
 #include "server/sessions/preparation.hpp"
 
+#include "server/sessions/conversion.hpp"
+
 #include "scripted_backend.hpp"
 
 #include <gtest/gtest.h>
@@ -114,6 +116,67 @@ TEST(preparation, tools_are_accepted_where_calls_can_be_read) {
   EXPECT_TRUE(prepared("")->sequences[0].skip_special_tokens);
   edge.engine.bytes.format.calls = call_syntax::mistral;
   EXPECT_FALSE(prepared("")->sequences[0].skip_special_tokens) << "its marker is a special token";
+}
+
+TEST(preparation, a_demanded_call_is_found_behind_thoughts_that_stay_in_the_text) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.speak_hermes();
+  const auto plan = [&](const std::string& members) {
+    const auto made = prepare_chat(
+        edge.context, {},
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],)" +
+            members + "}");
+    return made->output;
+  };
+  for (const std::string demand :
+       {R"("tool_choice":"required",)", R"("response_format":{"type":"json_object"},)"}) {
+    const auto kept = plan(demand + R"("reasoning_format":"none")");
+    EXPECT_TRUE(kept.reasoning && kept.keeps_reasoning_in_text) << demand;
+    EXPECT_FALSE(plan(demand + R"("reasoning_format":"auto")").keeps_reasoning_in_text) << demand;
+  }
+  EXPECT_FALSE(plan(R"("reasoning_format":"none")").reasoning);
+  model.format.calls = call_syntax::harmony;
+  EXPECT_FALSE(plan(R"("tool_choice":"required","separate_reasoning":false)").reasoning);
+}
+
+TEST(preparation, the_arguments_of_a_continued_conversation_are_bounded) {
+  scripted_edge edge;
+  edge.engine.bytes.set_context_length(4096);
+  const auto turns = [](std::size_t num_values) {
+    std::string arguments = R"({"x":[1)";
+    for (std::size_t i = 1; i < num_values; ++i) arguments += ",1";
+    wire::chat_message turn;
+    turn.role = "assistant";
+    turn.tool_calls = {{"c", "f", arguments + "]}"}};
+    return std::vector{turn, wire::chat_message{"user", "x", "", {}, ""}};
+  };
+  const auto prepared = [&](std::size_t num_values) {
+    return prepare_response(edge.context, {}, *wire::parse_response_request(R"({"input":"x"})", {}),
+                            turns(num_values));
+  };
+  EXPECT_TRUE(prepared(1000));
+  EXPECT_EQ(prepared(wire::max_tree_values).failure().param, "previous_response_id");
+  const auto counted = input_count_reply(edge.context, *wire::parse_response_request(R"({"input":"x"})", {}),
+                                         turns(wire::max_tree_values));
+  EXPECT_EQ(counted.failure().param, "previous_response_id");
+}
+
+TEST(preparation, the_text_has_marks_of_thoughts_that_are_special_tokens) {
+  scripted_edge edge;
+  auto& model = edge.engine.bytes;
+  model.format.reasoning = wire::mistral_think_markers;
+  const auto skips_special = [&](const std::string& members) {
+    return prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}])" + members + "}")
+        ->sequences[0]
+        .skip_special_tokens;
+  };
+  EXPECT_TRUE(skips_special("")) << "they are spelled by several tokens";
+  model.marks = {"[/THINK]"};
+  EXPECT_FALSE(skips_special(""));
+  EXPECT_FALSE(skips_special(R"(,"reasoning_format":"none")"));
+  model.format.reasoning = {};
+  EXPECT_TRUE(skips_special(""));
 }
 
 TEST(preparation, a_prompt_that_opens_a_thought_is_seen) {

@@ -65,6 +65,59 @@ TEST(replay_log, drops_only_what_was_taken) {
   EXPECT_TRUE(log.attach({28, std::nullopt}, {}));
 }
 
+TEST(replay_log, keeps_the_newest_events_that_nobody_has_asked_for) {
+  replay_log log(1000, false);
+  int room = 0;
+  log.on_room([&] { ++room; });
+  const auto add = [&](std::uint64_t from, std::uint64_t count) {
+    for (auto i = from; i < from + count; ++i) log.on_event(event(i, static_cast<std::uint32_t>(i + 1)));
+  };
+  int woken = 0;
+  const auto waiting = log.attach({std::nullopt, std::nullopt, true}, [&] { ++woken; });
+  add(0, 30);
+  EXPECT_FALSE(log.congested()) << "the generation does not pause";
+  EXPECT_EQ(woken, 0);
+  EXPECT_TRUE(log.take(*waiting, 1 << 20).events.empty());
+  log.detach(*waiting, time_point{});
+  add(30, 30);
+  EXPECT_FALSE(log.congested());
+  EXPECT_FALSE(log.attach({}, {})) << "long gone";
+  EXPECT_EQ(read_from(log, {std::nullopt, 49}),
+            (std::vector<std::uint64_t>{50, 51, 52, 53, 54, 55, 56, 57, 58, 59}));
+
+  room = 0;
+  const auto reader = log.attach({std::nullopt, 59}, {});
+  add(60, 20);
+  EXPECT_TRUE(log.congested()) << "a reader of events gets all of them";
+  log.detach(*reader, time_point{});
+  EXPECT_FALSE(log.congested());
+  EXPECT_EQ(room, 1) << "the generation goes on";
+  EXPECT_FALSE(log.attach({std::nullopt, 59}, {}));
+}
+
+TEST(replay_log, one_that_waits_for_the_result_gets_it) {
+  replay_log log(1000, false);
+  int woken = 0;
+  const auto waiting = log.attach({std::nullopt, std::nullopt, true}, [&] { ++woken; });
+  fill(log);
+  finished_response result;
+  result.object = {"{}", {}, {}};
+  log.on_finished(result);
+  EXPECT_EQ(woken, 1);
+  EXPECT_TRUE(log.take(*waiting, 1).finished);
+}
+
+TEST(replay_log, a_reader_that_skips_events_makes_room) {
+  replay_log log(1000);
+  int room = 0;
+  log.on_room([&] { ++room; });
+  for (std::uint64_t i = 0; i < 6; ++i) log.on_event(event(i, static_cast<std::uint32_t>(i)));
+  EXPECT_TRUE(log.congested());
+  EXPECT_TRUE(log.attach({std::nullopt, 5}, {}));
+  EXPECT_FALSE(log.congested());
+  EXPECT_EQ(room, 1);
+}
+
 TEST(replay_log, a_new_reader_takes_over) {
   replay_log log(1000);
   fill(log);

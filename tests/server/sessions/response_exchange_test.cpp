@@ -133,6 +133,40 @@ TEST(response_exchange, resumes_by_token_and_by_sequence_number) {
   EXPECT_EQ(channel->replied.value().status, 404);
 }
 
+TEST(response_exchange, a_whole_response_goes_on_without_its_client_in_bounded_memory) {
+  post p;
+  p.edge.limits.max_replay_bytes = 10'000;
+  p.edge.engine.bytes.set_context_length(4096);
+  p.start(R"(,"paceline":{"resumable":true})");
+  p.tokens("a");
+  p.exchange->on_disconnect();
+  p.edge.executor->run();
+  auto& submission = p.edge.engine.submissions.at(1);
+  for (int i = 0; i < 1000; ++i) {
+    p.tokens("b");
+    ASSERT_GE(submission.credit, static_cast<std::uint64_t>(i + 2)) << "nobody pauses it";
+  }
+  EXPECT_LT(p.services.kept->num_bytes(), 20'000U);
+  p.end(finish_reason::stop);
+  EXPECT_EQ(p.services.stored->num_entries(), 1U);
+}
+
+TEST(response_exchange, a_whole_resumable_response_waits_for_its_end_alone) {
+  post p;
+  p.edge.limits.max_replay_bytes = 10'000;
+  p.edge.engine.bytes.set_context_length(4096);
+  p.start(R"(,"paceline":{"resumable":true})");
+  p.channel->full = true; // it takes no events
+  for (int i = 0; i < 200; ++i) {
+    p.tokens("b");
+    ASSERT_GE(p.edge.engine.submissions.at(1).credit, static_cast<std::uint64_t>(i + 1));
+  }
+  EXPECT_LT(p.services.kept->num_bytes(), 20'000U);
+  p.channel->full = false;
+  p.end(finish_reason::stop);
+  EXPECT_EQ(json::parse(p.channel->replied.value().body).at("status"), "completed");
+}
+
 TEST(response_exchange, keeps_a_bounded_number_of_resumable_responses) {
   post p;
   p.start(R"(,"paceline":{"resumable":true})");

@@ -32,6 +32,32 @@ TEST(response_store, shows_each_tenant_its_own) {
   EXPECT_FALSE(store->find("other", "a", start));
 }
 
+TEST(response_store, finds_the_items_of_an_output) {
+  const auto store = std::make_shared<response_store>(roomy, unbounded());
+  auto finished = response("resp_1");
+  const auto add = [&](wire::response_part::kind what, std::string id) {
+    auto item = std::make_shared<wire::response_part>();
+    item->what = what;
+    item->id = std::move(id);
+    item->text = what == wire::response_part::kind::call ? R"({"x":1})" : "hm";
+    item->name = "f";
+    item->call_id = "call_1";
+    finished.items.push_back(std::move(item));
+  };
+  add(wire::response_part::kind::reasoning, "rs_1");
+  add(wire::response_part::kind::message, "msg_1_1");
+  add(wire::response_part::kind::call, "fc_1_2");
+  store->put("a", finished, start);
+  EXPECT_EQ(store->find_item("rs_1", "a", start).value().reasoning, "hm");
+  EXPECT_EQ(store->find_item("msg_1_1", "a", start).value().content, "hm");
+  const auto call = store->find_item("fc_1_2", "a", start).value();
+  EXPECT_EQ(call.role, "assistant");
+  EXPECT_EQ(call.tool_calls, (std::vector<wire::tool_call>{{"call_1", "f", R"({"x":1})"}}));
+  for (const auto* unknown : {"fc_1_3", "fc_1", "fc_2", "fc_", "_", "", "resp_1"})
+    EXPECT_FALSE(store->find_item(unknown, "a", start)) << unknown;
+  EXPECT_FALSE(store->find_item("rs_1", "b", start)) << "of another key";
+}
+
 TEST(response_store, forgets_when_the_time_is_over) {
   const auto kept = unbounded();
   const auto store = std::make_shared<response_store>(roomy, kept);

@@ -127,6 +127,24 @@ TEST(websocket_session, continues_what_it_has_said) {
   EXPECT_EQ(s.channel->error_code(), "previous_response_not_found");
 }
 
+TEST(websocket_session, takes_an_item_by_its_id) {
+  scripted_socket s;
+  s.say(R"({"type":"response.create","input":"one"})");
+  s.tokens(1, "two");
+  s.end(1);
+  const auto refer = [&](const std::string& item) {
+    s.say(R"({"type":"response.create","input":[{"type":"item_reference","id":")" + item +
+          R"("},{"role":"user","content":"three"}]})");
+  };
+  refer("msg_unknown");
+  EXPECT_EQ(s.channel->error_code(), "item_not_found");
+  EXPECT_EQ(s.channel->frames.back().at("error").at("param"), "input[0].id");
+  const auto id = s.response_id();
+  refer("msg" + id.substr(id.find('_')));
+  EXPECT_EQ(s.edge.engine.bytes.decode(s.edge.engine.submissions.at(2).request.prompt, true),
+            "assistant:two\nuser:three\n");
+}
+
 TEST(websocket_session, warms_up_without_an_answer) {
   scripted_socket s;
   s.say(R"({"type":"response.create","input":"one","generate":false})");

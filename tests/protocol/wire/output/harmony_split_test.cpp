@@ -124,7 +124,7 @@ TEST(harmony_split, drops_what_follows_the_last_call_that_is_allowed) {
 TEST(harmony_split, a_call_that_is_cut_before_its_arguments_has_none) {
   for (const std::string behind : {"", " "}) {
     const auto text = "<|channel|>commentary to=functions.now<|message|>" + behind;
-    EXPECT_EQ(test::told(test::read(harmony_plan(), {text}, true)), "call_0 now()");
+    EXPECT_EQ(test::told(test::read(harmony_plan(), {text}, true)), "call_0 now(") << "without an end";
     EXPECT_EQ(test::told(test::read(harmony_plan(), {text}, false)), "call_0 now({})");
   }
 }

@@ -229,7 +229,8 @@ class writer {
       for (auto i = one_of(4); i > 0; --i)
         out +=
             "<parameter=" + (one_of(3) == 0 ? "s" + word() : word()) + ">\n" + content() + "\n</parameter>\n";
-      return "<tool_call>\n<function=" + name + ">\n" + out + "</function>\n</tool_call>";
+      return (one_of(4) == 0 ? "<function=" : "<tool_call>\n<function=") + name + ">\n" + out +
+             "</function>\n</tool_call>";
     case call_syntax::glm:
       for (auto i = one_of(4); i > 0; --i)
         out += "<arg_key>" + word() + "</arg_key>\n<arg_value>" + content() + "</arg_value>\n";

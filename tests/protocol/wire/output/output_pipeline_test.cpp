@@ -85,6 +85,8 @@ const spelled_output outputs[] = {
     {call_syntax::mistral, "[TOOL_CALLS]now[ARGS] {}", "call_0 now({})"},
     {call_syntax::mistral, "[TOOL_CALLS] [ \n, 1]", "[TOOL_CALLS] [ \n, 1]"},
     {call_syntax::mistral, "[TOOL_CALLS][ {\"name\": 1}]", "[TOOL_CALLS][ {\"name\": 1}]"},
+    {call_syntax::mistral, "[TOOL_CALLS][{\"na", "[TOOL_CALLS][{\"na"}, // cut by the token limit
+    {call_syntax::mistral, "a [TOOL_CALLS] [ , \n", "a [TOOL_CALLS] [ , \n"},
     {call_syntax::qwen3_coder,
      "<tool_call><function=weather><parameter=city>\nUlm\n</parameter>\n<parameter=note>\nIt \"r",
      "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r)"},
@@ -104,6 +106,8 @@ const spelled_output outputs[] = {
     {call_syntax::hermes, "```python\n{}\n```", "```python\n{}\n```"},
     {call_syntax::hermes, "`now`", "`now`"},
     {call_syntax::hermes, "``", "``"},
+    {call_syntax::hermes, "{\"name\": \"now\"}\n</tool_call>\n{\"name\": \"now\"}</tool_call> after",
+     "call_0 now({}) | call_1 now({}) | after"}, // or the opening tag alone
     {call_syntax::hermes, "{\"name\": \"then\", \"arguments\": {}}",
      "{\"name\": \"then\", \"arguments\": {}}"},
     {call_syntax::hermes, "a {\"name\": \"now\"}", "a {\"name\": \"now\"}"},
@@ -121,6 +125,17 @@ const spelled_output outputs[] = {
      "</tool_call>",
      "call_0 weather({\"city\": \"a\\n\\\"b\\\"\", \"x\": true})"},
     {call_syntax::qwen3_coder, "<tool_call>text</tool_call>", "<tool_call>text</tool_call>"},
+    // Without <tool_call>, which the models may leave out: a call if the function exists.
+    {call_syntax::qwen3_coder,
+     "I look.\n\n<function=weather>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>\n"
+     "<function=now>\n</function>",
+     "I look. | call_0 weather({\"city\": \"Ulm\"}) | call_1 now({})"},
+    {call_syntax::qwen3_coder, "Write <function=then> before\n<function=now></function>!",
+     "Write <function=then> before | call_0 now({}) | !"},
+    {call_syntax::qwen3_coder, "<tool_call>or <function=now></function></tool_call>",
+     "<tool_call>or | call_0 now({})"},
+    {call_syntax::qwen3_coder, "a <function=now", "a <function=now"},
+    {call_syntax::qwen3_coder, "a <functi", "a <functi"},
     {call_syntax::qwen3_coder,
      "<tool_call><function=f><parameter=x>1,\"y\":2</parameter></function></tool_call>",
      "call_0 f({\"x\": \"1,\\\"y\\\":2\"})"},
@@ -205,6 +220,48 @@ TEST(output_pipeline, tells_thoughts_from_the_answer) {
             "thinks:<tool_call>{\"name\":\"now\"}</tool_call> | call_0 now({})");
 }
 
+TEST(output_pipeline, thoughts_that_do_not_end_may_hold_a_call) {
+  auto plan = plan_of(call_syntax::qwen3_coder, true);
+  plan.begins_inside_reasoning = true;
+  const auto in_any_parts = [&](const std::string& text, bool is_cut = false) {
+    const auto whole = told(read(plan, {text}, is_cut));
+    EXPECT_EQ(told(read(plan, bytes_of(text), is_cut)), whole) << text;
+    return whole;
+  };
+  const std::string call = "<tool_call>\n<function=now>\n</function>\n</tool_call>";
+  EXPECT_EQ(in_any_parts("Let me check.\n" + call), "thinks:Let me check. | call_0 now({})");
+  EXPECT_EQ(in_any_parts("Hm.\n<function=now>\n</function>\n</tool_call>" + call + " Done."),
+            "thinks:Hm. | call_0 now({}) | call_1 now({}) | Done.");
+  EXPECT_EQ(in_any_parts("So:\n\n<tool_call> is the tag.\n" + call),
+            "thinks:So:\n\n<tool_call> is the tag. | call_0 now({})");
+  EXPECT_EQ(in_any_parts("I write\n<tool_call> here "), "thinks:I write\n<tool_call> here");
+  EXPECT_EQ(in_any_parts("I plan\n" + call + "\n</think>\nb"), "thinks:I plan\n" + call + " | b");
+  EXPECT_EQ(in_any_parts("I plan\n" + call, true), "thinks:I plan\n" + call) << "it was still thinking";
+  plan.drops_reasoning = true;
+  EXPECT_EQ(in_any_parts("So: <tool_call> " + call), "call_0 now({})");
+}
+
+TEST(output_pipeline, thoughts_may_stay_in_the_text_in_front_of_a_bare_call) {
+  auto plan = plan_of(call_syntax::hermes, true);
+  plan.keeps_reasoning_in_text = true;
+  const auto in_any_parts = [&](const std::string& text) {
+    const auto whole = told(read(plan, {text}));
+    EXPECT_EQ(told(read(plan, bytes_of(text))), whole) << text;
+    return whole;
+  };
+  const std::string call = "{\"name\": \"now\"}";
+  EXPECT_EQ(in_any_parts("\n<think>\n a </think>\n\n" + call), "\n<think>\n a </think> | call_0 now({})");
+  for (const std::string text :
+       {" <think>\na\n</think>\n\nb ", "<think> a", "<think> a </thi", "<thi", " a "})
+    EXPECT_EQ(in_any_parts(text), text);
+  output_pipeline pipeline(plan, nullptr);
+  EXPECT_EQ(pipeline.feed("<think>a"), as_text("<think>a"));
+  EXPECT_FALSE(pipeline.may_reason());
+  EXPECT_EQ(pipeline.reasoning_bytes(), 0U);
+  plan.begins_inside_reasoning = true;
+  EXPECT_EQ(in_any_parts("a \n</think>\n" + call), "a \n</think> | call_0 now({})");
+}
+
 TEST(output_pipeline, counts_the_bytes_of_thoughts) {
   output_pipeline pipeline(plan_of(call_syntax::none, true), nullptr);
   pipeline.feed("<think>ab</th");
@@ -248,6 +305,7 @@ TEST(output_format, finds_the_syntax_in_a_rendered_call) {
   EXPECT_EQ(call_syntax_of("<tool_call>\n<function=f>\n", "f"), call_syntax::qwen3_coder);
   EXPECT_EQ(call_syntax_of("{\"name\": \"f\", \"parameters\": {}}", "f"), call_syntax::llama3);
   EXPECT_EQ(call_syntax_of("[TOOL_CALLS]f[ARGS]{}", "f"), call_syntax::mistral);
+  EXPECT_EQ(call_syntax_of("[TOOL_CALLS] [{\"name\": \"f\"", "f"), call_syntax::mistral);
   EXPECT_EQ(call_syntax_of("<function=g>", "f"), call_syntax::none);
 }
 
@@ -261,23 +319,8 @@ TEST(output_pipeline, a_call_that_the_model_ends_before_its_arguments_has_none) 
   for (const auto& [syntax, text] : {std::pair{call_syntax::hermes, R"(<tool_call>{"name": "now")"},
                                      std::pair{call_syntax::qwen3_coder, "<tool_call><function=now>"}}) {
     EXPECT_EQ(told(read(plan_of(syntax), {text}, false)), "call_0 now({})") << text;
-    EXPECT_EQ(told(read(plan_of(syntax), {text}, true)), "call_0 now()") << text;
+    EXPECT_EQ(told(read(plan_of(syntax), {text}, true)), "call_0 now(") << "without an end: " << text;
   }
-}
-
-TEST(tool_signatures, null_of_an_optional_text_is_null) {
-  output_plan plan;
-  plan.calls = call_syntax::qwen3_coder;
-  plan.tools = std::make_shared<const tool_signatures>(
-      R"([{"function":{"name":"f","parameters":{"properties":{"a":{"type":["string","null"]},"b":{"type":"string"}}}}}])");
-  const auto told = [&](const std::string& a, const std::string& b) {
-    return test::told(test::read(plan, {"<tool_call>\n<function=f>\n<parameter=a>\n" + a +
-                                        "\n</parameter>\n<parameter=b>\n" + b +
-                                        "\n</parameter>\n</function>\n</tool_call>"}));
-  };
-  EXPECT_EQ(told("null", "null"), R"(call_0 f({"a": null, "b": "null"}))");
-  EXPECT_EQ(told("None", "None"), R"(call_0 f({"a": null, "b": "None"}))");
-  EXPECT_EQ(told("1", "1"), R"(call_0 f({"a": "1", "b": "1"}))");
 }
 
 TEST(tool_signatures, know_which_parameters_are_texts) {

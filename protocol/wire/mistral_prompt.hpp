@@ -1,0 +1,14 @@
+#pragma once
+
+namespace boost::json {
+class object;
+} // namespace boost::json
+
+namespace paceline::wire {
+
+/// Changes the variables of a chat template (`template_variables`) so that Mistral's templates accept them.
+/// These refuse ids of calls that are not nine letters or digits. Such an id is replaced by nine characters
+/// that depend on it alone, so a result still names its call, and a prompt repeats the text of earlier ones.
+void fit_to_mistral(boost::json::object& variables);
+
+} // namespace paceline::wire

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace paceline::wire {
+
+/// What a byte of the output belongs to.
+enum class byte_owner : std::uint8_t {
+  answer,
+  other,     ///< thoughts, a call, their marks, or output that is dropped
+  undecided, ///< the text that follows decides
+};
+
+/// Which bytes of a text belong to calls. Calls are told in order and do not overlap.
+class call_bytes {
+ public:
+  /// From the byte `at` on, the text may be a call. Ends with `end` or `withdraw`.
+  void begin(std::size_t at) {
+    spans_.push_back({at, endless});
+    is_certain_ = false;
+  }
+  /// The text that was begun is a call.
+  void confirm() noexcept { is_certain_ = true; }
+  /// It is none.
+  void withdraw() {
+    spans_.pop_back();
+    is_certain_ = true;
+  }
+  /// The call ends before the byte `at`.
+  void end(std::size_t at) {
+    spans_.back().end = at;
+    is_certain_ = true;
+  }
+  /// The next bytes belong to the last call, too.
+  void extend(std::size_t count) {
+    if (!spans_.empty()) spans_.back().end += count;
+  }
+  bool ends_at(std::size_t at) const noexcept { return !spans_.empty() && spans_.back().end == at; }
+
+  byte_owner owner_of(std::size_t at) const noexcept {
+    for (auto span = spans_.rbegin(); span != spans_.rend(); ++span) {
+      if (at < span->begin) continue;
+      if (at >= span->end) return byte_owner::answer;
+      return is_certain_ || span != spans_.rbegin() ? byte_owner::other : byte_owner::undecided;
+    }
+    return byte_owner::answer;
+  }
+  /// True if the byte is behind the beginning of the last call.
+  bool is_late(std::size_t at) const noexcept { return !spans_.empty() && at >= spans_.back().begin; }
+
+ private:
+  static constexpr auto endless = std::numeric_limits<std::size_t>::max();
+  struct span {
+    std::size_t begin, end;
+  };
+  std::vector<span> spans_;
+  bool is_certain_ = true; ///< the last span is a call
+};
+
+} // namespace paceline::wire
