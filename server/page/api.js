@@ -2,6 +2,9 @@
 
 const patience = 10_000; // ms, for answers that need no model
 
+/** Tokens of a continued text, unless the settings say how many: the server would give 16, and such a model seldom ends by itself. */
+export const continuedTokens = 256;
+
 export function urlOf(path) {
   const url = new URL(path, document.baseURI);
   // Of a page behind a proxy that asks for a password: requests must not name it, and the browser sends it anyhow.
@@ -50,6 +53,11 @@ export async function loadProgress() {
   return reply.ok ? 1 : (await reply.json()).progress ?? 0;
 }
 
+/** Whether a model takes messages; others continue a text. */
+export function isChat(model) {
+  return model.meta?.chat_template !== false;
+}
+
 /**
  * What to send: {path, body}.
  * @param model of the list above; one without a chat template continues the last message's text instead
@@ -59,12 +67,12 @@ export async function loadProgress() {
  */
 export function requestOf(model, messages, settings, extra = {}) {
   const body = { model: model.id };
-  const isChat = model.meta?.chat_template !== false;
-  if (isChat) {
+  if (isChat(model)) {
     const system = settings.system ? [{ role: 'system', content: settings.system }] : [];
     body.messages = [...system, ...messages.map(({ role, content }) => ({ role, content }))];
   } else {
     body.prompt = messages.at(-1).content;
+    body.max_tokens = Math.min(continuedTokens, model.max_model_len);
   }
   for (const name of ['max_tokens', 'temperature', 'seed']) {
     if (settings[name] !== undefined) body[name] = settings[name];
@@ -79,7 +87,7 @@ export function requestOf(model, messages, settings, extra = {}) {
     stream_options: { include_usage: true },
     paceline: { trace: true, token_ids: true },
   });
-  return { path: isChat ? 'v1/chat/completions' : 'v1/completions', body };
+  return { path: isChat(model) ? 'v1/chat/completions' : 'v1/completions', body };
 }
 
 /** The chunks of a streamed reply. `signal` ends it, and the server stops computing. */

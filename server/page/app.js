@@ -1,6 +1,7 @@
 // The start: connects the parts of the page.
+import { continuedTokens, isChat } from './api.js';
 import { Chat } from './chat.js';
-import { announce, byId } from './dom.js';
+import { announce, byId, moveFocus } from './dom.js';
 import { Edit } from './edit.js';
 import { Panel } from './panel.js';
 import { Race } from './race.js';
@@ -12,6 +13,7 @@ class Page {
   constructor() {
     this.settings = new Settings(() => this.showModels());
     this.panel = new Panel(byId('panel'));
+    this.panel.openTab('tab_chat');
     this.tabs = [...document.querySelectorAll('[role=tab]')];
     for (const tab of this.tabs) tab.addEventListener('click', () => this.open(tab));
     document.querySelector('[role=tablist]').addEventListener('keydown', (event) => this.moveTab(event));
@@ -30,8 +32,11 @@ class Page {
       const isOpen = other === tab;
       other.setAttribute('aria-selected', String(isOpen));
       other.tabIndex = isOpen ? 0 : -1;
-      byId(other.getAttribute('aria-controls')).hidden = !isOpen;
+      const view = byId(other.getAttribute('aria-controls'));
+      if (!isOpen) moveFocus(view, tab);
+      view.hidden = !isOpen;
     }
+    this.panel.openTab(tab.id);
   }
 
   moveTab(event) {
@@ -59,23 +64,33 @@ class Page {
   }
 
   showModels() {
-    const { model, failure } = this.settings;
+    const { model, failure, key } = this.settings;
     const served = byId('served');
-    served.classList.toggle('failed', Boolean(failure) && failure.progress === undefined);
-    if (failure?.needsKey) {
-      served.textContent = 'This server wants an API key: enter it in the settings.';
-      byId('settings_box').open = true;
-    } else if (failure?.progress !== undefined) {
-      served.textContent = `Loading the models: ${Math.floor(100 * failure.progress)} %`;
-    } else if (failure) {
-      served.textContent = `No models: ${failure.message}. Asking again …`;
-    } else if (model) {
-      const chats = model.meta?.chat_template === false ? ', continues text: it has no chat template' : '';
-      served.textContent = `${model.id}, context of ${model.max_model_len} tokens${chats}`;
-      if (this.hasFailed) announce(`Ready: ${served.textContent}`);
-    }
-    this.hasFailed = Boolean(failure);
+    const isLoading = failure?.progress !== undefined;
+    const text = failure ? this.missing(failure) : describe(model);
+    served.classList.toggle('failed', Boolean(failure) && !isLoading);
+    served.textContent = text;
+    if (failure?.needsKey) byId('settings_box').open = true;
+    if (model) this.settings.control('max_tokens').placeholder = isChat(model) ? 'context' : continuedTokens;
+    // How far the models are, and that the same is still missing, is told once.
+    const state = isLoading ? 'loading' : failure && `${text} ${key}`;
+    if (failure && state !== this.state) announce(text);
+    if (!failure && this.state) announce(`Ready: ${text}`);
+    this.state = state;
   }
+
+  /** What is missing until a message can be sent. */
+  missing({ needsKey, progress, message }) {
+    if (needsKey && this.settings.key) return `The API key was not accepted: ${message}.`;
+    if (needsKey) return 'This server wants an API key: enter it in the settings.';
+    if (progress !== undefined) return `Loading the models: ${Math.floor(100 * progress)} %`;
+    return `No models: ${message}. Asking again …`;
+  }
+}
+
+function describe(model) {
+  const continues = isChat(model) ? '' : ', continues text: it has no chat template';
+  return `${model.id}, context of ${model.max_model_len} tokens${continues}`;
 }
 
 const page = new Page();

@@ -1,12 +1,15 @@
-// The chat: a conversation, the box to write in, and what waits to be sent while a reply arrives.
+// The chat: a conversation, and the messages that are sent in it.
 import { requestOf } from './api.js';
-import { announce, byId, copyText, el } from './dom.js';
+import { Composer } from './composer.js';
+import { announce, byId, copyText, el, isTouch, moveFocus, setHidden } from './dom.js';
 import { Follower } from './follow.js';
-import { clearHistory, forgetConversation, isRemoved, loadHistory, newId, onHistoryChange, saveConversation } from './history.js';
+import { isRemoved, loadHistory, newId, saveConversation } from './history.js';
+import { HistoryList } from './history_list.js';
 import { Reply } from './reply.js';
 import { ReplyView } from './reply_view.js';
 
 const maxTitle = 60;
+const tab = 'tab_chat';
 const examples = [
   'Write a Python function that merges two sorted lists, with a docstring and two tests.',
   'Count from one to thirty in words, one number a line.',
@@ -16,29 +19,14 @@ const examples = [
 export class Chat {
   constructor(page) {
     this.page = page;
+    // The first of all listeners: behind another one, the reply would have found that its connection was lost.
+    addEventListener('pagehide', () => this.leave());
     this.log = byId('log');
-    this.box = byId('message');
-    this.queue = []; // texts to send after the reply that arrives
+    this.composer = new Composer(() => this.submit());
+    this.history = new HistoryList(this);
     this.follower = new Follower(byId('log_end'), byId('log_scroll'), byId('to_end'));
-    byId('composer').addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.submit();
-    });
-    this.box.addEventListener('keydown', (event) => {
-      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      this.submit();
-    });
-    this.box.addEventListener('input', () => this.fitBox());
     byId('stop').addEventListener('click', () => this.stop());
     byId('new_chat').addEventListener('click', () => this.begin());
-    byId('clear_history').addEventListener('click', () => {
-      if (!confirm('Remove all conversations from this browser?')) return;
-      clearHistory(this.conversation);
-      this.begin();
-    });
-    addEventListener('pagehide', () => this.leave());
-    onHistoryChange(() => this.listHistory());
     this.openLatest();
   }
 
@@ -55,21 +43,25 @@ export class Chat {
   /** A new conversation, empty. */
   begin() {
     this.open({ id: newId(), title: '', messages: [] });
-    this.box.focus();
+    this.composer.focus();
   }
 
   open(conversation) {
     this.leave();
-    if (this.queue.length > 0) this.takeBack(...this.queue.splice(0));
-    this.listQueue();
+    this.composer.takeBackAll();
     this.conversation = conversation;
     this.showKept(true);
+    this.page.panel.forget(tab);
     this.log.replaceChildren();
     const views = conversation.messages.map((message, index) => this.addMessage(message, index));
     const last = views.findLast(Boolean);
-    if (last) this.page.panel.show(last.reply, true);
+    if (last) this.page.panel.present(last);
     if (conversation.messages.length === 0) this.log.append(this.welcome());
-    this.listHistory();
+    this.history.update();
+    this.toEnd();
+  }
+
+  toEnd() {
     this.follower.toEnd();
   }
 
@@ -83,48 +75,27 @@ export class Chat {
     return exists;
   }
 
+  /** Where the focus goes from what disappears: on a phone, the focus in the box would open the keyboard. */
+  get place() {
+    return isTouch() ? byId('send') : byId('message');
+  }
+
   welcome() {
-    const ask = (text) => el('li', {}, el('button', { type: 'button', click: () => this.send(text) }, text));
+    const ask = (text) => el('li', {}, el('button', { type: 'button', click: () => this.post(text) }, text));
     return el('div', { class: 'welcome' }, el('h3', {}, 'See what speculation does'),
       el('p', {}, 'Each token of a reply is marked by where it comes from. Try one of these, or write your own.'),
       el('ul', {}, ...examples.map(ask)));
   }
 
-  fitBox() {
-    this.box.style.height = 'auto';
-    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, innerHeight * 0.4)}px`;
-  }
-
   submit() {
-    const text = this.box.value;
-    if (text.trim() === '' || !this.page.canSend()) return;
-    this.box.value = '';
-    this.fitBox();
-    if (this.running) {
-      this.queue.push(text);
-      this.listQueue();
-      announce('The message waits until the reply is complete.');
-    } else {
-      this.send(text);
-    }
+    if (!this.composer.isEmpty && this.page.canSend()) this.post(this.composer.take());
   }
 
-  listQueue() {
-    byId('queue').replaceChildren(...this.queue.map((text, index) => {
-      const remove = () => {
-        this.takeBack(...this.queue.splice(index, 1));
-        this.listQueue();
-      };
-      return el('li', {}, el('span', { class: 'queued' }, 'Waiting: '), el('span', {}, text),
-        el('button', { type: 'button', class: 'small', click: remove }, 'Edit'));
-    }));
-  }
-
-  /** Puts texts back into the box, before what is there. */
-  takeBack(...texts) {
-    this.box.value = [...texts, this.box.value].filter((text) => text.trim() !== '').join('\n\n');
-    this.fitBox();
-    this.box.focus();
+  /** Sends a message now, or after the reply that arrives, or after a race, because the two would slow each other down. */
+  post(text) {
+    if (this.running) this.composer.wait(text, 'the reply is complete');
+    else if (this.page.race.running) this.composer.wait(text, 'the race is over');
+    else this.send(text);
   }
 
   /** Shows a message that is complete; returns the view of a reply. */
@@ -135,13 +106,21 @@ export class Chat {
       return undefined;
     }
     const reply = (message.reply && Reply.fromData(message.reply)) ?? Reply.fromText(message.content);
-    const view = new ReplyView(this.page, reply, this.requestAgain(message, index));
+    const view = new ReplyView(this.page, reply, this.requestAgain(message, index), { tab, name: this.nameOf(index) });
     this.addTurn('assistant', message.by, view.element);
     return view;
   }
 
+  /** Of the reply that is message `index`, or will be. */
+  nameOf(index) {
+    const before = this.conversation.messages.slice(0, index).filter(({ role }) => role === 'assistant');
+    return `Chat, reply ${before.length + 1}`;
+  }
+
   addTurn(role, by, ...content) {
-    this.log.querySelector('.welcome')?.remove();
+    const welcome = this.log.querySelector('.welcome');
+    if (welcome) moveFocus(welcome, this.place);
+    welcome?.remove();
     this.log.append(el('article', { class: `turn ${role}` }, el('h3', { class: 'by' }, by), ...content));
   }
 
@@ -162,7 +141,7 @@ export class Chat {
 
   /** Sends a message; then those that were written meanwhile. */
   async send(text) {
-    if (this.running || !this.page.canSend()) return this.takeBack(text);
+    if (this.running || !this.page.canSend()) return this.composer.takeBack(text);
     const { conversation, page } = this;
     const message = { role: 'user', content: text };
     conversation.messages.push(message);
@@ -171,11 +150,11 @@ export class Chat {
     const settings = page.settings.read();
     const request = requestOf(page.settings.model, this.turnsBefore(conversation.messages.length), settings);
     const reply = new Reply();
-    const view = new ReplyView(page, reply, request);
+    const view = new ReplyView(page, reply, request, { tab, name: this.nameOf(conversation.messages.length) });
     const drafter = request.body.speculation?.drafter;
     const by = drafter ? `${request.body.model}, ${drafter}` : request.body.model;
     this.addTurn('assistant', by, view.element);
-    this.follower.toEnd();
+    this.toEnd();
     const { messages: _, ...body } = request.body;
     const sent = { path: request.path, body, system: settings.system };
     const running = this.begun(conversation, reply, { role: 'assistant', by, sent });
@@ -183,16 +162,16 @@ export class Chat {
     this.showRunning(true);
     announce('The reply begins.');
     this.showKept(saveConversation(conversation));
-    this.listHistory();
+    this.history.update();
     let exists = true;
     try {
       await view.run(running.signal, () => this.follower.grown());
     } finally {
       if (running === this.running) exists = this.leave(); // else another conversation was opened, which has ended this reply
-      this.listHistory();
+      this.history.update();
     }
     if (conversation !== this.conversation) return;
-    if (reply.finish === 'failed') view.addAction('Try again', () => this.send(text));
+    if (reply.finish === 'failed') view.addAction('Try again', () => this.post(text));
     this.next(exists && reply.finish !== 'failed' && reply.finish !== 'stopped');
   }
 
@@ -218,15 +197,14 @@ export class Chat {
 
   /** Sends what waits. After a reply that was cut off or removed it may no longer be meant, and goes back into the box. */
   next(isMeant) {
-    if (this.queue.length === 0) return;
-    if (isMeant) {
-      const text = this.queue.shift();
-      this.listQueue();
-      this.send(text);
-    } else {
-      this.takeBack(...this.queue.splice(0));
-      this.listQueue();
-    }
+    if (this.composer.queue.length === 0) return;
+    if (isMeant) this.send(this.composer.next());
+    else this.composer.takeBackAll();
+  }
+
+  /** What was written meanwhile is sent. */
+  raceIsOver() {
+    this.next(!isRemoved(this.conversation));
   }
 
   stop() {
@@ -234,49 +212,11 @@ export class Chat {
   }
 
   showRunning(isRunning) {
-    byId('stop').hidden = !isRunning;
+    setHidden(byId('stop'), !isRunning, this.place);
     byId('send').textContent = isRunning ? 'Send next' : 'Send';
   }
 
   showKept(isKept) {
     byId('not_kept').hidden = isKept;
   }
-
-  listHistory() {
-    const list = loadHistory();
-    const focused = focusIn(byId('history'));
-    byId('history_box').hidden = list.length === 0;
-    byId('history').replaceChildren(...list.map((one) => {
-      const isOpen = one.id === this.conversation.id;
-      const forget = () => {
-        forgetConversation(one.id);
-        if (isOpen) this.begin();
-        else this.listHistory();
-      };
-      const open = () => {
-        if (one.id === this.conversation.id) this.follower.toEnd(); // a reply may arrive in it
-        else this.open(loadHistory().find(({ id }) => id === one.id) ?? one);
-      };
-      const title = one.title || 'Untitled';
-      return el('li', { 'data-id': one.id },
-        el('button', { type: 'button', class: 'link', 'aria-current': isOpen ? 'true' : undefined, click: open }, title),
-        el('button', { type: 'button', class: 'small', 'aria-label': `Remove “${title}”`, click: forget }, '×'));
-    }));
-    if (focused) restoreFocus(byId('history'), focused);
-  }
-}
-
-/** Where the focus is in a list that is made again: {id, button, item}. */
-function focusIn(list) {
-  const { activeElement: element } = document;
-  if (!list.contains(element) || element === list) return undefined;
-  const line = element.closest('li');
-  return { id: line.dataset.id, button: [...line.children].indexOf(element), item: [...list.children].indexOf(line) };
-}
-
-/** To the same button, or to that of the next line where the line has gone. */
-function restoreFocus(list, { id, button, item }) {
-  const lines = [...list.children];
-  const line = lines.find((one) => one.dataset.id === id) ?? lines[Math.min(item, lines.length - 1)];
-  line?.children[button].focus();
 }

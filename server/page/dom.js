@@ -24,14 +24,24 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Tells people who do not see the page, without moving their focus. */
+let clearing;
+
+/**
+ * Tells people who do not see the page, without moving their focus. Only a text that differs is told, so one that is
+ * told twice gets a space. It goes after a while, because a search in the page would find it, too.
+ */
 export function announce(text) {
-  byId('status').textContent = text;
+  const region = document.querySelector('dialog[open] [role=status]') ?? byId('status'); // all behind a dialog is silent
+  region.textContent = region.textContent === text ? `${text}\u00a0` : text;
+  clearTimeout(clearing);
+  clearing = setTimeout(() => (region.textContent = ''), 20_000);
 }
+
+const restoring = new WeakMap(); // timers of buttons that say something else for a moment
 
 /** Copies, and says so on the button for a moment. */
 export async function copyText(text, button) {
-  const label = button.textContent;
+  const label = (button.dataset.label ??= button.textContent);
   let said = 'Copied';
   try {
     await navigator.clipboard.writeText(text);
@@ -40,7 +50,8 @@ export async function copyText(text, button) {
   }
   announce(said);
   button.textContent = said;
-  setTimeout(() => (button.textContent = label), 1500);
+  clearTimeout(restoring.get(button));
+  restoring.set(button, setTimeout(() => (button.textContent = label), 1500));
 }
 
 /** Without https, browsers give pages other than localhost no clipboard but this one. */
@@ -54,6 +65,36 @@ function copyWithSelection(text) {
   area.remove();
   before?.focus();
   return done;
+}
+
+/** Moves the focus out of an element that is about to go, because a browser would drop it. */
+export function moveFocus(from, to, options) {
+  if (from.contains(document.activeElement)) to.focus(options);
+}
+
+/** Hides a button or shows it; one that hides passes the focus on to `next`, which is near. */
+export function setHidden(button, isHidden, next) {
+  if (isHidden) moveFocus(button, next, { preventScroll: true });
+  button.hidden = isHidden;
+}
+
+const touch = matchMedia('(pointer: coarse)');
+
+/** Whether the pointer is a finger: then the keyboard is on the screen. */
+export function isTouch() {
+  return touch.matches;
+}
+
+/** Enter in a text box acts, Shift+Enter begins a new line. Keyboards on the screen have no Shift+Enter: there Enter begins one. */
+export function actOnEnter(box, act) {
+  box.enterKeyHint = isTouch() ? 'enter' : 'send';
+  box.addEventListener('keydown', (event) => {
+    // An input method takes the Enter that ends a word. Safari tells it by the code 229 only.
+    const isTyping = event.isComposing || event.keyCode === 229;
+    if (event.key !== 'Enter' || event.shiftKey || isTyping || isTouch()) return;
+    event.preventDefault();
+    act();
+  });
 }
 
 /** One tab stop for a row of elements: arrow keys, Home and End move among them. */

@@ -1,6 +1,7 @@
 // Edit this file: the old file is the request's prediction, so the parts that stay are drafted from it.
 import { requestOf } from './api.js';
-import { announce, byId, largest } from './dom.js';
+import { actOnEnter, announce, byId, largest, setHidden } from './dom.js';
+import { keepDraft } from './draft.js';
 import { Reply } from './reply.js';
 import { ReplyView } from './reply_view.js';
 
@@ -59,11 +60,8 @@ export class Edit {
     });
     byId('edit_stop').addEventListener('click', () => this.running?.abort());
     byId('edit_race').addEventListener('click', () => this.race());
-    byId('change').addEventListener('keydown', (event) => {
-      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      byId('edit_form').requestSubmit();
-    });
+    actOnEnter(byId('change'), () => byId('edit_form').requestSubmit());
+    for (const name of ['file', 'change']) keepDraft(byId(name));
   }
 
   /** What to send: {messages, settings, extra}. */
@@ -75,16 +73,26 @@ export class Edit {
   }
 
   race() {
-    if (byId('edit_form').reportValidity()) this.page.raceThis(this.task(), 'the edit of the file');
+    if (!byId('edit_form').reportValidity()) return;
+    const reason = this.page.race.refusal();
+    if (reason) this.say(reason);
+    else this.page.raceThis(this.task(), 'the edit of the file');
+  }
+
+  say(text) {
+    byId('predicted').textContent = text;
   }
 
   async run() {
-    if (this.running || !this.page.canSend()) return;
+    if (this.running) return this.say('The file still arrives: Stop ends it.');
+    if (this.page.race.running) return this.say('A race runs: the edit can begin when it is over.');
+    if (!this.page.canSend()) return;
     const old = byId('file').value;
     const { messages, extra, settings } = this.task();
-    const view = new ReplyView(this.page, new Reply(), requestOf(this.page.settings.model, messages, settings, extra));
+    const view = new ReplyView(this.page, new Reply(), requestOf(this.page.settings.model, messages, settings, extra),
+      { tab: 'tab_edit', name: 'Edit of the file' });
     byId('edit_result').replaceChildren(view.element);
-    byId('predicted').textContent = '';
+    this.say('');
     this.running = new AbortController();
     byId('edit_stop').hidden = false;
     announce('The new file begins.');
@@ -92,22 +100,25 @@ export class Edit {
       await view.run(this.running.signal);
     } finally {
       this.running = undefined;
-      byId('edit_stop').hidden = true;
+      setHidden(byId('edit_stop'), true, byId('edit_start'));
     }
-    byId('predicted').textContent = predictionUse(view.reply);
+    this.say(predictionUse(view.reply));
     const file = fileIn(view.reply.answer, old);
-    if (!file) return;
-    const isWhole = view.reply.finish === 'stop';
-    view.addAction(isWhole ? 'Put into the box' : 'Put into the box (incomplete)', (button) => {
-      const before = byId('file').value;
-      byId('file').value = file;
-      button.remove();
-      view.addAction('Take it back', (other) => {
-        byId('file').value = before;
-        other.remove();
-      });
-    });
+    if (file) offer(view, file);
   }
+}
+
+/** A button that puts the new file into the box, and then takes it back. */
+function offer(view, file) {
+  const label = view.reply.finish === 'stop' ? 'Put into the box' : 'Put into the box (incomplete)';
+  let before;
+  view.addAction(label, (button) => {
+    const isThere = before !== undefined;
+    const text = isThere ? before : file;
+    before = isThere ? undefined : byId('file').value;
+    byId('file').value = text;
+    button.textContent = isThere ? label : 'Take it back';
+  });
 }
 
 /** How much of the old file was used, in a sentence. */

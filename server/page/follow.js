@@ -1,40 +1,48 @@
 // Keeps the end of a growing text in view, as long as the reader is there.
+import { setHidden } from './dom.js';
 
 export class Follower {
   /**
    * @param end an element behind the text
    * @param scroller the element that scrolls, if it does; else the page
-   * @param button takes the reader back to the end
+   * @param button takes the reader back to the end; it is in the foot below the text
    */
   constructor(end, scroller, button) {
-    Object.assign(this, { end, scroller, button, isFollowing: true, lastTop: 0 });
+    Object.assign(this, { end, scroller, button, foot: button.parentElement, isFollowing: true, lastTop: 0 });
+    // In narrow windows the foot covers the end of the page: the style sheet keeps what has the focus above it.
+    const tellHeight = () => document.documentElement.style.setProperty('--foot', `${this.foot.offsetHeight}px`);
+    new ResizeObserver(tellHeight).observe(this.foot);
     scroller.addEventListener('scroll', () => this.scrolled(scroller.scrollTop), { passive: true });
     addEventListener('scroll', () => this.scrolled(scrollY), { passive: true });
     button.addEventListener('click', () => this.toEnd());
   }
 
-  isAtEnd() {
-    const bottom = Math.min(innerHeight, this.scroller.getBoundingClientRect().bottom + 40);
-    return this.end.getBoundingClientRect().top <= bottom + 8;
+  /** Pixels of the text that are below what can be seen. */
+  numHidden() {
+    return this.end.getBoundingClientRect().top - this.foot.getBoundingClientRect().top;
   }
 
   /** Only the reader scrolls up; the page itself goes down only. */
   scrolled(top) {
-    if (this.isAtEnd()) this.isFollowing = true;
-    else if (top < this.lastTop) this.isFollowing = false;
+    if (this.end.getClientRects().length === 0) return; // in a tab that is not open
+    const isUp = top < this.lastTop;
+    if (this.numHidden() < (isUp ? 2 : 48)) this.isFollowing = true;
+    else if (isUp) this.isFollowing = false; // also at the first pixels of a smooth scrolling
     this.lastTop = top;
-    this.button.hidden = this.isFollowing;
+    setHidden(this.button, this.isFollowing, this.scroller);
   }
 
   /** The text has grown. */
   grown() {
+    // In a narrow window, the reader may have gone on to the panel below the text.
+    if (this.end.getBoundingClientRect().bottom < 0) this.isFollowing = false;
     if (this.isFollowing) this.end.scrollIntoView({ block: 'nearest' });
     else this.button.hidden = false;
   }
 
   toEnd() {
     this.isFollowing = true;
-    this.button.hidden = true;
+    setHidden(this.button, true, this.scroller);
     this.end.scrollIntoView({ block: 'nearest' });
   }
 }

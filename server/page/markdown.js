@@ -3,6 +3,7 @@
 // Time grows with the length of the text, whatever a model writes: patterns only look at the beginning of a line.
 import { copyText, el } from './dom.js';
 import { writeInline } from './inline.js';
+import { keeps } from './keep.js';
 
 const maxDepth = 12; // of lists and quotes in each other
 const maxLanguage = 40; // letters of a code block's name
@@ -17,7 +18,8 @@ const marks = {
 /**
  * Appends `source` from `start` on to `parent`, block by block.
  * @param put (parent, start, end): appends that part of the source as text
- * @param known blocks of the last call [{start, end, source, node}]: those that are the same are kept
+ * @param known blocks of the last call [{start, end, source, node}]: those that are the same are kept, and what is the
+ *   same in the others
  * @returns the blocks of this call, for the next one
  */
 export function renderMarkdown(parent, source, start, end, put, known = []) {
@@ -28,7 +30,7 @@ export function renderMarkdown(parent, source, start, end, put, known = []) {
     // The last block, now or in the last call, may be unfinished, and its tokens may still change.
     const isWhole = index < Math.min(blocks.length, known.length) - 1;
     const isSame = isWhole && old.start === block.start && old.source === text;
-    return { start: block.start, end: block.end, source: text, node: isSame ? old.node : block.render(put) };
+    return { start: block.start, end: block.end, source: text, node: isSame ? old.node : updated(old, block, put) };
   });
   let next = parent.firstChild;
   for (const { node } of made) {
@@ -41,6 +43,12 @@ export function renderMarkdown(parent, source, start, end, put, known = []) {
     gone.remove();
   }
   return made;
+}
+
+/** A block that may have changed. What is as it was keeps its elements, and with them the focus, a selection and how far it is scrolled. */
+function updated(old, block, put) {
+  const node = block.render(put);
+  return old?.start === block.start && keeps(old.node, node) ? old.node : node;
 }
 
 /** Lines {text, at}; `at` is where the text begins in the source. */
@@ -121,7 +129,8 @@ function codeBlock(lines, language, put) {
     const isLast = index === lines.length - 1;
     put(code, line.at, line.at + line.text.length + (isLast ? 0 : 1));
   });
-  const copy = el('button', { type: 'button', class: 'small', click: () => copyText(code.textContent, copy) }, 'Copy code');
+  const shown = () => copy.closest('.code').querySelector('code'); // may be that of a later call
+  const copy = el('button', { type: 'button', class: 'small', click: () => copyText(shown().textContent, copy) }, 'Copy code');
   const name = language || 'text';
   return el('div', { class: 'code' }, el('div', { class: 'code_head' }, el('span', {}, name), copy),
     el('pre', { tabindex: '0', role: 'region', 'aria-label': `Code, ${name}` }, code));

@@ -1,39 +1,83 @@
 // The panel about one reply's speculation: figures, why it was not faster, the strip of rounds, and one round in
 // detail.
-import { el, timeText } from './dom.js';
+import { el, moveFocus, timeText } from './dom.js';
 import { countOrigins, origins } from './reply.js';
 import { describeRound, hasTimes, Strip } from './strip.js';
 import { drawTree } from './tree.js';
 
 const refresh = 200; // ms between updates while a reply streams, at least
 
+/** What it shows are views {reply, tab, name, element}: `name` says which reply it is, `element` is marked. */
 export class Panel {
   constructor(parent) {
     this.element = parent;
+    this.tab = undefined; // that is open
+    this.views = new Map(); // of each tab, the one shown last
+    this.view = undefined;
     this.reply = undefined;
     this.round = undefined; // index of the one in detail
     this.isPinned = false; // the reader chose the round
+    this.name = el('p', { class: 'quiet', id: 'panel_name' });
     this.figures = el('dl', { class: 'figures' });
     this.legend = el('ul', { class: 'legend', 'aria-label': 'Tokens by origin' });
     this.why = el('p', { class: 'why' });
     this.whyBox = el('section', { 'aria-labelledby': 'why_title' }, el('h3', { id: 'why_title' }, 'Why not faster?'), this.why);
     this.strip = new Strip((index) => this.pick(index));
-    this.detail = el('section', { class: 'detail', 'aria-label': 'Round in detail' });
+    this.detail = el('section', { class: 'detail', 'aria-label': 'Round in detail', focusin: () => (this.isPinned = true) });
     this.empty = el('p', { class: 'quiet' }, 'Figures, rounds and drafts of a reply appear here. Point at a token, or move to it with Tab and the arrow keys, to see the round that made it.');
     this.content = el('div', { hidden: true }, this.figures, this.whyBox, this.strip.element, this.detail);
-    this.drawLegend({});
-    parent.append(this.legend, this.empty, this.content);
+    parent.append(this.name, this.legend, this.empty, this.content);
+    this.clear();
   }
 
-  /** Shows a reply, or what was added to it. */
-  show(reply, isFinal = reply.isDone) {
+  /** It belongs to the tab that is open. */
+  openTab(tab) {
+    this.tab = tab;
+    if (this.views.has(tab)) this.show(this.views.get(tab), true);
+    else this.clear();
+  }
+
+  /** A view becomes that of its tab. */
+  present(view) {
+    this.views.set(view.tab, view);
+    if (view.tab === this.tab) this.show(view, true);
+  }
+
+  /** A tab has no reply any more. */
+  forget(tab) {
+    this.views.delete(tab);
+    if (tab === this.tab) this.clear();
+  }
+
+  clear() {
+    this.mark(undefined);
+    Object.assign(this, { reply: undefined, round: undefined, isPinned: false });
+    this.drawLegend({});
+    this.showContent(false);
+  }
+
+  mark(view) {
+    this.view?.element.classList.remove('shown');
+    view?.element.classList.add('shown');
+    this.view = view;
+    this.name.textContent = view?.name ?? '';
+  }
+
+  showContent(hasContent) {
+    if (!hasContent) moveFocus(this.content, this.element, { preventScroll: true });
+    this.empty.hidden = hasContent;
+    this.content.hidden = !hasContent;
+  }
+
+  /** Shows a view's reply, or what was added to it. */
+  show(view, isFinal = view.reply.isDone) {
+    const { reply } = view;
     const isOther = reply !== this.reply;
     if (isOther) Object.assign(this, { reply, round: undefined, isPinned: false });
+    this.mark(view);
     const now = performance.now();
     if (!isOther && !isFinal && now < (this.nextAt ?? 0)) return;
-    const isEmpty = reply.rounds.length === 0;
-    this.empty.hidden = !isEmpty;
-    this.content.hidden = isEmpty;
+    this.showContent(reply.rounds.length > 0);
     const counts = countOrigins(reply);
     this.drawLegend(counts);
     this.drawFigures(counts);
@@ -47,15 +91,15 @@ export class Panel {
   }
 
   /** The reader asked for it: in a narrow window the panel is below the text. */
-  open(reply) {
-    this.show(reply, true);
+  open(view) {
+    this.present(view);
     this.element.scrollIntoView({ block: 'nearest' });
   }
 
   /** A token was pointed at. */
-  point(reply, index) {
-    if (reply !== this.reply) this.show(reply, true);
-    this.pick(reply.tokens[index].round);
+  point(view, index) {
+    if (view.reply !== this.reply) this.present(view);
+    this.pick(view.reply.tokens[index].round);
   }
 
   pick(index) {
@@ -70,6 +114,7 @@ export class Panel {
     const round = this.reply.rounds[index];
     const own = this.reply.tokens.find((token) => token.round === index && token.place === round.num_accepted);
     const title = hasTimes(round) ? describeRound(round, index) : `Round ${index + 1}`;
+    moveFocus(this.detail, this.element, { preventScroll: true });
     this.detail.replaceChildren(el('h3', {}, `Round ${index + 1}`), el('p', { class: 'quiet' }, `${title.replace(/^Round \d+: ?/, '')}.`));
     if (round.draft_tokens.length > 0) this.detail.append(drawTree(round, own?.text));
     if (round.auto) this.detail.append(weighed(round.auto));
@@ -91,7 +136,7 @@ export class Panel {
       ['drafts accepted', drafted === 0 ? 'none' : `${counts.accepted} of ${drafted}`],
     ];
     if (reply.metrics) {
-      rows.push(['tokens a second', reply.metrics.tokens_per_second.toFixed(1)]);
+      if (numTokens > 1) rows.push(['tokens a second', reply.metrics.tokens_per_second.toFixed(1)]); // counted from the first one on
       rows.push(['first token after', timeText(reply.metrics.time_to_first_token_ms * 1000)]);
     }
     this.figures.replaceChildren(...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, String(value)))));
@@ -115,6 +160,6 @@ function weighed(auto) {
     el('td', {}, option.expected_tokens.toFixed(2)), el('td', {}, option.cost.toFixed(2)), el('td', {}, (option.expected_tokens / option.cost).toFixed(2))));
   const heads = ['drafter', 'draft', 'expected tokens', 'cost in passes', 'tokens a pass'];
   return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'What auto weighed' },
-    el('table', { class: 'weighed' }, el('caption', {}, 'What auto weighed. 1 token a pass is plain decoding.'),
+    el('table', { class: 'weighed' }, el('caption', {}, 'What auto weighed. For a request that is alone, 1 token a pass is plain decoding.'),
       el('thead', {}, el('tr', {}, ...heads.map((head) => el('th', { scope: 'col' }, head)))), el('tbody', {}, ...rows)));
 }

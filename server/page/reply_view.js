@@ -3,32 +3,32 @@ import { announce, copyText, el } from './dom.js';
 import { streamReply } from './api.js';
 import { showSnippets } from './snippets.js';
 import { TokenText } from './token_text.js';
-import { hideTip, showTip } from './token_tip.js';
+import { leaveTip, showTip } from './token_tip.js';
 
 const endings = {
   length: 'Ended at the limit of tokens.',
   stopped: 'Stopped.',
   abort: 'Cancelled by the server.',
 };
+const told = { length: 'The reply ended at the limit', stopped: 'The reply was stopped', abort: 'The server cancelled the reply' };
+const maxTold = 2000; // letters of a reply that are told to people who do not see it
 
-/** Pointing at tokens shows the tip and the panel. */
-export function tokenListeners(panel) {
+/** Pointing at tokens of a view shows the tip and the panel. */
+export function tokenListeners(panel, view) {
   return {
-    show(reply, index, element) {
-      showTip(reply, index, element);
-      panel.point(reply, index);
+    show(index, element) {
+      showTip(view.reply, index, element);
+      panel.point(view, index);
     },
-    hide: hideTip,
+    hide: leaveTip,
   };
 }
 
 export class ReplyView {
-  /** @param page {panel, settings}; `request` as requestOf makes it, where it is known */
-  constructor(page, reply, request) {
-    this.page = page;
-    this.reply = reply;
-    this.request = request;
-    this.text = new TokenText(reply, tokenListeners(page.panel));
+  /** @param page {panel, settings}; `request` as requestOf makes it, where it is known; `tab` and `name` are for the panel */
+  constructor(page, reply, request, { tab, name }) {
+    Object.assign(this, { page, reply, request, tab, name });
+    this.text = new TokenText(reply, tokenListeners(page.panel, this));
     this.end = el('p', { class: 'ending', hidden: true });
     this.buttons = el('div', { class: 'actions' });
     this.element = el('div', { class: 'reply' }, this.text.element, this.end, this.buttons);
@@ -37,7 +37,7 @@ export class ReplyView {
 
   update() {
     this.text.update();
-    if (this.page.panel.reply === this.reply) this.page.panel.show(this.reply);
+    if (this.page.panel.view === this) this.page.panel.show(this);
     if (this.reply.isDone && this.buttons.childElementCount === 0) this.finish();
   }
 
@@ -60,7 +60,7 @@ export class ReplyView {
         raw.setAttribute('aria-pressed', String(this.text.isRaw));
       });
       raw.setAttribute('aria-pressed', 'false');
-      this.addAction('Speculation', () => this.page.panel.open(reply));
+      this.addAction('Speculation', () => this.page.panel.open(this));
     }
     if (request) this.addAction('As code', () => showSnippets(request, this.page.settings.key !== ''));
   }
@@ -68,17 +68,35 @@ export class ReplyView {
   /** Sends the request and shows the reply while it arrives. */
   async run(signal, onChange = () => {}) {
     this.element.setAttribute('aria-busy', 'true');
-    this.page.panel.show(this.reply, true);
-    await receive(this.reply, this.request, this.page.settings.key, signal, () => {
-      this.update();
-      onChange();
-    });
-    this.element.removeAttribute('aria-busy');
+    this.page.panel.present(this);
+    try {
+      await receive(this.reply, this.request, this.page.settings.key, signal, () => {
+        this.update();
+        onChange();
+      });
+    } finally {
+      this.element.removeAttribute('aria-busy');
+    }
     if (this.reply.finish === 'failed') this.page.settings.load(); // the server may be gone, or have other models now
     this.update();
     onChange();
-    announce(this.reply.finish === 'failed' ? `The reply failed: ${this.reply.failure}` : `The reply is complete: ${this.reply.tokens.length} tokens.`);
+    announce(this.inWords());
   }
+
+  /** The whole reply, for people who do not see it. It is told once, at its end: what grows would be told again and again. */
+  inWords() {
+    const { finish, failure, tokens } = this.reply;
+    const text = [...this.text.element.querySelectorAll('.answer')].map((part) => part.innerText).join(' ');
+    const ended = finish === 'failed' ? `The reply failed: ${failure}.` : `${told[finish] ?? 'The reply is complete'}: ${tokens.length} tokens.`;
+    return `${ended} ${text.length > maxTold ? `${text.slice(0, maxTold)} …` : text}`.trim();
+  }
+}
+
+let numStreams = 0;
+
+/** Whether a reply arrives anywhere in the page. */
+export function isReceiving() {
+  return numStreams > 0;
 }
 
 /**
@@ -95,6 +113,7 @@ export async function receive(reply, request, key, signal, onChange = () => {}) 
     onChange();
     pause = 4 * (performance.now() - began);
   };
+  ++numStreams;
   try {
     for await (const chunk of streamReply(request, key, signal)) {
       if (signal.aborted) break;
@@ -105,6 +124,8 @@ export async function receive(reply, request, key, signal, onChange = () => {}) 
   } catch (failure) {
     if (signal.aborted) reply.end('stopped');
     else reply.end('failed', failure.message);
+  } finally {
+    --numStreams;
   }
   cancel?.();
   return reply;

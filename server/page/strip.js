@@ -60,7 +60,12 @@ export class Strip {
   select(index) {
     this.selected = index;
     this.bars.querySelector('.selected')?.classList.remove('selected');
-    this.bars.querySelector(`[data-round="${index}"]`)?.classList.add('selected');
+    const bar = this.bars.querySelector(`[data-round="${index}"]`);
+    if (bar) {
+      bar.classList.add('selected');
+      this.bars.querySelector('[tabindex="0"]')?.setAttribute('tabindex', '-1');
+      bar.setAttribute('tabindex', '0');
+    }
     this.reveal();
   }
 
@@ -86,7 +91,8 @@ export class Strip {
     const drafting = sum(rounds, 'draft_start_us', 'draft_end_us');
     this.note.textContent = `Drafting ${timeText(drafting)}, verification ${timeText(sum(rounds, 'start_us', 'end_us'))}, ` +
       `all ${timeText(total)} from the request’s arrival. A verification has the colour of the token that the model added. Bars have at least ${leastWidth} pixels.`;
-    if (focused !== undefined) this.bars.querySelector(`[data-round="${focused}"]`)?.focus();
+    if (focused === undefined) return;
+    (this.bars.querySelector(`[data-round="${focused}"]`) ?? this.bars.querySelector('.round')).focus();
   }
 
   barsOf(round, index, scale) {

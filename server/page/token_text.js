@@ -6,21 +6,27 @@ import { dropLostTip } from './token_tip.js';
 
 /** Shows one reply, and what was added to it since. Tokens are one tab stop; arrow keys move among them. */
 export class TokenText {
-  /** @param listeners {show(reply, index, element), hide()}: a token is pointed at, or no longer */
+  /** @param listeners {show(index, element), hide()}: a token is pointed at, or no longer */
   constructor(reply, listeners) {
     this.reply = reply;
     this.isRaw = false;
     this.blocks = new Map(); // of each part that was rendered
     this.element = el('div', { class: 'text' });
     roveFocus(this.element, '.token');
+    let shown;
     const show = (event) => {
       const token = event.target.closest?.('.token');
-      if (token) listeners.show(this.reply, Number(token.dataset.token), token);
+      if (!token || token === shown) return;
+      shown = token;
+      listeners.show(Number(token.dataset.token), token);
     };
     const hide = (event) => {
-      if (event.target.closest?.('.token')) listeners.hide();
+      if (!shown || event.target.closest?.('.token') !== shown) return;
+      shown = undefined;
+      listeners.hide();
     };
-    for (const name of ['pointerover', 'focusin', 'click']) this.element.addEventListener(name, show);
+    // Not `pointerover`, which also comes where the text moves under a pointer that rests.
+    for (const name of ['pointermove', 'focusin', 'click']) this.element.addEventListener(name, show);
     for (const name of ['pointerout', 'focusout']) this.element.addEventListener(name, hide);
   }
 
@@ -42,7 +48,7 @@ export class TokenText {
       else this.blocks.set(index, renderMarkdown(parent, this.reply.text, part.start, part.end, put, this.blocks.get(index)));
     });
     if (!this.element.querySelector('.token[tabindex="0"]')) this.element.querySelector('.token')?.setAttribute('tabindex', '0');
-    // The last block was made again.
+    // Its part of the text was made again.
     if (focused !== undefined && !this.element.contains(document.activeElement)) this.element.querySelector(`[data-token="${focused}"]`)?.focus();
     dropLostTip();
   }

@@ -43,27 +43,49 @@ function strike(round, nodes) {
   return shown;
 }
 
+const tip = byId('tip');
+const gap = 4; // pixels between a token and its tip: less than between lines, where the pointer would come to another token
 let owner;
+let at; // where the owner was
+let leaving;
+let isHeld = false; // the pointer is on the tip
 
 export function showTip(reply, index, element) {
-  const tip = byId('tip');
   hideTip();
   owner = element;
   tip.replaceChildren(...describeToken(reply, index));
   tip.hidden = false;
   element.setAttribute('aria-describedby', 'tip');
-  const place = element.getClientRects()[0] ?? element.getBoundingClientRect();
+  placeTip();
+}
+
+function placeTip() {
+  const place = placeOf(owner);
+  at = { left: place.left, top: place.top };
   const room = document.documentElement;
   const left = Math.max(8, Math.min(place.left, room.clientWidth - tip.offsetWidth - 8));
-  const isBelow = place.bottom + tip.offsetHeight + 14 < room.clientHeight;
+  const isBelow = place.bottom + tip.offsetHeight + gap + 6 < room.clientHeight;
   tip.style.left = `${left}px`;
-  tip.style.top = `${isBelow ? place.bottom + 8 : Math.max(8, place.top - tip.offsetHeight - 8)}px`;
+  tip.style.top = `${isBelow ? place.bottom + gap : Math.max(8, place.top - tip.offsetHeight - gap)}px`;
+}
+
+/** Of a token that is broken between lines, the first part. */
+function placeOf(element) {
+  return element.getClientRects()[0] ?? element.getBoundingClientRect();
+}
+
+/** The pointer or the focus leaves the token: there is time to move the pointer onto the tip, where it can be read. */
+export function leaveTip() {
+  clearTimeout(leaving);
+  leaving = setTimeout(hideTip, 150);
 }
 
 export function hideTip() {
+  clearTimeout(leaving);
+  isHeld = false;
   owner?.removeAttribute('aria-describedby');
   owner = undefined;
-  byId('tip').hidden = true;
+  tip.hidden = true;
 }
 
 /** Hides the tip of a token that is no longer there. */
@@ -74,4 +96,26 @@ export function dropLostTip() {
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') hideTip();
 });
-document.addEventListener('scroll', hideTip, { capture: true, passive: true });
+// Not `pointerenter`, which also comes where the tip moves under a pointer that rests.
+tip.addEventListener('pointermove', () => {
+  isHeld = true;
+  clearTimeout(leaving);
+});
+tip.addEventListener('pointerleave', () => {
+  if (isHeld) leaveTip();
+  isHeld = false;
+});
+tip.addEventListener('wheel', hideTip, { passive: true }); // who scrolls means the text behind it
+
+/** The tip goes with a token that has the focus, as long as that can be seen. From a pointer, the text has gone. */
+function scrolled() {
+  if (!owner || isHeld) return;
+  const { left, top, width, height } = placeOf(owner);
+  if (left === at.left && top === at.top) return; // something else was scrolled
+  const seen = document.elementFromPoint(left + width / 2, top + height / 2);
+  const isSeen = owner.contains(seen) || tip.contains(seen);
+  if (owner === document.activeElement && isSeen) placeTip();
+  else hideTip();
+}
+
+document.addEventListener('scroll', scrolled, { capture: true, passive: true });

@@ -98,9 +98,43 @@ def let_one_reply_run_on(page):
     )
 
 
+# Replies whose streams a test writes itself, piece by piece.
+BY_HAND = """() => {
+  const { fetch } = window;
+  window.streams = [];
+  window.fetch = (path, options) => {
+    if (options.method !== 'POST') return fetch(path, options);
+    const { readable, writable } = new TextEncoderStream();
+    const writer = writable.getWriter();
+    options.signal.addEventListener('abort', () => writer.abort(options.signal.reason).catch(() => {}));
+    window.streams.push(writer);
+    return Promise.resolve(new Response(readable));
+  };
+}"""
+
+
+def write_replies_by_hand(page):
+    page.evaluate(BY_HAND)
+
+
+def write(page, text):
+    """Continues the latest reply."""
+    page.evaluate("(text) => { window.streams.at(-1).write(text).catch(() => {}); }", text)
+
+
+def begin_canned(page, body, count):
+    """Writes the first events of a canned reply; returns the rest, to be written later."""
+    events = [f"{event}\n\n" for event in body.split("\n\n")[:-1]]
+    write(page, "".join(events[:count]))
+    return events[count:]
+
+
 def send(page, text):
     page.locator("#message").fill(text)
-    page.locator("#message").press("Enter")
+    if page.evaluate("matchMedia('(pointer: coarse)').matches"):
+        page.locator("#send").click()
+    else:
+        page.locator("#message").press("Enter")
 
 
 def reply(page, number=-1):

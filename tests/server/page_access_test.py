@@ -1,13 +1,8 @@
-"""The page at / for everybody: the tree that a screen reader reads, contrasts, names, narrow and enlarged windows.
-
-PACELINE_PAGE_TESTS=all checks every layout.
-"""
-import os
-
+"""The page at / for everybody: the tree that a screen reader reads, contrasts, names, narrow and enlarged windows."""
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, ask, configure, needs_page, opened, playwright
+from chromium_page import answer_with, ask, begin_canned, needs_page, opened, playwright, reply, send, write, write_replies_by_hand
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: deploy/python_env.sh")
 pytest_plugins = ["chromium_page"]  # its fixtures
@@ -40,8 +35,8 @@ def test_a_screen_reader_finds_every_control(page):
     playwright.expect(page.locator("header")).to_match_aria_snapshot(CONTROLS)
     assert [name for name in SETTINGS if name not in tree] == []
     log = page.locator("#log")
-    assert log.get_attribute("aria-live") == "polite" and page.locator(".reply[aria-busy]").count() == 0
-    assert page.locator("#status").inner_text() == "The reply is complete: 9 tokens."
+    assert log.get_attribute("aria-live") == "off" and page.locator(".reply[aria-busy]").count() == 0
+    assert page.locator("#status").inner_text() == "The reply is complete: 9 tokens. The quick brown fox jumps over the lazy."
 
 
 def violations(page):
@@ -53,7 +48,10 @@ def is_within_its_width(page):
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS if os.environ.get("PACELINE_PAGE_TESTS") == "all" else ["phone", "dark"])
+THOUGHTS = """data: {"choices": [{"delta": {"reasoning_content": "Let me think."}}]}\n\n"""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_view_is_accessible(browser, url, layout):
     with opened(browser, url, bypass_csp=True, reduced_motion="reduce", **LAYOUTS[layout]) as page:
         assert violations(page) == [], "before the first message"
@@ -65,7 +63,6 @@ def test_every_view_is_accessible(browser, url, layout):
         assert is_within_its_width(page) and violations(page) == []
         page.locator("#tab_edit").click()
         assert is_within_its_width(page) and violations(page) == []
-        configure(page, max_tokens=24)
         page.locator("#tab_race").click()
         page.get_by_role("button", name="Race", exact=True).click()
         page.locator("#race_result strong").wait_for()
@@ -73,3 +70,16 @@ def test_every_view_is_accessible(browser, url, layout):
         page.locator("#tab_chat").click()
         page.get_by_role("button", name="As code").first.click()
         assert is_within_its_width(page) and violations(page) == []
+        page.keyboard.press("Escape")
+        page.unroute("**/v1/chat/completions")
+        write_replies_by_hand(page)
+        for number in range(7):
+            send(page, f"Message {number}")
+        write(page, THOUGHTS)
+        begin_canned(page, canned_reply.of_text("Some§ text"), 2)
+        page.locator(".turn.assistant .thoughts").wait_for()
+        page.locator("#queue li").nth(5).wait_for()
+        assert is_within_its_width(page) and violations(page) == [], "a reply that arrives, and what waits"
+        write(page, 'data: {"error": {"message": "no more"}}\n\n')
+        assert reply(page).locator(".ending").inner_text() == "Failed: no more."
+        assert is_within_its_width(page) and violations(page) == [], "a reply that failed"

@@ -2,7 +2,7 @@
 import json
 
 import canned_reply
-from chromium_page import LONG, QUESTION, answer_with, ask, configure, needs_page, opened, reply, send, wait_until
+from chromium_page import LONG, QUESTION, answer_with, ask, configure, let_one_reply_run_on, needs_page, opened, reply, send, wait_until
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -35,6 +35,7 @@ def test_a_reply_that_is_left_keeps_what_is_there(page):
     configure(page, max_tokens=1500, temperature=0)
     for number, leave in enumerate([lambda: page.reload(), lambda: page.get_by_role("button", name="New chat").click()]):
         text = f"{LONG} {number}"
+        let_one_reply_run_on(page)
         send(page, text)
         page.locator(".turn.assistant").last.locator(".token").nth(3).wait_for()
         leave()
@@ -124,6 +125,7 @@ def test_a_conversation_that_is_removed_stays_away(page):
     }""")
     removals = [lambda: page.get_by_role("button", name=f"Remove “{LONG}”").click(), lambda: page.get_by_role("button", name="Clear history").click()]
     for number, remove in enumerate(removals):
+        let_one_reply_run_on(page)
         send(page, LONG)
         page.locator(".turn.assistant .token").nth(3).wait_for()
         assert len(kept(page)) == 1
@@ -134,6 +136,7 @@ def test_a_conversation_that_is_removed_stays_away(page):
 
 def test_a_reply_of_a_conversation_that_had_to_make_room_is_kept(page):
     configure(page, max_tokens=1500, temperature=0)
+    let_one_reply_run_on(page)
     send(page, LONG)
     page.locator(".turn.assistant .token").nth(3).wait_for()
     for number in range(30):  # as another tab may do
@@ -151,6 +154,7 @@ def test_what_waits_in_a_conversation_that_another_tab_removes_is_not_sent(page)
     send(page, "The first")
     send(page, "And then?")
     other = page.context.new_page()
+    other.on("dialog", lambda dialog: dialog.accept())
     other.goto(page.url)
     other.get_by_role("button", name="Remove “The first”").click()
     held[0].fulfill(body=canned_reply.one_of_each(), content_type="text/event-stream")
@@ -180,6 +184,7 @@ def test_removed_conversations_are_remembered_in_bounded_room(page):
 
 def test_opening_the_open_conversation_changes_nothing(page):
     configure(page, max_tokens=1500, temperature=0)
+    let_one_reply_run_on(page)
     send(page, LONG)
     page.locator(".turn.assistant .token").nth(3).wait_for()
     page.get_by_role("button", name=LONG, exact=True).click()
@@ -211,6 +216,7 @@ def test_two_tabs_lose_nothing_of_each_other(page):
         assert tab.locator("#history li").count() == 2 and tab.locator("#history [aria-current]").count() == 1
     ask(page, "The third")
     assert len(kept(page)) == 2
+    other.on("dialog", lambda dialog: dialog.accept())
     other.get_by_role("button", name="Remove “The first”").first.click()  # the one of this tab's neighbour is listed first
     page.locator("#history li").nth(1).wait_for(state="detached")
     assert page.locator(".turn.user").count() == 3, "what is on the screen stays there"
@@ -234,6 +240,11 @@ def test_the_focus_stays_in_the_history(page):
     reply(page, 1)
     wait_until(page, "!window.line.isConnected")  # the list is made again at the end of the reply
     assert page.evaluate(label) == "Remove “Two”"
+    questions = []
+    page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.dismiss()))
+    page.keyboard.press("Enter")
+    assert questions == ["Remove “Two” from this browser?"] and page.locator("#history li").count() == 3
+    page.on("dialog", lambda dialog: dialog.accept())
     page.keyboard.press("Enter")
     assert page.locator("#history li").count() == 2 and page.evaluate(label) in ("Remove “One”", "Remove “Three”")
 
@@ -266,7 +277,7 @@ def test_what_another_version_has_kept_is_shown_as_text(browser, url):
 
 
 def test_what_cannot_be_shown_does_not_lock_the_page(page):
-    drawn = {"text": "x", "parts": [], "tokens": [], "rounds": [{"draft_tokens": [], "parents": [], "accepted": []}], "metrics": {"speed": 3}}
+    drawn = {"text": "x", "parts": [], "tokens": [], "rounds": [{"draft_tokens": [], "parents": [], "accepted": []}], "usage": {"completion_tokens": 2}, "metrics": {"speed": 3}}
     strange = [{"id": "a", "title": "strange", "messages": [{"role": "assistant", "content": "x", "reply": drawn}]}]
     page.evaluate("(list) => localStorage.setItem('paceline.history', JSON.stringify(list))", strange)
     page.reload()

@@ -1,11 +1,11 @@
-"""The page at /: tokens, rounds, races and predictions."""
+"""The page at /: tokens, rounds and predictions."""
 import json
 import re
 
 import pytest
 
 import canned_reply
-from chromium_page import QUESTION, answer_with, ask, configure, logged, needs_page
+from chromium_page import answer_with, ask, configure, logged, needs_page
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -103,7 +103,7 @@ def test_a_reply_of_many_rounds_is_shown(page):
       const rounds = Array.from({ length: 130_000 }, (_, index) => (
         { draft_tokens: [], parents: [], accepted: [], num_accepted: 0, bonus: false, start_us: index, end_us: index + 1 }));
       const box = document.createElement('div');
-      new Panel(box).show(Object.assign(new Reply(), { rounds }), true);
+      new Panel(box).show({ reply: Object.assign(new Reply(), { rounds }), element: box }, true);
       console.log(box.querySelector('.figures').textContent);
     }"""
     assert "rounds130000" in logged(page, many)
@@ -139,38 +139,72 @@ def test_rounds_are_drawn_to_scale(page):
     assert wider > 1.9 * steps[0]
 
 
-def test_a_race_ends_with_the_same_tokens(page):
-    configure(page, max_tokens=60, temperature=0.8)
+def test_a_shorter_reply_has_a_stop_of_tab_among_its_rounds(page):
+    answer_with(page, canned_reply.one_of_each())
+    ask(page, "x")
+    page.locator(".round").last.focus()
+    page.locator("#message").focus()
+    answer_with(page, canned_reply.of_text("one"))
+    ask(page, "y")
+    assert page.locator(".round").count() == 1 and page.locator('.round[tabindex="0"]').count() == 1
+    assert "tokens a second" not in page.locator(".figures").inner_text(), "one token has no speed"
+    page.locator(".turn.assistant").first.get_by_role("button", name="Speculation").click()
+    assert page.locator('.round[tabindex="0"]').count() == 1
+    assert "tokens a second" in page.locator(".figures").inner_text()
+
+
+def test_a_tip_can_be_pointed_at_and_goes_with_its_token(page):
+    page.set_viewport_size({"width": 1400, "height": 420})
+    answer_with(page, canned_reply.of_text("\n\n§".join(["one§ two"] * 40)))
+    ask(page, "x")
+    tip = page.locator("#tip")
+    page.locator("#log_scroll").evaluate("(node) => node.scrollTo(0, node.scrollHeight / 2)")
+    token = page.locator(".turn.assistant .token").nth(40)
+    token.hover()
+    place = tip.bounding_box()
+    page.mouse.move(place["x"] + 20, place["y"] + 20, steps=10)
+    page.wait_for_timeout(400)
+    assert tip.is_visible() and "Token 41 of" in tip.inner_text()
+    page.mouse.move(5, 5)
+    tip.wait_for(state="hidden")
+    token.focus()
+    between = "document.querySelector('#tip').getBoundingClientRect().top - document.activeElement.getBoundingClientRect().bottom"
+    before = page.evaluate(between)
+    page.locator("#log_scroll").evaluate("(node) => { node.scrollTop += 30; }")
+    page.wait_for_timeout(100)
+    assert tip.is_visible() and abs(page.evaluate(between) - before) < 1
+    page.locator("#log_scroll").evaluate("(node) => { node.scrollTop = 0; }")
+    tip.wait_for(state="hidden")
+
+
+def test_the_panel_says_which_reply_it_shows(page):
+    name, shown = page.locator("#panel_name"), page.locator(".shown")
+    empty = page.get_by_text("Figures, rounds and drafts of a reply appear here.")
+    assert name.inner_text() == "" and empty.is_visible()
+    answer_with(page, canned_reply.one_of_each())
+    ask(page, "x")
+    ask(page, "y")
+    assert name.inner_text() == "Chat, reply 2" and shown.count() == 1
+    page.locator(".turn.assistant").first.locator(".token").first.hover()
+    assert name.inner_text() == "Chat, reply 1"
+    assert page.locator(".turn.assistant").first.locator(".shown").count() == 1 == shown.count()
+    page.locator("#tab_edit").click()
+    assert name.inner_text() == "" and empty.is_visible(), "no edit has run"
+    page.locator("#file").fill("x")
+    page.locator("#change").fill("y")
+    page.get_by_role("button", name="Edit the file").click()
+    page.get_by_role("button", name="Put into the box").wait_for()
+    assert name.inner_text() == "Edit of the file"
     page.locator("#tab_race").click()
-    page.locator("#race_prompt").fill(QUESTION)
-    sent = []
-    page.on("request", lambda request: sent.append(json.loads(request.post_data)) if request.method == "POST" else None)
     page.get_by_role("button", name="Race", exact=True).click()
-    page.locator("#race_result strong").wait_for(timeout=60_000)
-    result = page.locator("#race_result").inner_text()
-    found = re.match(r"identical: (\d+) of (\d+) tokens; [\d.]+ times as fast \([\d.]+ s plain, [\d.]+ s speculative; seed (\d+)", result)
-    assert found and found[1] == found[2] != "0", result
-    plain, fast = sent
-    assert plain["speculation"] == {"drafter": "none"} and "speculation" not in fast and plain["seed"] == fast["seed"] == int(found[3])
-    assert plain["cache_salt"] != fast["cache_salt"], "neither finds what the other has computed"
-    lanes = [page.locator(f"#{name}") for name in ("lane_plain", "lane_fast")]
-    texts = [lane.locator(".race_text").inner_text() for lane in lanes]
-    assert texts[0] == texts[1] != ""
-    assert [lane.locator(".count").inner_text() for lane in lanes] == [f"{found[1]} tokens"] * 2
-    assert lanes[0].locator(".token.accepted").count() == 0
-    page.get_by_role("button", name="Replay").click()
-    assert float(lanes[0].locator(".clock").inner_text().split()[0]) < 1
-    page.locator("#race_result strong").wait_for(timeout=60_000)
-
-
-def test_a_race_finds_a_difference(page):
-    compare = """async () => {
-      const { verdict } = await import('/page/race.js');
-      const of = (ids) => ({ tokens: ids.map((id) => ({ id })) });
-      return [[[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [1, 5, 3]], [[1, 2], [1, 2, 3]]].map(([a, b]) => verdict(of(a), of(b)));
-    }"""
-    assert page.evaluate(compare) == ["identical: 3 of 3 tokens", "different: the first 1 of 3 tokens are identical",
-                                      "different: the first 2 of 3 tokens are identical"]
+    page.locator("#race_result strong").wait_for()
+    assert name.inner_text() == "Race, speculative"
+    page.locator("#lane_plain .token").first.hover()
+    assert name.inner_text() == "Race, plain" and page.locator("#lane_plain.shown").count() == 1
+    page.locator("#tab_chat").click()
+    assert name.inner_text() == "Chat, reply 1"
+    page.get_by_role("button", name="New chat").click()
+    assert name.inner_text() == "" and empty.is_visible() and shown.count() == 0
 
 
 def test_an_edit_predicts_the_old_file(page):

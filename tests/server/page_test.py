@@ -9,15 +9,18 @@ import urllib.request
 import canned_reply
 from chromium_page import (
     LONG,
-    QUESTION,
     ask,
+    begin_canned,
     configure,
     let_one_reply_run_on,
     needs_page,
     opened,
+    playwright,
     reply,
     send,
     wait_until,
+    write,
+    write_replies_by_hand,
 )
 from real_daemon import client_of
 
@@ -160,6 +163,37 @@ def test_scrolling_does_not_fight_the_reader(page):
     assert log.evaluate("node => node.scrollHeight - node.clientHeight - node.scrollTop") < 60, "and again"
 
 
+def test_scrolling_on_a_phone_does_not_fight_the_reader(page):
+    """The panel is below the text there: who reads it stays there while the text above grows."""
+    page.set_viewport_size({"width": 390, "height": 400})
+    end = "document.querySelector('#log_end').getBoundingClientRect().bottom"
+    foot = "document.querySelector('.foot').getBoundingClientRect().top"
+    panel = "document.querySelector('.detail').getBoundingClientRect().top"
+    write_replies_by_hand(page)
+    send(page, "x")
+    rest = begin_canned(page, canned_reply.of_text("\n\n§".join(f"Paragraph {number}." for number in range(90))), 30)
+
+    def grow():
+        write(page, "".join(rest[:20]))
+        del rest[:20]
+        wait_until(page, f"document.querySelector('.turn.assistant').innerText.includes('Paragraph {92 - len(rest)}.')")
+
+    grow()
+    assert abs(page.evaluate(f"{end} - {foot}")) < 30, "the end is above the box"
+    page.wait_for_timeout(250)  # the panel is drawn less often than the text
+    grow()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    wait_until(page, f"{end} < 0")
+    there = page.evaluate(panel)
+    grow()
+    assert abs(page.evaluate(panel) - there) < 60 and page.evaluate(end) < 0
+    page.evaluate("document.querySelector('#log_end').scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(100)
+    write(page, "".join(rest))
+    reply(page)
+    assert abs(page.evaluate(f"{end} - {foot}")) < 30, "and follows again"
+
+
 def snippets(page):
     page.get_by_role("button", name="As code").click()
     texts = {}
@@ -202,6 +236,12 @@ def test_a_key_stays_with_the_tab(browser, start_daemon, tmp_path):
     page = context.new_page()
     page.goto(daemon.url + "/")
     page.locator("#served", has_text="wants an API key").wait_for()
+    told = "This server wants an API key: enter it in the settings."
+    playwright.expect(page.locator("#status")).to_have_text(told)
+    for wrong, why in [("other-key", "the API key is not valid"), ("no key", "an API key has no such characters")]:
+        configure(page, key=wrong)
+        page.locator("#served", has_text=f"The API key was not accepted: {why}.").wait_for()
+        assert why in page.locator("#status").inner_text()
     configure(page, key="secret-key", max_tokens=8)
     page.locator("#served", has_text="hash").wait_for()
     ask(page, "x")
@@ -221,6 +261,11 @@ server: {port: 0}
 def test_a_model_without_a_chat_template_continues_text(browser, tmp_path):
     with client_of(tmp_path, WITHOUT_TEMPLATE) as client, opened(browser, str(client.base_url).removesuffix("v1/")) as page:
         assert "it has no chat template" in page.locator("#served").inner_text()
+        assert page.locator("[name=max_tokens]").get_attribute("placeholder") == "256"
+        with page.expect_request("**/v1/completions") as sent:
+            ask(page, "Once upon")
+        assert json.loads(sent.value.post_data)["max_tokens"] == 256
+        page.get_by_role("button", name="New chat").click()
         configure(page, max_tokens=12)
         let_one_reply_run_on(page)
         with page.expect_request("**/v1/completions") as sent:

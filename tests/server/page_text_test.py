@@ -2,7 +2,7 @@
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, ask, logged, needs_page, playwright
+from chromium_page import answer_with, ask, begin_canned, logged, needs_page, playwright, reply, send, write, write_replies_by_hand
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -79,18 +79,66 @@ def test_marks_within_marks(page, text, html):
     assert page.evaluate(RENDER % "return made[0];", [text]) == html
 
 
-def test_what_may_be_unfinished_is_made_again(page):
+def test_what_may_be_unfinished_is_brought_up_to_date(page):
     """The tokens of a reply's last block may still change, also without its text."""
     kept = page.evaluate("""async () => {
       const { renderMarkdown } = await import('/page/markdown.js');
       const box = document.createElement('div');
-      const render = (text, known) => renderMarkdown(box, text, 0, text.length, (parent, start, end) => parent.append(text.slice(start, end)), known);
+      let mark;
+      const put = (text) => (parent, start, end) => {
+        const node = document.createElement(mark ? 'span' : 'i');
+        if (mark) node.dataset.token = mark;
+        node.append(text.slice(start, end));
+        parent.append(node);
+      };
+      const render = (text, known) => renderMarkdown(box, text, 0, text.length, put(text), known);
       const first = render('one');
+      mark = '1';
       const second = render('one\\n\\ntwo', first);
+      mark = '2';
       const third = render('one\\n\\ntwo\\n\\nthree', second);
       return [second[0].node === first[0].node, third[0].node === second[0].node, box.innerHTML];
     }""")
-    assert kept == [False, True, "<p>one</p><p>two</p><p>three</p>"]
+    assert kept == [True, True, "".join(f'<p><span data-token="{mark}">{text}</span></p>' for mark, text in [(1, "one"), (2, "two"), (2, "three")])]
+
+
+GROWN = """async ([before, after]) => {
+  const { renderMarkdown } = await import('/page/markdown.js');
+  const made = (texts) => {
+    const box = document.createElement('div');
+    let known;
+    for (const text of texts) known = renderMarkdown(box, text, 0, text.length, (parent, start, end) => parent.append(text.slice(start, end)), known);
+    return box.innerHTML;
+  };
+  return made([before, after]) === made([after]);
+}"""
+
+
+@pytest.mark.parametrize("text", [canned_reply.MARKDOWN.replace("§", ""), "1. a\n2. b\n\n```py\nx\n```\n[a](https://b/) [c](https://d/)", "a|b\n-|-\n1|2\n# x\n> y"])
+def test_text_that_grew_looks_like_text_that_came_at_once(page, text):
+    for stop in range(len(text)):
+        assert page.evaluate(GROWN, [text[:stop], text[: stop + 7]]), (text[:stop], text[: stop + 7])
+
+
+def test_a_code_block_that_grows_is_left_alone(page):
+    """The focus on its button, how far it is scrolled and a selection outlive what is added."""
+    write_replies_by_hand(page)
+    send(page, "x")
+    rest = begin_canned(page, canned_reply.of_text("```py\nname = '" + "x" * 300 + "'\n§y = 2\n§z = 3\n```§\n\nThe end§."), 2)
+    block = page.locator(".turn.assistant pre")
+    block.evaluate("(node) => { node.scrollLeft = 100; getSelection().selectAllChildren(node.querySelector('.token')); }")
+    page.get_by_role("button", name="Copy code").focus()
+    for event in rest:
+        write(page, event)
+        page.wait_for_timeout(50)
+        assert page.locator(":focus").inner_text() == "Copy code" and block.evaluate("(node) => node.scrollLeft") == 100
+        assert page.evaluate("getSelection().toString()").startswith("name = 'xxx")
+    assert reply(page).locator("pre code").inner_text().endswith("'\ny = 2\nz = 3")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Copied").click()  # once more, before it says again what it does
+    page.get_by_role("button", name="Copy code").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").endswith("'\ny = 2\nz = 3")
 
 
 # Each is repeated to 200 kB.
