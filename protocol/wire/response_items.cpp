@@ -66,7 +66,8 @@ void add_to_turn(const response_part& item, chat_message& turn) {
   if (item.what == kind::reasoning) turn.reasoning += (turn.reasoning.empty() ? "" : "\n\n") + item.text;
   if (item.what == kind::message) turn.content.emplace(turn.content.value_or("") + item.text);
   if (item.what != kind::call) return;
-  // Templates receive arguments as a tree. Arguments that the token limit truncated are left out.
+  // Templates receive arguments as a tree. Arguments that are none, as of a call that was cut off, are left
+  // out.
   const bool valid = static_cast<bool>(parse_object(item.text));
   turn.tool_calls.push_back({item.call_id, item.name, valid ? item.text : "{}"});
 }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace paceline::wire {
@@ -256,9 +258,13 @@ std::optional<api_error> resolve_references(response_request& request, std::size
                                             const item_lookup& find) {
   if (request.references.empty()) return std::nullopt;
   std::size_t num_bytes = 0;
+  // Each item is read once: its arguments are parsed, and those that are left out count for nothing below.
+  std::map<std::string, std::optional<chat_message>> known;
   for (const auto& reference : std::exchange(request.references, {})) {
     const auto field = indexed("input", reference.place) + ".id";
-    auto turn = find(reference.id);
+    const auto [place, is_new] = known.try_emplace(reference.id);
+    if (is_new) place->second = find(reference.id);
+    const auto& turn = place->second;
     if (!turn)
       return api_error{404,
                        "not_found_error",
@@ -270,7 +276,7 @@ std::optional<api_error> resolve_references(response_request& request, std::size
     if (num_bytes > max_bytes)
       return invalid_value(field, field + ": names, with the references before it, items of more than " +
                                       std::to_string(max_bytes) + " bytes");
-    request.input[reference.place] = *std::move(turn);
+    request.input[reference.place] = *turn;
   }
   if (count_argument_values(request.input) > max_tree_values)
     return invalid_value("input", "input: the calls have more than " + std::to_string(max_tree_values) +

@@ -38,6 +38,7 @@ std::string schema_writer::at_most(const std::string& rule, std::uint32_t count)
   for (std::uint32_t k = 0; (count >> k) != 0; ++k) {
     if (((count >> k) & 1U) != 0)
       rest = add_rule("i", power + " " + rest + " | " + (fewer.empty() ? "\"\"" : fewer));
+    if ((count >> k) == 1) break; // the highest bit
     fewer = add_rule("i", power + "? " + fewer);
     power = add_rule("i", power + " " + power);
   }

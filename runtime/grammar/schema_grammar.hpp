@@ -27,9 +27,8 @@ inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 51
 ///   Members that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids
 ///   them.
 /// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
-/// - "format" is enforced if JSON Schema defines the format; others have no effect. Some forms of dates,
-/// times,
-///   mail addresses, host names and URIs are left out.
+/// - "format" is enforced if JSON Schema defines the format; others have no effect. Some forms of
+///   dates, times, mail addresses, host names and URIs are left out.
 /// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
 /// - If a text may have more than 128 characters, an escape in it counts as several characters: those that
 ///   spell it.

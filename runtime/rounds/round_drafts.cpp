@@ -48,6 +48,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
         speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth,
                                     resources_.num_inputs))
       continue;
+    if (part.item->drafter == resources_.automatic) part.item->request.progress->history().forget_verified();
     part.draft = {};
     part.stale = true;
   }

@@ -237,6 +237,8 @@ stream_chunk completion_session::chunk_of(std::size_t choice, const token_event&
   chunk.text_offset = state.text_offset;
   chunk.event = event;
   chunk.event.text = {};
+  chunk.event.speculation.reset(); // for `generation_group::stop` alone
+  chunk.event.timings.reset();
   chunk.event.finish = state.reader.finish_of(event.finish);
   chunk.items = std::move(items);
   chunk.has_calls = state.reader.has_calls();

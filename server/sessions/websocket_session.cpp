@@ -163,15 +163,17 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, mes
     else
       return refuse(unknown_previous(previous), id);
   }
-  if (const auto unknown = resolve_references(services_, who_, frame.create)) return refuse(*unknown, id);
   auto traits = traits_of(services_.edge, who_, text_bytes(history) + text_bytes(frame.create.input));
-  traits.large = traits.large || claim.large;
+  // How long the items are that the input refers to is not known yet.
+  traits.large = traits.large || claim.large || !frame.create.references.empty();
   traits.continues = true; // the frame is kept until then, before other messages are read
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,
        arrival, claim = std::move(claim)]() mutable {
-        auto prepared =
-            prepare_response(self->services_.edge, self->who_, std::move(request), std::move(history));
+        auto unknown = resolve_references(self->services_, self->who_, request);
+        auto prepared = unknown ? wire::parsed<prepared_response>(*std::move(unknown))
+                                : prepare_response(self->services_.edge, self->who_, std::move(request),
+                                                   std::move(history));
         self->executor_->post([self, id, prepared = std::move(prepared), arrival]() mutable {
           self->launch_lane(id, std::move(prepared), arrival);
         });

@@ -48,7 +48,12 @@ output_items output_pipeline::finish(bool is_cut) {
 output_items output_pipeline::take_calls_of_thoughts() {
   output_items found;
   if (!calls_ || reasoning_->possible_call().empty()) return found;
-  calls_->feed(reasoning_->possible_call(), found);
+  // In pieces: with all of the text held at once, each mark that begins no call would be searched for to its
+  // end.
+  constexpr std::size_t piece_bytes = 256;
+  for (std::string_view rest = reasoning_->possible_call(); !rest.empty();
+       rest.remove_prefix(std::min(piece_bytes, rest.size())))
+    calls_->feed(rest.substr(0, piece_bytes), found);
   calls_->finish(false, found);
   const auto first = std::ranges::find(found, output_item::kind::call_begin, &output_item::what);
   if (first == found.end()) return {};

@@ -58,9 +58,10 @@ draft_controller::batch_advice draft_controller::best_worker(std::span<draft_his
                                                              std::uint32_t max_length,
                                                              std::span<const std::uint32_t> resting) {
   const auto num_requests = static_cast<std::uint32_t>(requests.size());
-  double best = 0; // tokens in the time of a pass over one row, as the drafts of in-line candidates promise
-  for (const auto* one : requests) best += one->rate_ / cost_.ratio(num_requests);
-  best *= 1 + margin;
+  // Tokens in the time of a pass over one row, as the drafts of in-line candidates promise, and the margin.
+  double least = 0;
+  for (const auto* one : requests) least += one->rate_ / cost_.ratio(num_requests) * (1 + margin);
+  double best = 0;
   const std::uint32_t num_rows = num_others + num_requests;
   batch_advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
@@ -70,9 +71,9 @@ draft_controller::batch_advice draft_controller::best_worker(std::span<draft_his
     for (std::uint32_t length = 1; length <= max_length; ++length) {
       for (std::size_t r = 0; r < requests.size(); ++r) reach[r] = chain_reach(c, *requests[r], length);
       const node_choice joint = choose_nodes(reach, {num_requests, num_rows, length * step}, cost_, 0);
-      const double rate = joint.tokens / joint.cost * (c == last_best_ ? 1 + margin : 1);
-      if (rate <= best) continue;
-      best = rate;
+      const double rate = joint.tokens / joint.cost, preferred = rate * (c == last_best_ ? 1 + margin : 1);
+      if (rate <= least || preferred <= best) continue;
+      best = preferred;
       out.candidate = c;
       out.lengths.clear();
       for (const auto& kept : joint.keep)
@@ -141,9 +142,13 @@ void draft_controller::try_another(std::span<draft_history* const> requests, std
   for (std::size_t r = 0; r < requests.size(); ++r) {
     draft_history& one = *requests[r];
     if (one.num_trials_ == 0 && one.account_.num_rounds == 1) {
-      if (next_look_ == best) next_look_ = candidate_after(next_look_);
+      const auto is_out = [&](std::uint32_t w) {
+        return w == best || std::ranges::find(resting, w) != resting.end();
+      };
+      for (auto n = first_asked_; n < tables_.size() && is_out(next_look_); ++n)
+        next_look_ = candidate_after(next_look_), look_rounds_ = 0;
       const std::uint32_t c = next_look_;
-      if (c == best || std::ranges::find(resting, c) != resting.end()) continue;
+      if (is_out(c)) continue;
       drafting_time& step = steps_[c];
       // A round with a draft of one token is no loss larger than the round's whole time.
       const double price = most_look_rounds * (price_of_trial(c, {&requests[r], 1}) + cost_.time(1));
@@ -152,8 +157,9 @@ void draft_controller::try_another(std::span<draft_history* const> requests, std
       step.least_catching_up = 0;
       one.tried_ = c;
       one.num_trials_ = most_look_rounds;
-      next_look_ = candidate_after(c);
+      next_look_ = candidate_after(c), look_rounds_ = 0;
     }
+    if (std::ranges::find(resting, one.tried_) != resting.end()) one.num_trials_ = 0;
     if (one.num_trials_ == 0) continue;
     if (--one.num_trials_ == 0) steps_[one.tried_].end_look();
     note_trial(one.tried_, {&requests[r], 1});

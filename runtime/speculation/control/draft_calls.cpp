@@ -43,18 +43,21 @@ bool draft_controller::begin_call(draft_history& history, std::uint32_t candidat
 void draft_controller::note_calls(request_choice& one, const pass_load& load) const {
   const auto rate_of = [&](const option& o) { return (load.num_requests - 1 + o.tokens) / o.cost; };
   double next_best = load.num_requests / cost_.ratio(load.num_requests), chosen = 0;
+  double next_alike = next_best, chosen_alike = 0;
   for (const auto& o : one.options)
     if (o.candidate == one.candidate)
-      chosen = rate_of(o);
+      chosen = rate_of(o), chosen_alike = o.alike;
     else
-      next_best = std::max(next_best, rate_of(o));
+      next_best = std::max(next_best, rate_of(o)), next_alike = std::max(next_alike, o.alike);
   auto& calls = one.history->calls_;
   for (std::uint32_t c = 0; c < calls.size(); ++c) {
     if (!std::exchange(calls[c].asked, false) || one.proposals[c].catching_up) continue;
     const bool taken = one.chosen.num_rows() > 0 && one.candidate == c;
-    // The draft of one request must be worth the call for that request.
-    const double share = share_of_pass(c, load.num_requests) / load.num_requests;
-    const bool pays = taken && chosen > next_best * (1 + share);
+    // The draft of one request must be worth the call for that request, or the drafts of all requests their
+    // calls.
+    const double of_all = share_of_pass(c, load.num_requests), of_one = of_all / load.num_requests;
+    const bool pays =
+        taken && (chosen > next_best * (1 + of_one) || chosen_alike > next_alike * (1 + of_all));
     if (pays) calls[c].num_to_skip = 0;
     calls[c].num_vain = pays ? 0 : calls[c].num_vain + 1;
   }

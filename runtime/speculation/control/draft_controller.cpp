@@ -144,12 +144,14 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     if (c < first_asked_) promised = std::max(promised, rate_of_alike(falling, batch, num_requests, cost_));
     const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
     const double extra = alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
-    one.options.push_back({c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra});
+    const double alike = num_alike > 1 ? rate_of_alike(falling, load, num_alike, cost_) : 0;
+    one.options.push_back(
+        {c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra, alike});
     note_proposal(history.account_.candidates[c], nothing, alone, extra, now, load);
     const double rate = alone.tokens / (alone.cost + extra);
-    const double alike = num_alike > 1 ? rate_of_alike(falling, load, num_alike, cost_) : 0;
     if (alike > best.rate_of_alike || (alike == best.rate_of_alike && rate > best.rate)) {
-      best = {rate, alike, std::move(now), extra, false};
+      // With other drafts it may be taken although it is not worth its rows alone. Its probes are never free.
+      best = {rate, alike, std::move(now), cost_of_probes(proposal, load.num_rows + alone.num_nodes), false};
       one.candidate = c;
     }
     remember(history, std::move(known));
@@ -202,6 +204,8 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
   }
   const node_choice joint = choose_nodes(reach, together, cost_, margin);
   const bool plain = wants_plain_round(joint, load);
+  // Plain rounds are measured even if drafts are only tried.
+  const bool is_plain_due = joint.num_nodes == 0 && static_cast<double>(since_plain_) > fewest_between_plain;
   bool is_plain = true;
   std::vector<bool> was_tried(tables_.size());
   for (std::size_t l = 0; l < requests.size(); ++l) {
@@ -213,7 +217,8 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
       double tokens = 0;
       for (std::size_t node = 0; node < reach[l].size(); ++node)
         tokens += joint.keep[l][node] ? reach[l][node] : 0;
-      const auto tried = draft_to_try(one, tokens, load.num_rows + joint.num_nodes);
+      const auto tried =
+          is_plain_due ? std::nullopt : draft_to_try(one, tokens, load.num_rows + joint.num_nodes);
       const bool is_other = tried && *tried != one.candidate;
       if (tried) {
         was_tried[*tried] = true;
@@ -236,15 +241,16 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
 /// pass. `num_rows`: rows of the pass.
 std::optional<std::uint32_t> draft_controller::draft_to_try(const request_choice& one, double lost_tokens,
                                                             std::uint32_t num_rows) const {
+  std::optional<std::uint32_t> out; // of those that are due, the one that was tried longest ago
   for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
     const draft& proposal = one.proposals[c];
     if (!is_drawn(proposal)) continue;
     const double rows = cost_.ratio(num_rows + proposal.plan.width()) - cost_.ratio(num_rows);
     const double price = (rows + (c == one.candidate ? 0 : lost_tokens)) * cost_.time(1);
     const bool is_due = c < first_asked_ ? since_level_[c] * look_share >= price : num_to_verify_[c] > 0;
-    if (is_due) return c;
+    if (is_due && (!out || since_level_[c] > since_level_[*out])) out = c;
   }
-  return std::nullopt;
+  return out;
 }
 
 /// Takes these nodes of the draft of `one.candidate`. For a draft whose tokens are drawn, `keep` refers to

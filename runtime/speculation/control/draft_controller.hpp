@@ -6,6 +6,7 @@
 #include "runtime/speculation/control/pass_cost.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -24,6 +25,10 @@ class draft_history {
 
   /// What was weighed for the request so far; the names of the candidates are left empty.
   const draft_account& account() const noexcept { return account_; }
+  /// The draft that was chosen is not verified after all.
+  void forget_verified() noexcept {
+    for (auto& open : open_) open.num_verified = std::min(open.num_verified, open.num_right);
+  }
 
  private:
   friend class draft_controller;
@@ -102,6 +107,9 @@ class draft_controller {
     /// Time of the round without what is computed for other reasons, in passes over one row
     /// (`node_choice::cost`).
     double cost = 1;
+    /// Tokens per time of the round if all requests with drafts had drafts like this one; 0: no other has
+    /// one.
+    double alike = 0;
   };
 
   /// One request's part of a round.
@@ -226,7 +234,8 @@ class draft_controller {
     /// After a look that saw only times with other work in them, the least of them is used until there is a
     /// better one.
     void end_look() noexcept {
-      if (seen || least_catching_up == 0) return;
+      const bool is_better = !seen || (is_bound && least_catching_up < nanoseconds);
+      if (least_catching_up == 0 || !is_better) return;
       nanoseconds = least_catching_up;
       seen = is_bound = true;
     }
@@ -247,11 +256,12 @@ class draft_controller {
   /// [candidate], for workers: rounds in which one more level of its drawn drafts is verified than is worth
   /// its rows.
   std::vector<std::uint32_t> num_to_verify_;
-  /// [candidate], for in-line ones: nanoseconds of passes since such a level was verified.
+  /// [candidate]: nanoseconds of passes since such a level was verified.
   std::vector<double> since_level_;
   std::vector<drafting_time> proposing_; ///< [candidate], for in-line ones: time of a call for one request
   pass_cost cost_;
-  // A look: a worker is asked for a few rounds only to measure its acceptance and its time (`look`).
+  // A look: a worker is asked for a few rounds only to measure its acceptance and its time
+  // (`worker_to_look_at`).
   std::uint32_t next_look_; ///< worker of the current or next look
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0; ///< rounds left of the current look

@@ -149,6 +149,11 @@ TEST(draft_controller_batch, chooses_the_drafter_with_which_all_requests_fill_a_
       controller.learn(histories[r], tokens[r]);
       all[r].history = &histories[r];
       for (std::uint32_t c = 0; c < 2; ++c) {
+        if (!controller.begin_call(histories[r], c, num_requests)) {
+          all[r].proposals.emplace_back();
+          continue;
+        }
+        controller.observe_proposing(c, 1, 0.001 * 1e6); // which the drafts of all requests are worth
         std::bernoulli_distribution is_right(c == 0 ? 0.2 : 0.7);
         while (right[r][c] < 5 && is_right(random)) ++right[r][c];
         draft made{.base_length = static_cast<std::uint32_t>(tokens[r].size())};

@@ -121,5 +121,33 @@ TEST(drawn_drafts, that_are_rejected_cost_two_percent_at_most) {
   }
 }
 
+/// Rows are so cheap that the first drafter may be tried in every round. The second one, which is better, is
+/// tried in its turn.
+TEST(drawn_drafts, of_several_drafters_are_tried_in_turn) {
+  draft_controller controller(2);
+  std::mt19937_64 random(1);
+  const auto cost = [](std::uint32_t rows) { return 1 + 0.002 * (rows - 1); };
+  controller.calibrate(timed_at_load(cost, pass_ns, random));
+  draft_history history(true);
+  std::vector<token_id> tokens;
+  std::uint32_t num_second = 0;
+  for (int round = 0; round < 600; ++round) {
+    controller.learn(history, tokens);
+    std::vector<draft_controller::request_choice> one(1);
+    one[0].history = &history;
+    one[0].proposals = {drawn_chain(tokens.size(), 4), drawn_chain(tokens.size(), 4)};
+    controller.choose(one, {});
+    const auto num_levels = one[0].chosen.tree.size();
+    controller.observe(1 + num_levels, cost(1 + num_levels) * pass_ns);
+    std::bernoulli_distribution accepted(one[0].candidate == 0 ? 0.6 : 0.95);
+    std::uint32_t right = 0;
+    while (right < num_levels && accepted(random)) ++right;
+    tokens.insert(tokens.end(), right, token_id{1});
+    tokens.push_back(token_id{2});
+    num_second += round >= 500 && num_levels > 0 && one[0].candidate == 1 ? 1 : 0;
+  }
+  EXPECT_GT(num_second, 80U);
+}
+
 } // namespace
 } // namespace paceline::speculation::draft_controller_drawn_test
