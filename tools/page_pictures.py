@@ -71,7 +71,7 @@ class Pictures:
         page.locator("#settings [name=max_tokens]").fill("260")
         page.evaluate("document.getElementById('settings_box').open = innerWidth > 1120")
         page.locator("#message").fill(question)
-        page.locator("#message").press("Enter")
+        page.locator("#send").click()
         page.get_by_role("button", name="As code").wait_for()
         # The last token that was recovered next to other branches; if there is none, the last one that was recovered.
         recovered = page.locator(".text .token.recovered")
