@@ -150,11 +150,10 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
 /// Observes the times of workers, by which the drafters to ask are chosen.
 void round_runner::watch_workers(std::span<const draft_time> drafting) {
   for (const auto& spent : drafting) {
-    const auto candidate = std::ranges::find(candidates_, spent.drafter);
-    if (candidate == candidates_.end()) continue;
-    controller_->observe_drafting(static_cast<std::uint32_t>(candidate - candidates_.begin()),
-                                  static_cast<double>(spent.duration.count()) / spent.num_levels,
-                                  spent.catching_up);
+    const auto candidate = std::ranges::find(candidates_, spent.drafter) - candidates_.begin();
+    if (candidate == std::ssize(candidates_)) continue;
+    const double each = static_cast<double>(spent.duration.count()) / spent.num_levels;
+    controller_->observe_drafting(static_cast<std::uint32_t>(candidate), each, spent.catching_up);
   }
 }
 

@@ -237,12 +237,23 @@ class SlowDaemon(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_an_end_does_not_wait_for_a_slow_daemon():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowDaemon) as server:
+@contextlib.contextmanager
+def serving(handler):
+    """The address of a server whose requests `handler` answers."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with contextlib.closing(Page(f"http://127.0.0.1:{server.server_port}")) as page:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_end_does_not_wait_for_a_slow_daemon():
+    with serving(SlowDaemon) as url:
+        try:
+            with contextlib.closing(Page(url)) as page:
                 page.wait_for(ENTER)
                 while SlowDaemon.num_requests < 3:
                     time.sleep(0.01)
@@ -251,8 +262,6 @@ def test_an_end_does_not_wait_for_a_slow_daemon():
                 assert page.end() == 0 and time.monotonic() - begin < 3, "a request may take five seconds"
         finally:
             SlowDaemon.release.set()
-            server.shutdown()
-            thread.join()
 
 
 def test_it_waits_for_a_daemon_that_is_gone(tmp_path):
@@ -300,14 +309,8 @@ class HostileDaemon(http.server.BaseHTTPRequestHandler):
 
 
 def test_messages_of_a_daemon_have_no_control_characters():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HostileDaemon) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            refused = top(f"http://127.0.0.1:{server.server_port}", "--once")
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(HostileDaemon) as url:
+        refused = top(url, "--once")
     assert refused.returncode == 1 and "the daemon answered 401: \ufffd[2J\ufffd no\n" in refused.stderr
 
 

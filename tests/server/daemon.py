@@ -149,12 +149,18 @@ def read_reply(connection):
     return int(lines[0].split()[1]), headers, body
 
 
+def socket_of(daemon):
+    """The URL of WebSockets to /v1/responses, and the options of `connect` for it."""
+    tls = {"ssl": daemon.tls, "server_hostname": "localhost"} if daemon.tls else {}
+    return daemon.url.replace("http", "ws", 1) + "/v1/responses", {"max_size": None, "compression": None} | tls
+
+
 def open_socket(daemon, **options):
     """A WebSocket to /v1/responses."""
     from websockets.sync.client import connect
 
-    tls = {"ssl": daemon.tls, "server_hostname": "localhost"} if daemon.tls else {}
-    return connect(daemon.url.replace("http", "ws", 1) + "/v1/responses", max_size=None, compression=None, **tls, **options)
+    url, needed = socket_of(daemon)
+    return connect(url, **needed, **options)
 
 
 def is_closed(connection):

@@ -1,4 +1,5 @@
-"""TLS: HTTP, streams and WebSocket through it, client certificates, new certificates on SIGHUP, and clients that do it wrong."""
+"""TLS: HTTP, streams and WebSocket through it, client certificates, new certificates on SIGHUP, and clients that do it wrong.
+All of it is in one file, because all tests share the certificates."""
 import asyncio
 import contextlib
 import http.client
@@ -16,7 +17,7 @@ import websockets.asyncio.client
 from websockets.exceptions import ConnectionClosed
 
 from certificates import Files, section
-from daemon import Daemon, is_closed, open_socket, read_reply
+from daemon import Daemon, is_closed, open_socket, read_reply, socket_of
 
 PROGRAM = os.environ["PACELINE_BIN"]
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -92,14 +93,13 @@ def test_streams_through_tls(daemon):
 def test_websocket_through_tls(daemon):
     # The asynchronous client, because the other one reads on a thread of its own, and before Python 3.13 a TLS socket may not be read while it is written.
     async def two_lanes():
-        url = daemon.url.replace("https", "wss", 1) + "/v1/responses"
-        async with websockets.asyncio.client.connect(url, ssl=daemon.tls, server_hostname="localhost", compression=None) as ws:
+        url, options = socket_of(daemon)
+        async with websockets.asyncio.client.connect(url, **options) as ws:
             for lane in "ab":
                 await ws.send(json.dumps({"type": "response.create", "model": "hash", "input": "x", "max_output_tokens": 20, "ignore_eos": True, "stream_id": lane}))
             ended = 0
             while ended < 2:
-                event = json.loads(await asyncio.wait_for(ws.recv(), timeout=30))
-                ended += event["type"] in ("response.completed", "response.incomplete")
+                ended += json.loads(await asyncio.wait_for(ws.recv(), 30))["type"] in ("response.completed", "response.incomplete")
         assert ws.close_code == 1000
 
     asyncio.run(two_lanes())

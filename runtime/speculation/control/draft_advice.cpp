@@ -14,6 +14,10 @@ constexpr double first_look_passes = 200;
 /// the text that it missed. If no time is known yet, a look takes up to `most_look_rounds` rounds.
 constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
 
+bool contains(std::span<const std::uint32_t> candidates, std::uint32_t one) {
+  return std::ranges::find(candidates, one) != candidates.end();
+}
+
 } // namespace
 
 /// The probability that a chain of a candidate reaches each level.
@@ -65,7 +69,7 @@ draft_controller::batch_advice draft_controller::best_worker(std::span<draft_his
   const std::uint32_t num_rows = num_others + num_requests;
   batch_advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
-    if (!steps_[c].seen || std::ranges::find(resting, c) != resting.end()) continue;
+    if (!steps_[c].seen || contains(resting, c)) continue;
     const double step = steps_[c].nanoseconds / cost_.time(1);
     std::vector<std::vector<double>> reach(requests.size());
     for (std::uint32_t length = 1; length <= max_length; ++length) {
@@ -101,15 +105,21 @@ void draft_controller::note_trial(std::uint32_t candidate, std::span<draft_histo
     num_to_verify_[candidate] = std::min(num_to_verify_[candidate] + 1, most_look_rounds);
 }
 
+/// Passes the turn on to a worker that does not rest and is not `best`; false: there is none.
+bool draft_controller::pass_turn(std::optional<std::uint32_t> best, std::span<const std::uint32_t> resting) {
+  for (auto n = first_asked_; n < tables_.size(); ++n) {
+    if (next_look_ != best && !contains(resting, next_look_)) return true;
+    look_rounds_ = 0;
+    next_look_ = candidate_after(next_look_);
+  }
+  return false;
+}
+
 /// If no worker is worth its time: the candidate whose turn it is, for one token of each request in each of a
 /// few rounds, unless recent looks have cost too much.
 std::optional<std::uint32_t> draft_controller::worker_to_look_at(std::span<draft_history* const> requests,
                                                                  std::span<const std::uint32_t> resting) {
-  if (resting.size() == tables_.size() - first_asked_) return std::nullopt;
-  while (std::ranges::find(resting, next_look_) != resting.end()) {
-    look_rounds_ = 0;
-    next_look_ = candidate_after(next_look_);
-  }
+  if (!pass_turn(std::nullopt, resting)) return std::nullopt;
   const std::uint32_t c = next_look_;
   drafting_time& step = steps_[c];
   if (look_rounds_ == 0) {
@@ -142,13 +152,8 @@ void draft_controller::try_another(std::span<draft_history* const> requests, std
   for (std::size_t r = 0; r < requests.size(); ++r) {
     draft_history& one = *requests[r];
     if (one.num_trials_ == 0 && one.account_.num_rounds == 1) {
-      const auto is_out = [&](std::uint32_t w) {
-        return w == best || std::ranges::find(resting, w) != resting.end();
-      };
-      for (auto n = first_asked_; n < tables_.size() && is_out(next_look_); ++n)
-        next_look_ = candidate_after(next_look_), look_rounds_ = 0;
+      if (!pass_turn(best, resting)) continue;
       const std::uint32_t c = next_look_;
-      if (is_out(c)) continue;
       drafting_time& step = steps_[c];
       // A round with a draft of one token is no loss larger than the round's whole time.
       const double price = most_look_rounds * (price_of_trial(c, {&requests[r], 1}) + cost_.time(1));
@@ -159,7 +164,7 @@ void draft_controller::try_another(std::span<draft_history* const> requests, std
       one.num_trials_ = most_look_rounds;
       next_look_ = candidate_after(c), look_rounds_ = 0;
     }
-    if (std::ranges::find(resting, one.tried_) != resting.end()) one.num_trials_ = 0;
+    if (contains(resting, one.tried_)) one.num_trials_ = 0;
     if (one.num_trials_ == 0) continue;
     if (--one.num_trials_ == 0) steps_[one.tried_].end_look();
     note_trial(one.tried_, {&requests[r], 1});

@@ -199,6 +199,7 @@ class draft_controller {
   batch_advice best_worker(std::span<draft_history* const> requests, std::uint32_t num_others,
                            std::uint32_t max_length, std::span<const std::uint32_t> resting);
   double price_of_trial(std::uint32_t candidate, std::span<draft_history* const> requests) const;
+  bool pass_turn(std::optional<std::uint32_t> best, std::span<const std::uint32_t> resting);
   std::optional<std::uint32_t> worker_to_look_at(std::span<draft_history* const> requests,
                                                  std::span<const std::uint32_t> resting);
   void try_another(std::span<draft_history* const> requests, std::uint32_t best,

@@ -8,6 +8,23 @@
 namespace paceline::apps {
 namespace {
 
+/// A call that returns only when this object is destroyed, which waits for it.
+struct held_call {
+  std::promise<void> release, returned;
+
+  auto work() {
+    return [this, released = release.get_future().share()] {
+      released.wait();
+      returned.set_value_at_thread_exit();
+      return 1;
+    };
+  }
+  ~held_call() {
+    release.set_value();
+    returned.get_future().wait();
+  }
+};
+
 TEST(result_within, gives_what_the_call_returns) {
   EXPECT_EQ(result_within(std::chrono::hours(1), [] { return std::string("found"); }), "found");
 }
@@ -18,30 +35,15 @@ TEST(result_within, throws_what_the_call_throws) {
 }
 
 TEST(result_within, gives_up_a_call_that_does_not_return) {
-  std::promise<void> release;
-  std::promise<void> returned;
-  const auto work = [released = release.get_future().share(), &returned] {
-    released.wait();
-    returned.set_value_at_thread_exit();
-    return 1;
-  };
-  EXPECT_EQ(result_within(std::chrono::milliseconds(1), work), std::nullopt);
-  release.set_value();
-  returned.get_future().wait();
+  held_call held;
+  EXPECT_EQ(result_within(std::chrono::milliseconds(1), held.work()), std::nullopt);
 }
 
 TEST(result_within, gives_up_when_the_caller_wants_an_end) {
-  std::promise<void> release;
-  std::promise<void> returned;
-  const auto work = [released = release.get_future().share(), &returned] {
-    released.wait();
-    returned.set_value_at_thread_exit();
-    return 1;
-  };
+  held_call held;
   int num_asked = 0;
-  EXPECT_EQ(result_within(std::chrono::hours(1), work, [&] { return ++num_asked == 2; }), std::nullopt);
-  release.set_value();
-  returned.get_future().wait();
+  EXPECT_EQ(result_within(std::chrono::hours(1), held.work(), [&] { return ++num_asked == 2; }),
+            std::nullopt);
 }
 
 } // namespace
