@@ -18,7 +18,7 @@
 
 /// Behaviours of the actors. A behaviour passes a message to a method of its state machine (`*_state`) and
 /// carries out the actions that the method returns. The engine owns the state machines (except those of
-/// sessions), and they outlive the actors. So a restarted actor continues on its predecessor's state.
+/// sessions). They outlive the actors, so a restarted actor continues with the state of its predecessor.
 namespace paceline::actors {
 
 using session_registry = basic_session_registry<protocol::session_actor>;
@@ -102,9 +102,8 @@ struct session_client {
   std::function<void(const token_event&)> sink;
   std::function<void()> ended; ///< called once, when the session has ended
 };
-/// The part of a session that outlives its actor's state, so that a client gets its last event even if the
-/// session crashes. Used only by the session's actor, and by the function that CAF calls when this actor
-/// ends.
+/// The part of a session that outlives the actor's state, so that the client gets its last event even if the
+/// session crashes. Only the session's actor uses it, and the function that CAF calls when this actor ends.
 struct client_line {
   session_state<protocol::scheduler_actor> state;
   scheduling::admitted_request request;

@@ -31,6 +31,7 @@ class directory {
     e.address = std::move(address);
     if (!e.meter) e.meter = std::make_shared<actor_meter>();
   }
+  /// The meter of an actor; made at the first call.
   std::shared_ptr<actor_meter> meter(const std::string& name) {
     std::lock_guard lock(mutex_);
     auto& e = entries_[name];
@@ -38,6 +39,7 @@ class directory {
     if (!e.meter) e.meter = std::make_shared<actor_meter>();
     return e.meter;
   }
+  /// The address of an actor; null if it has none.
   template <class Handle>
   Handle get(const std::string& name) const {
     std::lock_guard lock(mutex_);
@@ -50,6 +52,7 @@ class directory {
     for (const auto& [name, e] : entries_) out.push_back(e);
     return out;
   }
+  /// Removes all addresses and keeps the meters.
   void clear() {
     std::lock_guard lock(mutex_);
     for (auto& [name, e] : entries_) e.address = nullptr;
@@ -70,7 +73,7 @@ class directory {
     return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  /// Called when the supervisor itself has failed, so that failed actors are no longer restarted.
+  /// Called when the supervisor itself has failed. Actors that fail after that are not restarted.
   void mark_unhealthy() {
     std::lock_guard lock(mutex_);
     healthy_ = false;

@@ -11,15 +11,15 @@
 
 namespace paceline::actors {
 
-/// The immediate answer of a draft worker: its program is enqueued, and `drafts` may be read once `ready` has
-/// passed.
+/// The answer of a draft worker, given as soon as its program is enqueued. `drafts` may be read once `ready`
+/// has passed.
 struct enqueued_draft {
   std::shared_ptr<scheduling::draft_batch> drafts;
   device::fence ready;
 };
 
-/// The programs of one drafter on its stream. Owned by the engine together with the drafter's sessions and
-/// the drafts made in advance (`draft_runner`), so a restarted worker continues with them.
+/// The programs of one drafter on its stream. The engine owns this object, the drafter's sessions and the
+/// drafts made in advance (`draft_runner`), so a restarted worker continues with them.
 ///
 /// Invariant: nobody else submits programs of this drafter, so the submission number of each program is known
 /// before it is submitted.
@@ -31,8 +31,8 @@ class draft_worker_state {
                      std::optional<pool_number> pool);
 
   /// Enqueues drafting for `plan`, to start once `after`, the fence of the group's previous round, has
-  /// passed. For items whose `ahead` mode is not off, a program that does not wait for `after` first makes
-  /// drafts in advance, while that round runs.
+  /// passed. If that round still runs, and the `ahead` mode of an item is not off, a program that makes
+  /// drafts in advance is enqueued first. It does not wait for `after`.
   enqueued_draft on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                             const device::fence& after);
 

@@ -10,8 +10,8 @@
 
 namespace paceline::actors {
 
-/// The failures since the start, one entry for each part that failed. For operators, because clients do not
-/// see all failures. Thread-safe.
+/// The failures since the engine's start, one entry for each part that failed. Deaths that a restart repairs
+/// are not recorded. For operators, because clients do not see all failures. Thread-safe.
 class fault_book {
  public:
   struct entry {

@@ -12,9 +12,9 @@
 
 namespace paceline::actors {
 
-/// Translates the scheduler's commands into calls of the pool manager. Maps requests to lease keys. So
-/// messages can name a request, and a late command for an earlier lease of the request has no effect. Owned
-/// by the engine.
+/// Translates the scheduler's commands into calls of the pool manager. Maps requests to lease keys, so that
+/// messages can name a request. A late command for an earlier lease of the request has no effect. Owned by
+/// the engine.
 ///
 /// Invariant: exactly the requests with a block table in the manager have a key.
 class kv_pool_state {
@@ -24,13 +24,15 @@ class kv_pool_state {
 
   struct answers {
     std::vector<scheduling::lease_event> leases;
-    /// Models that were refused blocks and may now succeed.
+    /// Models that were refused blocks or state slots, and may now get them.
     std::vector<model_number> freed_models;
   };
+  /// Carries out the commands of `model`'s scheduler in order.
   answers handle(model_number model, const std::vector<scheduling::pool_command>& commands);
 
   const kv::pool_manager& manager() const noexcept { return *manager_; }
   const std::vector<kv::pool_id>& pools_of(model_number model) const { return pools_.at(model.value); }
+  /// Empty if all invariants hold, else the violated one.
   std::string check_invariants() const;
 
  private:
@@ -63,14 +65,14 @@ class kv_pool_state {
   kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;
   table* find(model_number model, pool_number pool, request_id request);
   void note_refusal(model_number model);
-  /// Number of blocks, in all pools, that are leased, or released but possibly still used by programs. If it
-  /// falls, blocks were freed.
+  /// Number of blocks and state slots, in all pools, that are leased, or released but possibly still used by
+  /// programs. If it falls, memory was freed.
   std::uint64_t num_held() const;
 
   kv::pool_manager* manager_;
   std::vector<std::vector<kv::pool_id>> pools_;
   std::map<table_key, table> tables_;
-  std::vector<bool> refused_; ///< by model: something was refused since blocks were last freed
+  std::vector<bool> refused_; ///< by model: memory was refused since some was last freed
 };
 
 } // namespace paceline::actors

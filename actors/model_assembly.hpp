@@ -20,7 +20,7 @@
 
 namespace paceline::actors {
 
-/// One drafter of a model, with its data for the model's states.
+/// One drafter of a model, with the objects and limits that the model's states need for it.
 struct drafter_seat {
   std::string name;
   speculation::drafter* drafter = nullptr; ///< null for "none", the first drafter, and for "auto", the last
@@ -38,7 +38,7 @@ struct model_materials {
   model::kv_storage* kv = nullptr;
   std::unique_ptr<device::stream> stream; ///< the target's
   std::vector<drafter_seat> drafters;     ///< [0] is "none"
-  scheduling::scheduler_options limits;   ///< without the drafters
+  scheduling::scheduler_options limits;   ///< without drafters: model_assembly adds those of `drafters`
   std::uint32_t num_pools = 1;            ///< the target's and those of drafters
   const clock* time = nullptr;
   /// Input vectors of the drafters' probes (`drafter::inputs`), concatenated in the order of the drafters:
@@ -82,10 +82,10 @@ class model_assembly {
 };
 
 /// Largest number of tree nodes of a draft of `length` levels by drafter `index`, within the limits of its
-/// seat. For "auto": the maximum over the other drafters.
+/// seat. For "auto": the maximum over the other drafters, at least `length`. For "none": 0.
 std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
                          std::uint32_t length);
-/// The same, with probes.
+/// Largest number of rows of such a draft in a pass: its nodes, and the drafter's probes.
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

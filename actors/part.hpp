@@ -18,8 +18,7 @@ enum class part_kind : std::uint8_t {
   drafter, ///< a drafter as used by a worker or by the verifier's programs
 };
 
-/// One part of an engine. Every part except a drafter is an actor, which is replaced by a new one at each
-/// restart.
+/// One part of an engine. Every part except a drafter is an actor. A restart replaces the actor by a new one.
 struct part {
   part_kind kind = part_kind::kv_pool;
   model_number model{};    ///< for parts of one model

@@ -41,16 +41,16 @@ struct session_actions {
 ///
 ///   new -> started (submitted) -> over
 ///
-/// Invariants: the client receives its output once, without gaps, and exactly one last event, also if
-/// messages arrive twice or out of order. Nothing is sent to a scheduler before `on_start`. A cancellation
-/// that arrives before the submission is sent after it.
+/// Invariants: the client receives its output once, without gaps, and exactly one last event, even if
+/// messages arrive twice or out of order. Nothing is sent to a scheduler before `on_start`. If a cancellation
+/// arrives before the submission, it is sent to the scheduler after the submission.
 template <class Address>
 class session_state {
  public:
   explicit session_state(session_terms terms) : terms_(std::move(terms)) {}
 
-  /// The session has been registered. If `on_scheduler_restarted` was called before, its address is newer
-  /// than `scheduler` and is kept.
+  /// The session has been registered. If `on_scheduler_restarted` was called before, the address given there
+  /// is newer than `scheduler` and is kept.
   session_actions on_start(Address scheduler) {
     if (over_ || started_) return {};
     if (scheduler_ == Address{}) scheduler_ = std::move(scheduler);
@@ -87,7 +87,7 @@ class session_state {
     out.cancel = started_ && !over_;
     return out;
   }
-  /// The client takes `tokens` more tokens.
+  /// The client allows `tokens` more tokens.
   session_actions on_grant(std::uint64_t tokens) {
     terms_.credit += tokens;
     session_actions out;
@@ -138,8 +138,8 @@ class session_state {
     return out;
   }
 
-  /// If `own_window` is not 0: the new total credit, once the sink has taken at least half a window since the
-  /// last grant. Granting less often saves messages.
+  /// If `own_window` is not 0, and the sink has taken at least half a window since the last grant: the new
+  /// total credit. Waiting for half a window saves messages.
   std::optional<std::uint64_t> repayment() {
     const auto window = terms_.own_window;
     const auto taken = num_output_ + num_scores_;

@@ -28,19 +28,19 @@ struct supervisor_parts {
 };
 
 /// Starts every actor of an engine. When an actor dies, the supervisor starts a new one on the same state and
-/// sends the new address to the actors that need it. After more than `max_restarts` deaths within the window
-/// an actor is not restarted, and `directory::faults` records it as lost. If a model's scheduler or verifier
-/// is lost, that model is out of service; if the KV pool or fan_out is lost, all models are. Requests of a
-/// model out of service end, and new ones are refused. If a draft worker is lost, its model decodes without
-/// that drafter. actors/supervisor_state.hpp has the steps.
+/// sends the new address to the actors that need it. After more than `max_restarts` deaths within
+/// `restart_window`, an actor is lost: it is not restarted, and `directory::faults` records the loss. If a
+/// model's scheduler or verifier is lost, that model is out of service; if the KV pool or fan_out is lost,
+/// all models are. The requests of such a model end, and new ones are refused. If a draft worker is lost, its
+/// model decodes without that drafter. actors/supervisor_state.hpp has the steps.
 ///
-/// | what died | what its successor finds | what may be lost, and who repairs it |
+/// | actor that died | what its successor finds | what may be lost (who sends it again) |
 /// | --- | --- | --- |
-/// | scheduler | requests, rounds in flight | results: the verifier reports again; submissions: sessions repeat; answers of the pool: asked again |
-/// | kv_pool | tables, budget | commands: the scheduler asks again and lists the leases that requests hold |
-/// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
-/// | draft_worker | the stream with its work | requests: the verifier asks again |
-/// | fan_out | the registry of sessions | events: positions would be missing, so sessions that submitted before fail with device_lost |
+/// | scheduler | requests, rounds in flight | results (verifier), submissions (sessions), pool answers (KV pool) |
+/// | kv_pool | tables, budget | commands (scheduler, which also lists the leases that requests hold) |
+/// | target_verifier | rounds waiting and enqueued | plans of rounds (scheduler) |
+/// | draft_worker | the stream with its work | draft requests (verifier) |
+/// | fan_out | the registry of sessions | events (nobody, so requests submitted before fail with device_lost) |
 using supervisor_actor =
     caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 

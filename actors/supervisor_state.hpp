@@ -22,7 +22,7 @@ namespace steps {
 /// Spawns the actor of a part on that part's state.
 struct start {
   part which;
-  bool again = false; ///< it replaces an actor that died
+  bool again = false; ///< the actor replaces one that died
   friend bool operator==(const start&, const start&) = default;
 };
 /// Enters the actor into the directory.
@@ -53,16 +53,18 @@ struct end_programs {
   part worker;
   friend bool operator==(const end_programs&, const end_programs&) = default;
 };
+/// Tells `whom` that the draft worker `worker` is lost.
 struct tell_worker_lost {
   part whom, worker;
   friend bool operator==(const tell_worker_lost&, const tell_worker_lost&) = default;
 };
+/// Tells the scheduler `whom` that its model is out of service.
 struct tell_out_of_service {
   part whom;
   friend bool operator==(const tell_out_of_service&, const tell_out_of_service&) = default;
 };
-/// Returns the memory of all requests of the model to the pool. Needed if the scheduler is lost, because
-/// otherwise the scheduler releases this memory.
+/// Returns the memory of all requests of the model to the pool. Needed if the scheduler is lost; a living
+/// scheduler releases this memory itself.
 struct give_back_memory {
   model_number model;
   friend bool operator==(const give_back_memory&, const give_back_memory&) = default;
@@ -82,7 +84,7 @@ using supervision_step =
                  steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
                  steps::give_back_memory, steps::tell_sessions>;
 
-/// Decides which dead actors are restarted, and which parts are told about it.
+/// Decides which dead actors are restarted, and which parts and sessions are told.
 ///
 /// Invariants: once started, a part is either alive or lost. A model is out of service exactly if its
 /// scheduler, its verifier, the KV pool or fan_out is lost. Nothing is started or told after the shutdown has

@@ -30,8 +30,8 @@ struct verifier_actions {
   std::vector<std::shared_ptr<const scheduling::round_result>> reports;
 };
 
-/// The rounds that the scheduler has composed and whose results it has not acknowledged. Owned by the engine,
-/// so a restarted verifier finds the rounds that its predecessor enqueued.
+/// The rounds that the scheduler has composed and whose results it has not acknowledged yet. Owned by the
+/// engine, so a restarted verifier finds the rounds that its predecessor enqueued.
 ///
 ///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
 ///
@@ -60,7 +60,7 @@ class target_verifier_state {
   /// A draft worker is lost for good. Rounds that wait for its drafts run without them, after `done`, the
   /// fence of the worker's last program, has passed.
   verifier_actions on_worker_lost(drafter_index drafter, device::fence done);
-  /// The scheduler was replaced: sends the reports that it has not acknowledged again.
+  /// The scheduler was replaced: repeats the reports that were not acknowledged.
   verifier_actions report_again() const;
 
   /// Abandons all work: programs that have not begun do nothing. May be called on any thread.

@@ -15,7 +15,7 @@ enum exit_code : int {
   exit_config = 78,      ///< invalid configuration
 };
 
-/// Exit code for an error during startup.
+/// Exit code for an error during startup. For an invalid configuration, callers use `exit_config` instead.
 inline exit_code code_for(const error& e) {
   switch (e.code()) {
   case errc::not_found:

@@ -6,8 +6,8 @@
 
 namespace paceline::apps {
 
-/// While an object exists, its signals are recorded and do not end the process, whichever thread receives
-/// them. At most one object may exist at a time.
+/// While an object exists, its signals are recorded and do not end the process, no matter which thread
+/// receives them. At most one object may exist at a time.
 class interrupt_watch {
  public:
   explicit interrupt_watch(const std::vector<int>& signals = {SIGINT});

@@ -12,15 +12,16 @@ class signals {
   /// Blocks SIGTERM, SIGINT, SIGHUP and the private `wake`; ignores SIGPIPE.
   signals();
 
-  /// Sent by `wake_up`.
+  /// The signal that `wake_up` sends: SIGUSR1.
   static const int wake;
-  /// Makes a wait of the thread that constructed this object return `wake`. Callable on any thread.
+  /// Makes a `wait` of the thread that constructed this object return `wake`. Callable on any thread.
   void wake_up() const;
 
-  /// The next SIGTERM, SIGINT, SIGHUP or `wake`; nullopt after `limit`.
+  /// Waits for SIGTERM, SIGINT, SIGHUP or `wake` and returns it; nullopt after `limit`, or earlier if another
+  /// signal interrupts the wait.
   std::optional<int> wait(std::chrono::microseconds limit) const;
-  /// Unblocks SIGINT: the next one ends the process at once, so that a user can press Ctrl-C again during a
-  /// shutdown. SIGTERM stays blocked, because a service manager may repeat it.
+  /// Unblocks SIGINT, so that a user can end the process at once by pressing Ctrl-C again during a shutdown.
+  /// SIGTERM stays blocked, because a service manager may repeat it.
   void let_interrupt_end_it() const;
 
  private:

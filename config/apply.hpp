@@ -23,8 +23,8 @@ std::set<std::string, std::less<>> apply(const node& root, std::string_view file
                                          origins& from, std::vector<std::string>& errors);
 
 /// The section of `path`: its first component or, for an option of a model, the first two ("server",
-/// "models.0"). Empty for an empty path: the error is about the whole file. Rules about several options
-/// concern one section, except that the names of models must differ.
+/// "models.0"). Empty for an empty path, which stands for the whole file. A rule about several options
+/// (`validate`) relates options of one section, except the rule that the names of models must differ.
 std::string_view section_of(std::string_view path);
 
 } // namespace paceline::config

@@ -16,16 +16,16 @@ enum class gpu_mode : std::uint8_t {
 
 /// The value of a `device` option.
 struct device_name {
-  std::optional<int> gpu; ///< nullopt: the CPU, or not specified
+  std::optional<int> gpu; ///< number of the CUDA device; nullopt for "cpu", "auto" and ""
   gpu_mode mode = gpu_mode::strict;
 };
 
-/// The end of the error message for a name that `parse_device` refuses. "'NAME' is " comes before it.
+/// The error message for a name that `parse_device` refuses is "'NAME' is " followed by this text.
 inline constexpr const char* device_rule =
     "none of auto, cpu, cuda:0 to cuda:255, cuda:N/fast, cuda:N/reference";
 
-/// Parses "auto", "cpu", "cuda:N", "cuda:N/fast" or "cuda:N/reference"; "" means "auto". nullopt for anything
-/// else.
+/// Parses "auto", "cpu", "cuda:N", "cuda:N/fast" or "cuda:N/reference" with N from 0 to 255; "" means "auto".
+/// nullopt for anything else.
 inline std::optional<device_name> parse_device(std::string_view name) {
   if (name.empty() || name == "auto" || name == "cpu") return device_name{};
   constexpr std::string_view prefix = "cuda:";

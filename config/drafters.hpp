@@ -7,12 +7,12 @@
 
 namespace paceline::config {
 
-/// Kinds that draft from the request itself. Every model has them, whatever drafters are listed.
+/// Kinds that draft from the request itself. Every model gets a drafter of each of these (`drafters_of`).
 inline constexpr std::string_view always_available[] = {"prediction", "forced"};
 
-/// The drafters of a model: those that it lists, or `ngram` and `suffix` if it lists none. Those of
-/// `always_available` are added unless a listed drafter has that kind or name. Options that are not set have
-/// the defaults of the drafter's kind (`with_kind_defaults` with `num_levels` 0).
+/// The drafters of a model: those that it lists, or `ngram` and `suffix` if it lists none. A drafter of each
+/// kind in `always_available`, with draft length 16, is added unless a listed drafter has that kind or name.
+/// Options that are not set have the defaults of the drafter's kind (`with_kind_defaults`, `num_levels` 0).
 std::vector<drafter_options> drafters_of(const model_options& model);
 
 /// True for kinds that draft with a trained head, read from a directory or a GGUF file.
@@ -26,18 +26,21 @@ bool drafts_with_inputs(const std::string& kind);
 /// draft as many levels as the head has.
 bool drafts_all_levels(const std::string& kind);
 
-/// True for drafters whose shape is that of the kind, a chain, and which make a level after the other. Below
-/// the hypotheses of a beam search such a drafter drafts trees, because a step may continue with several
-/// children of a token; a wider level costs it rows and no further pass. `with_kind_defaults` leaves their
-/// `tree` as it is (`by_kind`).
+/// True for drafters that draft a chain by default, with one pass for each level, but draft trees in a beam
+/// search, where a step may continue with several children of a token. A wider level costs more rows, but no
+/// further pass. `with_kind_defaults` leaves the `tree` of such a drafter at `by_kind`.
 bool widens_for_beams(const drafter_options& options);
 
-/// Sets the options that are unset to the defaults of the kind. Trees: dynamic, of 8 nodes (at least the
-/// draft length), for eagle2 and eagle3; the published general tree of Medusa (mc_sim_7b_63) for medusa and
-/// hydra; tree `dart`, of 60 nodes, for dart; the trees beside the adapter, else one by `tree_top_k`, for
-/// ppd; chains for all others. The other node limits are 64. Draft length: `num_levels`, the levels of the
-/// loaded head, at most 63, for kinds that draft all levels; 5 for all others. Before the head is loaded,
-/// `num_levels` is 0, and the draft length of these kinds stays 0.
+/// Sets the options that are unset to the defaults of the kind:
+/// - `draft_length`: for kinds that draft all levels, `num_levels`, at most 63; for all others 5.
+///   `num_levels` is the number of levels of the loaded head. Before the head is loaded it is 0, and the
+///   draft length of these kinds stays 0.
+/// - `tree`: `dynamic` for eagle2 and eagle3; `fixed` for medusa, hydra and ppd; `dart` for dart; `by_kind`
+///   if `widens_for_beams`; `chain` for all others.
+/// - `tree_paths`, for a fixed tree of medusa or hydra: the published general tree of Medusa (mc_sim_7b_63).
+///   For ppd they stay empty: the trees beside the adapter are used, or else one made from `tree_top_k`.
+/// - `max_tree_nodes`: for dynamic trees of eagle2 and eagle3, 8 or the draft length if that is larger; 60
+///   for tree `dart`; 64 for all others.
 drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_levels = 0);
 
 } // namespace paceline::config

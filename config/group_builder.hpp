@@ -24,8 +24,8 @@ inline double widen(float x) {
   return wide;
 }
 
-/// The option's value that is stored in `m`. `choices`: for an enum, the word of each enumerator, in the
-/// order of the enumerators, whose values are 0, 1, ...; else unused.
+/// The value of the option that is stored in `m`. `choices`: if `Member` is an enum, whose values must be 0,
+/// 1, ..., the word of each enumerator, in order; otherwise unused.
 template <class Member>
 value to_value(const Member& m, const std::vector<std::string_view>& choices) {
   if constexpr (std::is_enum_v<Member>)
@@ -89,7 +89,7 @@ inline constexpr bool on_reload = true;
 
 /// Declares options of `Object` in a group. `member(object)` returns a reference to the struct member that
 /// stores the value. The initialiser of this member in `Object` is the option's default. The group must not
-/// move while it is in use. `path`, `doc` and the words are stored as views and must outlive it.
+/// move while it is in use. `path`, `doc` and the words are stored as views and must outlive the group.
 template <class Object>
 class group_builder {
  public:

@@ -53,11 +53,12 @@ struct option_group {
   std::string_view title; ///< for the documentation
   std::vector<option> options;
   const option_group* elements = nullptr; ///< group of the objects in this group's list, if it has one
-  std::function<value(std::string_view path)> initial; ///< default of an option
+  std::function<value(std::string_view path)> initial; ///< default of the option at `path`, which must exist
   /// `list_of` returns the objects in `object`'s list; `append` adds one and returns it.
   std::function<std::vector<void*>(void* object)> list_of;
   std::function<void*(void* object)> append;
 
+  /// The option at `path` within the group; null if there is none.
   const option* find(std::string_view path) const;
   /// True if `path` names a section of options.
   bool is_section(std::string_view path) const;

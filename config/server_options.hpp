@@ -10,7 +10,7 @@ namespace paceline::config {
 /// PEM files for TLS. Without a certificate the server speaks plain HTTP.
 struct tls_options {
   std::string certificate; ///< chain, the server's own certificate first
-  std::string key;         ///< of that certificate, without a passphrase
+  std::string key;         ///< the certificate's private key, without a passphrase
   std::string client_ca; ///< authorities for client certificates: if set, clients must present a certificate
 };
 
@@ -37,9 +37,11 @@ struct server_options {
   std::chrono::milliseconds response_ttl{std::chrono::hours(1)}; ///< of stored responses
   std::uint64_t output_memory_bytes = 96 * 1024 * 1024;          ///< for output that clients have not read
   std::uint64_t send_buffer_bytes = 256 * 1024; ///< unsent output of a request above which the request pauses
-  std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
-  std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
+  std::chrono::milliseconds header_timeout{std::chrono::seconds(10)}; ///< for a whole HTTP header to arrive
+  std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};   ///< for a whole HTTP body to arrive
+  /// After this time a connection without a request is closed; WebSockets are pinged before.
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};
+  /// How far a client may lag behind reading 1 KiB a second of its waiting output before it is disconnected.
   std::chrono::milliseconds send_timeout{std::chrono::seconds(30)};
   std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< from admission to the last token
   std::uint32_t edge_threads = 2; ///< for tokenizers, templates and similar work
@@ -47,8 +49,8 @@ struct server_options {
 
 struct metrics_options {
   bool enabled = true;
-  bool vllm_names = false; ///< also report metrics under vLLM's names
-  bool require_key = false;
+  bool vllm_names = false;  ///< also report metrics under vLLM's names
+  bool require_key = false; ///< `/metrics` needs an API key
 };
 
 enum class log_level : std::uint8_t { debug, info, warning, error, off };
@@ -61,6 +63,7 @@ struct logging_options {
 };
 
 struct shutdown_options {
+  /// On SIGTERM: time for running requests to finish before they are cancelled.
   std::chrono::milliseconds drain_timeout{std::chrono::seconds(30)};
 };
 

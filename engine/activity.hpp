@@ -13,9 +13,8 @@
 namespace paceline {
 
 /// Records when the target's stream and the draft streams of a model computed. Thread-safe. Keeps total
-/// times, and the last `capacity` spans for traces. A span lasts from the beginning of a program to its end.
-/// The totals exclude the time in which a program waits for its turn on the device or pauses for another
-/// model.
+/// times, and the last `capacity` spans for traces. A span lasts from the start of a program to its end. The
+/// totals exclude the time in which a program waits for its turn on the device or pauses for another model.
 class activity {
  public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
@@ -34,10 +33,11 @@ class activity {
 
   /// Runs `work` and records it.
   void record(side who, std::string_view label, const std::function<void()>& work);
-  /// Tells the log that a recorded program of `who` pauses (false) or continues (true).
+  /// Called when a recorded program of `who` pauses (`computes` is false) or continues (true).
   void turn(side who, bool computes);
 
   sums totals() const;
+  /// The last `capacity` spans, in the order in which they ended.
   std::vector<span> last_spans() const;
 
  private:

@@ -24,8 +24,8 @@ struct model_answers {
 /// Asks actors for their figures and keeps the last answer of each. Thread-safe.
 class actor_answers {
  public:
-  /// Returns the answers by model. Sends all questions at once and waits at most a second for all answers
-  /// together. For an actor that does not answer in time, its last answer is returned.
+  /// Returns the answers by model. Sends all questions at once and waits at most one second for all answers
+  /// together. If an actor does not answer in time, its previous answer is returned.
   std::vector<model_answers> ask(caf::actor_system& system, const actors::directory& where,
                                  std::size_t num_models);
 

@@ -24,9 +24,8 @@ class device_set {
                                    gpu_opener open_gpu = gpu::open_device);
 
   /// The device with the configured name: "cpu", "cuda:0", "cuda:1", ...; "cuda:0/fast" for fast mode and
-  /// "cuda:0/reference" for the CPU's arithmetic (docs/gpu.md). "auto" and "" are the CPU until the CUDA
-  /// device has been measured (docs/decisions/0500). Errors: `invalid_argument` for another name, and the
-  /// errors of opening a GPU.
+  /// "cuda:0/reference" for the CPU's arithmetic (docs/gpu.md). "auto" and "" are the CPU
+  /// (docs/decisions/0500). Errors: `invalid_argument` for another name, and the errors of opening a GPU.
   expected<device::compute_device*> get(std::string_view name);
 
   /// A tenant id that no other call has returned, for the streams of one model on all devices.

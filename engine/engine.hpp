@@ -36,34 +36,36 @@ using event_sink = std::function<void(const token_event&)>;
 
 /// How many tokens a request may commit before its client has taken earlier ones.
 struct flow_control {
-  /// If the engine grants credit itself: tokens that a request may commit beyond those of the events that the
-  /// sink has returned from. Enough for seven rounds with the longest draft (64 tokens and one more); two
-  /// rounds may be in flight.
+  /// If the engine grants credit itself: how many tokens a request may commit beyond those of the events for
+  /// which the sink has returned. Enough for seven rounds with the longest draft (64 tokens and one more); at
+  /// most two rounds are in flight.
   static constexpr std::uint32_t own_window = 512;
-  /// Tokens that may be committed before `grant` is called. At 0 the engine pauses the request until `grant`
-  /// is called. The score of a prompt token (`sampling.prompt_logprobs`) counts as one token. nullopt: the
-  /// engine grants credit for each event the sink has returned from, so a slow sink slows down its own
-  /// request only.
+  /// Tokens that may be committed before `grant` is called. If it is 0, the engine pauses the request until
+  /// `grant` is called. The score of a prompt token (`sampling.prompt_logprobs`) counts as one token.
+  /// nullopt: the engine grants credit for each event for which the sink has returned, so a slow sink slows
+  /// down its own request only.
   std::optional<std::uint32_t> initial_credit = std::nullopt;
 };
 
-/// Progress of loading: `stage` names the model or drafter ("smollm2: weights"); 0 <= done <= total.
+/// Progress of loading, in bytes. `stage` names the model or drafter ("smollm2: weights").
 struct load_progress {
   std::string stage;
   std::uint64_t done = 0;
   std::uint64_t total = 0;
 };
 
-/// The runtime: models, pools and actors in one object. All functions are thread-safe. The destructor must
-/// not run at the same time as any of them. The destructor cancels running requests and waits until every
-/// sink has received its last event and all actors have ended. No sink is called afterwards. Do not destroy
-/// an engine inside a sink: the destructor would wait for that sink. The engine never installs signal
-/// handlers.
+/// The runtime: models, pools and actors in one object. All functions are thread-safe. The engine never
+/// installs signal handlers.
+///
+/// The destructor must not run at the same time as another function. It cancels running requests and waits
+/// until every sink has received its last event and all actors have ended. No sink is called afterwards. Do
+/// not destroy an engine inside a sink: the destructor would wait for that sink.
 class engine {
  public:
-  /// Loads every configured model and starts the actors in an actor system of its own. `progress` is called
-  /// on the threads that load. Error: that of the first model or drafter that cannot be loaded, or
-  /// errc::resource_exhausted if memory does not suffice for weights or KV cells.
+  /// Loads every configured model and starts the actors in an actor system of its own. Blocks until then.
+  /// `progress` is called on the threads that load, one call at a time, and must not throw. Error: that of
+  /// the first model or drafter that cannot be loaded, or errc::resource_exhausted if the memory does not
+  /// suffice for weights or KV cells.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
 
@@ -84,30 +86,31 @@ class engine {
   const served_model* model(std::string_view name) const noexcept;
   std::vector<const served_model*> models() const;
 
-  /// Starts a generation. Never blocks. Every error, also that of an invalid request, arrives at `sink` as
+  /// Starts a generation. Never blocks. Every error, even that of an invalid request, arrives at `sink` as
   /// the final event.
   request_id submit(generation_request request, event_sink sink, flow_control flow = {});
 
   /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
   void cancel(request_id request);
 
-  /// Allows a request to commit `tokens` more tokens, or to report as many scores of its prompt.
+  /// Allows a request to commit `tokens` more tokens, or to report as many scores of its prompt. Unknown or
+  /// finished ids are ignored.
   void grant(request_id request, std::uint32_t tokens);
 
-  /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after
-  /// `timeout`.
+  /// Refuses new requests from now on (errc::draining) and waits until no request is left. Returns false if
+  /// some are left after `timeout`.
   bool drain(std::chrono::milliseconds timeout);
 
-  /// False if this process should be restarted: no model is in service, a device does not answer, or failed
-  /// actors are no longer restarted. The loss of a single part does not make it false while another model is
-  /// in service; `faults` reports it.
+  /// False if this process should be restarted: no model is in service, a device does not answer, or the
+  /// supervisor, which restarts failed actors, has failed. True if another part is lost and a model is still
+  /// in service; `faults` reports the loss.
   bool healthy() const noexcept;
 
   /// What failed since the start, one entry for each part; see engine/snapshot.hpp. Does not block.
   std::vector<engine_fault> faults() const;
 
-  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits at most a second. For a model
-  /// whose actors do not answer in time, the last known figures are returned, marked as late.
+  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits at most one second. If actors of
+  /// a model do not answer in time, its last known figures are returned, marked as late.
   engine_snapshot snapshot() const;
 
  private:

@@ -10,11 +10,11 @@ namespace paceline {
 
 struct model_unit;
 
-/// The entries of `book` under the names of models and drafters.
+/// The entries of `book`, with the names of models and drafters in place of their numbers.
 std::vector<engine_fault> faults_of(const actors::fault_book& book,
                                     const std::vector<std::unique_ptr<model_unit>>& models);
 
-/// Marks the actors that are lost and adds the last failure of each drafter.
+/// Marks the lost actors in `to`, and adds the last failure of each drafter.
 void add_faults(engine_snapshot& to, const std::vector<engine_fault>& faults);
 
 } // namespace paceline

@@ -13,7 +13,7 @@
 
 namespace paceline {
 
-/// A loaded model: the weights that run, and its public view.
+/// A loaded target: the weights that run, and the public view of the model.
 class loaded_model final : public served_model {
  public:
   /// Loads the target named in `options`: vocabulary, chat template, and the weights onto `device`, which
@@ -78,8 +78,8 @@ struct loaded_draft_model {
   std::shared_ptr<const tokenizer::tokenizer> vocabulary;
 };
 
-/// Loads a drafter's own model. Its vocabulary must equal the target's unless the options name a vocabulary
-/// bridge.
+/// Loads a drafter's own model. Error if its vocabulary differs from the target's, unless the options name a
+/// vocabulary bridge.
 expected<loaded_draft_model> load_draft_model(const config::drafter_options& options,
                                               const config::model_options& target_options,
                                               const loaded_model& target, device::compute_device& device,

@@ -20,15 +20,21 @@ struct memory_plan {
 expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit>>& models,
                                     bool prefix_cache);
 
-/// `wanted` with a byte budget for each space, and pools that fit it. The memory of a space is `budget_bytes`
-/// or, if that is 0, the wanted amount limited by what the space has available for cells. State slots come
-/// first: each pool gets its minimum of them, and all together at most half of what the minimum of blocks
-/// leaves, unless their minimum is more. They share what there is beyond it in proportion to what the pools
-/// want. The budget of a space is the rest, for blocks. If it is too small for all wanted blocks: in a space
-/// that allocates memory page by page, each pool may grow up to the whole budget; in a space that allocates
-/// it at once, each pool gets its minimum, and the rest is divided in the same proportion. Error:
-/// `resource_exhausted`, with the bytes needed, if the memory does not hold one request of full length for
-/// each model.
+/// `wanted` with a byte budget for each space, and with pools that fit it. The memory of a space is
+/// `budget_bytes`. If that is 0, it is the wanted amount or, if this is less, the bytes that the space has
+/// available for cells, but at least the minimum of all pools.
+///
+/// State slots are allotted first. Each pool gets its minimum. The slots of all pools together get at most
+/// half of the memory that the minimum of blocks leaves, or their minimum if that is more. Slots beyond the
+/// minimum are divided in proportion to what each pool wants beyond its minimum.
+///
+/// The budget of a space is the rest, for blocks. If it is too small for all wanted blocks, the division
+/// depends on the space. In a space that allocates memory page by page, each pool may grow up to the whole
+/// budget. In a space that allocates all memory at once, each pool gets its minimum of blocks, and the rest
+/// is divided as for slots.
+///
+/// Error: `resource_exhausted`, with the bytes needed, if the memory does not hold one request of full length
+/// for each model.
 expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes);
 
 /// Adds the pools to `manager` and returns their ids, [model][pool].

@@ -20,13 +20,14 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings
 /// The tokenizer of an opened model: from a GGUF file's vocabulary or a directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
 
-/// Configured instead of a path, this name selects the built-in chat template.
+/// The name that selects the built-in chat template if it is configured instead of a path.
 inline constexpr std::string_view chatml_name = "chatml";
 
-/// The built-in template, or that of the file `path`. nullopt if the path is empty.
+/// The template in the file `path`, or the built-in one if `path` is `chatml_name`. nullopt if `path` or the
+/// file is empty.
 expected<std::optional<tokenizer::chat_template>> configured_chat_template(const std::string& path);
 
-/// `configured_chat_template`; if there is none, the model's own.
+/// The configured template; without one, the template in the model's files. nullopt if these have none.
 expected<std::optional<tokenizer::chat_template>> chat_template_of(const model::model_source& source,
                                                                    const std::string& path);
 

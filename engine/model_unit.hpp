@@ -28,9 +28,9 @@ struct pool_need {
   bool shares_prefixes = true;          ///< its cells depend on the text only, so requests can share them
 };
 
-/// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in
-/// construction order; states come after everything their programs use, so that streams are drained first on
-/// destruction.
+/// One served model: weights, drafters, KV memory, streams, and the states that its actors work on. Members
+/// are in construction order. `states` comes after everything that its programs use, so destruction drains
+/// the streams first.
 struct model_unit {
   /// Loads target and drafters. Does not allocate KV memory.
   static expected<std::unique_ptr<model_unit>>
@@ -41,7 +41,7 @@ struct model_unit {
   /// Whether a drafter's stream can compute at the same time as the target's.
   bool drafts_elsewhere() const;
 
-  /// The pools it needs, by pool number.
+  /// The KV pools that the model needs, by pool number.
   std::vector<pool_need> pool_needs() const;
   /// The target's layers whose hidden states a drafter reads, ascending.
   std::vector<layer_index> taps() const;
@@ -50,7 +50,7 @@ struct model_unit {
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
-  /// A drafter by name; "default" and "" are the configured one.
+  /// A drafter by name; "default" and "" are the configured one. Error: invalid_argument for another name.
   expected<drafter_index> find_drafter(const std::string& name) const;
   /// The drafter of a request: the one that it names, else `prediction` if the request has a prediction, else
   /// the default.
@@ -61,7 +61,7 @@ struct model_unit {
   device::compute_device* device = nullptr; ///< of the target
   device::tenant_id tenant;                 ///< tenant id of this model and its drafters on all devices
   std::uint32_t context_length = 0;
-  std::uint32_t num_guesses = 0; ///< for overlap mode outcomes; 0: that mode is never used
+  std::uint32_t num_guesses = 0; ///< guesses at each draft position in overlap mode outcomes; 0: never used
 
   struct drafter_unit {
     config::drafter_options options;
@@ -88,7 +88,8 @@ struct model_unit {
   expected<drafter_unit> load_drafter(const config::drafter_options& wanted, device_set& devices,
                                       const speculation::drafter_registry& registry,
                                       const std::function<void(const load_progress&)>& progress) const;
-  /// Positions from one snapshot of the target's recurrent state to the next; 0: it has none.
+  /// Positions from one snapshot of the target's recurrent state to the next; 0: the target has no such
+  /// state.
   std::uint32_t state_interval() const;
   std::uint32_t most_nodes() const;
   void add_states(pool_need& need) const;

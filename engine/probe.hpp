@@ -13,14 +13,14 @@
 
 namespace paceline {
 
-/// Access to the parts of a running engine, for tests and benches; not installed. The engine must outlive it.
-/// Thread-safe.
+/// Access to the parts of a running engine, for tests and benches; this header is not installed. The engine
+/// must outlive the probe. Thread-safe.
 class engine_probe {
  public:
   explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
 
   /// Starts an engine with the drafter kinds of `registry` (the built-in ones and a test's own) and the GPUs
-  /// of `open_gpu`, in an actor system of its own or inside `inside`.
+  /// of `open_gpu`. It runs in the actor system `inside`, or in one of its own if that is null.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  speculation::drafter_registry registry,
                                                  gpu_opener open_gpu = gpu::open_device,

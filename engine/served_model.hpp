@@ -31,29 +31,30 @@ class served_model {
   virtual const tokenizer::tokenizer& vocabulary() const noexcept = 0;
   /// Null if neither the model file nor the configuration has one: chat requests are then refused.
   virtual const tokenizer::chat_template* chat() const noexcept = 0;
-  /// The configured parsers of its output: `tool_call_parser`, `reasoning_parser`.
+  /// The configured parsers of the model's output: `tool_call_parser`, `reasoning_parser`.
   virtual const std::string& tool_call_parser() const noexcept = 0;
   virtual const std::string& reasoning_parser() const noexcept = 0;
   /// Ids that end a generation.
   virtual const std::vector<token_id>& eos_ids() const noexcept = 0;
-  /// Positions a request may use: the smaller of the model's context and what is configured.
+  /// Positions that a request may use: the smaller of the model's context length and the configured one.
   virtual std::uint32_t context_length() const noexcept = 0;
   /// Names of the drafters a request may choose, "none" first.
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
-  /// For each of `drafters()`: the levels that it drafts in a round for requests that name no draft length;
-  /// for "auto", the maximum.
+  /// For each of `drafters()`: the levels that it drafts in a round if the request names no draft length. For
+  /// "auto": the maximum.
   virtual const std::vector<std::uint32_t>& draft_lengths() const noexcept = 0;
-  /// The configured verification rule. The caller puts it into requests that name none; `submit` applies no
-  /// default.
+  /// The configured verification rule. The caller puts it into requests that name none:
+  /// `engine::submit` does not apply it.
   virtual verification_rule default_rule() const noexcept = 0;
   /// Requests that may run or wait at the same time; further ones end with errc::queue_full.
   virtual std::uint32_t max_requests() const noexcept = 0;
-  /// Times of passes, measured when the model was loaded, in ascending order of rows; empty if they were not
-  /// measured.
+  /// Times of target passes, measured when the model was loaded, in ascending order of rows; empty if they
+  /// were not measured.
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
-  /// What the model's files have besides the language model, as text in one line; empty: nothing.
+  /// One line of text about the parts of the model's files that are not used; empty if there are none.
   virtual const std::string& unused_parts() const noexcept = 0;
-  /// What the memory is too small for, and which options change it; empty: nothing.
+  /// Text that says which drafts are limited by the memory, and which option leaves more for each request;
+  /// empty if none are.
   virtual const std::string& shortage() const noexcept = 0;
 };
 

@@ -17,10 +17,10 @@ struct drafter_counters {
   std::uint64_t num_accepted_tokens = 0;
   /// [j] = number of those drafts of which more than j tokens were accepted.
   std::vector<std::uint64_t> accepted_per_position;
-  /// How often a request had drafts made in advance for a round's verdict: counted once for each request and
-  /// round.
+  /// How often a draft was made in advance for a request while its round was verified: counted once for each
+  /// request and round.
   std::uint64_t num_foreseen = 0;
-  std::uint64_t num_ready = 0;    ///< how often one of these drafts was for the verdict that came
+  std::uint64_t num_ready = 0;    ///< how often one of these drafts was for the actual verdict
   std::uint64_t num_failures = 0; ///< failures of the drafter itself; the rounds ran without its draft
   std::string last_failure;       ///< reason of the last failure
 };
@@ -32,7 +32,7 @@ struct pool_gauges {
   std::uint64_t active_blocks = 0;       ///< leased to requests
   std::uint64_t cached_blocks = 0;       ///< leased to none, but kept in the prefix cache
   std::uint64_t deferred_blocks = 0;     ///< released, but programs of their stream may still use them
-  std::uint64_t free_blocks = 0;         ///< free ones, and those that have no memory at present
+  std::uint64_t free_blocks = 0;         ///< not in use, including those that have no memory at present
   std::uint64_t prefix_query_tokens = 0; ///< tokens looked up in the prefix cache, since start
   std::uint64_t prefix_hit_tokens = 0;   ///< those of them that the cache had
   std::uint64_t num_evictions = 0;       ///< blocks evicted from the prefix cache, since start
@@ -67,8 +67,9 @@ struct pass_counters {
   double seconds = 0; ///< of the passes and of the decisions after them
 };
 
-/// Rounds with one number of requests and without prompt rows, in which one draft worker drafted for every
-/// request. All drafts were made after the previous verdict, by a drafter that had read the whole text.
+/// Rounds with the same number of requests and without prompt rows, in which one draft worker drafted for
+/// every request. Not counted: rounds that used a draft made in advance, and rounds in which the drafter had
+/// to read more than the tokens of the previous round.
 struct drafted_round_counters {
   std::uint64_t num_rounds = 0;
   double verify_seconds = 0; ///< of the verify programs: drafts collected, pass, decisions
@@ -78,7 +79,8 @@ struct drafted_round_counters {
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
-  /// Whether the results of a row of its target have the same bits whatever other rows are in the pass.
+  /// Whether the target is strict: the results of a row have the same bits whatever other rows are in the
+  /// pass.
   bool is_strict = true;
   /// The scheduler or the KV pool did not answer in time, so the figures are the last known ones.
   bool is_late = false;
@@ -94,9 +96,10 @@ struct model_counters {
   std::uint64_t cached_prompt_tokens = 0;
   std::uint64_t generation_tokens = 0;
   std::uint64_t num_rounds = 0;
-  std::uint64_t num_rollbacks = 0; ///< verified drafts of which at least one token was not accepted
-  std::uint64_t rolled_back_tokens = 0;
-  std::uint64_t stale_drafts = 0;
+  std::uint64_t num_rollbacks = 0;      ///< verified drafts of which at least one token was not accepted
+  std::uint64_t rolled_back_tokens = 0; ///< verified draft tokens that were not accepted
+  std::uint64_t stale_drafts = 0;       ///< drafts dropped because their base length was no longer current
+  // Rounds without prompt rows, and their times.
   std::uint64_t num_decoding_rounds = 0;       ///< rounds without prompt rows
   double draft_seconds = 0;                    ///< time of in-line drafters and of the choice among drafts
   double pass_seconds = 0;                     ///< time of the target's passes in those rounds
@@ -121,9 +124,9 @@ struct engine_snapshot {
   std::vector<actor_gauges> actors;
 };
 
-/// Waits until no request of any model runs or waits, and returns the figures of that time. A client receives
-/// the last event of a request before the scheduler counts the request's last round; a snapshot taken in
-/// between lacks that round. Blocks, without a time limit if requests keep arriving.
+/// Waits until no request of any model runs or waits, and returns the figures of that time. Blocks as long as
+/// requests keep arriving. In contrast, `engine::snapshot` may lack the last round of a request whose client
+/// already has the last event: the scheduler counts that round later.
 engine_snapshot snapshot_at_rest(const engine& runtime);
 
 } // namespace paceline

@@ -18,12 +18,13 @@ struct attention_shape {
   std::uint32_t window = 0; ///< 0: all positions
 };
 
-/// Number of query heads of one key-value head in a tile: all of them, or, if a tile has no room for all, an
-/// equal part.
+/// Number of query heads of one key-value head in a tile. If a tile has no room for all of them, they are
+/// divided among as few tiles as possible, in equal parts (rounded up).
 std::uint32_t heads_of_tile(const attention_shape& shape) noexcept;
 
-/// Divides the rows of a batch into tiles, in order. A tile is as many adjacent rows of one sequence as it
-/// has room for; the cells on the rows' paths count, too (`most_path_cells`).
+/// Divides the rows of a batch into tiles, in order. A tile has as many adjacent rows of one sequence as fit.
+/// The limits are for its queries (`tile_queries_for`) and for the cells on its rows' paths
+/// (`most_path_cells`).
 std::vector<row_tile> tile_rows(const device::row_batch& batch, const attention_shape& shape);
 
 /// Tiles that are launched together.
@@ -33,16 +34,16 @@ struct tile_slice {
   split_range range{};
 };
 
-/// The range of splits that any of `rows` sees, for launches of one row (`first_row` 0, `num_rows` 1) that
-/// process `rows` one after another.
+/// The range from the first to the last split that any of `rows` sees. It is for launches of one row
+/// (`first_row` 0, `num_rows` 1) that process `rows` one after another. `window`: as in attention_shape.
 split_range range_over(std::span<const device::batch_entry> rows, std::uint32_t window) noexcept;
 
-/// Bytes of the partial results of the slice's splits.
+/// Bytes of the partial results of the rows and splits in `range`.
 std::size_t partial_bytes(const split_range& range, const attention_shape& shape) noexcept;
 
-/// Divides tiles into slices with at most `most_bytes` of partial results, or one tile if that needs more.
-/// Without slices a long prompt over a long context would need gigabytes. The division does not change the
-/// bits of any result.
+/// Divides tiles into slices. A slice has at most `most_bytes` of partial results, or is a single tile that
+/// needs more. Without slices a long prompt over a long context would need gigabytes. The division does not
+/// change the bits of any result.
 std::vector<tile_slice> slice_tiles(const device::row_batch& batch, std::span<const row_tile> tiles,
                                     const attention_shape& shape, std::size_t most_bytes);
 

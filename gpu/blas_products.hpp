@@ -11,14 +11,15 @@
 
 namespace paceline::gpu {
 
-/// How a product is divided into slabs, so that its intermediate data takes about 100 MiB.
+/// How a product is divided into slabs, which are computed one after another. With these sizes its
+/// intermediate data takes about 100 MiB.
 struct blas_slabs {
   static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
   static constexpr std::uint32_t most_outputs = 4096; ///< outputs (rows of weights) at a time
   /// Limit for the weights of a slab, in bytes of float16. A slab has at least one strip, even if the strip
   /// is larger.
   static constexpr std::size_t weight_bytes = 32U << 20;
-  static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
+  static constexpr std::size_t workspace_bytes = 32U << 20; ///< as cuBLAS's manual recommends for sm_90
 
   /// Number of values in a row of float16: `num_cols` rounded up to whole tiles.
   static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
@@ -43,7 +44,7 @@ class blas_products {
 
   explicit blas_products(step_queue& steps) : steps_(steps), blas_(steps.on()) {}
 
-  /// Products of all rows of `args` with each of `outputs`.
+  /// Computes the products of all rows of `args` with each of `outputs`.
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
 
  private:
@@ -63,7 +64,7 @@ class blas_products {
 
   step_queue& steps_;
   const blas_handle blas_;
-  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the last one chosen first
+  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the one chosen last comes first
   memory rows_;                                               ///< the current rows of x
   memory weights_;                                            ///< the current slab
   memory sums_;                                               ///< the current products

@@ -14,7 +14,7 @@ class choice_batch {
   explicit choice_batch(const device::choose_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
-  /// The kernels' view, once `bytes` have been copied to `at`.
+  /// The kernels' view of a copy of `bytes` at `at`, a device address.
   choice_view view_at(const std::byte* at) const noexcept;
   /// True if any request has penalties, biases or removed tokens, so that logits must be changed before the
   /// choice.

@@ -11,11 +11,12 @@ namespace paceline::gpu {
 /// whose accepted cells are moved to consecutive slots, the parents of their nodes, and the layers.
 class commit_batch {
  public:
-  /// Throws as `check_drafts`, and if the layers are of several pools.
+  /// Throws check_failure in the cases of `device::check_drafts`, and if the layers belong to several pools.
   explicit commit_batch(const device::kv_commit_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
-  /// The kernel's parameters for a copy of `bytes` at `at`. The caller sets `batch` and `chosen`.
+  /// The kernel's parameters for a copy of `bytes` at `at`, a device address. The caller sets `batch` and
+  /// `chosen`.
   kv_commit_params params_at(const std::byte* at) const noexcept;
   /// Number of thread blocks for each draft.
   std::uint32_t num_blocks() const noexcept;

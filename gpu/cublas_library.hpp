@@ -6,7 +6,7 @@
 #include <string>
 
 // cuBLASLt for `cuda_runtime`. The library is about half a gigabyte large, and only fast mode needs it. So
-// the program does not link it: the first function below that is called loads it, and it stays loaded.
+// the program does not link it: the first call of `create` loads it, and it stays loaded.
 
 namespace paceline::gpu::cublas {
 
@@ -26,7 +26,7 @@ status destroy(raw_blas blas);
 status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
                         std::size_t workspace_bytes);
 status multiply(raw_blas blas, const blas_command& command, raw_stream stream);
-/// nullopt for a status of the CUDA runtime.
+/// The meaning of a status of cuBLASLt, for messages; nullopt for a status of the CUDA runtime.
 std::optional<std::string> describe(status failure);
 /// For statuses from `first_status` on: `out_of_memory` if cuBLASLt could not allocate, else `other`.
 failure_kind kind_of(status failure) noexcept;

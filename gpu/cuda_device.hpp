@@ -27,14 +27,15 @@ struct cuda_device_options {
   std::chrono::microseconds polling{0};
 };
 
-/// A GPU, used through a CUDA runtime, which must outlive it. Its streams, matrices and buffers must be
-/// destroyed first.
+/// A GPU, used through a CUDA runtime. The runtime must outlive the device, and the device must outlive its
+/// streams, matrices and buffers.
 class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
   /// Opens device number `index` of `api`. `products` selects the arithmetic of matrix products. Error:
-  /// `unsupported` if there is no driver, no such device or, for fast mode, no cuBLASLt.
+  /// `unsupported` if there is no driver or no such device; `internal` if fast mode is requested and cuBLASLt
+  /// cannot be loaded; for other failures the code of `device_context::error_of`.
   static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
                                                      arithmetic products = arithmetic::reference,
                                                      cuda_device_options how = {});
@@ -45,8 +46,8 @@ class cuda_device final : public device::compute_device,
   /// Properties of the device, for logs.
   const device_facts& facts() const noexcept { return facts_; }
 
-  /// The GPU's memory: nine tenths of the free bytes may be used for cells; the rest is for passes, graphs
-  /// and other programs.
+  /// The memory for KV cells: nine tenths of the bytes that are free now. The rest is for passes, graphs and
+  /// other programs.
   expected<device::memory_space> cell_memory() override;
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }
@@ -59,7 +60,8 @@ class cuda_device final : public device::compute_device,
                                                        const device::tensor_view& tensor,
                                                        const device::bytes_done& done = {},
                                                        const device::bytes_needed& needed = {}) override;
-  /// Error: `resource_exhausted`; while it works, the device has the matrices twice.
+  /// During the call the device holds the matrices twice. Error: `resource_exhausted` if it has no memory for
+  /// that.
   expected<std::unique_ptr<const device::matrix_set>>
   make_set(std::string_view name, std::vector<std::unique_ptr<const device::matrix>> matrices) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;

@@ -15,8 +15,8 @@
 
 namespace paceline::gpu {
 
-/// Thrown when a call to the CUDA runtime fails. Unless work can go on without it, it becomes the failure of
-/// a fence, or the error of opening a device or loading a model.
+/// Thrown when a call to the CUDA runtime fails. If work cannot continue without the call, the exception
+/// becomes the failure of a fence, or the error returned by opening a device or loading a model.
 class cuda_failure : public std::runtime_error {
  public:
   explicit cuda_failure(paceline::error e) : std::runtime_error(e.message()), error_(std::move(e)) {}
@@ -33,7 +33,7 @@ struct step_clock {
   std::atomic<std::int64_t> launching_ns{0};
 };
 
-/// What all parts of one GPU device share.
+/// The data that all parts of one GPU device share.
 struct device_context {
   runtime_api& api;
   int index = 0;

@@ -11,8 +11,9 @@
 namespace paceline::gpu {
 
 /// The fence of a program on a GPU. It has two stages: the program is *issued* when its host code has
-/// returned and all its work was submitted to the device; it has *passed* when the device has completed it.
-/// Streams of the same device continue at the first stage and let the device do the waiting. Thread-safe.
+/// returned and all its work was submitted to the device; it has *passed* when the device has completed this
+/// work. Streams of the same device continue when the program is issued: the device itself waits for the
+/// work. Thread-safe.
 class cuda_fence final : public device::fence::state {
  public:
   explicit cuda_fence(const device_context& on) : on_(&on) {}
@@ -22,14 +23,14 @@ class cuda_fence final : public device::fence::state {
 
   /// Marks the program as issued without a failure; `end` was recorded after its work.
   void issue(std::shared_ptr<event> end);
-  /// Calls `action` once the program was issued; never if it fails before. Like `fence::when_passed`, calls
-  /// it at once if that has already happened.
+  /// Calls `action` when the program is issued, on the thread that issues it, or at once if it has been
+  /// issued already. Never calls it if the program fails before that.
   void when_issued(std::function<void()> action);
   /// Makes later work in `queue` wait, on the device, for the end of the program, which must have been
   /// issued.
   void hold(command_queue& queue) const;
-  /// The device has completed the work, so nothing has to wait any more: drops the event. Called before the
-  /// fence passes, because the fence may outlive the device.
+  /// Drops the event. Called when the device has completed the work, so that nothing has to wait for it, and
+  /// before the fence passes, because the fence may outlive the device.
   void forget_end();
 
  private:

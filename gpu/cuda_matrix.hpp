@@ -22,7 +22,7 @@ class cuda_matrix final : public device::matrix {
               const streamed_weights& streamed)
       : on_(on), bytes_(std::move(bytes)), multipliers_(std::move(multipliers)), rows_(rows),
         streamed_(streamed), size_bytes_(bytes_.size_bytes() + multipliers_.size_bytes()) {}
-  /// `size_bytes` of memory that belongs to somebody else.
+  /// A view of `size_bytes` bytes of memory that another object owns.
   cuda_matrix(const device_context& on, std::uint64_t size_bytes, const weight_rows& rows,
               const streamed_weights& streamed)
       : on_(on), rows_(rows), streamed_(streamed), size_bytes_(size_bytes) {}
@@ -62,7 +62,7 @@ class cuda_matrix_set final : public device::matrix_set {
     PACELINE_CHECK(index < all_.size(), "no matrix " + std::to_string(index));
     return all_[index];
   }
-  /// From one matrix to the next.
+  /// Distances from one matrix to the next.
   const matrix_strides& strides() const noexcept { return strides_; }
   const device_context& on() const noexcept { return all_[0].on(); }
 

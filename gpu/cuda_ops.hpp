@@ -28,7 +28,7 @@ namespace paceline::gpu {
 /// object for each stream, used by the thread that issues the stream's programs.
 class cuda_ops final : public device::ops {
  public:
-  /// `queue` is the stream's; both must outlive the ops.
+  /// `queue` is the stream's CUDA stream. `queue` and `pool` must outlive the ops.
   cuda_ops(command_queue& queue, mirrored_pool& pool);
 
   std::string_view level() const noexcept override { return level_; }
@@ -65,13 +65,14 @@ class cuda_ops final : public device::ops {
   void begin_program() noexcept { steps_.begin_program(); }
   /// True if the host has waited for all commands of the program, so that the device has completed them.
   bool is_done() const noexcept { return steps_.is_done(); }
-  /// Issues what has been recorded, at the end of a program that did not fail.
+  /// Issues the recorded commands, at the end of a program that did not fail.
   void issue() { steps_.issue(); }
   /// Called at the end of a program: forgets the data that was sent or placed, and commands that were
   /// recorded but not issued. Returns the memory of that data, because copies may still use it.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
+  /// Host memory that receives results at `deliver`, and the memory in which the device leaves them.
   struct placed {
     std::span<std::byte> host;
     mirrored_piece at;
@@ -120,14 +121,15 @@ class cuda_ops final : public device::ops {
   template <class Params>
   void launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params);
 
-  /// Bytes and where they were sent.
+  /// Bytes, and the device address of their copy.
   struct sent_bytes {
     std::vector<std::byte> bytes;
     const std::byte* there = nullptr;
   };
-  /// Sends `bytes` unless they equal those of `last`, which they replace.
+  /// Returns the device address of a copy of `bytes`. Sends them only if they differ from those of `last`,
+  /// which they then replace.
   const std::byte* send_once(std::vector<std::byte> bytes, sent_bytes& last);
-  /// What layers of a pass share is sent again.
+  /// Forgets the tiles and the inputs of recurrent layers that were sent, so that they are sent again.
   void forget_shared();
 
   step_queue steps_;
@@ -151,7 +153,7 @@ class cuda_ops final : public device::ops {
   // The tiles sent last, which the layers of a pass share.
   std::vector<row_tile> sent_tiles_;
   const row_tile* tiles_there_ = nullptr;
-  // The same for recurrent layers: what their convolutions and delta rules sent last.
+  // The same for recurrent layers: the inputs of their convolutions and of their delta rules.
   sent_bytes sent_conv_, sent_steps_;
   std::optional<chain_in_hand> chain_;
   bool chain_refused_ = false;

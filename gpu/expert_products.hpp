@@ -18,38 +18,39 @@ struct expert_sets {
   const cuda_matrix_set* down;
 };
 
-/// Launches what follows the router's product in a mixture of experts (runtime/device/op_expert_mixture.hpp):
-/// the selection of experts, the products of each (row, expert) pair sorted by expert, and their sums. The
-/// launches depend on the shapes only, and the host waits for nothing. Each product has the bits of the same
-/// product with the expert's matrix alone. One object for each queue.
+/// Launches the part of a mixture of experts (runtime/device/op_expert_mixture.hpp) that follows the router's
+/// product: the selection of experts, the products of the (row, expert) pairs, sorted by expert, and their
+/// sums. The launches depend only on shapes, so the host does not wait for the selection. Each product has
+/// the same bits as a matmul with the expert's matrix. One object for each queue, used by the queue's thread.
+/// Functions throw cuda_failure.
 class expert_products {
  public:
-  /// Largest number of rows of a call, which bounds the memory of its own.
+  /// Largest number of rows in a call of `run`. It limits the memory that this object allocates.
   static constexpr std::uint32_t most_rows = 1024;
 
   explicit expert_products(step_queue& steps) : steps_(steps) {}
 
-  /// `args` has been checked; its rows are normed, if they are to be. The logits are at the beginning of the
-  /// workspace.
+  /// The caller has checked `args`, has normed the rows if the op has a norm, and has written the router's
+  /// logits to the beginning of the workspace.
   void run(const device::expert_mixture_args& args, const expert_sets& sets);
 
  private:
-  /// What a product multiplies, converted at most once for each kind of weights.
+  /// The rows that a product multiplies, converted at most once for each kind of weights.
   struct pair_inputs {
     device_rows rows;
     std::uint32_t pairs_of_row = 1; ///< pair i has row i / pairs_of_row
-    std::uint32_t num_planes = 1;   ///< of rows that are quantised
+    std::uint32_t num_planes = 1;   ///< of each row after quantisation
     std::optional<arranged_rows> arranged;
     std::optional<quantised_rows> quantised;
   };
-  /// Where a call's workspace is divided.
+  /// The parts of a call's workspace.
   struct places {
     float* products = nullptr; ///< [pair][2 inner]: gate and up
     float* outputs = nullptr;  ///< [pair][num_outputs]
     float* inputs = nullptr;   ///< [pair][num_cols], with weigh_inputs
     std::uint32_t inner = 0, num_outputs = 0;
   };
-  /// Results of a product, perhaps in parts that are to be added up.
+  /// Results of a product. If there are several splits, these are partial sums, which a later kernel adds.
   struct split_products {
     const float* at = nullptr; ///< [num_splits][num_pairs][num_outputs]
     std::uint32_t num_splits = 1;
@@ -60,7 +61,7 @@ class expert_products {
   void multiply_up(const device::expert_mixture_args& args, const expert_sets& sets,
                    const expert_pairs& pairs, const places& at);
   split_products multiply_down(const expert_sets& sets, const expert_pairs& pairs, const places& at);
-  /// Products of all pairs with matrices of `set`, in `y`.
+  /// Writes the products of all pairs with the matrices of their experts, from `set`, to `y`.
   void multiply(const cuda_matrix_set& set, const expert_pairs& pairs, pair_inputs& inputs, float* y,
                 std::size_t y_stride);
   void multiply_stored(const cuda_matrix_set& set, const expert_pairs& pairs, pair_inputs& inputs, float* y,

@@ -10,26 +10,26 @@
 
 namespace paceline::gpu {
 
-/// Equally large pieces of pinned host memory and of device memory. Data that a program sends to its ops or
-/// reads back has the same offset in both.
+/// A piece of pinned host memory and a piece of device memory of the same size. Data that is copied from one
+/// to the other has the same offset in both.
 struct mirrored_piece {
   std::byte* host = nullptr;
   std::byte* device = nullptr;
 };
 
-/// Large pieces of mirrored memory that are reused, because pinning takes milliseconds. Thread-safe.
+/// Large pieces of mirrored memory (slabs) that are reused, because pinning takes milliseconds. Thread-safe.
 class mirrored_pool {
  public:
   struct slab {
     memory host;
     memory device;
     std::size_t used = 0;
-    std::size_t number = 0; ///< in the order in which they were made
+    std::size_t number = 0; ///< slabs are numbered in the order in which they were made
   };
 
   explicit mirrored_pool(const device_context& on) : on_(on) {}
 
-  /// An unused slab with room for `num_bytes`.
+  /// The smallest unused slab with room for `num_bytes`, or a new one. Throws cuda_failure.
   std::unique_ptr<slab> take(std::size_t num_bytes);
   void give_back(std::vector<std::unique_ptr<slab>> slabs);
 
@@ -46,10 +46,10 @@ class mirrored_arena {
  public:
   explicit mirrored_arena(mirrored_pool& pool) : pool_(pool) {}
 
-  /// Room for `num_bytes`, aligned to 4096 bytes.
+  /// Room for `num_bytes`, aligned to 4096 bytes. Throws cuda_failure.
   mirrored_piece take(std::size_t num_bytes);
 
-  /// All slabs in use; the arena is empty afterwards.
+  /// Returns all slabs in use; the arena is empty afterwards.
   std::vector<std::unique_ptr<mirrored_pool::slab>> release() { return std::exchange(slabs_, {}); }
 
  private:

@@ -33,8 +33,8 @@ class memory {
 };
 
 /// Decides whether the next launch of a queue or graph may start before the last command has ended (CUDA's
-/// programmatic dependent launch): if that command is a launch, both kernels support it, and the device
-/// allows it.
+/// programmatic dependent launch). It may if the last command is a launch too, if both kernels support it
+/// (`takes_turns`), and if the device allows it.
 class launch_run {
  public:
   explicit launch_run(const device_context& on) : earliest_(on.earliest) {}
@@ -43,7 +43,7 @@ class launch_run {
     return is_open_ && takes_turns(next) ? earliest_ : launch_start::at_end;
   }
   void launched(kernel_id kernel) noexcept { is_open_ = takes_turns(kernel); }
-  /// The last command is not a launch, or it failed.
+  /// Call this after a command that is not a launch, or that failed.
   void end() noexcept { is_open_ = false; }
 
  private:
@@ -87,7 +87,7 @@ class command_queue {
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void copy_within(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
-  /// The kernel starts early if possible. Its parameters at `params` are copied.
+  /// The kernel starts early if possible (`launch_start::early`). Its parameters at `params` are copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
   /// A cooperative launch: all of its blocks run at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
@@ -114,7 +114,7 @@ class event {
   raw_event raw() const noexcept { return raw_; }
 
   void record(command_queue& queue);
-  /// Blocks until the device has reached the event: polls for as long as the context says, then sleeps.
+  /// Blocks until the device has reached the event: polls for `device_context::polling`, then sleeps.
   void wait();
   /// Seconds by the device's clock between two timed events that the device has reached.
   double seconds_since(const event& earlier) const;

@@ -8,12 +8,12 @@
 
 namespace paceline::gpu {
 
-/// Clears a buffer and appends arrays to it, each at a multiple of 64 bytes or more.
+/// Clears a buffer and appends arrays to it, each at a multiple of its alignment.
 class packer {
  public:
   explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
 
-  /// Returns the offset of the array.
+  /// Appends `values` and returns their offset in bytes. `alignment` is in bytes.
   template <class T>
   std::size_t add(std::span<const T> values, std::size_t alignment = 64) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -29,11 +29,12 @@ struct device_facts {
   std::string name;
   int compute_capability = 0; ///< 90 for 9.0
   std::size_t memory_bytes = 0;
-  /// Compute capability for which the kernels that it runs were compiled; may be lower than its own.
+  /// Compute capability for which the kernels that the device runs were compiled; may be lower than that of
+  /// the device.
   int kernel_target = 0;
 
-  /// True if launches can start early. Kernels compiled for older GPUs do not wait for the previous kernel
-  /// (wait_for_previous), so they must not.
+  /// True if launches can start early. Kernels that were compiled for older GPUs must not, because their
+  /// wait_for_previous does nothing.
   bool can_start_early() const noexcept { return compute_capability >= 90 && kernel_target >= 90; }
 };
 
@@ -109,8 +110,9 @@ struct blas_command {
 };
 
 /// The functions of the CUDA runtime and of cuBLASLt that this folder uses. Tests replace all of them by an
-/// emulation. Calls other than `wait` return before the device has done the work. The device does the work of
-/// one stream in order, that of several streams in any order. As thread-safe as the CUDA runtime.
+/// emulation. Only `wait` and the functions that release memory wait for the device. The device does the work
+/// of one stream in order, that of several streams in any order. Any thread may call the functions at any
+/// time, except those for graphs.
 class runtime_api {
  public:
   virtual ~runtime_api() = default;
@@ -142,10 +144,10 @@ class runtime_api {
   virtual status make_event(raw_event& out, bool is_timed) = 0;
   virtual status end_event(raw_event event) = 0;
   virtual status record(raw_event event, raw_stream stream) = 0;
-  /// Blocks the calling thread, asleep, until the device has reached the event's last record; returns at once
-  /// if there was none. Returns the failure of anything before it.
+  /// Puts the calling thread to sleep until the device has reached the event's last record; returns at once
+  /// if there was none. Returns the failure of work before the record, if there was one.
   virtual status wait(raw_event event) = 0;
-  /// Whether the device has reached the event's last record, without blocking; fails like `wait`.
+  /// Sets `out` to whether the device has reached the event's last record. Does not block; fails like `wait`.
   virtual status has_come_to(bool& out, raw_event event) = 0;
   /// Seconds by the device's clock between the last records of two timed events, both of which the device
   /// must have reached.
@@ -158,15 +160,15 @@ class runtime_api {
   virtual status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   /// `to` must be pinned memory.
   virtual status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
-  /// Both in the device's memory.
+  /// Both addresses are in the device's memory.
   virtual status copy_within(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status launch(const launch_command& launch, raw_stream stream) = 0;
 
-  /// How many blocks of `kernel`, with this number of threads and bytes of shared memory, one multiprocessor
-  /// can run at the same time, and the number of multiprocessors. Their product is the limit of
-  /// `launch_together`. Either is 0 if such launches are not supported. From then on `kernel` may use
-  /// `shared_bytes`.
+  /// Sets `num_multiprocessors`, and sets `of_multiprocessor` to the number of blocks of `kernel` that one
+  /// multiprocessor can run at the same time. A block has `threads` threads and `shared_bytes` bytes of
+  /// shared memory. The product of the two numbers is the largest number of blocks for `launch_together`; it
+  /// is 0 if the device does not support such launches. After this call `kernel` may use `shared_bytes`.
   virtual status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
                                 kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) = 0;
   /// A launch that starts after everything before it. All blocks run at the same time and may wait for each
@@ -203,7 +205,7 @@ class runtime_api {
                                   std::size_t workspace_bytes) = 0;
   virtual status multiply(raw_blas blas, const blas_command& command, raw_stream stream) = 0;
 
-  /// "out of memory (cudaErrorMemoryAllocation, 2)".
+  /// A text such as "out of memory (cudaErrorMemoryAllocation, 2)".
   virtual std::string describe(status failure) const = 0;
   virtual failure_kind kind_of(status failure) const noexcept = 0;
 };

@@ -13,15 +13,15 @@ namespace paceline::gpu {
 /// queue. One object for each queue.
 class split_attention {
  public:
-  /// Limit for the partial results of one launch: for 8 rows of a model with 32 heads of 128 dimensions it is
-  /// enough for 64 thousand positions.
+  /// Limit for the partial results of one launch, in bytes. It is enough for 64 thousand positions of 8 rows
+  /// in a model with 32 heads of 128 dimensions.
   static constexpr std::size_t usual_bytes = std::size_t{64} << 20;
 
   explicit split_attention(step_queue& steps, std::size_t most_bytes = usual_bytes)
       : steps_(steps), most_bytes_(most_bytes) {}
 
-  /// Attention of all rows of `args`. `tiles` is the result of `tile_rows`; `tiles_there` and `batch` are in
-  /// device memory.
+  /// Attention of all rows of `args`. `tiles` is the result of `tile_rows`, and `tiles_there` is its copy in
+  /// device memory. `batch` has device addresses, too.
   void attend(const device::attention_args& args, std::span<const row_tile> tiles,
               const row_tile* tiles_there, const batch_view& batch);
   /// The same for a chain: `rows` has the rows of all its steps, and `args` has those of the first step.

@@ -12,10 +12,10 @@ struct column_splits {
   std::uint32_t num_splits = 0;
 };
 
-/// Depends only on the shape of the matrix, so that the sums of a row of x do not depend on other rows. Aims
-/// at 512 blocks of a product that is not gated: about four for each multiprocessor of an H200, on which five
-/// of the kernel for 8 rows run together. A gated product has the same splits and twice as many blocks of
-/// rows.
+/// Divides the columns of a matrix of `num_rows` x `num_cols` weights. The result depends only on this shape,
+/// so that the sums of a row of x do not depend on other rows. The aim is 512 thread blocks for a product
+/// that is not gated: about four for each multiprocessor of an H200, which can run five blocks of the kernel
+/// for 8 rows at the same time. A gated product has the same splits and twice as many blocks.
 constexpr column_splits split_columns(std::uint32_t num_rows, std::uint32_t num_cols) {
   constexpr std::uint32_t wanted_blocks = 512, rows_of_block = stream_warps * stream_strips * strip_rows;
   const auto pieces = [](std::uint32_t num, std::uint32_t of) { return num / of + (num % of != 0 ? 1 : 0); };

@@ -23,7 +23,8 @@ class step_graph {
   void add(launch_command launch);
   void instantiate();
 
-  /// Changes copy number `node` for later launches; launches already running do not change.
+  /// Changes node number `node`, which must be a copy, for later launches. Launches already requested do not
+  /// change.
   void update(std::size_t node, const copy_command& copy);
   void launch(command_queue& queue);
 
@@ -34,7 +35,7 @@ class step_graph {
   raw_graph graph_ = nullptr; ///< kept for its nodes, which are needed to change an executable
   raw_executable executable_ = nullptr;
   std::vector<raw_node> nodes_;
-  launch_run run_; ///< for the nodes
+  launch_run run_; ///< decides which nodes start early
 };
 
 } // namespace paceline::gpu

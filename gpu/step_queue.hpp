@@ -25,18 +25,18 @@ void clear_padding([[maybe_unused]] T& value) {
 #endif
 }
 
-/// Records the commands of programs and issues them in steps. A step has the commands between two points at
-/// which the host waits for the device. They are issued one by one if the step's shape is new, and as one
-/// CUDA graph if the shape has occurred before. The shape is the sequence of commands: copies with their
-/// directions, and kernels with their grids, blocks, shared memory and parameters. Addresses and sizes of
-/// copies may change from step to step; the graph's copies are updated before a launch. Nodes of
+/// Records the commands of programs and issues them in steps. A step consists of the commands between two
+/// points at which the host waits for the device. The commands are issued one by one if the step's shape is
+/// new, and as one CUDA graph if the shape has occurred before. The shape is the sequence of commands: copies
+/// with their directions, and kernels with their grids, blocks, shared memory and parameters. Addresses and
+/// sizes of copies may change from step to step; the graph's copies are updated before a launch. Nodes of
 /// kernels are never updated (docs/decisions/0503). Data that is not part of the commands (tokens, positions,
 /// block tables) is in the memory that the copies transfer.
 ///
 /// A graph is made when its shape occurs for the second time. If that fails, steps of the shape are issued
-/// command by command, and the failure is reported once for each queue (`device_context::say`). Steps that
-/// end with `finish` are timed (`device_context::clock`). Functions throw cuda_failure. If a step could not
-/// be issued completely, it has ended. Used by one thread.
+/// command by command, and the first failure in each queue is reported (`device_context::say`). Steps that
+/// end with `finish` are timed (`device_context::clock`). Functions throw cuda_failure. If `issue` or
+/// `finish` throws, the step has ended, even if only a part of it was issued. Used by one thread.
 class step_queue {
  public:
   /// Largest number of rows in a step that becomes a graph. In larger steps the time of launches does not
@@ -54,8 +54,8 @@ class step_queue {
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   /// `to` is pinned.
   void copy_out(void* to, const void* from, std::size_t num_bytes);
-  /// `beside`: does not depend on the launch before it. A chain needs no barrier between the two; streams and
-  /// graphs run them in order.
+  /// `beside`: this launch does not depend on the launch before it. A chain then needs no barrier between the
+  /// two; streams and graphs run them in order.
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params, bool beside = false) {
     static_assert(std::is_trivially_copyable_v<Params>);
@@ -74,7 +74,7 @@ class step_queue {
     queue_.launch_together(kernel, shape, &params, sizeof params);
     note_launch();
   }
-  /// Issued at once, after what was recorded: a graph has no node for it.
+  /// Issues the recorded commands, then a product of cuBLASLt: a graph has no node for such a product.
   void multiply(const blas_handle& blas, const blas_command& command);
   /// Issues the recorded commands. From now until the end of the step commands are issued directly.
   void go_on_directly();
@@ -89,8 +89,9 @@ class step_queue {
   /// wait for.
   bool is_done() const noexcept { return is_done_; }
   void begin_program() noexcept { is_done_ = false; }
-  /// Ensures that `of`, in device memory, has at least `num_bytes`. If it is too small, waits until the
-  /// device has completed everything that may use it, and allocates new memory; the content is lost.
+  /// Ensures that `of`, in device memory, has at least `num_bytes`. If it is too small, ends the step, waits
+  /// until the device has completed everything that may use the memory, and allocates new memory; the content
+  /// is lost. While commands are recorded for `end_recording`, they are kept.
   void make_room(memory& of, std::size_t num_bytes);
 
   enum class command_kind : std::uint8_t { copy_in, copy_out, launch };
@@ -102,10 +103,11 @@ class step_queue {
     const void* from = nullptr;
     std::size_t num_bytes = 0; ///< of the copy, or of the parameters
     std::size_t params_at = 0; ///< in the step's `params`
-    bool beside = false; ///< independent of the launch before it; issued directly, they still run in order
+    bool beside = false;       ///< independent of the launch before it, as in `launch`
 
+    /// Whether the commands agree in what belongs to a shape, apart from the contents of parameters.
     bool is_like(const command& other) const noexcept;
-    /// Of two copies.
+    /// Whether two copies have the same addresses and size.
     bool copies_the_same(const command& other) const noexcept;
     copy_command copy() const noexcept { return {to, from, num_bytes, what == command_kind::copy_out}; }
   };
@@ -115,6 +117,7 @@ class step_queue {
     std::vector<std::byte> params;
 
     const void* params_of(const command& launch) const noexcept { return params.data() + launch.params_at; }
+    /// Whether the steps have the same shape.
     bool is_like(const step& other) const noexcept;
     launch_command launch(std::size_t number) const noexcept;
   };
@@ -138,7 +141,7 @@ class step_queue {
   /// Called before each command. Before the first command of a timed step it makes the device record the
   /// time.
   void begin();
-  /// Called after each command.
+  /// Called after each command; takes the time of the first one.
   void note_launch();
   /// Called after the step, which the device has completed.
   void note_end();
@@ -146,7 +149,7 @@ class step_queue {
   /// The entry for the shape of `noted_`, now the most recent one; null if the shape is new.
   known_shape* find();
   void remember(step&& from);
-  /// Makes or updates the graph of `known` so that it runs `noted_`; it has none after a failure.
+  /// Makes or updates the graph of `known` so that it runs `noted_`. After a failure `known` has no graph.
   void prepare(known_shape& known);
   static std::unique_ptr<step_graph> make_graph(const device_context& on, const step& from);
   void launch_graph(known_shape& known);

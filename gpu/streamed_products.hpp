@@ -27,19 +27,20 @@ class streamed_products {
  public:
   explicit streamed_products(step_queue& steps) : steps_(steps) {}
 
-  /// Products of all rows of `args`, 64 at a time, with each of `outputs`.
+  /// Computes the products of all rows of `args`, 64 at a time, with each of `outputs`.
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
-  /// True if `multiply_gated` supports the two: equal in type and shape.
+  /// True if `multiply_gated` supports the two matrices: they are streamed, and equal in type and shape.
   static bool can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept;
-  /// A gated product. The products of the gate and of `up` are not written to memory, except as partial sums.
+  /// Computes a gated product. The products of the gate and of `up` are not written to memory, except as
+  /// partial sums.
   void multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
                       const streamed_weights& up);
-  /// The products that give queries, keys and values; these are completed when the splits are summed. `batch`
-  /// has all rows.
+  /// Computes queries, keys and values. The kernel that adds their splits also does the rest of the op: bias,
+  /// QK norm, rotation and the copy to the cells. `batch` has all rows of the op.
   void multiply_qkv(const device::qkv_args& args, const streamed_qkv& weights, const batch_view& batch);
 
  private:
-  /// A part of an op's rows for which the weights are read once.
+  /// Rows of an op for which the weights are read once; at most `streamed_rows`.
   struct slice {
     std::uint32_t first;
     std::uint32_t num_rows;

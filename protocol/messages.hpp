@@ -22,8 +22,8 @@
 #include <vector>
 
 /// Messages between the actors of one process. Each comment names sender and receiver, and the fields that
-/// identify a stale message. Messages carry handles (requests, fences, results) and therefore never leave the
-/// process; a remote draft worker needs messages of its own. protocol/actors/ lists the messages of each
+/// identify a stale message. Messages carry pointers (to requests, fences, results) and therefore never leave
+/// the process; a remote draft worker needs messages of its own. protocol/actors/ lists the messages of each
 /// actor.
 namespace paceline::protocol {
 
@@ -32,8 +32,9 @@ namespace paceline::protocol {
 struct submit_command {
   scheduling::admitted_request request;
   drafter_index drafter = plain_decoding;
-  std::uint64_t credit =
-      0; ///< output tokens and prompt scores it may report in total until a grant_command raises the limit
+  /// Output tokens and prompt scores that the request may report in total, until a grant_command raises the
+  /// limit.
+  std::uint64_t credit = 0;
 };
 
 /// engine -> session -> scheduler. May arrive before the submit_command of its request, so the scheduler
@@ -50,7 +51,7 @@ struct grant_command {
   std::uint64_t tokens = 0;
 };
 
-/// scheduler -> kv_pool. The commands of one decision, in order. `model` is the sender's; answers go to
+/// scheduler -> kv_pool. The commands of one decision, in order. `model` is the sender's model; answers go to
 /// `reply_to`.
 struct pool_batch_command {
   model_number model;
@@ -58,10 +59,12 @@ struct pool_batch_command {
   std::vector<scheduling::pool_command> commands;
 };
 
-/// kv_pool -> scheduler. Answers to a batch, in order.
+/// kv_pool -> scheduler. Answers to a batch, in order. If the batch frees blocks that the scheduler of
+/// another model needs, that scheduler gets the event, too, without `leases`.
 struct lease_batch_event {
   std::vector<scheduling::lease_event> leases;
-  /// Blocks were freed after a request for blocks was refused, which may now succeed.
+  /// A command of this model that asked for blocks was refused before, and blocks were freed since. The
+  /// command may now succeed.
   bool blocks_freed = false;
 };
 
@@ -72,7 +75,7 @@ struct round_command {
 };
 
 /// target_verifier -> draft_worker, sent when the group's previous round was enqueued: draft for `plan` once
-/// `after` has passed. `from` is the epoch of the verifier that expects the answer.
+/// `after` has passed. `from` is the verifier's epoch, which the answer repeats.
 struct draft_request {
   std::shared_ptr<const scheduling::round_plan> plan;
   device::fence after;
@@ -126,8 +129,8 @@ struct link_command {
   std::vector<draft_worker_actor> draft_workers = {};
 };
 
-/// target_verifier -> scheduler when it starts: the rounds it knows. Rounds that the scheduler sent and that
-/// are not listed were lost with the previous verifier.
+/// target_verifier -> scheduler, when the verifier starts or gets a new scheduler: the rounds that it knows.
+/// Rounds that the scheduler sent and that are not listed were lost with the previous verifier.
 struct rounds_known_event {
   target_verifier_actor verifier;
   std::vector<round_id> rounds;
@@ -162,7 +165,7 @@ struct ready_question {};
 struct ready_answer {};
 
 /// engine -> session, sent after the session was registered: the session submits its request to `scheduler`.
-/// That address was read after the registration.
+/// The engine reads this address after the registration, so the session is told of every later change.
 struct start_event {
   scheduler_actor scheduler;
 };

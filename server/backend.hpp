@@ -52,14 +52,15 @@ class model_view {
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
-  /// When it was loaded, in seconds since 1970.
+  /// When the model was loaded, in seconds since 1970.
   virtual std::int64_t created() const noexcept = 0;
   /// Requests that may run or wait at the same time; further ones are refused.
   virtual std::size_t max_requests() const noexcept = 0;
 
   /// Tokens of `text`. `add_special` adds the tokens that the model expects around a prompt; `parse_special`
   /// turns spellings of special tokens into these tokens. A text of more than `max_tokens` tokens need not be
-  /// tokenized to its end: the result is then a prefix with more than `max_tokens` tokens.
+  /// tokenized to its end: the result is then a prefix with more than `max_tokens` tokens. For errors see
+  /// tokenizer::encode.
   virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                                  std::size_t max_tokens) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
@@ -81,6 +82,8 @@ class model_view {
   /// must not be called on an actor's thread.
   virtual expected<std::shared_ptr<const token_constraint>>
   compile(const grammar::grammar_source& source) const = 0;
+  /// Renders the chat template, which the model must have, with `variables` (chat_renderer in
+  /// template_probe.hpp). Error: the template fails or refuses the conversation.
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 
@@ -88,14 +91,14 @@ class model_view {
 class backend {
  public:
   virtual ~backend() = default;
+  /// The model of that name or alias; null if there is none.
   virtual const model_view* model(std::string_view name) const noexcept = 0;
   virtual std::vector<const model_view*> models() const = 0;
   virtual request_id submit(generation_request request, event_sink sink, flow_control flow) = 0;
   virtual void cancel(request_id request) = 0;
   virtual void grant(request_id request, std::uint32_t tokens) = 0;
   virtual bool healthy() const noexcept = 0;
-  /// How far the models are loaded; nullopt once they are in service, and from then on. Until then `models`
-  /// is empty.
+  /// Progress of loading the models; nullopt once they are in service. Until then `models` is empty.
   virtual std::optional<load_status> loading() const { return std::nullopt; }
   /// May block for up to a second.
   virtual engine_snapshot snapshot() const = 0;

@@ -14,13 +14,15 @@ struct edge_limits {
   std::uint32_t max_headers = 100;
   std::uint32_t max_choices = 128;   ///< largest n
   std::uint32_t max_sequences = 256; ///< n times the number of prompts in one request
-  /// Tokens that a stream may commit before its client has read earlier ones. Enough for three rounds with
-  /// the longest draft (64 tokens and one more): two in flight, and one on its way to the client. Smaller
-  /// values shorten drafts.
+  /// Tokens that a stream may commit before its client has read earlier ones. Enough for three rounds of the
+  /// longest draft, each with 64 draft tokens and one more: two rounds in flight, and one on its way to the
+  /// client. Smaller values shorten drafts.
   std::uint32_t initial_credit = 256;
-  std::uint32_t least_credit = 65; ///< minimum credit of each choice when many choices share `initial_credit`
-  /// Bytes of finished and unfinished choices that a reply that is not streamed may hold. Above it, sending
-  /// begins with the choices that are finished. Of the unfinished ones only the first continues until the
+  /// Least credit of a choice, in tokens. Up to eight choices of a request have `initial_credit` each; more
+  /// than eight share eight times `initial_credit`.
+  std::uint32_t least_credit = 65;
+  /// Bytes of finished and unfinished choices that a reply without streaming may hold. Above this number,
+  /// sending begins with the finished choices. Of the unfinished choices, only the first continues until the
   /// client has read some of the reply.
   std::uint64_t kept_of_reply = 12U << 20U;
   std::uint32_t max_stored_responses = 64;    ///< in one WebSocket connection, for previous_response_id
@@ -30,9 +32,9 @@ struct edge_limits {
   std::uint32_t max_replays = 256;            ///< resumable responses kept at once
   std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has left
   std::uint32_t max_watchers = 16;                                      ///< clients of /paceline/events
-  /// After this time without an event, a stream gets a comment line.
+  /// After this time without an event, a stream gets a comment line or a ping.
   std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};
-  /// Lowest average rate of a body that arrives, and of a client that reads waiting output.
+  /// Lowest average rate at which a body must arrive, and at which a client must read waiting output.
   std::uint64_t min_bytes_per_second = 1024;
   /// Time to send the last events of requests that the end of a drain has cut short.
   std::chrono::milliseconds final_words{std::chrono::seconds(1)};

@@ -15,7 +15,8 @@ namespace paceline::server {
 /// and actors do not wait for it. Jobs must not throw. The destructor drops jobs that have not begun and
 /// joins the threads.
 ///
-/// Large jobs may occupy all threads except one (or the only thread). Tenants take turns.
+/// Large jobs (job_traits::large) may occupy all threads except one. A pool with one thread runs them, too.
+/// Tenants take turns.
 class edge_pool final : public job_pool {
  public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);

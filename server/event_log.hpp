@@ -28,8 +28,8 @@ struct log_field {
 };
 
 /// The daemon's log: one event a line. Text: "2026-01-31T12:00:00.000Z info draining timeout_ms=30000"; JSON:
-/// one object with time, level, message and the fields. Thread-safe. Writing never blocks: if the pipe or
-/// disk is full, the line is dropped and counted.
+/// one object with time, level, message and the fields. Thread-safe. Writing never waits for a reader or for
+/// room: if the pipe or disk is full, the line is dropped and counted.
 class event_log {
  public:
   /// A log that writes nothing.
@@ -47,7 +47,7 @@ class event_log {
     return level >= level_.load(std::memory_order_relaxed) && level != config::log_level::off;
   }
   void set_level(config::log_level level) noexcept { level_.store(level, std::memory_order_relaxed); }
-  /// Opens the file again after it was moved away; on failure the old one stays open.
+  /// Opens the file again after it was moved away (log rotation). On failure the old file stays open.
   expected<void> reopen();
 
   void write(config::log_level level, std::string_view message, std::initializer_list<log_field> fields = {});
@@ -64,8 +64,9 @@ class event_log {
   std::atomic<std::uint64_t> num_dropped_{0};
 };
 
-/// A line without its line break, at most 4095 bytes, which a pipe accepts in one write. `time` is the time
-/// since 1970.
+/// A line without its line break, at most 4095 bytes, which a pipe accepts in one write (PIPE_BUF). A longer
+/// text line is cut. A longer JSON line loses its fields and, if necessary, the end of its message. `time` is
+/// the time since 1970.
 std::string format_line(config::log_format format, std::chrono::milliseconds time, config::log_level level,
                         std::string_view message, std::initializer_list<log_field> fields);
 

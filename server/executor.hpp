@@ -21,12 +21,13 @@ using executor_ptr = std::shared_ptr<serial_executor>;
 struct job_traits {
   std::string tenant;          ///< digest of the API key; empty without keys
   std::size_t num_tenants = 1; ///< number of configured keys
-  bool large = false;          ///< reads a body above `large_body_bytes`
+  bool large = false;          ///< may take seconds (see below)
   bool continues = false;      ///< continues an earlier job, whose memory is held until this one has run
 };
 
-/// Bodies above this size are parsed on at most all edge threads (edge_pool) except one, so that short
-/// requests need not wait for requests that take seconds.
+/// A job that reads a larger body, or a conversation with a longer text, is large, and so is one that may
+/// compile a grammar. Large jobs may occupy all edge threads (edge_pool) except one, so that short requests
+/// need not wait for requests that take seconds.
 inline constexpr std::size_t large_body_bytes = 64U << 10U;
 
 /// Runs jobs on other threads. `submit` returns false if too many jobs wait already.

@@ -10,7 +10,8 @@ namespace paceline::server {
 /// Places shared by several API keys. Half of the places are divided equally between the keys and reserved
 /// for them (at least one for each key, if there are enough); the rest is first come, first served. So
 /// neither one key nor several together can lock out another key, and one key alone can get more than half of
-/// the places. With one key or none no place is reserved.
+/// the places. The only exception is a request that needs more than its key's share: see the second `take`.
+/// With one key or none no place is reserved.
 ///
 /// Not thread-safe: the caller must hold a lock.
 class fair_share {
@@ -31,9 +32,9 @@ class fair_share {
     ++num_taken_;
     return true;
   }
-  /// Takes `count` places or none. A request for more places than the tenant could get beside the reserved
-  /// places of the other tenants could never run. So it may also take places reserved for others, if the
-  /// tenant holds no place and enough are free.
+  /// Takes `count` places or none. A request may need more places than the tenant can ever get beside the
+  /// places reserved for other tenants. Such a request would never run, so it may also take reserved places,
+  /// if the tenant holds no place and enough places are free.
   [[nodiscard]] bool take(const std::string& tenant, std::size_t count, std::size_t num_tenants) {
     const auto own = reserved(num_tenants);
     const bool is_beyond_share = num_tenants > 1 && count > num_places_ - own * (num_tenants - 1);

@@ -12,13 +12,13 @@
 
 namespace paceline::server {
 
-/// Logs failures of an engine that it has not logged before. A call writes at most one line for each part.
-/// Not thread-safe.
+/// Logs those failures of an engine that have not been logged before. A call writes at most one line for each
+/// part of the engine. Not thread-safe.
 class fault_log {
  public:
   explicit fault_log(std::shared_ptr<event_log> log) : log_(std::move(log)) {}
 
-  /// `faults`: all failures since the engine's start, from `engine::faults`.
+  /// `faults`: the result of `engine::faults`, which counts the failures since the engine's start.
   void tell(const std::vector<engine_fault>& faults);
 
  private:

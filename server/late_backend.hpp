@@ -15,7 +15,8 @@ namespace paceline::server {
 ///
 ///     loading ── serve ──▶ serving
 ///
-/// While models are being loaded, it has no models and is healthy. Thread-safe.
+/// While models are being loaded, it has no models and is healthy; `submit`, `cancel` and `grant` must not be
+/// called. Thread-safe.
 class late_backend final : public backend {
  public:
   /// `parts`: what will be loaded, in the order of loading.

@@ -11,7 +11,7 @@ struct load_part {
   std::string model;
   std::string drafter;          ///< empty: the model itself
   std::uint64_t bytes_read = 0; ///< up to `num_bytes`
-  /// Before reading begins the size of the files, then the exact number; 0: it has no weights.
+  /// Before reading begins, the size of the files; afterwards, the exact number. 0 if there are no weights.
   std::uint64_t num_bytes = 0;
 
   /// load_progress::stage of this part.

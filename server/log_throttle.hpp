@@ -6,7 +6,7 @@
 
 namespace paceline::server {
 
-/// Allows one log line in each interval, and counts the events for which a line stands. Not thread-safe. The
+/// Allows one log line in each interval, and counts the events since the last line. Not thread-safe. The
 /// caller passes the time.
 class log_throttle {
  public:

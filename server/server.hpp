@@ -22,7 +22,7 @@ namespace paceline::server {
 
 class backend;
 
-/// What has changed in the files of keys and certificates when a reload reads them.
+/// The changes that a reload found in the files of keys and certificates.
 struct edge_changes {
   key_changes keys;
   std::optional<certificate_facts> certificate; ///< the new certificate, if it has changed
@@ -44,10 +44,10 @@ class http_server {
   /// The certificate used for new connections; nullopt without TLS.
   std::optional<certificate_facts> certificate() const;
 
-  /// Applies the options marked *reload*, and reads the files of keys and certificates again. Running
-  /// requests keep the old values, and open connections stay open. On an error (unreadable files, a key that
-  /// does not belong to the certificate, an address that other machines can reach without keys, TLS switched
-  /// on or off) nothing changes. Metrics count both outcomes.
+  /// Applies the options marked *reload* in config/README.md, and reads the files of keys and certificates
+  /// again. Running requests keep the old values, and open connections stay open. On an error nothing
+  /// changes. Errors: an unreadable file; a key that does not belong to the certificate; no API keys for an
+  /// address that other machines can reach; TLS switched on or off. Metrics count both outcomes.
   expected<edge_changes> reload(const config::server_options& options,
                                 const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
@@ -56,14 +56,14 @@ class http_server {
   /// Refuses new generations (503, also from /readyz; /livez still answers 200) and lets running ones end,
   /// for at most `drain_timeout`. Generations that still run then end with the error `draining`, and all
   /// connections are closed. Returns when no thread and no connection of this server is left. True if no
-  /// generation was cut short.
+  /// generation was cut short. Only the first call does this; later calls return true at once.
   bool stop(std::chrono::milliseconds drain_timeout);
 
   /// Starts a server for `runtime`; objects to which the backend refers must outlive the server. With a
   /// late_backend the port opens before the models are loaded: until then requests for models get 503
   /// `loading`, and /readyz shows the progress. Errors: port in use, unknown address, unreadable keys or
-  /// certificates, an address that other machines can reach without keys and without `allow_unauthenticated`.
-  /// `open_session`: see service.
+  /// certificates; an address that other machines can reach, with neither API keys nor
+  /// `allow_unauthenticated`. `open_session`: see service.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
         config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {},

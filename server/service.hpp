@@ -49,8 +49,8 @@ class service {
   /// the models are loaded if the endpoint needs them.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
-  /// Answers the request on `channel`. Returns the exchange that continues the answer, or null if the answer
-  /// is complete.
+  /// Answers the request on `channel`. Must be called on `executor`. Returns the exchange that continues the
+  /// answer, or null if the answer is complete.
   std::shared_ptr<exchange> handle(const admitted_request& request, request_body body,
                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
@@ -85,8 +85,8 @@ class service {
   /// Fills `who` from the API key in the head. Error: there is no valid key.
   std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
                                           caller& who) const;
-  /// Runs `job` on a thread of edge_pool. If the server is shutting down, or too many jobs wait, starts the
-  /// session with that error instead, and returns null.
+  /// Runs `job` on a thread of edge_pool. If the server is shutting down, or too many jobs wait, passes the
+  /// error to `Session::start` instead, and returns null.
   template <class Session, class Job>
   std::shared_ptr<exchange> enqueue(const std::shared_ptr<Session>& session, const job_traits& traits,
                                     Job job);

@@ -26,16 +26,17 @@ expected<std::string> render_chat(const tokenizer::chat_template& chat,
 /// What a chat template tells about its model.
 struct template_traits {
   bool takes_tools = false;              ///< the name of a tool appears in the prompt
-  call_syntax calls = call_syntax::none; ///< in which the template writes a call of an earlier turn
+  call_syntax calls = call_syntax::none; ///< syntax in which the template writes earlier calls
   template_reasoning reasoning;
   wire::reasoning_markers thoughts; ///< the markers of thoughts in its prompts; empty: none are known
 };
 
-/// Finds the traits by rendering short conversations. A conversation that the template refuses tells nothing.
+/// Finds the traits by rendering short conversations. If the template refuses a conversation, the traits that
+/// this conversation would show keep their defaults.
 template_traits probe_template(const chat_renderer& render);
 
-/// How the outputs of a model with such a template are read. The parsers are values of the options
-/// `tool_call_parser` and `reasoning_parser`.
+/// How the outputs of a model with such a template are parsed. `call_parser` and `reasoning_parser` are the
+/// values of the options `tool_call_parser` and `reasoning_parser`.
 wire::output_format output_format_of(const template_traits& traits, std::string_view call_parser,
                                      std::string_view reasoning_parser);
 

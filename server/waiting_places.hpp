@@ -9,9 +9,9 @@
 
 namespace paceline::server {
 
-/// The places for running and waiting requests of each model, divided between API keys (fair_share). No key
-/// can take places reserved for another key. With one key or none there is no limit here; only the engine's
-/// queue limits the requests. Thread-safe.
+/// The places for running and waiting requests of each model, divided between API keys. fair_share reserves
+/// places for each key. With one key or none there is no limit here; only the engine's queue limits the
+/// requests. Thread-safe.
 class waiting_places {
  public:
   /// Takes `count` of the model's `num_places` places for `tenant`, one of `num_tenants` tenants. False, and

@@ -35,26 +35,27 @@ struct run_settings {
 
 /// Results of one arm over a workload; times are by the client's clock.
 struct arm_figures {
-  /// Tokens per second over whole requests, one value for each group: from sending the first request to the
-  /// end of the last reply.
+  /// Tokens per second over whole requests, one value for each group. The time of a group begins when its
+  /// first request is sent and ends with the last reply.
   std::vector<double> rates;
   std::vector<double> speed_ups; ///< relative to the first arm's run of the same group
-  /// Tokens per second from the first event with tokens to the last one, without the first event's tokens,
-  /// summed over a group's requests. Only of groups whose replies came in at least two reads.
+  /// Tokens per second of decoding, one value for each group: the sum over its requests. The rate of a
+  /// request is that from its first event with tokens to its last one, without the tokens of the first event.
+  /// Only of groups in which every reply came in at least two reads.
   std::vector<double> decode_rates;
   std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
   std::vector<double> gaps;        ///< seconds between a request's successive events with tokens
-  /// Seconds from the end of a target program until a client has read an event with tokens. The program is
-  /// the last one that ended before the event was read; it committed the event's tokens unless the event took
-  /// longer than a round.
+  /// For each event with tokens: seconds from the end of a target program until the client has read the
+  /// event. The program is the last one that ended before that. It is the program that committed the tokens,
+  /// unless the event took longer than a round to arrive.
   std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
   std::uint64_t num_traced_rounds = 0; ///< rounds that committed tokens; 0 without trace
-  /// Number of intervals between successive events with tokens of a request, over all requests. In each
-  /// group, they count from the time when every request has had three such events until the last event of
-  /// the request that ends first.
+  /// Number of intervals between successive events with tokens of a request, over all requests. Counted only
+  /// while all requests of a group decode: from the third such event of the last request that gets there to
+  /// the last event of the request that ends first.
   std::uint64_t num_full_periods = 0;
-  double full_period_seconds = 0;
+  double full_period_seconds = 0; ///< sum of these intervals
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
   std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
   std::uint64_t num_full_rounds = 0;               ///< of those: rounds that accepted the whole draft
@@ -68,12 +69,13 @@ struct arm_figures {
   /// Share of accepted tokens among the draft tokens whose predecessors in the draft were accepted: alpha of
   /// Leviathan et al. 2023, section 3.
   double alpha() const;
-  double acceptance_length() const; ///< committed tokens in a round with drafts
+  double acceptance_length() const; ///< mean of committed tokens in a round that verified draft tokens
   /// Mean seconds of the intervals of `num_full_periods`; 0 if there were none.
   double period() const;
-  /// Share of the requests' rounds with drafts in advance in which one was ready; 0 if there were none.
+  /// Share of rounds, among those with drafts made in advance, in which one of these drafts was for the
+  /// actual verdict. Counted for each request; 0 if there were none.
   double ready_share() const;
-  /// Share of rounds with drafts in which draft token `position` (from 0) was accepted.
+  /// Share of rounds that accepted draft token `position` (from 0), among those that verified draft tokens.
   double accepted_at(std::uint32_t position) const;
 };
 

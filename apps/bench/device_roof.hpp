@@ -9,7 +9,7 @@
 namespace paceline::apps::bench {
 
 /// The maximum rates of a device (the roof of a roofline model). They are sampled between the timed passes
-/// that are compared with them.
+/// with which they are compared.
 class device_roof {
  public:
   virtual ~device_roof() = default;

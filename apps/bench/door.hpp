@@ -26,7 +26,7 @@ namespace paceline::apps::bench {
 
 /// The interface through which a request reaches the engine.
 enum class door_kind : std::uint8_t {
-  http,       ///< the daemon's HTTP, streamed: server-sent events
+  http,       ///< the daemon's HTTP API, streamed (server-sent events)
   websocket,  ///< the daemon's Responses WebSocket mode, streamed
   engine,     ///< calls of `engine::submit`, without server, protocol and socket
   unstreamed, ///< the daemon's HTTP API with the reply in one piece
@@ -71,15 +71,16 @@ struct delivery {
   double seconds() const { return std::chrono::duration<double>(ended - sent).count(); }
 };
 
-/// A client's connection. One request at a time, one thread.
+/// A client's connection, for one request at a time. Not thread-safe.
 class connection {
  public:
   virtual ~connection() = default;
-  /// Sends the request and waits for its end. A refusal, a broken stream or a wrong count is an error.
+  /// Sends the request and waits for the end of the reply. A refusal, a broken stream or a wrong number of
+  /// tokens is an error.
   virtual expected<delivery> ask(const errand& request) = 0;
 };
 
-/// A factory of connections. Thread-safe.
+/// A factory of connections through one interface. Thread-safe.
 class door {
  public:
   virtual ~door() = default;
@@ -87,7 +88,7 @@ class door {
 };
 
 std::unique_ptr<door> make_engine_door(engine& runtime);
-/// A door to the server at 127.0.0.1:`port`.
+// Doors to the server at 127.0.0.1:`port`.
 std::unique_ptr<door> make_http_door(std::uint16_t port, bool streamed);
 std::unique_ptr<door> make_websocket_door(std::uint16_t port);
 
@@ -109,8 +110,8 @@ class door_set {
   std::array<std::unique_ptr<door>, door_names.size()> doors_;
 };
 
-/// Sends the requests at the same time, each on its own connection; the connections are opened before the
-/// first request is sent. Results in order, or the first error.
+/// Sends the requests at the same time, each on its own connection. All connections are opened before the
+/// first request is sent. Returns the results in the order of `requests`, or the first error.
 expected<std::vector<delivery>> deliver_together(door& through, std::span<const errand> requests);
 
 } // namespace paceline::apps::bench

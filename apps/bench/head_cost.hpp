@@ -9,9 +9,9 @@
 
 namespace paceline::apps::bench {
 
-/// Measures the times of trained draft heads: of a whole draft, of a draft of one level, of a pass of the
-/// target that stores the hidden states that the head reads, and of a pass that verifies a draft. A plain
-/// pass of the target (one row) is timed for comparison.
+/// Measures the times of trained draft heads: a whole draft, a draft of one level, and two passes of the
+/// target that store the hidden states for the head (one over a single row, one that verifies a draft). A
+/// plain pass of the target over one row is timed for comparison.
 class head_costs {
  public:
   /// Loads the heads in `paths`, and makes one entry for each draft shape that was published for a head's
@@ -20,13 +20,13 @@ class head_costs {
   static expected<head_costs> open(const lone_model& target, const std::vector<std::string>& paths,
                                    const model::head_load_options& load, std::uint32_t context);
 
-  /// Times each part once for each head. The first call must have `repeat` 0: in it the heads read the
-  /// made-up text, and its times are not kept. `context` is that of `open`.
+  /// Times each part once for each head. The first call must have `repeat` 0: the heads then read the made-up
+  /// text, and the times are not kept. `context` must be that of `open`.
   expected<void> measure(const lone_model& target, std::uint32_t context, std::uint32_t repeat);
 
-  /// Medians of the times in seconds, with their spread, for each head and draft shape. The speed-up is
-  /// computed for acceptance length `length`, in tokens; 0: the published one. If that is unknown too, there
-  /// is no speed-up. Requires a call of `measure` with `repeat` above 0.
+  /// Medians of the times in seconds, with their spread, for each head and draft shape. The speed-up is that
+  /// for acceptance length `length`, in tokens; 0: the published length, and no speed-up if there is none.
+  /// Requires a call of `measure` with `repeat` above 0.
   boost::json::array to_json(const lone_model& target, double length) const;
 
  private:

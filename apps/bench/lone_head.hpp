@@ -38,8 +38,8 @@ class lone_head {
 
   // To be called inside a program:
 
-  /// Runs the target over the text, which stores the hidden states that the head reads, and then lets the
-  /// head read them. To be called first.
+  /// Runs the target over the text, stores the hidden states that the head reads, and lets the head read
+  /// them. To be called first.
   void read_text(device::ops& ops);
   /// Runs the target over `num_rows` positions after the text, and stores the hidden states that the head
   /// reads.

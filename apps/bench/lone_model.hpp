@@ -13,7 +13,7 @@
 
 namespace paceline::apps::bench {
 
-/// Positions of a block of their KV storage.
+/// Positions in a block of the KV storage of `lone_model` and `lone_head`.
 inline constexpr std::uint32_t block_size = 32;
 
 /// A model on a device, without an engine, and one sequence of it.
@@ -36,8 +36,8 @@ class lone_model {
 
   /// See `model::made_up_passes::run`.
   void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
-  /// Computes a greedy draft of `length` tokens after the token at position `begin`, if possible in one
-  /// launch. Returns false if the device cannot do this and the draft was computed by passes of one row.
+  /// Computes a greedy draft of `length` tokens after the token at position `begin`. Returns true if the
+  /// device did this in one launch, and false if it needed a pass of one row for each token.
   bool draft(device::ops& ops, std::uint32_t begin, std::uint32_t length) const;
 
   /// Time by the device's own clock so far (`device::step_times::busy`); nullopt if it has none.
@@ -47,7 +47,7 @@ class lone_model {
     double device = 0; ///< by the device's own clock, or the host's if it has none
     double host = 0;
   };
-  /// Seconds that `work` takes by both clocks; called inside a program.
+  /// Runs `work` and returns the seconds that it takes by both clocks. To be called inside a program.
   template <class Work>
   seconds timed(const Work& work) const {
     const auto device_before = device_time();

@@ -11,7 +11,7 @@ class thread_team;
 namespace paceline::apps::bench {
 
 /// The maximum rates of a thread team on this machine: the roof of a roofline model. On a shared host they
-/// change from minute to minute, so they are sampled between the passes that are compared with them.
+/// change from minute to minute, so they are sampled between the passes with which they are compared.
 class machine_limits {
  public:
   /// Allocates more memory than any known last-level cache.

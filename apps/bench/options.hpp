@@ -36,6 +36,7 @@ struct cost_options : common_options {
   std::uint32_t context = 256; ///< positions before the rows
   std::uint32_t draft =
       0; ///< also time the model as a drafter: a greedy draft of this many tokens; 0: not timed
+  /// Also time each op (on a CPU).
   bool by_op = false;
   std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
   std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
@@ -43,7 +44,7 @@ struct cost_options : common_options {
       0; ///< tokens per round for the speed-up of the heads; 0: the value published for each family
 };
 
-/// Through which interfaces a workload is run, how often, and whether rounds are counted.
+/// The interfaces through which a workload is run, how often it is run, and whether rounds are counted.
 struct door_options {
   std::vector<door_kind> through{door_kind::http}; ///< each arm (arms.hpp) is run through each of them
   bool unstreamed = false; ///< also over HTTP with the reply in one piece, as the baseline

@@ -41,9 +41,9 @@ expected<std::string> response_frame(const errand& request);
 bool ends_response(std::string_view data);
 
 // These functions do not set `sent` and `ended`. Errors: the daemon refused the request or reported an error
-// (the error has its message); the reply is not JSON, is incomplete, has no tokens, or ended for another
-// reason than stop or length; its usage is missing or differs from the tokens received; its prompt tokens are
-// not the request's.
+// (with the daemon's message); the reply is not JSON, is incomplete, has no tokens, or ended for another
+// reason than stop or length; its usage is missing or differs from the tokens received; its prompt tokens
+// differ from those of the request.
 expected<delivery> read_completion_stream(const errand& request, std::span<const stamped_event> events);
 expected<delivery> read_completion(const errand& request, std::string_view body);
 expected<delivery> read_response_stream(const errand& request, std::span<const stamped_event> events);

@@ -29,15 +29,15 @@ struct summary {
 /// Statistics of `values`, in any order, at least one.
 summary summarise(std::vector<double> values);
 
-/// The smallest of `values` such that at least a `share` (0 to 1) of them are not greater. There must be at
-/// least one value.
+/// The percentile by nearest rank: the smallest of `values` that at least the fraction `share` (0 to 1) of
+/// them do not exceed. There must be at least one value.
 double percentile(std::vector<double> values, double share);
 
 boost::json::object to_json(const summary& s);
 
 /// Bounds of the share (0 to 1) of the wall time in which a device was idle. While the host submits a step,
-/// the device may be waiting for it (`device::step_times::launching`): `most` counts this time as idle,
-/// `least` as busy.
+/// the device may be idle (`device::step_times::launching`): `most` counts this time as idle, `least` as
+/// busy.
 struct idle_share {
   double least = 0;
   double most = 0;

@@ -28,7 +28,8 @@ class timed_ops final : public device::ops {
 
   explicit timed_ops(device::ops& inner) : inner_(inner) {}
 
-  /// Shares by op; matmuls by shape: "matmul 576 > 1536+1536 q4_1".
+  /// Shares by op; those of matmuls by shape and weight type: "matmul 576 > 1536+1536 q4_1" (columns > rows
+  /// of each output's weights).
   const std::map<std::string, share>& shares() const noexcept { return shares_; }
 
   std::string_view level() const noexcept override { return inner_.level(); }
@@ -39,7 +40,8 @@ class timed_ops final : public device::ops {
       s.multiply_adds += std::uint64_t{a.num_rows} * o.weights->num_rows() * a.num_cols;
     }
   }
-  /// Counts the weights of as many experts as rows that choose independently and evenly use together.
+  /// Counts the weights of the expected number of different experts: each row is assumed to choose its
+  /// experts uniformly, independently of the other rows.
   void expert_mixture(const device::expert_mixture_args& a) override {
     share& s = time("experts", [&] { inner_.expert_mixture(a); });
     const std::uint64_t used = std::uint64_t{a.num_rows} * a.routing.num_used;

@@ -7,8 +7,8 @@
 
 namespace paceline::apps {
 
-/// Joins lines to messages. A line that ends with a backslash continues in the next line. Lines from one that
-/// begins with """ to one that ends with """ are one message:
+/// Joins lines to messages. A line that ends with a backslash continues in the next line. A line that begins
+/// with """ starts a message that goes on up to a line that ends with """:
 ///
 ///     at rest ── line\ ──▶ continued ── line ──▶ message
 ///        │ └── """line ──▶ quoted ── line""" ──▶ message
@@ -17,7 +17,7 @@ class message_lines {
  public:
   /// The message that `line` completes; nullopt if it completes none.
   std::optional<std::string> add(std::string_view line);
-  /// True within a message.
+  /// True if the message is incomplete: another line must follow.
   bool is_open() const noexcept { return state_ != state::rest; }
   /// Forgets an incomplete message.
   void reset();
@@ -42,8 +42,8 @@ struct unknown_order {
   std::string nearest; ///< command with a similar name; empty: none
 };
 
-/// Decides whether a message is a command. A command begins with a slash and a word of letters. Anything
-/// else, such as "/usr/bin" or a line that begins with a space, is returned as text for the model.
+/// Decides whether a message is a command: it begins with a slash and a word of letters. Any other message,
+/// such as "/usr/bin" or a line that begins with a space, is returned as text for the model.
 std::variant<std::string, chat_order, unknown_order> read_message(std::string message);
 
 /// One line for each command.

@@ -11,7 +11,7 @@ namespace paceline::apps {
 /// The outcome of reading a line.
 enum class line_outcome : std::uint8_t {
   line,
-  interrupted, ///< Ctrl-C; what was typed of the line is dropped
+  interrupted, ///< Ctrl-C; the text typed so far is dropped
   end,         ///< end of input, or Ctrl-D
 };
 
@@ -25,10 +25,10 @@ class line_reader {
   virtual void remember(const std::string& message) = 0;
 };
 
-/// With line editing (libedit) and history if standard input and standard error are terminals, else plain
-/// lines. `history`: file of the history, created readable by its owner only; empty: the history is not
-/// saved. An interrupt that `watch` records ends a read; the reader does not reset it. `watch` must outlive
-/// the reader.
+/// A reader with line editing (libedit) and history if standard input and standard error are terminals, or
+/// else one of plain lines. `history`: file of the history, created readable by its owner only; empty: the
+/// history is not saved. An interrupt that `watch` records ends a read; the reader does not reset `watch`,
+/// which must outlive the reader.
 std::unique_ptr<line_reader> make_line_reader(const std::filesystem::path& history,
                                               const interrupt_watch& watch);
 

@@ -7,7 +7,7 @@
 
 namespace paceline::apps {
 
-/// One of the two runs of a race.
+/// One of the two runs of the command /race, which answers a message with a drafter and without.
 struct race_run {
   std::string name; ///< "plain", or the drafter
   generated result;

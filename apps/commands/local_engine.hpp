@@ -19,8 +19,8 @@
 
 namespace paceline::apps {
 
-/// The drafter of requests that name none: the kind of --draft-head, `model` with --draft-model, else
-/// --drafter. Error if both of the first two are given.
+/// The drafter of requests that name none: with --draft-head the head's kind, with --draft-model `model`,
+/// otherwise that of --drafter. Error if both --draft-head and --draft-model are given.
 expected<std::string> default_drafter(const model_choice& choice);
 
 /// An engine for one model in this process. Reports the progress of loading on standard error.
@@ -30,7 +30,7 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
 struct generated {
   std::vector<token_id> tokens;
   std::string text;
-  std::vector<std::chrono::steady_clock::time_point> arrivals; ///< arrival times of the events with tokens
+  std::vector<std::chrono::steady_clock::time_point> arrivals; ///< times at which events with tokens arrived
   token_event last;
 };
 

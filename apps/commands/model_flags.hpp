@@ -16,8 +16,8 @@
 
 namespace paceline::apps {
 
-/// A transformer from names to enumerators, for `Option::transform`. CLI::CheckedTransformer also prints the
-/// enumerators, which are control characters in help and errors if their type has one byte.
+/// A validator for CLI11's `Option::transform` that converts names to enumerators. CLI::CheckedTransformer
+/// would also print the enumerators in help and errors, as control characters if their type has one byte.
 template <class Enum>
 CLI::Validator one_of(std::vector<std::pair<std::string, Enum>> choices) {
   std::string names;
@@ -85,7 +85,7 @@ inline std::optional<std::uint64_t> seed_in(const std::string& text) {
   return seed;
 }
 
-/// Adds --seed: a number, or -1 for one that is drawn.
+/// Adds --seed: a number, or -1 for a random seed.
 inline void add_seed(CLI::App& app, std::optional<std::uint64_t>& seed) {
   const CLI::Validator number(
       [](const std::string& text) {

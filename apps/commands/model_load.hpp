@@ -21,13 +21,13 @@ std::vector<server::load_part> parts_of(const config::engine_options& options);
 /// load cannot be interrupted, so the destructor waits for its end.
 class model_load {
  public:
-  /// Starts loading. `options` must outlive the object. `on_progress` and `on_end` are called on the loading
-  /// threads; `on_end` is called once, after `has_ended` has become true.
+  /// Starts loading. `options` must outlive the object. `on_progress` and `on_end` are called on the threads
+  /// that load. `on_end` is called once, after `has_ended` has become true.
   model_load(const config::engine_options& options, std::function<void(const load_progress&)> on_progress,
              std::function<void()> on_end);
 
   bool has_ended() const noexcept { return has_ended_; }
-  /// The result; waits for the end. Called once.
+  /// Waits for the end of loading and returns its result. Must be called at most once.
   expected<std::unique_ptr<engine>> take();
 
  private:

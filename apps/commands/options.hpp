@@ -39,7 +39,7 @@ struct run_options {
   model_choice choice;
   std::string prompt;
   bool chat = false; ///< the prompt is a user's message: apply the chat template, which must be there
-  bool raw = false;  ///< the prompt is text to continue, also if there is a chat template
+  bool raw = false;  ///< the prompt is text to continue, even if there is a chat template
   std::optional<std::string> system; ///< system prompt before the message
   std::optional<std::string> alias;  ///< name of the model in the report
   std::uint32_t max_tokens = 128;
@@ -62,7 +62,7 @@ struct run_options {
 };
 
 struct chat_options : run_options {
-  bool keeps_history = true; ///< between invocations, in a file of the user
+  bool keeps_history = true; ///< keep the input history in a file of the user
 };
 
 struct serve_options {
@@ -116,6 +116,7 @@ struct inspect_options {
   bool json = false;
 };
 
+// The commands. Each prints its errors to standard error and returns the exit code of the process.
 int serve(const serve_options& options);
 int check_config(const std::string& path);
 int run(const run_options& options);

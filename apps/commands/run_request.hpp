@@ -15,13 +15,13 @@ namespace paceline::apps {
 /// message to standard error and returns the exit code.
 int refuse_stray_parameters(const run_options& options);
 
-/// Draws the seed that --seed -1 asks for, and tells it on standard error.
+/// Draws a seed if --seed is -1, and prints it to standard error.
 void settle_seed(run_options& options);
 
 /// The request that the flags of `run` and `chat` describe.
 generation_request make_request(const run_options& options, std::vector<token_id> prompt);
 
-/// Says that an output was cut at `num_tokens` tokens, and which flag allows more.
+/// A message that says that an output was cut at `num_tokens` tokens, and which flag allows more.
 std::string cut_notice(std::size_t num_tokens);
 
 /// Writes to standard output and flushes it.

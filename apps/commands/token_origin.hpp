@@ -48,7 +48,7 @@ inline std::string painted(token_origin origin, std::string_view text, bool colo
   return std::string(escape).append(text).append("\x1b[0m");
 }
 
-/// Number of committed tokens of an event that were drafted.
+/// Number of the event's tokens that are accepted draft tokens; 0 if it has no trace.
 inline std::size_t num_accepted(const token_event& event) {
   return event.trace ? std::min(event.trace->accepted.size(), event.tokens.size()) : 0;
 }

@@ -14,10 +14,11 @@ namespace paceline::apps {
 enum class painting : std::uint8_t {
   none,     ///< as it is, for files and pipes
   plain,    ///< for a terminal, without control characters
-  coloured, ///< the same, each token in the colour of its origin; the request must ask for a trace
+  coloured, ///< like `plain`, each token in the colour of its origin; the request must ask for a trace
 };
 
-/// What suits standard output. `wants_origins`: tokens are coloured, unless the user refuses colours.
+/// The painting for standard output: `none` for files and pipes, `coloured` if `wants_origins` is set and the
+/// user allows colours (`wants_colour`), and otherwise `plain`.
 painting painting_for_output(bool wants_origins);
 
 /// Shows the text of one generation.

@@ -9,8 +9,8 @@
 namespace paceline::apps {
 
 /// Formats rounds for users, one line for each: the draft tokens, which of them were accepted, and the token
-/// that the target added; coloured if `colour` is set. After the line of a draft tree come its branches, one
-/// node a line.
+/// that the target added; coloured if `colour` is set. The branches of a draft tree follow in lines of their
+/// own, one for each node.
 class trace_view {
  public:
   /// `spelling` returns a token's text.

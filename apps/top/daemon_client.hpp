@@ -20,9 +20,9 @@ struct daemon_address {
 class daemon_client {
  public:
   virtual ~daemon_client() = default;
-  /// The body of a reply with status 200. Errors: the daemon cannot be reached (errc::not_found), or it
-  /// refuses the request (the error has its message). Once `wants_end`, which is asked 20 times a second,
-  /// returns true, the request ends with an error.
+  /// The body of a reply with status 200. Errors: errc::not_found if the daemon cannot be reached, or
+  /// errc::invalid_argument with the daemon's message if it refuses the request. `wants_end` is asked 20
+  /// times a second; once it returns true, the request ends with an error.
   virtual expected<std::string> get(const std::string& path, const std::function<bool()>& wants_end = {}) = 0;
 
   /// Errors: the URL is invalid, or the certificates cannot be read.

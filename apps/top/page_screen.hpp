@@ -6,10 +6,10 @@
 
 namespace paceline::apps {
 
-/// The page of `top` on a terminal: another screen, without a cursor, on which each text replaces the one
-/// before. If standard input is a terminal, too, keys are not shown and come without a line break. The
-/// terminal is as before after the destructor, and while Ctrl-Z stops the process. At most one object may
-/// exist at a time.
+/// The page of `top`: the terminal's alternate screen, without a cursor, on which each text replaces the
+/// previous one. If standard input is also a terminal, keys are not echoed, and each is read as soon as it is
+/// pressed. The destructor restores the terminal. It is also restored while Ctrl-Z stops the process. At most
+/// one object may exist at a time.
 class page_screen {
  public:
   page_screen();
@@ -17,8 +17,8 @@ class page_screen {
   page_screen(const page_screen&) = delete;
   page_screen& operator=(const page_screen&) = delete;
 
-  /// Shows as many lines as the terminal has; nothing while the process is in the background. `text` has no
-  /// control characters but line breaks.
+  /// Shows the first lines of `text`, as many as the terminal has; nothing while the process is in the
+  /// background. `text` must have no control characters except line breaks.
   void show(std::string_view text) const;
   /// Columns of the terminal.
   static std::size_t columns();

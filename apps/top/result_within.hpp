@@ -11,11 +11,11 @@
 
 namespace paceline::apps {
 
-/// Runs `work` on a thread of its own and returns its result, which must not be void; nullopt if it takes
-/// longer than `patience`, or if `wants_end`, which is asked 20 times a second, returns true meanwhile. For
-/// calls that cannot be cancelled: after this function has given up, the thread continues until `work`
-/// returns, so `work` must own all that it uses. Throws what `work` throws until then; a later exception is
-/// dropped. Throws std::system_error if no thread can be started.
+/// Runs `work` on a thread of its own and returns its result, which must not be void. Returns nullopt if
+/// `work` takes longer than `patience`, or once `wants_end`, which is asked 20 times a second, returns true.
+/// For calls that cannot be cancelled: the thread then continues until `work` returns, so `work` must own all
+/// that it uses. Passes on an exception of `work`, unless nullopt was returned before. Throws
+/// std::system_error if no thread can be started.
 template <class Work>
 std::optional<std::invoke_result_t<Work&>> result_within(std::chrono::nanoseconds patience, Work work,
                                                          const std::function<bool()>& wants_end = {}) {

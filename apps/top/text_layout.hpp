@@ -7,18 +7,18 @@
 
 namespace paceline::apps {
 
-/// The columns that a text takes in a terminal. The locale tells how wide a character is; one that it does
-/// not know counts as one column.
+/// The number of columns that a text takes in a terminal, by the locale's widths of characters. A character
+/// that the locale does not know counts as one column.
 std::size_t display_width(std::string_view text);
 
 /// The beginning of `text` that fits into `columns`, in whole characters.
 std::string_view fitting(std::string_view text, std::size_t columns);
 
-/// `text`, cut or with spaces behind it, so that it takes `columns`.
+/// `text`, cut or padded with spaces at its end to the width `columns`.
 std::string padded(std::string_view text, std::size_t columns);
 
 /// A part of a line. If the line is too long, whole parts are left out, because a number that is cut looks
-/// like another number. Those with the highest rank go first; those of rank 0 stay.
+/// like another number. The parts with the highest rank are left out first; parts of rank 0 stay.
 struct line_part {
   std::string text;
   int rank = 0;
@@ -33,15 +33,15 @@ struct table_column {
   int rank;
 };
 
-/// Lines of a table whose first column has names, and the others numbers. Names get at least 8 columns (more
-/// for a longer title) and at most 24; numbers that do not fit beside them are left out, in every line the
-/// same.
+/// Lines of a table that has names in its first column and numbers in the others. The first column is as wide
+/// as its title, at least 8 and at most 24 characters. Columns of numbers that do not fit are left out in all
+/// lines, the highest rank first.
 class text_table {
  public:
   text_table(std::string_view title, std::vector<table_column> numbers, std::size_t columns);
 
   std::string head() const;
-  /// `cells`: one for each column of numbers, whether it is shown or not.
+  /// `cells`: one for each column of numbers, even for those that are left out.
   std::string row(std::string_view name, const std::vector<std::string>& cells) const;
 
  private:
@@ -51,7 +51,7 @@ class text_table {
   std::size_t name_width_;
 };
 
-/// `text` as a page of `rows` lines that replaces the page before.
+/// `text`, cut to `rows` lines, with the terminal commands that make it replace the previous page.
 std::string page_of(std::string_view text, std::size_t rows);
 
 } // namespace paceline::apps

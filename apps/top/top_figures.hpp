@@ -14,11 +14,11 @@ namespace paceline::apps {
 /// Figures of one drafter of a model.
 struct drafter_figures {
   std::string name;
-  double rounds_per_second = 0; ///< that verified its tokens
+  double rounds_per_second = 0; ///< rounds that verified its draft tokens
   double drafted_per_second = 0;
   /// Accepted / drafted tokens; nullopt if it drafted nothing in the interval.
   std::optional<double> acceptance;
-  std::optional<double> acceptance_so_far; ///< the same since the daemon started
+  std::optional<double> acceptance_so_far; ///< the same ratio since the daemon started
 };
 
 /// Blocks of a KV pool.
@@ -45,7 +45,7 @@ struct stream_figures {
   std::uint64_t prompt_tokens = 0, output_tokens = 0, rounds = 0;
 };
 
-/// A daemon in one interval.
+/// The figures of a daemon over one interval.
 struct top_figures {
   std::string version;
   std::string state; ///< loading, serving or draining

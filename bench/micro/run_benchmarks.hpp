@@ -4,8 +4,8 @@
 
 namespace paceline {
 
-/// Runs what a program has registered, as its arguments say. Returns its exit code: 1 for an unknown
-/// argument.
+/// Runs the program's registered Google Benchmark cases, as its arguments select. Returns the program's exit
+/// code: 1 for an unknown argument.
 inline int run_benchmarks(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

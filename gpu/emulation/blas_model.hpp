@@ -16,8 +16,8 @@ blas_algorithm algorithm_of(const blas_product& product) noexcept;
 bool is_sound(const blas_command& command) noexcept;
 
 /// Computes the product in float32, each sum in several partial sums, from the last term to the first. The
-/// number of partial sums depends on the number of columns, like in a library that chooses the order by the
-/// shape. Overwrites the workspace.
+/// number of partial sums depends on the number of columns of d, as in a library that chooses the order by
+/// the shape. Overwrites the workspace.
 void multiply(const blas_command& command);
 
 } // namespace paceline::gpu::emulation

@@ -48,7 +48,7 @@ class copies_under_way {
     std::byte read[most_bytes];
   };
 
-  std::vector<copy> copies_;            ///< that were not made yet, the oldest first
+  std::vector<copy> copies_;            ///< copies not yet made, the oldest first
   std::vector<std::size_t> group_ends_; ///< number of copies up to the end of each group
 };
 

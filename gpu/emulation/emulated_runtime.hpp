@@ -22,6 +22,8 @@ namespace paceline::gpu::emulation {
 /// when an event is recorded.
 class emulated_runtime : public runtime_api {
  public:
+  /// `seed` decides the order of threads and blocks, how many blocks start early, and the number of
+  /// multiprocessors (2 to 5).
   explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed), num_multiprocessors_(2 + seed % 4) {}
 
   status num_devices(int& out) override;
@@ -97,6 +99,7 @@ class emulated_runtime : public runtime_api {
  protected:
   /// Runs `command`, the next one of `stream`.
   virtual void defer(raw_stream /*stream*/, std::function<void()> command) { command(); }
+  /// Called by `wait`, and by `has_come_to` if it reports that the device has reached the event.
   virtual void await(raw_event /*event*/) {}
   /// Counts a call and returns its outcome.
   status called(const std::string& call);

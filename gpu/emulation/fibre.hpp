@@ -10,7 +10,7 @@ namespace paceline::gpu::emulation {
 /// one thread at a time.
 class fibre {
  public:
-  /// `body` is called by the first `resume`, and again by the first one after it has returned. It must not
+  /// The first `resume` calls `body`. If `body` has returned, the next `resume` calls it again. It must not
   /// throw.
   explicit fibre(std::function<void()> body);
   /// If the body is suspended, does not call the destructors of objects on its stack.

@@ -13,10 +13,10 @@
 namespace paceline::gpu::emulation {
 
 /// The launches of a stream that have arrived but not ended. A kernel is held back until the next command of
-/// the stream is known. If the next launch starts early, some of its blocks are run, up to the point where
-/// they wait for the previous kernel, before the held kernel has begun. Up to two launches after that may be
-/// started in the same way. So if a kernel reads or writes before it waits, it does so before its
-/// predecessors have done anything, and the error shows.
+/// the stream is known. If this command is a launch that starts early, some of its blocks are run before the
+/// held kernel has begun, up to the point where they wait for the previous kernel. Up to two launches after
+/// that may be started in the same way. So if a kernel reads or writes before it waits, it does so before its
+/// predecessors have done anything, and its results are wrong.
 ///
 /// Makes the device's memory accessible while kernels run. Thread-safe. Functions throw the exceptions of
 /// kernels.

@@ -16,8 +16,8 @@ struct split_sums {
   PACELINE_DEVICE float at(std::uint32_t split, std::uint32_t row, std::uint32_t n) const {
     return partial[(std::size_t{split} * num_rows + row) * num_outputs + n];
   }
-  /// Sums of a row's outputs n, n + step, ... before `end`, each in ascending order of splits. Loads of
-  /// `AtATime` splits of all outputs are under way together.
+  /// Computes the sums of a row's outputs n, n + step, ... before `end`, each in ascending order of splits.
+  /// The loads of `AtATime` splits, for all these outputs, are in flight together.
   template <std::uint32_t AtATime, std::uint32_t Outputs>
   PACELINE_DEVICE void add_up(std::uint32_t row, std::uint32_t n, std::uint32_t step, std::uint32_t end,
                               float (&sums)[Outputs]) const {

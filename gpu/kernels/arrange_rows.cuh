@@ -51,8 +51,9 @@ PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_co
   return largest;
 }
 
-/// The 8 values of lane `lane` < 4 of a row in the unit that begins at column `first`, and, together with the
-/// other three lanes, the unit's sum. Columns from `end` on are zeros. All lanes of the warp call it.
+/// Returns the 8 values of lane `lane` < 4 of a row in the unit that begins at column `first`, and sets
+/// `sum_of_unit` to the sum over the four lanes. Columns from `end` on are zeros. All lanes of the warp call
+/// it.
 PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, std::uint32_t end,
                                   std::uint32_t lane, float multiplier, float& sum_of_unit) {
   quad out{};
@@ -71,8 +72,8 @@ PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, st
   return out;
 }
 
-/// A float32 as two float16, for a unit of row `row`. The remainder of the first is large enough for the
-/// second.
+/// Writes `sum`, of a unit of row `row`, as two float16: the rounded sum, and 2^11 times the remainder. The
+/// factor brings the remainder into the range of float16.
 PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t unit, std::uint32_t row,
                                       float sum) {
   const std::uint32_t nearest = halves_of(sum, 0) & 0xffffU;

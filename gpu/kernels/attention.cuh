@@ -10,12 +10,12 @@
 #include <limits>
 
 // Attention as defined in runtime/device/op_attention.hpp. A block computes one query head of one row, split
-// by split. Its threads divide the positions for the scores and the dimensions for the values, so that every
-// sum is computed by one thread, in order.
+// by split. Its threads divide the positions for the scores and the dimensions for the values, so that each
+// score, and each sum of weighted values, is computed by one thread, in order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Values of a head that one thread sums.
+/// Largest number of dimensions of a head whose values one thread sums.
 inline constexpr std::uint32_t dimensions_of_thread = device::max_head_dim / attention_threads;
 
 /// One row and head.
@@ -64,7 +64,7 @@ PACELINE_DEVICE float score_split(const head_attention& head, std::uint32_t begi
   return max;
 }
 
-/// Turns the scores into probabilities; returns their sum.
+/// Turns the scores into probabilities, and leaves their sum in `shared.sum`.
 PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin, std::uint32_t end,
                                  float max, split_memory& shared) {
   const device::kv_layer& layer = head.p.layer;

@@ -10,20 +10,21 @@
 
 namespace paceline::gpu {
 
-// A chain of passes in one launch of draft_chain (runtime/device/op_chain.hpp, docs/decisions/0507). A pass
-// is described as data, by its *stages*: the launches of which it would otherwise consist, in order. All
-// blocks of draft_chain run at the same time, divide the blocks of each stage among them, and synchronise
-// before a stage that needs all of the previous results.
+// A chain of passes in one launch of draft_chain (runtime/device/op_chain.hpp, docs/decisions/0507). The pass
+// is described by data: a list of *stages*. These are the launches that the pass would make without a chain,
+// in order. All blocks of draft_chain run at the same time and divide the blocks of each stage among them.
+// They synchronise before a stage that needs results of other blocks.
 
 /// Threads of a block of draft_chain.
 inline constexpr std::uint32_t chain_threads = 128;
 
-/// Largest number of queries in a tile of a chain: the heads of one key-value head, for one row.
+/// Largest number of queries in a tile of a chain. A tile has the query heads of one key-value head, for one
+/// row.
 inline constexpr std::uint32_t chain_queries = 8;
 /// Bytes reserved in a stage for the kernel's parameters.
 inline constexpr std::size_t stage_params_bytes = 496;
 
-/// A launch that is a stage of another launch.
+/// A stage: the launch of a kernel whose work the blocks of draft_chain do.
 struct alignas(16) chain_stage {
   std::byte params[stage_params_bytes]; ///< the kernel's struct
   std::uint32_t blocks_x = 1;           ///< of the kernel's grid
@@ -68,8 +69,8 @@ struct draft_chain_params {
   const chain_stage* stages;
   std::uint32_t num_stages;
   std::uint32_t num_blocks; ///< of the launch
-  /// Offset in shared memory, after the memory that the stages use, of room for two stages: the current one
-  /// and the next.
+  /// Offset, in bytes of shared memory, of room for two stages: the current one and the next. The memory
+  /// before it is used by the stages.
   std::uint32_t slots_at;
   bool waits_at_end;      ///< the last stage is not computed by block 0 alone
   std::uint32_t* arrived; ///< counter of sync_grid; must be 0 at the start

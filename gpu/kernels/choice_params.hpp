@@ -14,7 +14,7 @@ namespace paceline::gpu {
 
 /// Number of consecutive tokens in a chunk. A chunk is a cohort of `noise_stream`: one random word gives an
 /// upper bound of the noise of all its tokens. A chunk is skipped if its largest score plus this bound is
-/// below the best token found so far.
+/// below the score plus noise of the best token found so far.
 inline constexpr std::uint32_t choice_chunk = noise_stream::cohort_size;
 
 /// A token with an amount added to its logit.

@@ -117,8 +117,8 @@ struct choosing_row {
   PACELINE_DEVICE float score(float logit) const { return (ordered(logit) - shift) / temperature; }
 };
 
-/// The largest logit of a row and its lowest token; the same in all threads. -infinity for a row without a
-/// finite logit.
+/// Returns the largest logit of a row, and sets `token` to the lowest token with this logit; the same in all
+/// threads. -infinity and token 0 for a row without a finite logit.
 PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& shared, std::uint32_t& token) {
   float max = -std::numeric_limits<float>::infinity();
   std::uint32_t chunk = 0;
@@ -139,7 +139,8 @@ PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& share
   return max;
 }
 
-/// Upper bound of the noise of any token.
+/// Upper bound of the noise of any token: the smallest arrival in a cohort is about 2^-39, and -ln of that is
+/// 27.03 (runtime/base/philox.hpp).
 inline constexpr double noise_bound = 27.1;
 
 /// A token and its value: the best that a thread has found.
@@ -152,8 +153,8 @@ struct leading_token {
   }
 };
 
-/// Examines chunk `c`, and of its tokens only those whose score plus the chunk's largest noise reach the best
-/// value.
+/// Compares the tokens of chunk `c` with the best one so far, except tokens whose score plus the chunk's
+/// largest noise is below the best value.
 PACELINE_DEVICE void race_chunk(const choosing_row& row, std::uint32_t c, leading_token& lead) {
   const float maximum = row.score(row.maxima[c]);
   if (!(maximum >= row.min_score) || !(static_cast<double>(maximum) + noise_bound >= lead.value)) return;
@@ -186,7 +187,7 @@ PACELINE_DEVICE std::uint32_t winner_of(leading_token lead, choice_memory& share
   return lead.token;
 }
 
-/// The token of a row with a finite logit.
+/// Chooses the token of a row with a finite logit.
 PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeliest, choice_memory& shared) {
   // The value of the likeliest token is a bound that most chunks cannot reach.
   leading_token lead{value_of(row, row.score(row.logits[likeliest]), likeliest), likeliest};
@@ -194,9 +195,9 @@ PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeli
   return winner_of(lead, shared);
 }
 
-/// Sorts the `count` likeliest tokens of a row and returns their number. They lie in the `count` likeliest
-/// chunks, where ties go to the lower chunk: a token elsewhere is preceded by at least `count` tokens, one in
-/// each of these. So at most `count` chunks are read, whatever the ties.
+/// Finds the `count` likeliest tokens of a row, in order, and returns their number. They lie in the `count`
+/// likeliest chunks, where ties go to the lower chunk: a token elsewhere is preceded by at least `count`
+/// tokens, one in each of these chunks. So at most `count` chunks are read, whatever the ties.
 PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t count, choice_memory& shared) {
   constexpr float lowest = std::numeric_limits<float>::lowest();
   const auto chunk_at = [&](std::uint32_t c) { return scored{row.score(row.maxima[c]), c}; };
@@ -226,7 +227,7 @@ PACELINE_DEVICE std::uint32_t leading_run(std::uint32_t num_tokens, float top_p,
   return num_kept;
 }
 
-/// The token of a row with a finite logit and top-k: each thread has one of the remaining tokens.
+/// Chooses the token of a row with a finite logit and top-k: each thread has one of the remaining tokens.
 PACELINE_DEVICE std::uint32_t race_of_top(const choosing_row& row, const choice_request& request,
                                           choice_memory& shared) {
   std::uint32_t num_kept = find_top(row, request.top_k, shared);
@@ -280,7 +281,7 @@ PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
   const choice_request request = p.view.requests[own_place().index_in_row()];
   const token_id* const tokens = p.view.draft_tokens + request.nodes.begin;
   const std::int32_t* const parents = p.view.parents + request.nodes.begin;
-  std::int32_t places[device::max_draft_nodes]; // equal paths: several, if siblings have equal tokens
+  std::int32_t places[device::max_draft_nodes]; // the accepted nodes: several if siblings have equal tokens
   std::int32_t matches[device::max_draft_nodes];
   std::uint32_t num_places = 1;
   places[0] = -1;

@@ -6,10 +6,10 @@
 //
 // Rules of the dialect, in addition to CUDA's. A kernel takes one struct of plain values. It rounds where its
 // op's contract rounds and nowhere else (-fmad=false; fused products are written std::fma). No thread returns
-// before a barrier at which others of its warp or block wait. Of the host's constexpr functions it calls only
-// those that do arithmetic on their arguments: nvcc treats a call that it cannot compile, for instance a
-// string's length, as unreachable and removes the code that leads to it (tests/gpu/device_code_test.py looks
-// for such holes).
+// before a barrier at which others of its warp or block wait. Of the host's constexpr functions a kernel
+// calls only those that do arithmetic on their arguments. If nvcc cannot compile a call (for example, of a
+// string's length), it treats the call as unreachable and removes the code that leads to it;
+// tests/gpu/device_code_test.py looks for missing code.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,8 @@
 #define PACELINE_DEVICE __device__ __forceinline__
 /// Before a loop over an array that must be in registers: unrolling makes all indices constant.
 #define PACELINE_UNROLL _Pragma("unroll")
-/// Before a loop whose body is long and not hurried: its instructions are read from memory once.
+/// Before a loop with a long body that need not be fast: without unrolling fewer instructions are read from
+/// memory.
 #define PACELINE_ROLL _Pragma("unroll 1")
 #else
 #include "gpu/emulation/thread_block.hpp"
@@ -47,7 +48,8 @@ PACELINE_DEVICE std::uint32_t block_y() { return blockIdx.y; }
 PACELINE_DEVICE void sync_block() { __syncthreads(); }
 /// The same for the threads of a warp.
 PACELINE_DEVICE void sync_warp() { __syncwarp(); }
-/// The value of the lane whose number differs in the bits of `mask`; all lanes of the warp must call it.
+/// The value of the lane whose number differs from this one's in the bits of `mask`; all lanes of the warp
+/// must call it.
 PACELINE_DEVICE float shuffle_xor(float value, std::uint32_t mask) {
   return __shfl_xor_sync(0xffffffffU, value, static_cast<int>(mask));
 }
@@ -80,9 +82,9 @@ T* shared_memory() {
 PACELINE_DEVICE std::uint32_t lane_index() { return thread_index() % warp_size; }
 PACELINE_DEVICE std::uint32_t warp_index() { return thread_index() / warp_size; }
 
-/// The block of a kernel's grid whose work a block of threads does: its own, or one after another if one
-/// kernel does the work of many (gpu/kernels/draft_chain.cuh). Functions for a block's work are called
-/// `do_block` and take the kernel's parameters.
+/// The place in a kernel's grid of the block whose work the calling thread block does. This is its own place,
+/// except in draft_chain (gpu/kernels/draft_chain.cuh), whose blocks do the work of many blocks of other
+/// kernels. `do_block` does the work of one block; it is overloaded for the parameters of each kernel.
 struct grid_place {
   std::uint32_t x = 0;
   std::uint32_t y = 0;

@@ -17,7 +17,8 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// A copy in registers, because stages may overwrite the memory that they would read next.
+/// Copies the parameters to registers. Otherwise each write of the stage would make the compiler read them
+/// from shared memory again, because it cannot exclude that the write has changed them.
 template <class Params>
 PACELINE_DEVICE Params params_of(const chain_stage& stage) {
   static_assert(sizeof(Params) <= stage_params_bytes);
@@ -32,7 +33,7 @@ PACELINE_DEVICE void do_product(const chain_stage& stage, grid_place block) {
 }
 static_assert(device::max_chain_rows <= token_tile);
 
-/// Does a product, where most of the time is spent; false if the stage is no product.
+/// Does a block of a product; most of the time is spent here. Returns false if the stage is not a product.
 PACELINE_DEVICE bool do_product(const chain_stage& stage, grid_place block) {
   switch (stage.kernel) {
   case kernel_id::stream_q4_0:
@@ -107,8 +108,8 @@ PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
   }
 }
 
-/// The share of block `block_x()` in a stage: every num_blocks-th of the stage's blocks, where a block may be
-/// one warp; or all blocks.
+/// Does the share of this block of draft_chain in a stage. This is every `num_blocks`-th of the stage's
+/// blocks, or of groups of four if these are single warps. Block 0 does all of a small stage.
 PACELINE_DEVICE void do_share(const draft_chain_params& p, const chain_stage& stage) {
   if (stage.is_small && block_x() != 0) return;
   const std::uint32_t num_workers = stage.is_small ? 1 : p.num_blocks;
@@ -122,7 +123,8 @@ PACELINE_DEVICE void do_share(const draft_chain_params& p, const chain_stage& st
   }
 }
 
-/// Records what the previous step chose, and writes what the stages read in step `step`; block 0 only.
+/// Records the choices of the previous step, and writes the values that the stages read in step `step`. Only
+/// block 0 calls it.
 PACELINE_DEVICE void begin_step(const chain_steps& c, std::uint32_t step) {
   if (thread_index() < c.num_rows) {
     const std::uint32_t r = thread_index();

@@ -3,8 +3,8 @@
 #include "gpu/kernels/expert_segments.cuh"
 #include "gpu/kernels/matmul.cuh"
 
-// Products of a mixture of experts with weights that are not streamed: those of gpu/kernels/matmul.cuh, where
-// a block has pairs of one expert.
+// Products of a mixture of experts with weights that are not streamed. They are computed by the functions of
+// gpu/kernels/matmul.cuh; a block has pairs of one expert.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 

@@ -9,7 +9,8 @@
 namespace paceline::gpu {
 
 // Parameters of the kernels of a mixture of experts (runtime/device/op_expert_mixture.hpp). A *pair* is a row
-// and one of its slots: number row * num_used + slot. Which experts the pairs use is known on the device
+// and one of the experts selected for it: pair row * num_used + slot. A *segment* is a number of pairs of one
+// expert for which a thread block reads weights once. Which experts the pairs use is known on the device
 // only, so grids have room for every possibility, and blocks without work end at once.
 
 /// Distances from a matrix of a set to the next one.
@@ -25,8 +26,7 @@ struct route_rows_params {
   device::used_expert* used; ///< [num_rows][by.num_used]
 };
 
-/// Memory for each expert's score, its key and whether it cannot be selected any more, and then for the value
-/// of each group.
+/// Bytes of shared memory for the arrays of `route_memory` (gpu/kernels/route_rows.cuh).
 constexpr std::uint32_t route_shared_bytes(const device::expert_routing& by) {
   const std::uint32_t values = 3 * by.num_experts + 2 * by.num_groups;
   return static_cast<std::uint32_t>((values + device::max_used_experts) * sizeof(float));
@@ -64,13 +64,13 @@ struct weigh_rows_params {
   float* out; ///< [num_pairs][width]
 };
 
-/// Pairs of one expert for which weights are read at a time by streamed products. More would need more
-/// registers than there are, because each lane also keeps where its rows are.
+/// Largest number of pairs in a segment of a streamed product. More would need more registers than there are,
+/// because each lane also keeps the places of its rows.
 inline constexpr std::uint32_t expert_rows = 32;
 
-/// One product of every pair with a matrix of its expert, in streaming order: two strips a warp. Or a gated
-/// product (runtime/device/op_gated_matmul.hpp): one strip of the gate and one of `up` a warp. A block has up
-/// to `expert_rows` pairs of one expert; grid (strips / 8 or strips / 4, segments * num_blocks).
+/// One product of every pair with a matrix of its expert, in streaming order: a warp multiplies two strips.
+/// Or a gated product (runtime/device/op_gated_matmul.hpp): a warp multiplies one strip of the gate and one
+/// of `up`. A block has one segment; grid (strips / 8 or strips / 4, segments * num_blocks).
 struct expert_stream_params {
   streamed_weights weights; ///< of expert 0
   streamed_weights up; ///< likewise, of the same type and shape; without bytes if the product is not gated
@@ -83,19 +83,19 @@ struct expert_stream_params {
   std::uint32_t num_tiles;      ///< in a strip
   std::uint32_t tiles_of_split; ///< as in streamed_params
   std::uint32_t num_splits;
-  /// Blocks among which a segment's splits are divided: 1, where one block adds them up itself, or one for
-  /// each split.
+  /// Blocks among which a segment's splits are divided: 1 (this block then adds the splits up itself) or
+  /// `num_splits`.
   std::uint32_t num_blocks;
   float* partial; ///< [num_splits][num_pairs][weights.num_rows], followed by those of `up`, to be added up by
                   ///< another kernel; used if there are several blocks
-  float* y;       ///< [num_pairs][weights.num_rows], otherwise
+  float* y;       ///< [num_pairs][weights.num_rows]; used if `num_blocks` is 1
   float* y_up;    ///< likewise, for sums of `up` that are not complete
   std::size_t y_stride;
 };
 
-/// One product of every pair with a matrix of its expert, as stored. Quantised weights: one warp an output;
-/// grid (outputs / matmul_warps, segments of matmul_chains / num_planes pairs). Other weights: grid (outputs
-/// / float_outputs, segments of float_rows pairs).
+/// One product of every pair with a matrix of its expert, which is not streamed. Quantised weights: one warp
+/// for each output; grid (outputs / matmul_warps, segments of matmul_chains / num_planes pairs). Other
+/// weights: grid (outputs / float_outputs, segments of float_rows pairs).
 struct expert_matmul_params {
   weight_rows weights; ///< of expert 0
   matrix_strides strides;
@@ -117,13 +117,13 @@ struct add_experts_params {
   std::uint32_t num_rows;
   std::uint32_t num_used;
   std::uint32_t num_outputs;
-  const device::used_expert* used; ///< their weights; null: all are 1
+  const device::used_expert* used; ///< the pairs' weights; null: all are 1
   float* out;
   std::size_t out_stride;
   bool add;
 };
 
-/// Largest number of segments into which the pairs of all experts are cut, of at most `most` pairs each.
+/// Upper bound of the number of segments if a segment has at most `most` pairs.
 constexpr std::uint32_t most_segments(std::uint32_t num_pairs, std::uint32_t num_experts,
                                       std::uint32_t most) {
   const std::uint32_t begun = num_pairs < num_experts ? num_pairs : num_experts;

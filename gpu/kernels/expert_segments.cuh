@@ -29,8 +29,8 @@ PACELINE_DEVICE sum_of_lanes add_over_lanes(std::uint32_t value) {
   return out;
 }
 
-/// A warp finds the pairs of one expert and their place after the pairs of lower experts. The order of an
-/// expert's pairs is fixed, but not ascending. No result depends on it.
+/// A warp finds the pairs of one expert and writes them after the pairs of lower experts. The order of an
+/// expert's pairs is fixed, but not ascending. No result depends on this order.
 PACELINE_KERNEL sort_pairs(sort_pairs_params p) {
   begin_in_turn();
   const std::uint32_t expert = block_x() * sort_warps + warp_index();
@@ -48,14 +48,14 @@ PACELINE_KERNEL sort_pairs(sort_pairs_params p) {
   if (lane_index() == 0) p.counts[expert] = own.all;
 }
 
-/// Adjacent pairs of one expert in the order of all: the work of a block.
+/// Pairs of one expert that are adjacent in `expert_pairs::order`: the work of a block.
 struct expert_segment {
   std::uint32_t expert = 0;
   std::uint32_t first = 0; ///< place in the order
   std::uint32_t count = 0; ///< 0: there is no such segment
 };
 
-/// Segment `number` if those of each expert have at most `most` pairs. All lanes of the warp call it.
+/// Segment `number` if a segment has at most `most` pairs. All lanes of the warp call it.
 PACELINE_DEVICE expert_segment segment_at(const expert_pairs& pairs, std::uint32_t number,
                                           std::uint32_t most) {
   expert_segment found{};
@@ -92,7 +92,7 @@ PACELINE_DEVICE expert_segment segment_at(const expert_pairs& pairs, std::uint32
   return found;
 }
 
-/// The pair at a place in the order.
+/// The pair at a place in `expert_pairs::order`.
 PACELINE_DEVICE std::uint32_t pair_at(const expert_pairs& pairs, std::uint32_t place) {
   return pairs.order != nullptr ? pairs.order[place] : place;
 }

@@ -3,10 +3,10 @@
 #include "gpu/kernels/expert_segments.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 
-// Streamed products of a mixture of experts: those of gpu/kernels/streamed_matmul.cuh, to the bit, where a
-// block has pairs of one expert. Each lane reads the activations of its row from wherever the row is, so rows
-// are arranged once and not gathered. Which weights a block reads is known only when the rows are routed, so
-// nothing is loaded before that.
+// Streamed products of a mixture of experts, with the same bits as those of
+// gpu/kernels/streamed_matmul.cuh. A block has pairs of one expert. Each lane reads its row at the row's own
+// place, so rows are arranged once and not gathered for each expert. The weights that a block reads are known
+// only after routing, so none are loaded before the previous kernel has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -14,7 +14,7 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 template <std::uint32_t NumTiles>
 struct gathered_rows {
   arranged_rows x;
-  std::uint32_t halves_at[NumTiles];  ///< the lane's bytes in a unit
+  std::uint32_t halves_at[NumTiles];  ///< offset of the lane's bytes in a unit
   std::uint32_t sums_at[NumTiles][2]; ///< rows whose products the lane has
 };
 
@@ -39,7 +39,7 @@ PACELINE_DEVICE const std::uint32_t* sums_of_span(const gathered_rows<NumTiles>&
   return reinterpret_cast<const std::uint32_t*>(at + rows.halves_at[j] / 2);
 }
 
-/// The segment's pair number `i`, or its last one.
+/// Pair number `i` of the segment, or its last pair if it has fewer.
 PACELINE_DEVICE std::uint32_t pair_of(const expert_stream_params& p, const expert_segment& segment,
                                       std::uint32_t i) {
   return pair_at(p.pairs, segment.first + (i < segment.count ? i : segment.count - 1));
@@ -58,8 +58,8 @@ PACELINE_DEVICE void find_rows(const expert_stream_params& p, const expert_segme
   }
 }
 
-/// Calls `store` with the index of each requested sum of the lane, its pair, its output and the factor of its
-/// row.
+/// Calls `store` for each sum of the lane that has a pair and an output: with its two indices in a
+/// `strip_sums`, its pair, its output and the factor of its row of x.
 template <std::uint32_t NumTiles, class Store>
 PACELINE_DEVICE void for_each_pair_sum(const expert_stream_params& p, const expert_segment& segment,
                                        std::uint32_t strip, const Store& store) {
@@ -80,7 +80,7 @@ PACELINE_DEVICE void for_each_pair_sum(const expert_stream_params& p, const expe
   }
 }
 
-/// A sum of split `split`: kept for another kernel, or added to those of the splits before it.
+/// Stores a sum of split `split` for a later kernel, or adds it to the sum of the splits before.
 PACELINE_DEVICE void store_pair_sum(const expert_stream_params& p, std::uint32_t split, std::uint32_t pair,
                                     std::uint32_t n, float sum) {
   if (p.num_blocks > 1) {
@@ -91,7 +91,7 @@ PACELINE_DEVICE void store_pair_sum(const expert_stream_params& p, std::uint32_t
   y = split == 0 ? sum : y + sum;
 }
 
-/// The same for the products of the gate and of the other matrix.
+/// The same for the products of the gate and of `up`.
 PACELINE_DEVICE void store_gated_pair(const expert_stream_params& p, std::uint32_t split, std::uint32_t pair,
                                       std::uint32_t n, float gate, float up) {
   if (p.num_blocks > 1) {
@@ -135,8 +135,8 @@ PACELINE_DEVICE void end_split(const expert_stream_params& p, const expert_segme
     sums.acc[i / (NumTiles * 4)][i / 4 % NumTiles][i % 4] = 0;
 }
 
-/// The warp's strips, beginning with strip `first`, for all pairs of the segment, over the splits of block
-/// `block`.
+/// Multiplies the warp's strips, beginning with strip `first`, with the rows of all pairs of the segment.
+/// `block` < num_blocks: which splits.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const expert_segment& segment,
                                       std::uint32_t first, std::uint32_t block) {

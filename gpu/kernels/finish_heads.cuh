@@ -5,8 +5,8 @@
 #include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 
-// The work between the products of an attention layer and attention itself (runtime/device/op_qkv.hpp) in one
-// kernel: a head of a row stays in its warp's shared memory from the partial sums to its cell.
+// The part of op qkv (runtime/device/op_qkv.hpp) that follows the products, in one kernel. From the partial
+// sums to the write to its cell, a head of a row stays in its warp's shared memory.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -45,7 +45,7 @@ PACELINE_DEVICE void add_up_head(const finish_heads_params& p, const head_at_han
 }
 
 PACELINE_DEVICE void norm_head(const finish_heads_params& p, const float* weight, float* x) {
-  const float scale = norm_scale(x, p.layer.head_dim, p.epsilon); // known once all lanes have read
+  const float scale = norm_scale(x, p.layer.head_dim, p.epsilon); // returns when all lanes have read x
   for (std::uint32_t d = lane_index(); d < p.layer.head_dim; d += warp_size)
     x[d] = (x[d] * scale) * weight[d];
   sync_warp();

@@ -31,7 +31,7 @@ struct delta_quarter {
     PACELINE_UNROLL
     for (std::uint32_t n = 0; n < most; ++n) values[n] = 0;
   }
-  /// values *= decay; returns the part of S^T key.
+  /// values *= factor; returns the thread's part of S^T key.
   PACELINE_DEVICE float decay(float factor, const float* key) {
     float sum = 0;
     PACELINE_UNROLL
@@ -42,7 +42,7 @@ struct delta_quarter {
       }
     return sum;
   }
-  /// values += key * change; returns the part of S^T query.
+  /// values += key * change; returns the thread's part of S^T query.
   PACELINE_DEVICE float update(float change, const float* key, const float* query) {
     float sum = 0;
     PACELINE_UNROLL

@@ -4,8 +4,8 @@
 #include "gpu/kernels/blas_params.hpp"
 #include "gpu/kernels/streamed_format.cuh"
 
-// Input and output of cuBLASLt in fast mode (gpu/kernels/sixteen_bit.hpp): rows of float16, and the factors
-// of its sums.
+// Kernels before and after the products of cuBLASLt in fast mode (gpu/kernels/sixteen_bit.hpp): they convert
+// weights and activations to float16, and turn the sums into results.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -16,6 +16,7 @@ PACELINE_DEVICE void put_halves(std::byte* tile, std::uint32_t step, std::uint32
   *reinterpret_cast<std::uint32_t*>(tile + row_in_tile(at) * halved_row_bytes + col_in_tile(at) * 2) = halves;
 }
 
+/// Writes a tile of codes as float16: each weight times the power of two of its row.
 template <tensor_type Type>
 PACELINE_DEVICE void halve_codes(const std::byte* header, const std::byte* codes, std::uint32_t tile,
                                  const float (&multipliers)[2], std::byte* out) {
@@ -40,7 +41,7 @@ PACELINE_DEVICE void halve_codes(const std::byte* header, const std::byte* codes
   }
 }
 
-/// F16 unchanged, BF16 times the row's power of two.
+/// The same for a tile of values: F16 unchanged, BF16 times the power of two of the row.
 template <tensor_type Type>
 PACELINE_DEVICE void halve_values(const std::byte* values, const float (&multipliers)[2], std::byte* out) {
   PACELINE_UNROLL

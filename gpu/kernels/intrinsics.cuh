@@ -58,15 +58,16 @@ PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from) {
                : "memory");
 }
 /// An L2 policy for weights: they are the first to leave the second-level cache. The weights of one layer of
-/// a large model exceed it; without the policy they would displace activations, cells and instructions.
+/// a large model are larger than this cache; without the policy they would displace activations, KV cells and
+/// instructions.
 PACELINE_DEVICE std::uint64_t evict_first() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-/// `begin_copy` with an L2 policy. It is ignored before compute capability 9.0, because no such GPU has been
-/// tried. ptxas 13.0 encodes some of these copies wrongly for 9.0; see docs/decisions/0661 before calling
-/// this from another place.
+/// `begin_copy` with an L2 policy. GPUs before compute capability 9.0 do not get the policy, because it was
+/// not tried on them. ptxas 13.0 encodes some of these copies wrongly for 9.0; see docs/decisions/0661 before
+/// calling this from another place.
 PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from, std::uint64_t policy) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
@@ -120,7 +121,8 @@ PACELINE_DEVICE void let_next_begin() {
 /// Returns when the previous kernel has ended and its writes are visible; immediately if this kernel was not
 /// launched to start early. Every thread of every block must call it, also threads without work. Then no
 /// kernel ends before its predecessor, and the end of the last kernel is the end of all. Before this call a
-/// kernel must not write, and it may read only weights, because no kernel of a program writes these.
+/// kernel must not write to device memory, and may read only weights there, because no kernel of a program
+/// writes these.
 PACELINE_DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" : : : "memory");

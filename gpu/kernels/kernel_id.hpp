@@ -107,8 +107,8 @@ inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::r
 
 /// True if the kernel allows the next one to begin before it has ended, and itself waits for the end of the
 /// previous one (let_next_begin and wait_for_previous, gpu/kernels/intrinsics.cuh). False for kernels that
-/// write weights, because later kernels read these without waiting, and for the chain, whose blocks must all
-/// run at the same time.
+/// write weights, because later kernels read weights without waiting. False for the chain, whose blocks must
+/// all run at the same time, and for a kernel that only tests use.
 constexpr bool takes_turns(kernel_id kernel) noexcept {
   switch (kernel) {
   case kernel_id::pack_weights:

@@ -7,7 +7,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Lists the nodes from the root down to `place`; called by one thread. Returns their number.
+/// Lists the nodes from the root's child down to `place`; called by one thread. Returns their number.
 PACELINE_DEVICE std::uint32_t list_path(std::int32_t place, const std::int32_t* parents,
                                         std::uint32_t* nodes) {
   std::uint32_t num = 0;
@@ -17,7 +17,7 @@ PACELINE_DEVICE std::uint32_t list_path(std::int32_t place, const std::int32_t* 
   return num;
 }
 
-/// Source and destination of the cells of the draft's path, for all threads of the block.
+/// Finds source and destination of each cell on the path to `place`, for all threads of the block.
 PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& draft, std::int32_t place,
                                 std::uint32_t block_size, commit_memory& shared) {
   if (thread_index() == 0) shared.num_moves = list_path(place, p.parents + draft.first_parent, shared.nodes);
@@ -31,7 +31,7 @@ PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& d
   sync_block();
 }
 
-/// Moves the vectors that are stored with the cells. Their blocks follow those of the layers.
+/// Moves the vectors that belong to the cells. The thread blocks that do this follow those of the layers.
 PACELINE_DEVICE void move_vectors(const kv_commit_params& p, std::uint32_t block_size,
                                   const commit_memory& shared) {
   const std::uint32_t i = (block_x() - p.num_layers * p.blocks_per_layer) * num_threads() + thread_index();

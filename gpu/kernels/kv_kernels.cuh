@@ -107,7 +107,7 @@ PACELINE_DEVICE void copy_dimension(const device::kv_layer& into, const device::
     copy_values_of<std::uint16_t>(into, of, copy, head, d);
 }
 
-/// Copies move cells along their dimensions, so that no two threads touch the same values.
+/// A thread copies one dimension of all cells, so that no two threads access the same values.
 PACELINE_KERNEL kv_copy(kv_copy_params p) {
   begin_in_turn();
   const std::uint32_t i = own_place().index_in_row();

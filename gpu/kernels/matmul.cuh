@@ -8,7 +8,7 @@
 #include <limits>
 
 // Products as defined in runtime/device/op_matmul.hpp. The sum of an output runs over its blocks of columns
-// in ascending order, one fused product at a time, whatever the number of rows. Only the integer part of the
+// in ascending order, one fused product at a time, whatever the number of rows. Only the integer sums of the
 // blocks, and different outputs and rows, are computed in parallel.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
@@ -51,7 +51,8 @@ PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   }
 }
 
-/// Rows of x that are multiplied together: adjacent ones. Other kernels have other rows.
+/// Indices of the rows of x that a block multiplies, for the `Rows` below: adjacent rows.
+/// gpu/kernels/expert_matmul.cuh has other rows.
 struct adjacent_rows {
   std::uint32_t first;
   PACELINE_DEVICE std::uint32_t operator[](std::uint32_t i) const { return first + i; }
@@ -93,8 +94,8 @@ PACELINE_DEVICE float add_terms(const chain_terms& terms, std::uint32_t c, std::
   return acc;
 }
 
-/// Output `n` of `num_rows` rows, at most matmul_chains / num_planes, by a warp: calls `store` with the
-/// number of each row and its sum, each in a lane of its own.
+/// Computes output `n` of `num_rows` rows, at most matmul_chains / num_planes, with a warp. Calls `store`
+/// with the number of each row and its sum, in a different lane for each row.
 template <class Rows, class Store>
 PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quantised_rows& x,
                                         std::uint32_t num_planes, std::uint32_t n, const Rows& rows,
@@ -102,7 +103,7 @@ PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quanti
   chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
   const std::uint32_t lane = lane_index(), num_chains = num_rows * num_planes;
   const std::uint32_t num_blocks = weights.num_cols / quantised_block;
-  // Groups with minima in a block: a property of the format, so that all lanes know it.
+  // Number of groups with minima in a block: a property of the format, so it is the same in all lanes.
   std::uint32_t num_mins = 0;
   float acc = 0;
   for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
@@ -124,10 +125,10 @@ PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quanti
   store(lane, sum);
 }
 
-/// `float_outputs` outputs from `first_output` on, of `num_rows` rows, at most float_rows: calls `store` with
-/// the number of each row, the output and its sum. All threads of the block call it. The next columns are
-/// loaded while sums are made: each is a chain of fused products, whose time a wait for memory would
-/// multiply.
+/// Computes `float_outputs` outputs, from `first_output` on, of `num_rows` rows, at most float_rows. Calls
+/// `store` with the number of a row, an output and the sum. All threads of the block call it. The next
+/// columns are loaded during the sums: each sum is a chain of fused products, which would take much longer if
+/// it had to wait for memory.
 template <class Rows, class Store>
 PACELINE_DEVICE void multiply_floats(const weight_rows& weights, const float* x, std::size_t x_stride,
                                      std::uint32_t first_output, const Rows& rows, std::uint32_t num_rows,
@@ -166,7 +167,7 @@ PACELINE_DEVICE void multiply_floats(const weight_rows& weights, const float* x,
     for (std::uint32_t k = parity; k < num_cols; k += 2)
       acc = std::fma(tile.weights[output][k], tile.x[row][k], acc);
   }
-  const float sum = acc + shuffle_xor(acc, 1); // the even one first, in the lane that stores it
+  const float sum = acc + shuffle_xor(acc, 1); // in the lane that stores it: even columns + odd columns
   if (parity == 0 && row < num_rows && first_output + output < weights.num_rows)
     store(row, first_output + output, sum);
 }
@@ -181,7 +182,7 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
   begin_in_turn();
   const std::uint32_t n = block_x() * matmul_warps + warp_index();
   if (n >= p.weights.num_rows) return;
-  // Whole rows: the number of planes divides the tile.
+  // Whole rows, because the number of planes divides matmul_chains.
   const std::uint32_t most_rows = matmul_chains / p.num_planes, first = block_y() * most_rows;
   const std::uint32_t num_rows = p.num_rows - first < most_rows ? p.num_rows - first : most_rows;
   multiply_quantised(p.weights, p.quantised, p.num_planes, n, adjacent_rows{first}, num_rows,

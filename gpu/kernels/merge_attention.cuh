@@ -2,7 +2,7 @@
 
 #include "gpu/kernels/split_attention.cuh"
 
-// The second part of gpu/kernels/split_attention_params.hpp: merges the splits of a row in ascending order.
+// The merge that gpu/kernels/split_attention_params.hpp defines: of the splits of a row, in ascending order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 

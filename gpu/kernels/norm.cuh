@@ -6,9 +6,9 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// The factor that norms a vector (runtime/device/op_rms_norm.hpp); the same in all lanes of the warp, which
-/// must all call it. Each lane issues many loads before it waits for the first: the time of a sequential sum
-/// depends on the number of waits.
+/// The factor that norms a vector (runtime/device/op_rms_norm.hpp). All lanes of the warp must call it, and
+/// all get the result. Each lane issues many loads before it waits for the first, because the time of a
+/// sequential sum depends on the number of waits.
 PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsilon) {
   constexpr std::uint32_t num_lanes = 16, at_a_time = 32;
   float sum = 0; // the upper half of the warp does the same as the lower one

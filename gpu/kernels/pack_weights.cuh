@@ -7,8 +7,8 @@
 
 #include <cmath>
 
-// Converts to and from the order of gpu/kernels/streamed_layout.hpp, when weights are loaded and for single
-// rows (embed).
+// Converts weights to the order of gpu/kernels/streamed_layout.hpp when they are loaded, and single rows back
+// from this order (embed).
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -63,7 +63,8 @@ PACELINE_DEVICE std::byte* value_at(std::byte* tile, const code_place& at) {
   return tile + at.step * 512 + at.lane * 16 + at.pair * 4 + at.half * 2;
 }
 
-/// Writes the part of row `row` < 16 of a tile to the header of its span.
+/// Writes the scales and minima of row `row` < 16 of a tile to the header of its span. In the matrix it is
+/// row `matrix_row`.
 PACELINE_DEVICE void write_header(const pack_weights_params& p, std::byte* header, std::uint32_t row,
                                   std::uint32_t matrix_row, std::uint32_t tile) {
   if (p.from.type == tensor_type::f8_e4m3) {
@@ -174,8 +175,7 @@ PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
   if (lane_index() == 0) p.multipliers[block_y()] = multiplier_to_f16(magnitude);
 }
 
-/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix, except what is the same for all
-/// blocks.
+/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
 PACELINE_DEVICE void read_streamed_block(const streamed_weights& weights, std::size_t row, std::uint32_t b,
                                          weight_block& out) {
   const streamed_layout layout = streamed_layout_of(weights.type);

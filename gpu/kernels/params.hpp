@@ -18,9 +18,9 @@
 namespace paceline::gpu {
 
 // Parameters of kernels. Pointers are device addresses, strides are in values. The contracts of the ops
-// (runtime/device/op_<name>.hpp) document the arrays. "Grid (x, y)" is the size of a launch: y in blocks; x
-// in threads where the comment says "one thread for each value", "block of 32 values" or "pair", otherwise in
-// blocks.
+// (runtime/device/op_<name>.hpp) document the arrays. "Grid (x, y)" is the size of a launch. y counts thread
+// blocks. x counts threads where the comment says "one thread for each value", "... block of 32 values" or
+// "... pair"; elsewhere x counts thread blocks, too.
 
 /// A matrix in device memory, with rows as in the file.
 struct weight_rows {
@@ -63,8 +63,9 @@ inline constexpr std::uint32_t matmul_warps = 4;
 /// Planes of rows that one warp of matmul_quantised multiplies at a time.
 inline constexpr std::uint32_t matmul_chains = 8;
 
-/// In shared memory, one for each warp: the terms of the sums of one output and `matmul_chains` planes of
-/// rows, over 32 blocks of columns, one block for each lane. The row length 33 avoids bank conflicts.
+/// In shared memory, one object for each warp. It has the terms of the sums of one output for `matmul_chains`
+/// planes of rows. The terms are for 32 blocks of columns; each lane writes those of one block. The row
+/// length 33 avoids bank conflicts.
 struct chain_terms {
   float product[matmul_chains][33];
   float scale[matmul_chains][33];
@@ -77,18 +78,18 @@ struct chain_terms {
 inline constexpr std::uint32_t float_outputs = 8;
 inline constexpr std::uint32_t float_rows = 8;
 inline constexpr std::uint32_t float_threads = 2 * float_outputs * float_rows;
-/// Columns that matmul_float keeps in shared memory: a thread loads one of each row.
+/// Columns that matmul_float keeps in shared memory: each thread loads one column.
 inline constexpr std::uint32_t float_columns = float_threads;
 
-/// A few columns of a block's outputs and rows. In shared memory; the padding avoids bank conflicts.
+/// Some columns of a block's weights and rows of x, in shared memory. The padding avoids bank conflicts.
 struct float_tile {
   float weights[float_outputs][float_columns + 4];
   float x[float_rows][float_columns + 4];
 };
 
 /// One product of a matmul. Quantised weights: one warp for each output; grid in blocks (outputs /
-/// matmul_warps, planes of rows / matmul_chains). Other weights: one thread for each output; grid in blocks
-/// (outputs / float_outputs, rows / float_rows).
+/// matmul_warps, planes of rows / matmul_chains). Other weights: two threads for each output of a row; grid
+/// in blocks (outputs / float_outputs, rows / float_rows).
 struct matmul_params {
   weight_rows weights;
   std::uint32_t num_rows;   ///< of x
@@ -151,7 +152,7 @@ struct rope_params {
 /// One thread for each value; grid (values of a row, rows).
 struct glu_params {
   const float* gate;
-  const float* up; ///< null: the activation without a product
+  const float* up; ///< null: `out` is the activation of `gate` alone
   std::size_t stride;
   float* out;
   std::size_t out_stride;
@@ -166,7 +167,7 @@ struct add_params {
   const float* x;
   std::size_t x_stride;
   std::uint32_t width;
-  const float* gate = nullptr; ///< of each row; null: none
+  const float* gate = nullptr; ///< one value for each row; null: none
   std::size_t gate_stride = 0;
   float scale = 1;
 };
@@ -177,7 +178,7 @@ struct gather_params {
   std::size_t y_stride;
   const float* x;
   std::size_t x_stride;
-  const std::uint32_t* rows; ///< null: row k of x
+  const std::uint32_t* rows; ///< null: row k of y is row k of x
   std::uint32_t width;
 };
 
@@ -218,7 +219,7 @@ struct short_conv_params {
 /// Threads of a block of a gated delta rule: four for each column, each with a quarter of its elements.
 inline constexpr std::uint32_t delta_threads = 4 * device::delta_columns;
 
-/// In shared memory: what the threads of a block of a gated delta rule tell each other in a step.
+/// In shared memory: data that the threads of a block of a gated delta rule exchange in a step.
 struct delta_memory {
   float q[device::max_delta_keys];
   float k[device::max_delta_keys];
@@ -226,11 +227,12 @@ struct delta_memory {
   float out[4][device::delta_columns];  ///< parts of S^T q
 };
 
-/// One block for each group of columns of a head's state; grid (heads times groups, texts).
+/// One block for each group of columns of a head's state; grid (heads times groups, texts). Texts and steps:
+/// see `device::state_plan`.
 struct gated_delta_params {
   device::delta_heads heads;
   const device::state_step* steps;
-  const std::uint32_t* first; ///< [texts + 1]: the steps of each text
+  const std::uint32_t* first; ///< [texts + 1]: index of each text's first step, and the end
   const float* x;
   const float* beta;
   const float* alpha;

@@ -5,7 +5,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Runs each intrinsic once, for the test that compares their models with a GPU.
+/// Runs the intrinsics, for the test that compares their models with a GPU.
 PACELINE_KERNEL probe_intrinsics(probe_params p) {
   const std::uint32_t lane = lane_index();
   std::byte* const shared = shared_memory<std::byte>();
@@ -22,7 +22,7 @@ PACELINE_KERNEL probe_intrinsics(probe_params p) {
   p.doubled[lane] = both_halves<0>(a[0]) ^ (both_halves<1>(a[1]) * 3);
   multiply_add_tile(c, a, p.b[lane * 2], p.b[lane * 2 + 1]);
   for (std::uint32_t i = 0; i < 4; ++i) p.products[lane * 4 + i] = c[i];
-  const std::uint32_t other = (lane + 1) % warp_size; // the lane that requested what this lane reads
+  const std::uint32_t other = (lane + 1) % warp_size; // the lane whose copies this lane reads
   wait_for_copies<1>();
   sync_warp();
   *reinterpret_cast<quad*>(p.arrived + lane * 16) = read_quad(shared + other * 16);

@@ -15,7 +15,7 @@ PACELINE_DEVICE float reduce_warp(float value, const Combine& combine) {
   for (std::uint32_t apart = Half; apart > 0; apart /= 2) value = combine(value, shuffle_xor(value, apart));
   return value;
 #else
-  // The same operations with one switch of threads in place of one for each distance.
+  // The same operations, but the emulation switches threads once instead of once for each distance.
   const float* const of_lanes = emulation::show_to_warp(value);
   const std::uint32_t self = lane_index();
   float values[2 * Half]; // of the lane whose number differs in the bits of the index
@@ -26,7 +26,7 @@ PACELINE_DEVICE float reduce_warp(float value, const Combine& combine) {
 #endif
 }
 
-/// The largest value of the warp, in all lanes. A NaN is ignored beside a number.
+/// The largest value of the warp, in all lanes. NaN is ignored unless all values are NaN.
 PACELINE_DEVICE float largest_of_warp(float value) {
   return reduce_warp<warp_size / 2>(value, [](float own, float other) { return std::fmax(own, other); });
 }

@@ -9,18 +9,18 @@
 #include <limits>
 
 // One warp selects the experts of one row. The results are those of device::route
-// (runtime/device/expert_routing.hpp). The comment of device::expert_routing there numbers the steps.
+// (runtime/device/expert_routing.hpp). "Step" below is a step in the comment of device::expert_routing.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One of several values, by its index. The largest index means: no value.
+/// One of several values, and its index. The largest possible index means that there is no value.
 struct candidate {
   float value = 0;
   std::uint32_t index = std::numeric_limits<std::uint32_t>::max();
 };
 
-/// True if `a` comes before `b`: the larger value is first, of equal values the one with the lower index. NaN
-/// comes after every number; a candidate without a value comes last.
+/// True if `a` comes before `b`: larger values come first, and among equal values the lower index. NaN comes
+/// after every number; a candidate without a value comes last.
 PACELINE_DEVICE bool is_before(const candidate& a, const candidate& b) {
   constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   if (a.index == none || b.index == none) return b.index == none;
@@ -29,8 +29,8 @@ PACELINE_DEVICE bool is_before(const candidate& a, const candidate& b) {
 }
 
 /// The first value in the order of `is_before` among those with indices 0 to `count` - 1 that are not taken.
-/// All lanes of the warp must call it, and all get the result. A lane calls `value` and `taken` only for its
-/// own indices: those that are equal to its number modulo the size of a warp.
+/// All lanes of the warp must call it, and all get the result. A lane calls `value` and `taken` only for
+/// indices that are equal to its number modulo the size of a warp.
 template <class Value, class Taken>
 PACELINE_DEVICE candidate first_of(std::uint32_t count, const Value& value, const Taken& taken) {
   candidate best{};
@@ -85,8 +85,8 @@ PACELINE_DEVICE void score_experts(const device::expert_routing& by, const float
   for (std::uint32_t e = lane_index(); e < count; e += warp_size) scores[e] = scores[e] / sum;
 }
 
-/// Step 1 for `softmax_of_selected`: the score of the lane's slot. Lane s < `num_used` has slot s; `logit`:
-/// that of its expert.
+/// Step 1 for `softmax_of_selected`: the score of the lane's slot. Lane s < `num_used` has slot s. `logit` is
+/// that of the slot's expert.
 PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
   const bool is_slot = lane_index() < num_used;
   const candidate own = is_slot ? candidate{logit, lane_index()} : candidate{};

@@ -68,7 +68,7 @@ PACELINE_KERNEL add_normed(add_normed_params p) {
   do_block(p, own_place());
 }
 
-/// Rotates pair `i` of `num_pairs` of a head by `angles`, which are the row's.
+/// Rotates pair `i` of `num_pairs` of a head. `angles`: the row's cosines, then its sines, [2 * num_pairs].
 PACELINE_DEVICE void rotate_pair(float* head, std::uint32_t i, std::uint32_t num_pairs,
                                  device::rope_layout layout, const float* angles) {
   const bool half_split = layout == device::rope_layout::half_split;

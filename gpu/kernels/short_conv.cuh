@@ -1,5 +1,5 @@
-// A short convolution (runtime/device/op_short_conv.hpp), with a gate before it in two launches: rows of one
-// pass read each other's inputs, so these are all multiplied before any row reads one.
+// A short convolution (runtime/device/op_short_conv.hpp). With a gate before it there are two launches,
+// because rows of one pass read each other's inputs: the first multiplies all inputs by the gate.
 #pragma once
 
 #include "gpu/kernels/intrinsics.cuh"

@@ -13,26 +13,26 @@
 // of the row's largest keep 11 significant bits. If a value of the row is not finite, all results of the row
 // are NaN.
 //
-// **Weights** are used as float16 without rounding. Integer codes of up to 8 bits and F16 are exact in
-// float16. F8_E4M3 is used as 2^-8 times its value, which is exact, and the scale compensates for the factor.
-// BF16 is multiplied by a power of two for each row; only values below 2^-32 of the row's largest are
-// rounded.
+// **Weights** are used as float16, without rounding except in BF16. Integer codes of up to 8 bits and F16 are
+// exact in float16. F8_E4M3 is used as 2^-8 times its value, which is exact, and the scale compensates for
+// the factor. BF16 is multiplied by a power of two for each row, as activations are; only values below 2^-31
+// of the row's largest are rounded.
 //
 // **Sums.** The columns are divided into splits, whose sizes are multiples of 256 and depend only on the
 // shape of the matrix (`gpu/split_columns.hpp`). In a split acc begins with 0. Then for each group of 16 or
 // 32 columns that share a scale, in ascending order:
 //
-//     j   = sum of code * x       16 columns at a time on the tensor core, which adds to what it has so far
+//     j   = sum of code * x       16 columns at a time on the tensor core, which adds them to the sum so far
 //     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
-//     acc = fma(min, s, acc)      s the sum of the group's 32 x; Q4_1 only
+//     acc = fma(min, s, acc)      s is the sum of the group's 32 x; Q4_1 only
 //
 // where s is summed by four lanes: lane t adds columns 8 i + 2 t and 8 i + 2 t + 1 for i = 0 to 3, in this
-// order, and s = (lane 0 + lane 1) + (lane 2 + lane 3). In Q4_K and Q5_K scales and minima are integers of 6
-// bits, to be multiplied by the d and the m of 256 columns. There code * scale is exact in float16, and the
-// tensor core multiplies x by it:
+// order, and s = (lane 0 + lane 1) + (lane 2 + lane 3). In Q4_K and Q5_K a scale is a 6-bit integer times the
+// d of 256 columns, and a minimum is a 6-bit integer times their m. With `scale` and `min` for the integers,
+// code * scale is exact in float16, and the tensor core multiplies x by this product:
 //
 //     j   = sum of (code * scale) * x       over the 256 columns, 16 at a time
-//     k   = sum of min * s                  over their 8 groups, s as two float16, 22 bits, in one step
+//     k   = sum of min * s                  over their 8 groups in one step; s is two float16 (22 bits)
 //     acc = fma(j, d, acc)
 //     acc = fma(k, m, acc)
 //
@@ -41,15 +41,15 @@
 // there is one. With `add` the result is added to y, otherwise it is stored in y.
 //
 // Every step except the tensor core's is rounded once. How the tensor core rounds the sum of its 17 terms
-// depends on the kind of GPU. It is assumed to be a float32 with an error of at most 2^-23 of the largest
-// term for each term, where a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K and Q5_K is at least
-// 2^-15). So on one kind of GPU a row's result has the same bits whatever other rows are computed with it,
-// but another device may give other bits.
+// depends on the kind of GPU. The rounded sum is assumed to be a float32, and its error to be at most 2^-23
+// of the largest term for each term. In this bound a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K
+// and Q5_K is at least 2^-15). So on one kind of GPU a row's result has the same bits whatever other rows are
+// computed with it, but another kind may give other bits.
 //
-// **Fast mode** (docs/decisions/0508) does not guarantee this for passes of more than 64 rows. There, weights
-// are multiplied by a power of two for each row and rounded to float16 (F16 and BF16 as above). cuBLASLt
-// multiplies them by the activations described above. It sums in float32, in an order that it chooses by the
-// number of rows.
+// **Fast mode** (docs/decisions/0508) does not guarantee the same bits for passes of more than 64 rows. In
+// these, weights are multiplied by a power of two for each row and rounded to float16 (F16 and BF16 as
+// above). cuBLASLt multiplies them by the activations described above. It sums in float32, in an order that
+// it chooses by the shape of the product.
 
 namespace paceline::gpu {
 

@@ -14,8 +14,8 @@
 // sequence (defined in gpu/kernels/split_attention_params.hpp). A block lists the cells of a split that its
 // rows see as columns: first those in the slots of their positions, which rows share, then those on the rows'
 // paths through a draft tree. One thread for each column computes scores, one warp for each query the
-// probabilities, and one thread for each dimension the weighted values. Each is a chain of sums in one
-// thread.
+// probabilities, and one thread for each dimension the weighted values. Each score, and each sum of weighted
+// values, is computed by one thread, in order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -64,6 +64,7 @@ struct tile_work {
   }
 };
 
+/// The positions that row `r` of the tile sees, without `path_column`.
 PACELINE_DEVICE seen_positions look_at(const tile_work& work, std::uint32_t r) {
   const device::batch_entry row = work.p.batch.rows[work.tile.first_row + r];
   const std::uint32_t begin = work.begin(), end = row.position.value + 1;
@@ -78,7 +79,7 @@ PACELINE_DEVICE seen_positions look_at(const tile_work& work, std::uint32_t r) {
   return seen;
 }
 
-/// Finds the rows and the number of columns; all threads know them afterwards.
+/// Finds the positions that the rows see and the number of columns, for all threads of the block.
 PACELINE_DEVICE void list_rows(const tile_work& work) {
   tile_memory& shared = work.shared;
   if (thread_index() < work.tile.num_rows) shared.rows[thread_index()] = look_at(work, thread_index());
@@ -124,6 +125,7 @@ PACELINE_DEVICE cell_place list_column(const tile_work& work, std::uint32_t c, s
   return at;
 }
 
+/// Copies the queries to shared memory, and fills the rest of `room` queries with zeros.
 PACELINE_DEVICE void bring_queries(const tile_work& work, std::uint32_t room) {
   const std::uint32_t head_dim = work.p.layer.head_dim, padded = padded_head_dim(head_dim);
   for (std::uint32_t q = warp_index(); q < room; q += split_threads / warp_size) {

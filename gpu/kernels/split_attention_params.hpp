@@ -3,12 +3,13 @@
 #include "gpu/kernels/params.hpp"
 
 // The contract of attention under `arithmetic::sixteen_bit` and `fast`. It defines other sums than
-// runtime/device/op_attention.hpp (docs/decisions/0504 says why there are two contracts). Which positions a
-// row sees, and in which slots they are, is defined there.
+// runtime/device/op_attention.hpp (docs/decisions/0504 says why there are two contracts). Both contracts
+// share the positions that a row sees and the slots of these positions; op_attention.hpp defines them.
 //
 // **Splits.** Positions are divided at multiples of `kv_split`, for all rows alike. This is Flash-Decoding
 // (Dao, Haziza, Massa, Sizov, 2023) with splits that do not move when the context grows. For one row, head
-// and split i, in float32, over the positions j of the split that the row sees:
+// and split i, in float32, over the positions j of the split that the row sees (in a chain of fma(a, b, .)
+// the dot is the previous result):
 //
 // clang-format off
 //     s_j      = chain of fma(query[d], key_j[d], .) over d = 0, 1, ..., from 0
@@ -32,8 +33,8 @@
 
 namespace paceline::gpu {
 
-/// Positions in a split. The size was estimated, not measured: at head_dim 128 a split has 64 KiB of F16
-/// cells, and 1024 positions with 8 key-value heads give 64 blocks.
+/// Positions in a split. The size was estimated, not measured: at head_dim 128 a split of one key-value head
+/// has 64 KiB of F16 cells, and 1024 positions with 8 key-value heads give 64 thread blocks.
 inline constexpr std::uint32_t kv_split = 128;
 /// Threads of a block of attention: one for each position, then one for each dimension.
 inline constexpr std::uint32_t split_threads = 128;
@@ -48,8 +49,8 @@ inline constexpr std::uint32_t tile_columns = kv_split + most_path_cells;
 /// Dimensions of a key, or positions of values, that a thread loads at a time.
 inline constexpr std::uint32_t kv_batch = 16;
 
-/// Rows and heads that read the same cells together are queries of one tile: at most 32, or 16 with large
-/// heads.
+/// A *query* is one head of one row. A tile has the queries for which a thread block reads the same cells
+/// once: at most 32, or 16 with heads of more than 128 dimensions.
 inline constexpr std::uint32_t most_tile_queries = 32;
 constexpr std::uint32_t tile_queries_for(std::uint32_t head_dim) {
   return head_dim <= 128 ? most_tile_queries : most_tile_queries / 2;

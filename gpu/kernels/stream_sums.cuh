@@ -8,13 +8,13 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// A lane's sums of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
-/// rows 8 j + 2 (lane % 4) and the next of x (last index % 2).
+/// A lane's sums of a strip's products. Element [j][i] is for row lane / 4 + 8 (i / 2) of the strip and row
+/// 8 j + 2 (lane % 4) + i % 2 of x.
 template <std::uint32_t NumTiles>
 using strip_sums = float[NumTiles][4];
 
-/// The sums of a warp in its part of shared memory, where its weights were: for each row of x those of one
-/// strip, then those of the other. The distance of the rows leads to different banks.
+/// The sums of a warp, in the shared memory where its weights were. A row of x has those of one strip, then
+/// those of the other. The distance between rows (`stream_sums_row`) avoids bank conflicts.
 struct sums_of_warp {
   float* sums;
 
@@ -40,8 +40,8 @@ PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_
   return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
 }
 
-/// Stores the sums of two strips; each lane has one output. Instructions are read from memory once a launch,
-/// so these are few and in loops.
+/// Stores the sums of two strips; each lane has one output. Every launch reads its instructions from memory,
+/// so loops keep them few.
 PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t first_strip,
                                 const sums_of_warp& from) {
   static_assert(stream_strips * strip_rows == warp_size);
@@ -62,7 +62,7 @@ PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, s
   }
 }
 
-/// Stores the sums of a strip of the gate and of one of the other matrix.
+/// Stores the sums of a strip of the gate and of the same strip of `up`.
 PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
                                       const sums_of_warp& from) {
   const std::uint32_t in_strip = lane_index() % strip_rows, n = strip * strip_rows + in_strip;

@@ -3,7 +3,7 @@
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/streamed_params.hpp"
 
-// Converts the words that a lane reads of a tile in shared memory to operands of the tensor core, and reads
+// Converts the words that a lane reads from a tile in shared memory to operands of the tensor core, and reads
 // scales from the span's header. gpu/kernels/streamed_layout.hpp defines tiles, spans, strips and the planes
 // of codes. A *unit* is 32 columns, so a tile has two; a *step* is 16 columns, so a unit has two.
 

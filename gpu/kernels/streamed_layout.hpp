@@ -16,6 +16,8 @@
 //
 // The codes of a tile are unsigned and stored in planes. 4 bits: one plane of 512 bytes. 5 and 6 bits: this
 // plane and one of the upper bits. 8 bits: two planes of 512 bytes. 16 bits: four such planes, of values.
+// The table says where a lane's codes lie. A *step* is 16 columns, so a tile has four steps. In each step a
+// lane has four *pairs* of codes (`place_in_tile`).
 //
 // clang-format off
 //     plane   words of lane l   where pair i of step `step` lies; j = 4 step + i
@@ -23,20 +25,21 @@
 //     1 bit   1                 bits j and 16 + j
 //     2 bits  2                 word j / 8, bits 2 (j % 8) and 16 + 2 (j % 8)
 //     8 bits  4                 plane step / 2, word 2 (step % 2) + i / 2, bits 8 (i % 2) and 16 + 8 (i % 2)
-//     16      4                 plane `step`, word i
+//     16 bits 4                 plane `step`, word i
 // clang-format on
 //
 // Headers. Each entry is stored for all 16 rows before the next entry. Q4_0, Q5_0, Q8_0: d of both blocks of
-// 32 columns. Q4_1: (d, m) of both blocks. Q4_K, Q5_K: (d, m); then 16 bits for each quarter of the span;
-// then 8 more bits for each quarter. The 24 bits are scale, minimum, scale, minimum of 6 bits each. Q6_K: d;
-// then for each quarter 4 scales of 8 bits. F8_E4M3: the float32 scale of the tile's 64 columns. F16, BF16:
-// no header; BF16 has multipliers of rows elsewhere (`streamed_weights::multipliers`).
+// 32 columns. Q4_1: (d, m) of both blocks. Q4_K, Q5_K: (d, m); then 16 bits for each quarter (tile) of the
+// span; then 8 more bits for each quarter. The 24 bits are scale and minimum of the quarter's first 32
+// columns, then of its second, with 6 bits each. Q6_K: d; then for each quarter 4 scales of 8 bits. F8_E4M3:
+// the float32 scale of the tile's 64 columns. F16, BF16: no header; BF16 has multipliers of rows elsewhere
+// (`streamed_weights::multipliers`).
 
 namespace paceline::gpu {
 
 inline constexpr std::uint32_t strip_rows = 16;
 inline constexpr std::uint32_t tile_cols = 64;
-/// Steps of 16 columns, each one instruction of the tensor core.
+/// Steps of 16 columns in a tile. One instruction of the tensor core does a step.
 inline constexpr std::uint32_t tile_steps = 4;
 /// Granularity in which a matmul's columns are divided among blocks, for every format.
 inline constexpr std::uint32_t split_cols = 256;
@@ -103,8 +106,8 @@ struct code_place {
   std::uint32_t half; ///< 0: the lower one
 };
 
-/// The location of row `row` < 16 and column `col` < 64 of a tile. It is that of operand A of mma.m16n8k16 in
-/// registers.
+/// The location of row `row` < 16 and column `col` < 64 of a tile. It follows the places of the elements of
+/// operand A of mma.m16n8k16 in registers (gpu/kernels/intrinsics.cuh).
 constexpr code_place place_in_tile(std::uint32_t row, std::uint32_t col) {
   return {row % 8 * 4 + col % 8 / 2, col / 16, row / 8 + col % 16 / 8 * 2, col % 2};
 }
@@ -115,7 +118,7 @@ constexpr std::uint32_t col_in_tile(const code_place& at) {
   return at.step * 16 + at.pair / 2 * 8 + at.lane % 4 * 2 + at.half;
 }
 
-/// A matrix in this order.
+/// A matrix in the order of this file.
 struct streamed_weights {
   const std::byte* bytes = nullptr;
   /// Powers of two that bring values into float16's range, one for each row of all strips. For BF16, and in

@@ -6,22 +6,22 @@
 
 // Products that read each weight once for up to 64 rows of x (defined in gpu/kernels/sixteen_bit.hpp). A warp
 // streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead. It
-// converts them to operands in registers and multiplies each with all tiles of 8 rows of x, which it reads
-// from the cache of the multiprocessor. It does not synchronise with other warps. The same code, in the same
-// order, is used for every number of tiles. For a gated product a warp has one strip of each of the two
-// matrices, and applies the activation to their sums. Weights do not change while programs run, so their
-// first tiles are loaded before the previous kernel has ended.
+// converts the weights to operands in registers and multiplies each operand with all tiles of 8 rows of x,
+// which it reads from the cache of the multiprocessor. It does not synchronise with other warps. The same
+// code, in the same order, is used for every number of tiles of x. For a gated product a warp has one strip
+// of each of the two matrices. If there is one split, it also applies the activation to their sums. Weights
+// do not change while programs run, so their first tiles are loaded before the previous kernel has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One unit of x, all its rows, as held by a lane.
+/// A lane's part of one unit of all rows of x.
 template <std::uint32_t NumTiles>
 struct unit_of_rows {
   quad halves[NumTiles];
   float sums[NumTiles][2]; ///< for the two rows whose products the lane has
 };
 
-/// Unit `Unit` < 2 of a tile.
+/// Reads the rows of x in unit `Unit` < 2 of a tile of weights.
 template <std::uint32_t Unit, bool WithSums, std::uint32_t NumTiles>
 PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_of_rows<NumTiles>& out) {
   constexpr std::uint32_t bytes = 512; // in a unit of 8 rows
@@ -35,9 +35,9 @@ PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_
   }
 }
 
-/// The rows of the next tile, which are loaded while those of a tile are multiplied. For few rows: they take
-/// registers.
+/// Largest number of tiles of 8 rows for which `rows_ahead` is used; it takes registers for each.
 inline constexpr std::uint32_t most_tiles_ahead = 2;
+/// The rows of x for the next tile of weights, which are loaded while the current tile is multiplied.
 template <std::uint32_t NumTiles, bool WithSums>
 struct rows_ahead {
   arranged_rows x;
@@ -93,7 +93,7 @@ PACELINE_DEVICE void multiply_codes(const unit_words& words, const unit_scales (
   }
 }
 
-/// A unit of F16 or BF16; `multipliers` are those of the lane's two rows.
+/// Multiplies a unit of F16 or BF16; `multipliers` are those of the lane's two rows.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_values(const std::byte* codes, std::uint32_t unit,
                                      const float (&multipliers)[2], const unit_of_rows<NumTiles>& x,
@@ -173,8 +173,8 @@ struct scaled_tile {
   }
 };
 
-/// Ends a span, whose last tile this is: multiplies its sums and the sums of its minima by the span's two
-/// numbers.
+/// Called after the last tile of a span: multiplies the span's sums and the sums of its minima by its two
+/// numbers, d and m, and adds them to `acc`.
 template <tensor_type Type, std::uint32_t NumTiles, class Rows>
 PACELINE_DEVICE void end_span(const auto& strip, tile_place place, const Rows& x,
                               strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
@@ -184,8 +184,9 @@ PACELINE_DEVICE void end_span(const auto& strip, tile_place place, const Rows& x
   PACELINE_UNROLL
   for (std::uint32_t i = 0; i < 2; ++i) {
     const std::uint32_t row = lane_index() / 4 + i * 8;
-    // Columns 2 t and 2 t + 1 are units 2 t and 2 t + 1, which form quarter t. Columns 2 t + 8 and 2 t + 9
-    // are the same units, with sums 2^11 times as large.
+    // Columns 2 t and 2 t + 1 of the operand are units 2 t and 2 t + 1, which form quarter t. Columns 2 t + 8
+    // and 2 t + 9 are the same units, for the remainders of their sums, which are stored times 2^11. So the
+    // minima of the first columns are multiplied by 2^11, too.
     minima[i + 2] = minima_of(read_fields(header, row, lane_index() % 4));
     minima[i] = multiply_halves(minima[i + 2], 0x68006800U);
     const std::uint32_t both = *reinterpret_cast<const std::uint32_t*>(header + row * 4);
@@ -206,7 +207,7 @@ PACELINE_DEVICE void end_span(const auto& strip, tile_place place, const Rows& x
   }
 }
 
-/// A warp's sums over all its strips so far. `Rows` are arranged_rows, or others with overloads of read_rows
+/// A warp's sums for its strips so far. `Rows` is arranged_rows or another type with overloads of read_rows
 /// and sums_of_span.
 template <tensor_type Type, std::uint32_t NumTiles>
 struct running_sums {
@@ -260,8 +261,9 @@ PACELINE_DEVICE void for_each_tile(Strip (&strips)[stream_strips], std::uint32_t
     }
     end_copy_group();
   };
-  // Unrolled: with a uniform counter in the shared address, ptxas 13.0 encodes copies that have a policy
-  // wrongly (an illegal instruction at run time).
+  // Unrolled, because a loop counter may be in a uniform register. If such a register is a part of the shared
+  // address, ptxas 13.0 encodes a copy with a policy wrongly: an illegal instruction at run time
+  // (docs/decisions/0661).
   PACELINE_UNROLL
   for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
   begun();
@@ -337,8 +339,8 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
     store_sums(p, block.y, first, of_warp);
 }
 
-// Kernels of their own for 8, 16, 32 and 64 rows: a kernel for all would need the registers of the largest in
-// every launch, and fewer of its blocks would run together.
+// There are separate kernels for up to 8, 16, 32 and 64 rows. One kernel for all would need the registers of
+// the largest in every launch, and fewer of its blocks could run at the same time.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void stream_product(const streamed_params& p) {
   let_next_begin();

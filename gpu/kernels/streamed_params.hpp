@@ -4,7 +4,7 @@
 
 namespace paceline::gpu {
 
-/// Threads of a block that packs weights: four tiles, with one thread for each lane that will read them.
+/// Threads of a block that packs four tiles of weights: one for each lane that will read a tile.
 inline constexpr std::uint32_t pack_threads = 128;
 
 /// Packs rows from a file into whole strips. One thread for each lane of a tile; grid (tiles of a strip * 32
@@ -16,26 +16,27 @@ struct pack_weights_params {
   std::uint32_t num_tiles; ///< in a strip
 };
 
-/// Computes powers of two that bring rows into float16's range. One warp for each row; grid in blocks (1,
-/// rows of the strips).
+/// Computes powers of two that bring rows into the range of float16. One warp for each row; grid in blocks
+/// (1, rows of the strips).
 struct scale_weight_rows_params {
   weight_rows from;
-  float* multipliers; ///< of the first row on
+  float* multipliers; ///< [rows of the strips]
 };
 
-/// Activations of up to 64 rows, arranged as operand B of mma.m16n8k16: 16 bytes for each lane, unit of 32
-/// columns and tile of 8 rows. Lane 4 r + t has columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row r in the unit's
-/// first 16 columns, then in its second.
+/// Activations, arranged as operand B of mma.m16n8k16. There are 16 bytes for each lane, unit of 32 columns
+/// and tile of 8 rows. Lane 4 r + t has columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row r in the unit's first
+/// 16 columns, then the same in its second 16.
 struct arranged_rows {
   std::byte* halves = nullptr; ///< [num_units][num_tiles][32][16]
   float* scales = nullptr;     ///< [8 * num_tiles], powers of two: x = scale * float16 value
   float* sums = nullptr;       ///< [num_units][8 * num_tiles], sums of the float16 values of a unit
-  /// The same sums as operand B: 8 bytes for each lane, span of 8 units and tile of 8 rows. Lane 4 r + t has,
-  /// for units 2 t and 2 t + 1 of row r, the sum times `sum_multiplier`, rounded to float16, and 2^11 times
-  /// the remainder, rounded to float16.
+  /// The same sums as operand B: 8 bytes for each lane, span of 8 units and tile of 8 rows. Lane 4 r + t has
+  /// two float16 for units 2 t and 2 t + 1 of row r: the sum times `sum_multiplier`, rounded. Then it has
+  /// 2^11 times the remainders of these roundings, also rounded to float16.
   std::byte* sum_halves = nullptr; ///< [num_units / 8][num_tiles][32][8]
   std::uint32_t num_units = 0;     ///< a multiple of the units in `split_cols`; zeros after the last column
-  /// 1, 2, 4 or 8. Rows after the last one are arbitrary, and products with them are dropped.
+  /// 1, 2, 4 or 8 for `streamed_params`, any number for `expert_stream_params`. Rows after the last one are
+  /// arbitrary, and products with them are dropped.
   std::uint32_t num_tiles = 0;
 };
 
@@ -43,12 +44,12 @@ inline constexpr std::uint32_t unit_cols = 32;
 inline constexpr std::uint32_t units_of_span = 8;
 inline constexpr float sum_multiplier = 0x1p-5F; ///< brings sums of 32 into float16's range
 inline constexpr std::uint32_t token_tile = 8;
-inline constexpr std::uint32_t streamed_rows = 64; ///< rows of x for which weights are read at a time
+inline constexpr std::uint32_t streamed_rows = 64; ///< most rows of x for which weights are read once
 inline constexpr std::uint32_t arrange_threads = 128;
 inline constexpr std::uint32_t arrange_warps = arrange_threads / 32;
 /// The widest row that is brought to shared memory before its norm is computed.
 inline constexpr std::uint32_t most_cols_brought = 8192;
-/// Bytes of shared memory of a block that arranges rows: a number for each warp, then a row to be normed.
+/// Bytes of shared memory of a block that arranges rows: a float for each warp, then a row to be normed.
 constexpr std::uint32_t arrange_shared_bytes(std::uint32_t num_cols, bool is_normed) {
   const bool is_brought = is_normed && num_cols <= most_cols_brought;
   return (arrange_warps + (is_brought ? num_cols : 0)) * static_cast<std::uint32_t>(sizeof(float));
@@ -71,10 +72,10 @@ struct arrange_rows_params {
 inline constexpr std::uint32_t stream_warps = 4;
 inline constexpr std::uint32_t stream_strips = 2;
 
-/// Floats from one row of x to the next where a warp lays out its sums.
+/// Distance, in floats, between rows of x in the shared memory in which a warp leaves its sums.
 inline constexpr std::uint32_t stream_sums_row = stream_strips * strip_rows + 4;
 
-/// The formats of streamed weights, as their kernels are called.
+/// The formats of streamed weights, by their names in `kernel_id`.
 #define PACELINE_FOR_STREAMED_FORMATS(use)                                                                   \
   use(q4_0) use(q4_1) use(q4_k) use(q5_0) use(q5_k) use(q6_k) use(q8_0) use(f8) use(f16) use(bf16)
 
@@ -113,7 +114,8 @@ struct add_splits_params {
   bool add;
 };
 
-/// The partial sums of the product that gives queries, keys or values, with bias and norm.
+/// The partial sums of the product that gives queries, keys or values, and the bias and the weights of the
+/// QK norm that are to be applied.
 struct head_products {
   const float* partial; ///< [num_splits][num_rows][num_heads * head_dim]
   std::uint32_t num_splits;
@@ -132,7 +134,7 @@ struct finish_heads_params {
   batch_view batch; ///< the same rows as `table` and `out`
   device::kv_layer layer;
   head_products q, k, v;
-  const float* table;       ///< [num_rows][2 * num_pairs], for keys
+  const float* table;       ///< [num_rows][2 * num_pairs], cosines and sines, for keys
   const float* query_table; ///< likewise; may be `table`
   std::uint32_t num_pairs;
   device::rope_layout layout;
@@ -157,7 +159,7 @@ struct probe_params {
       doubled; ///< [32]: the lower half of a[l][0] in both halves, xor three times the upper half of a[l][1]
 };
 
-/// What a thread of probe_turns does: what kernels must do, or a violation.
+/// What the threads of probe_turns do: they keep the rules of early starts (`in_turn`) or break one.
 enum class probe_turn : std::uint8_t {
   in_turn,
   reads_early,  ///< reads `from` before it waits for the previous kernel
@@ -179,7 +181,7 @@ struct probe_turns_params {
 /// Bytes that a thread of read_memory reads at a time.
 inline constexpr std::uint32_t probe_read_bytes = 16;
 
-/// Parameters of a kernel that reads memory, to measure the rate.
+/// Parameters of a kernel that measures the rate at which memory is read.
 struct read_memory_params {
   const std::byte* from; ///< aligned to `probe_read_bytes`
   std::size_t num_reads; ///< by all threads together

@@ -15,17 +15,17 @@ struct tile_place {
   std::uint32_t slot;
 };
 
-/// The stream of a strip's weights through the warp's shared memory: slots for headers, then slots for tiles.
-/// `EvictFirst`: copies have the policy `evict_first`.
+/// The stream of a strip's weights through the warp's shared memory, which has slots for headers and then
+/// slots for tiles. `EvictFirst`: copies have the policy `evict_first`.
 template <tensor_type Type, bool EvictFirst>
 struct strip_stream {
   static constexpr streamed_layout layout = streamed_layout_of(Type);
   static constexpr std::uint32_t header_slots = layout.header_slots();
-  const std::byte* next; ///< what the lane will copy next
+  const std::byte* next; ///< the lane's next source
   std::byte* slots;      ///< of the warp
   std::uint64_t policy;  ///< if `EvictFirst`
 
-  /// The first tile that is fetched is `first`, with which a span begins.
+  /// `first` is the first tile that will be fetched; a span must begin with it.
   PACELINE_DEVICE strip_stream(const std::byte* strip, std::byte* slots_of_warp, std::uint32_t first)
       : next(strip + first / layout.tiles_of_span * layout.span_bytes() + lane_index() * 16),
         slots(slots_of_warp), policy(EvictFirst ? evict_first() : 0) {}
@@ -48,7 +48,7 @@ struct strip_stream {
   }
 
  private:
-  /// Done by a warp, 16 bytes a lane at a time.
+  /// Begins to copy the next `NumBytes` bytes. Done by a warp: each lane copies 16 bytes at a time.
   template <std::uint32_t NumBytes>
   PACELINE_DEVICE void copy(std::byte* to) {
     constexpr std::uint32_t at_a_time = warp_size * 16;

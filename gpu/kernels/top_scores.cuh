@@ -20,7 +20,8 @@ PACELINE_DEVICE bool precedes(const scored& a, const scored& b) {
   return a.score > b.score || (a.score == b.score && a.index < b.index);
 }
 
-/// One round: merges what the threads offer into the best so far. False if no thread offered anything.
+/// One round of `find_best`: merges the items that threads offer into the best ones so far. Returns false if
+/// no thread offered one.
 PACELINE_DEVICE bool merge_offers(std::uint32_t count, best_memory& shared) {
   const scored kept = shared.best[thread_index()], offered = shared.offered[thread_index()];
   std::uint32_t rank_of_kept = 0, rank_of_offered = 0;
@@ -41,10 +42,10 @@ PACELINE_DEVICE bool merge_offers(std::uint32_t count, best_memory& shared) {
   return true;
 }
 
-/// Leaves the `count` best of item_at(0) to item_at(num_items - 1) in shared.best, in order, followed by
-/// no_score. Items below `bound`, a finite number, are left out. Returns their number. In each round a thread
-/// offers its next item that would be among the best. The result depends only on the order of the items, not
-/// on the order of the threads.
+/// Finds the `count` best of item_at(0) to item_at(num_items - 1), except those below `bound`, a finite
+/// number. Leaves them in shared.best, best first, followed by no_score, and returns how many were found. In
+/// each round a thread offers its next item that would be among the best. The result depends only on the
+/// items, not on the order of the threads.
 template <class ItemAt>
 PACELINE_DEVICE std::uint32_t find_best(std::uint32_t count, std::uint32_t num_items, float bound,
                                         const ItemAt& item_at, best_memory& shared) {

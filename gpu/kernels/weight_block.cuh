@@ -43,12 +43,12 @@ PACELINE_DEVICE std::int32_t iq4_value(std::uint32_t code) {
   return static_cast<std::int8_t>((code < 8 ? low : high) >> (code % 8 * 8) & 0xffU);
 }
 
-/// 16 bytes whose low nibbles are codes 0..15 and whose high nibbles are codes 16..31.
+/// Code `i` < 32 in 16 bytes: the low nibbles are codes 0 to 15, and the high nibbles are codes 16 to 31.
 PACELINE_DEVICE std::uint32_t nibble(const std::byte* at, std::uint32_t i) {
   return i < 16 ? byte_at(at + i) & 15U : byte_at(at + i - 16) >> 4;
 }
 
-/// Q4_K and Q5_K: scale and minimum `g`, 6 bits each, in 12 bytes.
+/// Reads scale and minimum `g` of Q4_K or Q5_K, which have 6 bits each, from 12 bytes.
 PACELINE_DEVICE void read_k_scale(const std::byte* at, std::uint32_t g, weight_block& out) {
   if (g < 4) {
     out.scales[0] = static_cast<std::int32_t>(byte_at(at + g) & 63U);
@@ -67,7 +67,7 @@ PACELINE_DEVICE std::int32_t q3_k_scale(const std::byte* at, std::uint32_t g) {
   return static_cast<std::int32_t>(low | high << 4) - 32;
 }
 
-/// Reads scales and minima of the formats with 256 values for part `s` of 32 values.
+/// Reads the scales and minima of part `s` (32 values) of a block of 256 values.
 PACELINE_DEVICE void read_k_header(tensor_type type, const std::byte* at, std::uint32_t s,
                                    weight_block& out) {
   switch (type) {

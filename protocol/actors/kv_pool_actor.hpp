@@ -13,7 +13,7 @@ struct pool_answer;
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
-/// | pool_batch_command | scheduler | after a decision, at most one message | - (lease_batch_event to the sender, if there is an answer) | yes: late or repeated commands are stale |
+/// | pool_batch_command | scheduler | a decision needs memory; one message for each decision | - (lease_batch_event to the sender if there is an answer, and to other schedulers whose refused commands may now succeed) | yes: late or repeated commands are stale |
 /// | pool_question | engine | metrics | pool_answer | yes |
 using kv_pool_actor =
     caf::typed_actor<caf::reacts_to<pool_batch_command>, caf::replies_to<pool_question>::with<pool_answer>>;

@@ -28,7 +28,7 @@ struct scheduler_answer;
 /// | grant_command | session | the client has read | - | yes: it names the total |
 /// | lease_batch_event | kv_pool | the pool answers, or blocks were freed | - | yes |
 /// | round_done_event | target_verifier | a round's fence has passed | - | yes: a known round is ignored |
-/// | rounds_known_event | target_verifier | the verifier starts | - | yes |
+/// | rounds_known_event | target_verifier | the verifier starts or gets a new scheduler | - | yes |
 /// | link_command | supervisor | a peer was started | - | yes |
 /// | out_of_service_event | supervisor | a part the model needs failed for good | - | yes |
 /// | worker_lost_event | supervisor | a draft worker failed for good | - | yes |

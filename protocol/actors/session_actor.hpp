@@ -18,7 +18,7 @@ struct out_of_service_event;
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |
-/// | start_event | engine | the session is registered | - | no |
+/// | start_event | engine | the session is registered | - | yes: a started session ignores it |
 /// | session_event | fan_out | a round or decision concerned the request | - | yes: known output is dropped |
 /// | cancel_command | engine | the client asked, or left | - | yes |
 /// | grant_command | engine | the client has read | - | no: credit adds up |

@@ -39,8 +39,8 @@ void write_error(json_writer& out, const api_error& failure);
 std::string to_json(const api_error& failure);
 /// {"type":"error","status":400,"error":{...}}, the frame of the WebSocket mode; `stream_id` empty = absent.
 std::string to_error_frame(const api_error& failure, const std::string& stream_id);
-/// The event "error" of a stream of responses: the members of the error both flat, as the Responses API has
-/// them, and in `error`. `sequence_number`: that of the next event.
+/// The event "error" of a stream of responses. It has the members of the error twice: at the top level, as in
+/// the Responses API, and in `error`. `sequence_number` is the number of this event.
 std::string to_error_event(const api_error& failure, std::uint64_t sequence_number);
 
 /// A parsed value, or the error to send to the client.

@@ -14,8 +14,8 @@ class field_reader;
 /// `n` must have been read before.
 void read_beams(field_reader& reader, generation_fields& out);
 
-/// The error for the first field that is incompatible with beam search; nullopt if there is none, or without
-/// beam search. To be called once all fields are read.
+/// The error for the first field that is incompatible with beam search; nullopt if there is no such field, or
+/// if the request has no beam search. To be called once all fields are read.
 std::optional<api_error> conflict_with_beams(const generation_fields& fields);
 
 } // namespace paceline::wire

@@ -6,9 +6,10 @@
 
 namespace paceline::wire {
 
-/// One sentence for users about why a request was not faster: the drafters, the number of drafted and
-/// accepted tokens, the expected tokens and the time of drafts (if drafter `auto` compared them), and what
-/// limited the speed in most rounds. Empty for a request that had no drafter, or no room for a draft.
+/// One sentence for users about why a request was not faster. It names the drafters, the numbers of drafted
+/// and accepted tokens, and what limited the speed in most rounds. If drafter `auto` compared drafters, it
+/// also gives the tokens and the time that `auto` expected of a draft. Empty for a request that had no
+/// drafter, or no room for a draft.
 std::string explain(const speculation_stats& stats);
 
 } // namespace paceline::wire

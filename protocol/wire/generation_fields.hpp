@@ -23,13 +23,14 @@ class field_reader;
 struct generation_fields {
   std::string model; ///< empty = the first configured model
   std::optional<std::uint32_t> max_tokens;
-  std::string_view max_tokens_field = "max_tokens"; ///< the client's name of it, for messages
+  std::string_view max_tokens_field = "max_tokens"; ///< name under which the client sent it, for errors
   bool no_token_limit = false;    ///< the output may fill the context, whatever the endpoint's default
-  bool clamps_max_tokens = false; ///< a max_tokens above the context is reduced, too
+  bool clamps_max_tokens = false; ///< a max_tokens above the context is reduced instead of refused
   std::uint32_t num_choices = 1;  ///< OpenAI's n
   sampling_params sampling;       ///< without seed and choice_index; top_p may be 0
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
+  /// Forces the first output token.
   std::optional<token_id> first_target;
   std::optional<output_constraint> constraint;
   speculation_params speculation; ///< without the rule
@@ -40,7 +41,7 @@ struct generation_fields {
   shared_list<token_id> prediction_tokens; ///< the same draft as token ids; the client sends one of the two
   std::string user;                        ///< the end user that the client names
   std::int32_t priority = 0;
-  std::optional<std::uint32_t> deadline_ms; ///< for the whole generation
+  std::optional<std::uint32_t> deadline_ms; ///< from admission to the last token
   std::string request_id;                   ///< the client's own name for the request
   reasoning_options thoughts;               ///< for chat, responses and messages
   effort_wish effort;                       ///< how much the model is to reason
@@ -74,12 +75,12 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
 /// Refuses several choices and beam searches, for endpoints whose replies have one output.
 void refuse_several_outputs(field_reader& reader, const generation_fields& fields);
 
-/// Reads the strings that end an output: the row's list, or a single string if the row allows one (OpenAI
-/// accepts four, evaluation tasks send more). An empty one stops nothing.
+/// Reads the strings that end an output from the field of `row`: a list, or a single string if the row allows
+/// one. Empty strings are left out. (OpenAI's limit is four strings, but evaluation tools send more.)
 void read_stop_strings(field_reader& reader, const field_spec& row, std::vector<std::string>& out);
 
-/// Reads max_tokens under one of its names, that of `row`: at least `least`, or -1 for no limit. If several
-/// names are read, the last one that is present has precedence.
+/// Reads max_tokens under one of its names, the name of `row`. The value is at least `least`, or -1 for no
+/// limit. If several names are read, the last one that is present has precedence.
 void read_max_tokens(field_reader& reader, const field_spec& row, std::int64_t least, generation_fields& out);
 
 /// Reads Paceline's own reply options, `token_ids` and `trace`. `reader` reads the object "paceline".
@@ -87,11 +88,12 @@ void read_reply_options(field_reader& reader, generation_fields& out);
 /// Reads the whole object "paceline" for endpoints without further options in it.
 void read_paceline_object(field_reader& outer, generation_fields& out);
 
-/// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
-/// `default_max_tokens`, or the rest of the context if that is less or no default is given. A max_tokens that
-/// does not exceed the context length is reduced to the room that the prompt leaves, with `clamps_max_tokens`
-/// also a larger one. Error: context_length_exceeded if the prompt leaves no room or max_tokens is too large;
-/// a prompt is never truncated.
+/// The engine's request for one prompt and one choice. The output is limited to the room that the prompt
+/// leaves in the context, and to `max_tokens` or, if the client sent none (and not -1), `default_max_tokens`.
+/// A prompt is never truncated. Error context_length_exceeded: the prompt leaves no room for an output
+/// (unless `max_tokens` is 0), or `max_tokens` exceeds the context length and `clamps_max_tokens` is not set.
+/// Other errors: token ids outside the vocabulary, an unknown drafter, fields that are incompatible with beam
+/// search, and a min_tokens above the limit of the output.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);
@@ -100,15 +102,15 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
 std::optional<api_error> keep_usable_prediction(generation_fields& fields, const model_limits& model);
 
 /// The error for a prompt that was not tokenized to its end because it is too long: "the prompt has more than
-/// 4096 tokens; the context of 4096 leaves no room for an answer".
+/// 4096 tokens; this model's maximum context length is 4096 tokens".
 api_error prompt_too_long(const model_limits& model);
 
-/// Upper bound of the bytes that one sequence of a reply that is not streamed holds until its choice is
-/// written.
+/// Estimate of the most bytes that one sequence of a reply that is not streamed holds until its choice is
+/// written. It assumes 8 bytes of text for each token.
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved);
 
 /// Number of log-probabilities that all sequences of a reply that is not streamed may hold until the end.
-/// `judge_kept_scores` returns the error for a request that needs more and has n above 8.
+/// `judge_kept_scores` returns the error for a request that needs more, is not streamed and has n above 8.
 inline constexpr std::uint64_t max_kept_scores = 6'000'000;
 std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                                            const generation_request& resolved, std::uint64_t num_sequences);

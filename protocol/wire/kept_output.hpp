@@ -11,8 +11,8 @@
 
 namespace paceline::wire {
 
-/// Holds the log-probabilities of a choice until its reply is written: token ids and values, about 7 bytes
-/// for each. Ids are converted to text when the reply is written.
+/// Holds the log-probabilities of a choice until its reply is written. A token id and its value take about 7
+/// bytes. Ids are converted to text when the reply is written.
 class score_log {
  public:
   void append(const token_logprob& score);

@@ -8,7 +8,8 @@ namespace paceline::wire {
 
 /// Changes the variables of a chat template (`template_variables`) so that Mistral's templates accept them.
 /// These refuse ids of calls that are not nine letters or digits. Such an id is replaced by nine characters
-/// that depend on it alone, so a result still names its call, and a prompt repeats the text of earlier ones.
+/// of its hash. Equal ids stay equal, so a result still names its call, and the next prompt of a conversation
+/// begins with the same text as the previous one (for the prefix cache).
 void fit_to_mistral(boost::json::object& variables);
 
 } // namespace paceline::wire

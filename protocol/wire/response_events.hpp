@@ -59,7 +59,7 @@ struct response_outcome {
 class response_narrator {
  public:
   /// `spell` gives the text of tokens in log-probabilities. It may be called on any thread for as long as an
-  /// event exists. `only_text`: the output will be one message, which is announced at once.
+  /// event exists. `only_text`: the output will be one message, which `open` announces.
   response_narrator(response_identity identity, const response_request& request, token_speller spell,
                     bool only_text = true);
 
@@ -70,8 +70,8 @@ class response_narrator {
 
   /// The response object in its current state; after `close`, the body of a reply without streaming.
   output_json object() const;
-  /// The object of a running response with another status, without output. For readers on other threads; make
-  /// it before `open`.
+  /// The response object with `status` as its status and without output, for readers on other threads while
+  /// the response runs. To be called before `open`.
   output_json object_without_output(std::string status) const;
   const response_identity& identity() const noexcept { return identity_; }
   /// The output as a turn of the conversation.
@@ -130,7 +130,7 @@ class response_narrator {
   token_speller spell_;
   std::vector<part> items_;                ///< complete items, in order
   std::shared_ptr<response_part> current_; ///< the item that is written; null: none
-  bool is_open_call_ = false;              ///< the item is a call whose end was not told
+  bool is_open_call_ = false;              ///< `current_` is a call that has not ended
   std::shared_ptr<response_part> tokens_;  ///< grows until `close`; shared by events afterwards
   std::vector<token_logprob> next_scores_; ///< for the next delta of a message
   std::vector<token_id> next_tokens_;      ///< for the next delta

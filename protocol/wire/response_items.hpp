@@ -25,9 +25,9 @@ void write_item(json_writer& out, const std::shared_ptr<const response_part>& it
 /// The content of a message or of thoughts; a call has none.
 void write_content(json_writer& out, const std::shared_ptr<const response_part>& item,
                    std::vector<output_json::mark>& marked);
-/// Adds a complete item to the assistant's turn that consists of it and of the items before it.
+/// Appends a complete item to `turn`, the assistant's turn, which already has the items before it.
 void add_to_turn(const response_part& item, chat_message& turn);
-/// The response that has the item: an item's id is made from the response's.
+/// Id of the response that has the item. It is part of the item's id.
 std::string response_of_item(std::string_view item_id);
 
 /// Types of the events that carry a piece of an item's text ("….delta"), and all of it ("….done").

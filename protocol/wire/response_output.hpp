@@ -44,9 +44,9 @@ struct response_echo {
   std::size_t num_bytes() const noexcept { return instructions.size() + tools.size() + text_format.size(); }
 };
 
-/// JSON that repeats a response's output or request. It has the other text (`words`) and the positions at
-/// which parts of output and request are inserted (`marks`). Immutable; thread-safe once the output is
-/// complete.
+/// JSON that repeats parts of a response's output or request without copying them. It stores the rest of the
+/// JSON (`words`) and the positions in it at which the parts are inserted (`marks`). Immutable; thread-safe
+/// once the output is complete.
 class output_json {
  public:
   enum class content : std::uint8_t { text, scores, tokens, instructions, tools, text_format };

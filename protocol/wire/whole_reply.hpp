@@ -27,7 +27,7 @@ struct whole_choice {
   std::string
       reasoning; ///< the model's thoughts, if they are separated from the answer (`output_plan::reasoning`)
   std::vector<tool_call> calls; ///< calls of the client's functions
-  std::vector<token_id> tokens; ///< where the client asked for ids
+  std::vector<token_id> tokens; ///< if the client asked for ids
   score_log scores;
   round_log rounds;
   finish_reason finish = finish_reason::none;

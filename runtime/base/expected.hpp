@@ -8,9 +8,8 @@
 
 namespace paceline {
 
-/// Either a value or the `error` that prevented it. `std::expected` is not in our compiler's library yet;
-/// this is the part of it that the code uses. Accessing the absent side is a programmer error
-/// (std::bad_variant_access).
+/// Either a value or the `error` that prevented it. It has the part of C++23's `std::expected` that the code
+/// uses. Reading a value or error that is not there is a programmer error (std::bad_variant_access).
 template <class T>
 class [[nodiscard]] expected {
  public:

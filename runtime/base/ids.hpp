@@ -40,7 +40,7 @@ using model_number = strong_id<struct model_number_tag, std::uint32_t>;
 using drafter_index = strong_id<struct drafter_index_tag, std::uint32_t>;
 /// The drafter "none", which every model has and which drafts nothing.
 inline constexpr drafter_index plain_decoding{0};
-/// One of a model's KV pools: `target_pool` first, then one for each drafter with cells of its own.
+/// One of a model's KV pools: `target_pool` first, then one for each drafter with a KV cache of its own.
 using pool_number = strong_id<struct pool_number_tag, std::uint32_t>;
 inline constexpr pool_number target_pool{0};
 /// Row of one forward pass.
@@ -51,8 +51,9 @@ using block_id = strong_id<struct block_id_tag, std::uint32_t>;
 using layer_index = strong_id<struct layer_index_tag, std::uint32_t>;
 /// Entry of a vocabulary. Negative values never name a token.
 using token_id = strong_id<struct token_id_tag, std::int32_t>;
-/// Index, among the cells of a sequence's blocks, of the cell with a row's keys and values. In a chain, slot
-/// and position are equal; tree rows of the same position have different slots.
+/// Index of the KV cell that stores the keys and values of a row. Cells are counted over the blocks of the
+/// sequence, in the order of its block table. In a chain, slot and position are equal. In a tree, rows of the
+/// same position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
 /// A place for the recurrent state of one sequence in the memory of a model that has one.

@@ -12,10 +12,10 @@
 
 namespace paceline {
 
-/// A place in a JSON document, with its path. The place may be absent. If a value breaks the rule of a read
-/// function, the function records an error, unless the document has one already, and returns a default. So a
-/// reader can read everything and check for an error once, at the end. A null counts as absent. For an
-/// integer a fraction, a string or a value out of range is an error.
+/// A place in a JSON document, with its path. The place may be absent; a null counts as absent. If a value
+/// breaks the rule of a read function, the function returns a default and records an error, unless the
+/// document already has one. So a reader can read everything and check for an error once, at the end.
+/// Functions that read an integer refuse fractions, strings and values out of range.
 class json_node {
  public:
   /// How errors name a place of "f.json": "f.json: model.vocab[3]" or "f.json: rope_scaling: key 'factor'".
@@ -75,7 +75,7 @@ class json_node {
   const boost::json::value* value_;   ///< nullptr: absent, or the root of a document that is an object
   const boost::json::object* object_; ///< the object at this place; nullptr: the place has none
   std::string place_;                 ///< file and path
-  std::size_t name_begin_ = 0; ///< where in `place_` the part begins that `naming::key` quotes; 0: root
+  std::size_t name_begin_ = 0; ///< offset in `place_` of the part that `naming::key` quotes; 0: the root
   std::optional<error>* failure_;
   naming names_;
 };

@@ -17,7 +17,7 @@ enum class call_syntax : std::uint8_t {
   mistral,     ///< [TOOL_CALLS][{"name": …, "arguments": {…}}] or [TOOL_CALLS]f[ARGS]{…}
   lfm2,        ///< LFM2: <|tool_call_start|>[f(p="…")]<|tool_call_end|>
   gemma4,      ///< Gemma 4: <|tool_call>call:f{p:<|"|>…<|"|>}<tool_call|>
-  harmony,     ///< gpt-oss: the output is a list of messages, of which a call is one:
+  harmony,     ///< gpt-oss: the output is a list of messages, and a call is a message of its own:
                ///< <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>
 };
 

@@ -5,11 +5,12 @@
 
 namespace paceline {
 
-/// `text` from a file for an error message: at most 64 bytes of it, with everything but printable ASCII
-/// escaped. So a file cannot send commands to a terminal, begin a line of a log or flood either.
+/// `text` from a file, made safe for an error message: its first 64 bytes, in which everything but printable
+/// ASCII is escaped as "\xHH", and "..." if it is longer. So a file cannot send commands to a terminal, start
+/// new lines in a log, or flood a terminal or log.
 std::string escaped(std::string_view text);
 
-/// The same in quotes.
+/// `escaped(text)` in single quotes.
 std::string quote(std::string_view text);
 
 } // namespace paceline

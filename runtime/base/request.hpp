@@ -40,9 +40,9 @@ struct sampling_params {
 struct stop_params {
   std::uint32_t max_tokens = 16;       ///< output tokens, at least 0 (0 only with prompt_logprobs)
   std::uint32_t min_tokens = 0;        ///< EOS and stop ids have probability 0 before this many output tokens
-  std::vector<token_id> eos_ids = {};  ///< of the model; sorted
-  std::vector<token_id> stop_ids = {}; ///< of the request; sorted; a committed one ends it
-  std::vector<std::string> stop_strings = {}; ///< text that ends it, searched across token boundaries
+  std::vector<token_id> eos_ids = {};  ///< of the model; `engine::submit` fills an empty list and sorts it
+  std::vector<token_id> stop_ids = {}; ///< of the request; sorted; it ends when one is committed
+  std::vector<std::string> stop_strings = {}; ///< end the request; searched across token boundaries
   bool ignore_eos = false;                    ///< EOS is an ordinary token
   bool include_stop_string = false;           ///< the matched stop string is part of the text
 };
@@ -57,7 +57,7 @@ enum class verification_rule : std::uint8_t {
   skip_sample_adjustment
 };
 
-/// Their names in configuration, requests and replies, in the order of the enumerators.
+/// Names of the rules in configuration, requests and replies, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 6> verification_rule_names{
     "coupled", "rejection", "block", "lenient", "typical", "skip_sample_adjustment"};
 constexpr std::string_view name_of(verification_rule rule) noexcept {
@@ -69,7 +69,7 @@ constexpr std::string_view name_of(verification_rule rule) noexcept {
 enum class guarantee : std::uint8_t {
   tokens,       ///< the same tokens, for the same seed
   distribution, ///< tokens of the same distribution; at temperature 0 the same tokens
-  /// one of the above except for rounding: the target's device is not strict (compute_device::is_strict)
+  /// one of the above, except for rounding: the target's device is not strict (compute_device::is_strict)
   up_to_rounding,
   lossy, ///< an approximation
 };
@@ -94,10 +94,10 @@ enum class length_rule : std::uint8_t { fixed, heuristic, entropy, optimal };
 inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy",
                                                                    "optimal"};
 
-/// What a drafter with a stream of its own does for a request while the request's last draft is verified
+/// What a draft worker does for a request while the request's last draft is verified
 /// (runtime/rounds/foreseen_drafts.hpp).
 enum class ahead_mode : std::uint8_t {
-  off,      ///< waits for the verdict
+  off,      ///< waits for the verdict (accepted tokens and the token after them)
   ahead,    ///< drafts in advance for the outcome that the whole draft is accepted
   outcomes, ///< drafts in advance for several outcomes
 };
@@ -124,7 +124,7 @@ struct speculation_params {
   /// (0, 1], rule `lenient`: a token's probability grows at most by the factor 1 / lenience.
   float lenience = 0.5F;
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: draft tokens with at least this probability are accepted
-  float delta = 0.3F;    ///< (0, 1], rule `typical`: so are those with at least delta * e^-entropy
+  float delta = 0.3F;    ///< (0, 1], rule `typical`: probability delta * e^-entropy suffices as well
 };
 
 /// Beam search instead of sampling (docs/beam_search.md).

@@ -18,7 +18,7 @@ class shared_list {
   using const_iterator = const T*;
 
   shared_list() = default;
-  shared_list(std::vector<T> items) { // NOLINT(google-explicit-constructor): a list is as good as its vector
+  shared_list(std::vector<T> items) { // NOLINT(google-explicit-constructor): implicit by design
     if (!items.empty()) items_ = std::make_shared<std::vector<T>>(std::move(items));
   }
   shared_list(std::initializer_list<T> items) : shared_list(std::vector<T>(items)) {}

@@ -11,9 +11,9 @@
 
 namespace paceline {
 
-/// Follows an output through a constraint and tells which tokens may come next. It can move backwards, so one
-/// object gives the masks for draft tokens and, after a rejection, for other tokens. A request has one cursor
-/// with which its tokens are chosen, and others for its drafts.
+/// Follows an output through a constraint and tells which tokens may come next. A cursor can move backwards.
+/// So one object gives the masks for draft tokens and, after a rejection, for other tokens. A request has one
+/// cursor for the choice of its tokens, and others for its drafts.
 ///
 /// In all functions `output` are the request's output tokens, and `path` are tokens that follow them, such as
 /// draft tokens. Not thread-safe.
@@ -21,15 +21,14 @@ class constraint_cursor {
  public:
   virtual ~constraint_cursor() = default;
 
-  /// The tokens that may follow `output` and `path`, one bit for each token of the vocabulary, from the
-  /// lowest bit of the first word on. No bit is set if the constraint does not allow `output` followed by
-  /// `path`. If the output may end here, the bits of the tokens that end it are set; if it must end, only
-  /// these. If `path` already contains the end, again only these are set. The span is valid until the next
-  /// call.
+  /// The mask (token_bits.hpp) of the tokens that may follow `output` and `path`. No bit is set if the
+  /// constraint does not allow `output` followed by `path`. If the output may end here, the bits of the
+  /// tokens that end it are set. If it must end here, or if `path` already contains the end, only these bits
+  /// are set. The span is valid until the next call.
   virtual std::span<const std::uint32_t> allowed(std::span<const token_id> output,
                                                  std::span<const token_id> path) = 0;
 
-  /// The number of leading tokens of `next` that may follow `output` and `path` one after the other. Only the
+  /// How many tokens of `next`, from its first one on, may follow `output` and `path` in this order. Only the
   /// text of `output` and `path` matters, not its division into tokens.
   virtual std::size_t num_allowed(std::span<const token_id> output, std::span<const token_id> path,
                                   std::span<const token_id> next) = 0;
@@ -41,8 +40,8 @@ class constraint_cursor {
   virtual std::optional<token_id> append_forced(std::span<const token_id> output, std::size_t max_tokens,
                                                 std::vector<token_id>& out) = 0;
 
-  /// True if the constraint, or a part of it, has taken more work than it may. From then on it allows
-  /// nothing, or nothing of that part.
+  /// True if the constraint, or a part of it, has exceeded its limit of work. After that, the constraint, or
+  /// that part, allows no token.
   virtual bool is_exhausted() const noexcept { return false; }
 };
 

@@ -28,14 +28,15 @@ struct draft_account {
     std::string drafter;
     std::uint32_t num_proposals = 0; ///< rounds in which it proposed a draft
     std::uint32_t num_chosen = 0;    ///< rounds that verified its draft
-    /// Sums over its proposals of two ratios: expected tokens, and expected time, of the pass with the best
-    /// part of the draft (at least one token of it), each divided by that of the same pass without a draft.
+    /// Sums over its proposals. Each proposal adds the expected tokens, and the expected time, of the pass
+    /// that verifies the best part of the draft (at least one token), divided by those of the pass without a
+    /// draft.
     double tokens = 0, time = 0;
   };
   std::vector<candidate> candidates;      ///< all candidates of `auto`, in the order of the model's drafters
   std::uint32_t num_rounds = 0;           ///< rounds that had room for a draft
-  std::uint32_t num_without_proposal = 0; ///< of these, rounds for which no candidate proposed a draft
-  /// of these, rounds that left out a proposed draft to measure a pass without one
+  std::uint32_t num_without_proposal = 0; ///< those of `num_rounds` in which no candidate proposed a draft
+  /// those of `num_rounds` that left out a proposed draft to measure the time of a pass without one
   std::uint32_t num_plain_to_measure = 0;
 };
 
@@ -47,7 +48,7 @@ struct speculation_stats {
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
       paceline::guarantee::tokens;   ///< from the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0; ///< rounds whose whole draft was accepted
+  std::uint32_t num_full_rounds = 0; ///< those of `num_rounds` whose whole draft was accepted
   std::uint32_t num_open_rounds = 0; ///< rounds that had room for a draft
   std::string drafter = {};          ///< the request's drafter: a name, "auto", or empty for none
   std::shared_ptr<const draft_account> weighed = {}; ///< set if `drafter` is "auto"
@@ -70,7 +71,7 @@ struct draft_choice {
     float cost = 1;               ///< time of the round, in units of a pass over one row
   };
   std::vector<option> options; ///< drafters that proposed something
-  /// the round had no draft, although a draft promised more, to measure the time without one
+  /// the round ran without a draft to measure the time of such a pass, although a draft promised more
   bool plain_to_measure = false;
 };
 
@@ -90,7 +91,7 @@ struct round_trace {
   std::vector<std::int32_t> accepted;      ///< nodes kept, root first
   bool bonus = false;                      ///< the last committed token is a bonus, not a recovered one
   std::optional<draft_choice> choice = {}; ///< set if the request's drafter is "auto"
-  work_span verified = {};                 ///< from the begin of the pass to the request's decision
+  work_span verified = {};                 ///< from the start of the pass to the decision for the request
   /// When the draft was made, as measured by its drafter. For a draft made in advance this overlaps the
   /// previous round.
   std::optional<work_span> drafted = {};
@@ -127,7 +128,7 @@ struct token_event {
   time_point committed_at;
   std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event; see `stats_in_events`
-  std::optional<request_timings> timings;       ///< the same
+  std::optional<request_timings> timings;       ///< like `speculation`
 };
 
 } // namespace paceline

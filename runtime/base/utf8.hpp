@@ -10,12 +10,12 @@ namespace paceline {
 /// U+FFFD, which replaces ill-formed bytes.
 inline constexpr std::string_view replacement_character = "\xef\xbf\xbd";
 
-/// The unit at one place of a byte string.
+/// What a byte string has at one place: a character, or bytes that are none.
 struct utf8_unit {
   enum class state : std::uint8_t {
     complete,   ///< one well-formed character
     ill_formed, ///< bytes that are no character, together replaced by one U+FFFD
-    cut_off,    ///< the text ends inside a sequence that could become a character
+    cut_off,    ///< the text ends inside a sequence that more bytes could complete to a character
   };
   state kind = state::complete;
   std::uint8_t num_bytes = 1; ///< at least 1

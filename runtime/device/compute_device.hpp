@@ -16,11 +16,11 @@ class weight_memory;
 /// The memory in which the KV cells of a device lie.
 struct memory_space {
   std::string name;                  ///< "host", "cuda:0"; devices with the same name share one space
-  std::uint64_t bytes_for_cells = 0; ///< bytes available for cells now, if the configuration sets no budget
+  std::uint64_t bytes_for_cells = 0; ///< bytes to use for cells if the configuration sets no budget
   /// True if a buffer takes all its bytes when it is allocated; false if it takes them page by page as they
   /// are written.
   bool taken_whole = false;
-  std::uint64_t max_bytes = 0; ///< cells of more bytes can never be held; 0: not known
+  std::uint64_t max_bytes = 0; ///< most bytes that cells can ever take; 0: not known
 };
 
 /// Durations of steps by the device's own clock. A step is all work that the host submits between two points
@@ -42,11 +42,11 @@ class compute_device {
   /// The name in configurations: "cpu", "cuda:0".
   virtual const std::string& name() const noexcept = 0;
 
-  /// True if a row's results have the same bits whatever else is in its pass. False in a fast mode, where the
-  /// last bits of a prompt's rows depend on the number of rows in their pass.
+  /// True if a row's results have the same bits whatever other rows are in its pass. False in fast mode,
+  /// where the last bits of a prompt's rows depend on the number of rows in their pass.
   virtual bool is_strict() const noexcept { return true; }
 
-  /// Fails if the device cannot be queried.
+  /// The memory for KV cells. Returns an error if the device cannot be queried.
   virtual expected<memory_space> cell_memory() = 0;
 
   /// Durations over all its streams so far. A device without a clock of its own reports no steps.

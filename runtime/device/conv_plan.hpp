@@ -19,14 +19,15 @@ struct conv_input {
 
   source from = source::zeros;
   std::uint32_t row_or_slot = 0;
-  std::uint32_t record = 0; ///< of the slot's num_taps - 1, oldest first
+  std::uint32_t record = 0; ///< index among the slot's num_taps - 1 inputs, oldest first
 
   bool operator==(const conv_input&) const = default;
 };
 
-/// The inputs of all taps before a row's own, oldest first: [num_rows][num_taps - 1]. They are the parent's,
-/// moved by one place, and the parent's own; or, for a row without a parent, those in its slot. Requires rows
-/// as `check_states` accepts them, and at least two taps.
+/// Where each row finds the inputs before its own, oldest first: [num_rows][num_taps - 1]. A row with a
+/// parent has the parent's inputs without the oldest one, and then the parent's own input. A row without a
+/// parent has the inputs in the slot that it reads, or zeros. Requires rows as `check_states` accepts them,
+/// and at least two taps.
 std::vector<conv_input> plan_conv(std::span<const row_state> rows, std::uint32_t num_taps);
 
 } // namespace paceline::device

@@ -27,12 +27,12 @@ enum class expert_gating : std::uint8_t {
 /// exp_reference(l[e] - largest) / sum, where the sum has 16 parts (expert e in part e % 16, ascending) that
 /// are added in halves, as in op_rms_norm.hpp. `softmax_of_selected`: as `softmax`, but over the logits of
 /// the selected experts, in slot order, after step 2.
-/// 2. Selection. An expert's key is s[e] + selection_bias[e] if there is a bias, else its logit: different
-/// logits can have equal scores. Experts are divided into `num_groups` groups of consecutive experts, and
-/// only experts of the `num_used_groups` best groups can be selected. The value of a group is the sum of its
-/// two largest keys, or with `groups_by_best` its largest key. The `num_used` experts with the largest keys
-/// are selected. Slot 0 is the expert with the largest key, slot 1 the next, and so on. Ties go to the lowest
-/// index; NaN is below every number.
+/// 2. Selection. An expert's key is s[e] + selection_bias[e] if there is a bias, else its logit (not its
+/// score, because different logits can have equal scores). Experts are divided into `num_groups` groups of
+/// consecutive experts, and only experts of the `num_used_groups` best groups can be selected. The value of a
+/// group is the sum of its two largest keys, or with `groups_by_best` its largest key. The `num_used` experts
+/// with the largest keys are selected. Slot 0 is the expert with the largest key, slot 1 the next, and so on.
+/// Ties go to the lowest index; NaN is below every number.
 /// 3. Weights: w = s; `normalised`: w / (sum of the w, in slot order, + divisor_epsilon); then times `scale`;
 ///    then times output_scales[e].
 ///

@@ -24,7 +24,7 @@ class fence {
   /// True once the work is complete, even if it failed.
   bool passed() const noexcept;
 
-  /// Why the work failed; nullopt if it has not passed or succeeded.
+  /// Why the work failed; nullopt if it succeeded or the fence has not passed yet.
   std::optional<error> failure() const;
 
   /// Calls `action` once the fence has passed: immediately on the calling thread if it has passed already,
@@ -42,13 +42,13 @@ class fence {
   std::shared_ptr<state> state_; // null: passed
 };
 
-/// The state that a stream implementation keeps while the work runs. A device whose streams can wait for each
-/// other without the host derives a class with what it needs for that.
+/// The state that a stream implementation keeps while the work runs. If a device's streams can wait for each
+/// other without the host, the device derives a class that also has the data for this.
 class fence::state {
  public:
   state();
   virtual ~state();
-  /// Marks the work complete and runs the waiting actions on this thread. Called once.
+  /// Marks the work complete and runs the waiting actions on the calling thread. Called once.
   void pass(std::optional<error> failure = std::nullopt);
 
  private:

@@ -43,7 +43,7 @@ class matrix_set {
   std::uint64_t size_bytes() const noexcept { return size() * at(0).size_bytes(); }
 };
 
-/// Throws check_failure unless they are at least one, all of one type and shape.
+/// Throws check_failure unless there is at least one matrix and all have the same type and shape.
 void check_set(std::string_view name, std::span<const std::unique_ptr<const matrix>> matrices);
 
 /// Called with bytes that have been copied.
@@ -68,8 +68,8 @@ class weight_memory {
                                                        const bytes_done& done = {},
                                                        const bytes_needed& needed = {}) = 0;
 
-  /// A set of at least one matrix that `pack` has made, all of one type and shape. Error: `unsupported`, if
-  /// the device has no use for one.
+  /// Makes a set of matrices that `pack` has made: at least one, all of the same type and shape
+  /// (`check_set`). Error: `unsupported`, if the device does not support sets of this type or shape.
   virtual expected<std::unique_ptr<const matrix_set>>
   make_set(std::string_view name, std::vector<std::unique_ptr<const matrix>> matrices);
 };

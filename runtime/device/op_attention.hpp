@@ -24,13 +24,13 @@ inline constexpr std::uint32_t attention_split = 128;
 /// - splits: positions are cut at multiples of `attention_split`. In each split, m = max of the scores;
 ///   p_j = exp(score - m);
 ///   s = sum of p_j in 16 lanes, lane = j mod 16, positions in order, lanes added in halves (8, 4, 2, 1);
-///   acc[d] = chain of fused multiply-adds p_j * value_j[d] in order of j, starting at 0; with a q8 pool of
-///   (p_j * j's value scale) * code_j[d], the product in brackets rounded.
+///   acc[d] = chain of fused multiply-adds p_j * value_j[d] in order of j, starting at 0; with a q8 pool the
+///   factors are code_j[d] and p_j * (value scale of position j), rounded.
 /// - merge: splits are merged in order, beginning with the values of the first one: M = max(m, m'),
 ///   a = exp(m - M), b = exp(m' - M), s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
 /// - out[d] = acc[d] / s.
-/// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends only on the values it
-/// sees, in order of position, and not on slots, blocks, other rows or threads.
+/// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends only on the keys and
+/// values that it sees, in order of position, and not on slots, blocks, other rows or threads.
 struct attention_args {
   const row_batch* batch = nullptr;
   kv_layer layer;

@@ -10,8 +10,8 @@
 
 namespace paceline::device {
 
-/// Largest top-k that a device supports. Up to this top-k, both sums of top-p are computed one weight after
-/// another by falling score, an order that a device can repeat.
+/// Largest top-k that a device supports. Up to this top-k, host and devices compute both sums of top-p (total
+/// and running sum) one weight after another, in order of falling score, so the sums have the same bits.
 inline constexpr std::uint32_t max_top_k = 128;
 
 /// A token whose logit is changed by penalties.
@@ -31,11 +31,12 @@ struct token_choice {
 
   float temperature = 1;   ///< 0: the largest logit
   std::uint32_t top_k = 0; ///< only the top_k likeliest tokens are considered, at most max_top_k; 0: all
-  /// of the top_k tokens, only the shortest run of the likeliest with at least this share of their total
-  /// weight; 1: all; must be 1 if top_k is 0
+  /// Of the top_k tokens only the likeliest remain: the smallest number that has at least this share of their
+  /// total weight. 1: all; must be 1 if top_k is 0.
   float top_p = 1;
   float min_score = -std::numeric_limits<float>::infinity(); ///< tokens with a lower score are removed
   std::uint64_t seed = 0;
+  /// Which of the request's `n` choices this is. The noise depends on it, as on the seed.
   std::uint32_t choice_index = 0;
 
   std::span<const std::pair<token_id, float>> biases; ///< at most one entry for each token
@@ -56,7 +57,7 @@ struct token_choice {
 struct chosen_run {
   std::int32_t place = -1; ///< the deepest accepted node; -1: none
   token_id next;           ///< the token that the row of `place` chooses
-  bool bonus = false;      ///< true if no node was rejected: `place` is a leaf
+  bool bonus = false;      ///< true if no node was rejected: the accepted path ends in a leaf
   bool hopeless = false;   ///< true if that row had no finite logit; `next` is then the lowest id
 };
 
@@ -64,10 +65,10 @@ struct chosen_run {
 inline constexpr std::uint32_t max_draft_nodes = 64;
 
 /// Chooses a token from each row and verifies the drafts: starting at the root, the current row's choice
-/// decides, and a child is accepted if it has that token. Siblings with equal tokens count as one, with the
-/// branches of all of them; among equally deep nodes `place` is the first one below the first accepted
-/// parent. This is rule `coupled` (speculation::verify_coupled). A row's choice equals that of
-/// sampling::pipeline::choose for the same settings, to the bit:
+/// decides, and a child is accepted if it has that token. Siblings with equal tokens count as one node with
+/// the branches of all of them. If the accepted path then ends in several nodes, `place` is the first child
+/// of the first of their parents. This is rule `coupled` (speculation::verify_coupled). A row's choice equals
+/// that of sampling::pipeline::choose for the same settings, to the bit:
 /// - The logits are changed in float32: x + bias. Tokens of `counts`, and of the row's path from the root: x
 ///   / repetition_penalty if x > 0, else x * repetition_penalty. Tokens with n > 0 occurrences in output and
 ///   path: x - (frequency_penalty * n + presence_penalty). Removed tokens: -infinity.
@@ -80,8 +81,8 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 ///   token with the largest double(score) + noise is chosen (runtime/base/philox.hpp, purpose `target`, at
 ///   position + level); ties go to the lowest id.
 ///
-/// Leaves `logits` in an unspecified state. The results are at `out` after the next `ops::deliver`; before
-/// that the op's return value points to them in device memory.
+/// Leaves `logits` in an unspecified state. The results are at `out` after the next `ops::deliver`. Until
+/// then they are in device memory, at the address that the op returns.
 struct choose_args {
   float* logits = nullptr; ///< [num_rows][vocab_size]
   std::uint32_t num_rows = 0;

@@ -23,9 +23,9 @@ struct add_args {
 struct gather_args {
   float* y = nullptr; ///< [num_rows][width], rows `y_stride` values apart
   std::size_t y_stride = 0;
-  const float* x = nullptr;
+  const float* x = nullptr; ///< rows of `width` values, `x_stride` values apart
   std::size_t x_stride = 0;
-  const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]; null: row k of x
+  const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]; null: rows[k] = k
   std::uint32_t num_rows = 0;
   std::uint32_t width = 0;
 };
@@ -33,7 +33,7 @@ struct gather_args {
 /// y[rows[k]][i] = x[k][i]: distributes rows. No number occurs twice in `rows`; `y` must not overlap `x`.
 /// With `x_stride` 0 all these rows of y get the same row of x.
 struct scatter_args {
-  float* y = nullptr;
+  float* y = nullptr; ///< rows of `width` values, `y_stride` values apart
   std::size_t y_stride = 0;
   const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]
   const float* x = nullptr;            ///< [num_rows][width], rows `x_stride` values apart

@@ -48,8 +48,8 @@ struct expert_mixture_args {
   bool add = false;
 };
 
-/// Floats of workspace for each row: the logits, and for each slot the products of gate and up, the output
-/// and, with `weigh_inputs`, the input. `num_weighed_inputs`: num_cols with `weigh_inputs`, else 0.
+/// Number of floats of workspace for each row: the logits, and for each slot the products of gate and up, the
+/// output and, with `weigh_inputs`, the input. `num_weighed_inputs`: num_cols with `weigh_inputs`, else 0.
 constexpr std::size_t expert_values_per_row(const expert_routing& routing, std::uint32_t inner,
                                             std::uint32_t num_outputs, std::uint32_t num_weighed_inputs = 0) {
   const std::size_t of_slot = 2 * std::size_t{inner} + num_outputs + num_weighed_inputs;

@@ -8,17 +8,17 @@
 
 namespace paceline::device {
 
-/// Columns of a recurrent matrix that are adjacent in memory.
+/// Number of columns of a recurrent matrix that are adjacent in memory.
 inline constexpr std::uint32_t delta_columns = 16;
 /// Largest number of values of a key head.
 inline constexpr std::uint32_t max_delta_keys = 256;
 
 /// Heads of a layer with a gated delta rule.
 struct delta_heads {
-  std::uint32_t num_keys = 0;   ///< key heads; query heads are as many
+  std::uint32_t num_keys = 0;   ///< key heads; there are as many query heads
   std::uint32_t num_values = 0; ///< value heads; a multiple of num_keys
-  std::uint32_t key_dim = 0;    ///< values of a key, a multiple of 4 and at most max_delta_keys
-  std::uint32_t value_dim = 0;  ///< values of a value
+  std::uint32_t key_dim = 0;    ///< floats of a key, a multiple of 4 and at most max_delta_keys
+  std::uint32_t value_dim = 0;  ///< floats of a value
   /// Which key head value head h reads: h mod num_keys if true, else h / (num_values / num_keys). Files have
   /// value heads in either order.
   bool tiled = false;
@@ -29,7 +29,7 @@ struct delta_heads {
   constexpr std::uint32_t num_groups() const noexcept {
     return (value_dim + delta_columns - 1) / delta_columns;
   }
-  /// Values of the keys and of the queries of a row, and of its values.
+  /// Number of floats of a row's keys, which is also that of its queries, and of a row's values.
   constexpr std::size_t keys_size() const noexcept { return std::size_t{num_keys} * key_dim; }
   constexpr std::size_t values_size() const noexcept { return std::size_t{num_values} * value_dim; }
   /// Floats of a layer's state.
@@ -53,17 +53,17 @@ struct delta_states {
 ///     w = exp(decay[h] * softplus(alpha[h] + dt_bias[h]))      b = sigmoid(beta[h])
 ///     S = w * S;   d = b * (v - S^T k);   S = S + k d^T;   out = (S^T q) * scale
 ///
-/// Rounding, for each column j: sums over the values i of a key are four sums over i mod 4, each a chain of
-/// fused multiply-adds from 0 in ascending order, added as (s0 + s1) + (s2 + s3). The factors of S^T k are
-/// w * S, rounded; S + k d is one fused multiply-add for each element. Exponentials are exp_reference,
-/// softplus is softplus_reference. So a row's result and state have the same bits whatever pass it is in and
-/// whatever other rows are in it: there is no form that computes several rows at once.
+/// Rounding, for each column j: a sum over the elements i of a key is divided into four sums, by i mod 4.
+/// Each of these is a chain of fused multiply-adds from 0 in ascending order; they are added as (s0 + s1) +
+/// (s2 + s3). S^T k uses w * S, rounded; S + k d is one fused multiply-add for each element. Exponentials are
+/// exp_reference, softplus is softplus_reference. So a row's result and state have the same bits in any pass
+/// and with any other rows. No form of the rule that computes several rows at once is used.
 ///
-/// A row continues the state of its parent in this pass, or of the slot `read`, and leaves its own in `write`
-/// (runtime/device/state_plan.hpp).
+/// A row continues the state of its parent in this pass, or the state in slot `read`, and leaves its own
+/// state in slot `write` (runtime/device/state_plan.hpp).
 ///
-/// Source: Gated Delta Networks (arXiv:2412.06464), equation 10; transformers' `Qwen3_5GatedDeltaNet`, where
-/// queries and keys are normed by their length before this op.
+/// Sources: Gated Delta Networks (arXiv:2412.06464), equation 10; transformers' `Qwen3_5GatedDeltaNet`. In
+/// that model queries and keys are L2-normalised before this op.
 struct gated_delta_args {
   std::span<const row_state> rows; ///< host memory, [num_rows]; parents come before their children
   delta_heads heads;

@@ -23,8 +23,8 @@ struct gated_matmul_args {
   const matrix* gate = nullptr; ///< [N][num_cols]
   const matrix* up = nullptr;   ///< likewise
   float* products = nullptr;    ///< [num_rows][2 N], scratch: contents are unspecified afterwards
-  float* out =
-      nullptr; ///< [num_rows][N], rows `out_stride` values apart; may be `products` with a stride of 2 N
+  /// [num_rows][N], rows `out_stride` values apart; may be `products` with a stride of 2 N.
+  float* out = nullptr;
   std::size_t out_stride = 0;
   activation act = activation::silu;
 };

@@ -50,8 +50,8 @@ struct kv_layer {
   }
 };
 
-/// True if cells of one can be copied into the other: element type, block size, number of heads and head
-/// dimension are equal.
+/// True if cells of one layer can be copied into the other: element type, block size, number of heads and
+/// head dimension are equal.
 constexpr bool cells_alike(const kv_layer& a, const kv_layer& b) noexcept {
   return a.type == b.type && a.block_size == b.block_size && a.num_heads == b.num_heads &&
          a.head_dim == b.head_dim;
@@ -59,11 +59,9 @@ constexpr bool cells_alike(const kv_layer& a, const kv_layer& b) noexcept {
 
 /// Writes each row's keys and values into its slot. f16, bf16: rounded (nearest, ties to even). q8: for the
 /// head_dim values x of one head, in float32,
-/// - a = the largest |x|; scale = a / 127; code = x * (127 / a), rounded to the nearest integer, ties to
-/// even;
-/// - with a < 2^-100 scale and codes are 0; with an x that is not finite the scale is NaN (0x7fc00000) and
-/// the
-///   codes are 0.
+/// - a = the largest |x|; scale = a / 127; code = x * (127 / a), rounded (nearest integer, ties to even);
+/// - if a < 2^-100, scale and codes are 0;
+/// - if an x is not finite, the scale is NaN (0x7fc00000) and the codes are 0.
 /// A stored value is code * scale.
 struct kv_write_args {
   const row_batch* batch = nullptr;
@@ -73,8 +71,8 @@ struct kv_write_args {
   std::size_t stride = 0;
 };
 
-/// Copies cells with their scales, either within one layer's pool, one copy after another, or from another
-/// pool of the same device. From another pool no cell may be the target of two copies.
+/// Copies cells with their scales, within one pool or from another pool of the same device. Within one pool,
+/// copies are made in order. From another pool, no cell may be the target of two copies.
 struct kv_copy_args {
   kv_layer layer;
   std::span<const kv_copy> copies;
@@ -83,7 +81,8 @@ struct kv_copy_args {
   const kv_layer& source() const noexcept { return from != nullptr ? *from : layer; }
 };
 
-/// Throws check_failure unless all copies lie within their pools and `cells_alike` is true for these.
+/// Throws check_failure unless all copies lie within their pools and `cells_alike` is true for the two
+/// layers.
 void check_copies(const kv_copy_args& args);
 
 } // namespace paceline::device

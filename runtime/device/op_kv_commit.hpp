@@ -23,14 +23,14 @@ struct cell_vectors {
   std::uint32_t width = 0;
 };
 
-/// Moves the accepted paths of drafts to consecutive slots, in all layers. With n0 < n1 < ... the nodes from
-/// the root down to the accepted place, the cell of slot base + n_i goes to slot base + i with its scales and
-/// its vector, in the order of i. A place of -1 has no path. No other cell changes.
+/// Moves the accepted paths of drafts to consecutive slots, in all layers. Let n_0 < n_1 < ... be the nodes
+/// from the root's child down to the accepted place. The cell of slot base + n_i goes to slot base + i with
+/// its scales and its vector, in the order of i. A place of -1 has no path. No other cell changes.
 ///
 /// A path ascends and n_i >= i, so no cell is overwritten before it is read. Nodes of different drafts have
-/// no common cell. The default implementation is a `kv_copy` in each layer and copies of the vectors, for
-/// devices whose memory the host reads; a device that offers `choose` must implement it for the results of
-/// its `choose`.
+/// no common cell. The default implementation, for devices whose memory the host can access, is a `kv_copy`
+/// in each layer and copies of the vectors. A device that offers `choose` must have an implementation that
+/// reads the results of its `choose`.
 struct kv_commit_args {
   const row_batch* batch = nullptr;   ///< only its sequences are read
   std::span<const kv_layer> layers;   ///< of one pool: they differ in addresses only

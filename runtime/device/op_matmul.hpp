@@ -39,11 +39,11 @@ struct matmul_output {
 ///
 /// With `two_planes` (quantised weights only) the remainder of the quantisation, x - dx * q rounded once, is
 /// quantised in the same way with its own scales and multiplied in the same way: acc = the acc of x + the acc
-/// of the remainder. This costs twice as much and gives about 15 bits instead of 8, for rows with blocks in
-/// which a few values are much larger than the others.
+/// of the remainder. This costs twice as much and gives about 15 bits instead of 8. It is meant for rows with
+/// blocks in which a few values are much larger than the others.
 ///
 /// Finally y = acc, or y = acc + bias; with `add`, this sum is added to the previous y. Every step is rounded
-/// once. So a row's result has the same bits for any other rows, threads, chunks and kernel level.
+/// once. So a row's result has the same bits whatever the other rows, threads, chunks and kernel level are.
 struct matmul_args {
   const float* x = nullptr; ///< [num_rows][K], rows `x_stride` values apart
   std::size_t x_stride = 0;

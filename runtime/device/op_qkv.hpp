@@ -15,7 +15,7 @@ namespace paceline::device {
 struct qkv_weights {
   const matrix* weights = nullptr; ///< [heads * head_dim][num_cols]
   const float* bias = nullptr;     ///< [heads * head_dim] or none
-  /// QK norm: [head_dim], with qkv_args::norms_rows [heads * head_dim], or none; values have none.
+  /// QK norm: [head_dim], or [heads * head_dim] with `qkv_args::norms_rows`; null: none. Not read for values.
   const float* norm = nullptr;
 };
 

@@ -16,6 +16,7 @@ enum class rope_layout : std::uint8_t {
 };
 
 /// A factor of queries that grows in steps with their position p: 1 + beta * ln(1 + floor(p / period)).
+/// Source: `llama_4_scaling_beta` in transformers' Ministral 3.
 struct query_growth {
   double beta = 0;
   std::uint32_t period = 0; ///< 0: the factor is 1

@@ -19,19 +19,19 @@ struct conv_states {
   std::uint32_t num_slots = 0;
 };
 
-/// A causal convolution over the last rows of a text, of each channel by itself, with or without gates. Of
+/// A causal convolution over the last rows of a text, of each channel by itself, with or without gates. For
 /// each row and channel c:
 ///
 ///     z = in_gate[c] * u[c]                                       (without a gate: u[c])
 ///     y = sum over j = 0 .. num_taps - 1 of weights[j][c] * z_j   (+ bias[c], added last)
 ///     out[c] = out_gate[c] * y                                    (without a gate: y)
 ///
-/// where z_j is the z of the row that is num_taps - 1 - j rows before it in its text, 0 before the text's
-/// first row. The sum begins with 0 and adds the terms in order; every operation is rounded
-/// to float32. So a row's result has the same bits whatever the other rows are.
+/// where z_j is the z of the row that is num_taps - 1 - j rows earlier in the text; it is 0 before the text's
+/// first row. The sum begins with 0 and adds the terms in order; every operation is rounded to float32. So a
+/// row's result has the same bits whatever the other rows are.
 ///
-/// The z of earlier rows come from rows of this pass, as far as `rows[r].parent` leads, and before that from
-/// the slot `read`. A row with a slot `write` leaves there its own z and the num_taps - 2 before it.
+/// The z of earlier rows come from this pass as far as `rows[r].parent` leads, and before that from the slot
+/// `read`. A row with a slot `write` leaves its own z and the num_taps - 2 before it in that slot.
 ///
 /// Sources: with gates LFM2 (Liquid AI, 2025), transformers' `Lfm2ShortConv`; without gates the input of a
 /// gated delta rule (op_gated_delta.hpp).

@@ -34,8 +34,9 @@ struct scatter_args;
 struct short_conv_args;
 
 /// The operations of a device, one virtual function for each op. Shapes, roundings and the reference of an op
-/// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). The default
-/// implementation of an op that a device does not support fails the calling program with the op's name.
+/// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). Unless an op's
+/// comment names another default, its default implementation throws check_failure with the op's name, which
+/// fails the calling program: the device does not support the op.
 class ops {
  public:
   virtual ~ops() = default;
@@ -43,8 +44,9 @@ class ops {
   /// Name of the device and kernel level, for `inspect` and logs ("cpu/avx2").
   virtual std::string_view level() const noexcept = 0;
 
-  /// How long programs of these ops have paused for other tenants so far, by the steady clock. A program that
-  /// measures its own time subtracts it (runtime/device/stopwatch.hpp). It grows only within calls of ops.
+  /// How long programs that used this object have paused for other tenants so far, by the steady clock. A
+  /// program that measures its own time subtracts this value (runtime/device/stopwatch.hpp). The value grows
+  /// only within calls of ops.
   virtual std::chrono::nanoseconds time_aside() const noexcept { return {}; }
 
   virtual void matmul(const matmul_args& args);
@@ -71,10 +73,10 @@ class ops {
 
   /// True if `choose` is supported. Devices support it if the host cannot read logits cheaply.
   virtual bool can_choose() const noexcept { return false; }
-  /// Returns a device address of the results, one for each request, valid until the next `deliver`, for
-  /// `kv_commit`.
+  /// Returns the device address of the results, one for each request, which `kv_commit` reads. Valid until
+  /// the next `deliver`.
   virtual const chosen_run* choose(const choose_args& args);
-  /// Default: a `kv_copy` in each layer, if the host reads the device's memory.
+  /// Default: a `kv_copy` in each layer, for devices whose memory the host can access.
   virtual void kv_commit(const kv_commit_args& args);
 
   /// True if `chain` is supported, that is, if the device can run many small passes as one piece of work.
@@ -109,7 +111,7 @@ class ops {
   input_rows normed(const input_norm& norm, const float* x, std::size_t x_stride, std::uint32_t num_rows,
                     std::uint32_t num_cols);
 
-  /// Fails the calling program: this device does not support `op`.
+  /// Throws check_failure, which fails the calling program: this device does not support `op`.
   [[noreturn]] void not_offered(std::string_view op) const;
 };
 

@@ -28,8 +28,8 @@ struct batch_entry {
   token_position rotary_position() const noexcept { return token_position{position.value - positions_back}; }
 };
 
-/// The recurrent state of one row: what layers without attention know of the tokens up to this row. A row
-/// continues the state of the row before it in its text (its parent in the draft tree).
+/// The recurrent state of one row: what layers without attention keep of the tokens up to and including this
+/// row. A row continues the state of the row before it in its text (in a draft tree, its parent).
 struct row_state {
   std::int32_t parent = -1; ///< the row before it, if it is in this pass: an earlier row; else -1
   /// Without a parent: the slot of the state that the row continues; nullopt: it is the first of its text.

@@ -22,12 +22,13 @@ struct state_step {
   bool operator==(const state_step&) const = default;
 };
 
-/// The order in which the rows of a pass update recurrent states. A *text* is here a row without a parent in
-/// the pass, and all its descendants. Texts are independent of each other. A step starts from zeros, from the
-/// state of the previous step, or from a slot, which was filled before the pass or by an earlier step of the
-/// same text. If the parent's state is in no slot and the parent is not the row of the previous step, the
-/// parent's state is computed again: from the nearest ancestor whose state is in a slot or was made by the
-/// previous step, or, if there is none, from the first row of the text.
+/// The order in which the rows of a pass update recurrent states. A *text* in this plan is a row without a
+/// parent in the pass, and all its descendants. Texts are independent of each other. A step starts from
+/// zeros, from the state of the previous step, or from a slot, which was filled before the pass or by an
+/// earlier step of the same text. If the parent's state is in no slot and the parent is not the row of the
+/// previous step, additional steps compute the parent's state again. They start from the nearest ancestor
+/// whose state is in a slot or was made by the previous step. If there is none, they start with the first row
+/// of the text.
 struct state_plan {
   std::vector<state_step> steps;
   std::vector<std::uint32_t> first; ///< [number of texts + 1]: the first step of each text, and their end

@@ -18,9 +18,9 @@ namespace paceline::device {
 ///
 ///     d * scale_g * code_i + m * min_g
 ///
-/// d and m are float16 numbers of the block; scale_g, code_i and min_g are integers. A format without integer
-/// scales or minima has scale_g = 1 or min_g = 1; a format without m has m = 0. Codes are signed: `code =
-/// stored - offset`, or `code = iq4_values[stored]` with `lookup`.
+/// d and m are float16 numbers of the block; scale_g, code_i and min_g are integers. In a format without
+/// integer scales scale_g = 1, in one without integer minima min_g = 1, and in one without m, m = 0. Codes
+/// are signed: `code = stored - offset`, or `code = iq4_values[stored]` with `lookup`.
 struct quantised_traits {
   std::uint16_t num_values = 0;  ///< 32, or 256 in the K and XS formats
   std::uint8_t code_bits = 0;    ///< of a stored code: 2, 3, 4, 5, 6 or 8
@@ -94,13 +94,13 @@ struct stored_block {
 /// Reads one block of a quantised `type` from its traits_of(type)->block_bytes bytes at `bytes`.
 void read_stored_block(tensor_type type, const std::byte* bytes, stored_block& out);
 
-/// The code of the formula of `quantised_traits` for a stored code.
+/// The signed code (code_i in the formula of `quantised_traits`) of a stored code.
 constexpr std::int32_t code_value(const quantised_traits& traits, std::uint8_t stored) noexcept {
   return traits.lookup ? iq4_values[stored] : std::int32_t{stored} - traits.offset;
 }
 
-/// Writes the values of `bytes`, whole blocks of `type`, to `out`: the definition of every format. Each value
-/// is rounded at most once, in the final sum.
+/// Writes the values of `bytes`, which are whole blocks of `type`, to `out`. This function defines every
+/// format. Each value is rounded at most once, in the final sum.
 void dequantize(tensor_type type, std::span<const std::byte> bytes, std::span<float> out);
 
 /// Checks without overflow that the sizes of `tensor` agree: rows consist of whole blocks, and the number of

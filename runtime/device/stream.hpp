@@ -22,8 +22,8 @@ class ops;
 using program = std::function<void(ops&)>;
 
 /// Which work of one tenant a device runs first if several of the tenant's streams are ready: the target's
-/// passes (normal) before drafting (low). A program that has begun is finished before another one of its
-/// tenant begins.
+/// passes (normal) before drafting (low). A program that has begun is finished before another program of the
+/// same tenant begins.
 enum class stream_priority : std::uint8_t { normal, low };
 
 /// The owner of a stream's work: a model with its drafters. A device that computes one program at a time
@@ -49,15 +49,16 @@ class stream {
   /// Runs `work` once everything submitted before it on this stream is complete and all `after` fences have
   /// passed.
   ///
-  /// An asynchronous device may run the host code of `work` earlier: once the programs before it, on this
-  /// stream and behind fences of the same device, have been issued. Their ops still come first, and results
-  /// that they deliver to the host have been delivered by then (`ops::deliver`). The fence of `work` passes
-  /// after all of them, and fails if they fail.
+  /// An asynchronous device may run the host code of `work` earlier: once the host code of the earlier
+  /// programs of this stream, and of the programs of the same device whose fences are in `after`, has run.
+  /// Their ops still run before those of `work`, and results that they deliver to the host are there
+  /// (`ops::deliver`). The fence of `work` passes after all of them. It fails if a fence in `after` fails
+  /// meanwhile.
   ///
-  /// If a fence of `after` failed, this work fails without being run, with the same code and a message that
-  /// contains both. A failure of earlier work on the same stream does not fail this work: work that needs its
-  /// results must name its fence. Destroying the stream waits for all of its work, and so for the fences in
-  /// `after`.
+  /// If a fence of `after` failed, this work fails without being run. Its error has the same code and a
+  /// message that contains the message of that fence and the label of this work. A failure of earlier work on
+  /// the same stream does not fail this work. Work that needs the results of earlier work must have its fence
+  /// in `after`. Destroying the stream waits for all of its work, and so for the fences in `after`.
   virtual fence submit(std::string_view label, std::vector<fence> after, program work) = 0;
 
   /// Name for traces ("target", "draft:small").

@@ -12,7 +12,7 @@
 
 namespace paceline::device {
 
-/// The oldest program of a stream, which is ready to run.
+/// A program that is ready to run: the oldest one of its stream.
 struct waiting_program {
   tenant_id tenant;
   stream_priority priority = stream_priority::normal;
@@ -38,13 +38,13 @@ struct waiting_program {
 /// Data and decisions only: no threads, no clock. Not thread-safe.
 class turn_order {
  public:
-  /// The time of a client's round trip: between two programs of one request the device may have no other work
-  /// of the tenant.
+  /// Longest pause without work that counts as short: the time of a client's round trip. Between two programs
+  /// of one request, its tenant may have no other work.
   static constexpr std::chrono::milliseconds short_pause{50};
   /// After a pause of at most `short_pause`, a tenant may be this far below the least service of the others.
   static constexpr std::chrono::milliseconds max_owed{100};
 
-  /// Adds or removes a stream of the tenant. Without streams the tenant is forgotten.
+  /// Adds or removes a stream of the tenant. A tenant without streams is forgotten.
   void add_stream(tenant_id tenant);
   void remove_stream(tenant_id tenant);
 

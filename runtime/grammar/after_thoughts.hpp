@@ -17,8 +17,8 @@ struct thought_tokens {
   std::vector<token_id> end_ids; ///< tokens that end an output; they are not allowed within thoughts
 };
 
-/// A constraint that applies `answer` to the text after the model's thoughts. The thoughts are not
-/// constrained. They may be left out unless the prompt has opened them.
+/// A constraint that applies `answer` to the text after the model's thoughts. The thoughts themselves are not
+/// constrained. The output may have no thoughts, unless the prompt has opened them.
 std::shared_ptr<const token_constraint> after_thoughts(std::shared_ptr<const token_constraint> answer,
                                                        thought_tokens tokens, std::uint32_t vocab_size);
 

@@ -28,7 +28,7 @@ bool contains(const code_set& set, std::uint32_t code);
 code_set intersection(const code_set& a, const code_set& b);
 
 /// Reads the UTF-8 character at byte `at` (< text.size()) and advances `at` past it. nullopt, with `at`
-/// unchanged, if it is ill-formed.
+/// unchanged, if the character is ill-formed.
 std::optional<std::uint32_t> next_code_point(std::string_view text, std::size_t& at);
 
 /// Appends `set` as an EBNF character class, "[a-z]".

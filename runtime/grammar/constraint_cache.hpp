@@ -13,7 +13,8 @@
 
 namespace paceline::grammar {
 
-/// The most recently used constraints, in at most `max_bytes` bytes. A larger one is not kept. Thread-safe.
+/// The most recently used constraints, in at most `max_bytes` bytes. A larger constraint is not kept.
+/// Thread-safe.
 class constraint_cache {
  public:
   explicit constraint_cache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -31,7 +32,7 @@ class constraint_cache {
 
   void insert(const grammar_source& source, std::shared_ptr<const token_constraint> constraint) {
     const auto bytes = cost(source, *constraint);
-    if (bytes > max_bytes_) return; // it would only remove those of other clients
+    if (bytes > max_bytes_) return; // it would remove all others and still not fit
     const std::lock_guard lock(mutex_);
     num_bytes_ += bytes;
     entries_.emplace_front(source, std::move(constraint));
@@ -52,8 +53,8 @@ class constraint_cache {
   std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first
 };
 
-/// The sources that were refused last, by our conversion or by the library, because refusing one again would
-/// take as long as the first time. Thread-safe.
+/// The last 32 sources that were refused by the conversion to EBNF or by the library, and why. To refuse one
+/// again without this cache would take as long as the first time. Thread-safe.
 class refusal_cache {
  public:
   std::optional<error> find(const grammar_source& source) {

@@ -30,10 +30,10 @@ struct grammar_source {
 struct compile_limits {
   std::size_t max_source_bytes = 256U << 10U; ///< of one source's `text`
   std::size_t max_cached_bytes = 64U << 20U;  ///< of all compiled grammars that are kept for later requests
-  /// Work of the grammar library, in the units of library_work.hpp: for one compilation, and for a cursor on
-  /// a text of n tokens `cursor_work + n * cursor_work_per_token`, of which at most that of 32 tokens is
-  /// saved up. With a vocabulary of 152k, the costliest schema that is converted takes half of
-  /// `compile_work`; a mask of a JSON text takes about 4,000 units.
+  /// Work of the grammar library, in the units of library_work.hpp. `compile_work` is for one compilation. A
+  /// cursor gets `cursor_work` at the start and `cursor_work_per_token` with each token; it saves up at most
+  /// `cursor_work` and the work of 32 tokens. With a vocabulary of 152k, the costliest schema that is
+  /// converted takes half of `compile_work`; a mask of a JSON text takes about 4,000 units.
   std::uint64_t compile_work = 300'000'000;
   std::uint64_t cursor_work = 20'000'000;
   std::uint64_t cursor_work_per_token = 2'000'000;
@@ -51,8 +51,9 @@ class compiler {
   /// schema_grammar.hpp). It stays valid when the compiler is destroyed. Errors:
   /// - `errc::invalid_argument`: the source is malformed or too long, or it is a schema that no value obeys.
   ///   If the place of the mistake is known, the message names it.
-  /// - `errc::unsupported`: something in the source cannot be enforced, or its grammar would be too large.
-  ///   For a schema the message names the keyword, if one is the cause, and the path in the schema.
+  /// - `errc::unsupported`: something in the source cannot be enforced, or its grammar would be too large or
+  ///   take too much work to compile. For a schema the message names the path in the schema, and the keyword
+  ///   if one is the cause.
   /// - `errc::resource_exhausted`: there is not enough memory.
   virtual expected<std::shared_ptr<const token_constraint>> compile(const grammar_source& source) = 0;
 };

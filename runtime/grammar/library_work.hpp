@@ -13,7 +13,7 @@ struct work_exhausted final : std::exception {
 /// While a `work_limit` exists, the grammar library subtracts its work on this thread from `left`, and throws
 /// `work_exhausted` when nothing is left. The library object that was working is then unusable. One unit is
 /// about 50 ns. The count depends on the grammar, the vocabulary and the calls, not on the machine. `left`
-/// must outlive the object. A limit within another one replaces it until it ends.
+/// must outlive the limit. If limits are nested, only the innermost counts.
 class work_limit {
  public:
   explicit work_limit(std::uint64_t& left) noexcept;

@@ -26,14 +26,13 @@ std::optional<bool> is_multiple(const boost::json::value& number, const boost::j
 std::optional<decimal_bound> common_multiple(const decimal_bound& a, const decimal_bound& b);
 
 /// The multiples of `unit` within two bounds; nullopt if there are more than `max_count`, or if they have so
-/// many digits that a reader of doubles could confuse two of them.
+/// many digits that two of them could have the same double.
 std::optional<std::vector<decimal_bound>> multiples_between(const decimal_bound& min,
                                                             const decimal_bound& max,
                                                             const decimal_bound& unit, std::size_t max_count);
 
-/// EBNF for the multiples of a number that are not negative, digit by digit. `first` is the expression for a
-/// whole multiple. It refers to rules, of which rule i is named `prefix` followed by i and has the body
-/// bodies[i].
+/// EBNF for the non-negative multiples of a number, digit by digit. `first` is the expression for one
+/// multiple. It refers to rules: rule i is named `prefix` followed by i and has the body bodies[i].
 struct digit_rules {
   std::string first;
   std::vector<std::string> bodies;
@@ -46,7 +45,7 @@ std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_int
 /// EBNF for all integers from `min` to `max`, both included, without leading zeros; "" if there are none.
 std::string integer_range(std::optional<std::int64_t> min, std::optional<std::int64_t> max);
 
-/// The integers that obey both bounds.
+/// Likewise for the integers that obey both bounds.
 std::string integer_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 
 /// EBNF for numbers within the bounds, without exponents; "" if there are none. A number with a fraction has

@@ -17,8 +17,9 @@
 
 namespace paceline::grammar {
 
-/// Turns schemas into alternatives without "$ref", "allOf", "anyOf", "oneOf", "not", "if" and "dependent...".
-/// The first error stops all work: check `failure` at the end. Not thread-safe.
+/// Turns schemas of JSON Schema into alternatives (conjunctions) without "$ref", "allOf", "anyOf", "oneOf",
+/// "not", "if" and "dependent...". The first error stops all work: check `failure` at the end. Not
+/// thread-safe.
 class schema_algebra {
  public:
   explicit schema_algebra(schema_document& document) : document_(document) {}
@@ -59,10 +60,10 @@ class schema_algebra {
  private:
   struct branch {
     schema_ptr schema;
-    bool is_included = true; ///< the "unevaluated..." keywords of the including schema take it into account
+    bool is_included = true; ///< "unevaluated..." keywords of the including schema consider this schema
   };
   using branch_lists = std::vector<std::vector<branch>>;
-  /// One of several lists of schemas must hold.
+  /// A value must obey all schemas of at least one of several lists.
   struct choice {
     std::shared_ptr<const branch_lists> lists;
     std::ptrdiff_t parent;

@@ -36,14 +36,14 @@ inline const boost::json::value* member(schema_ptr schema, std::string_view keyw
 /// identifies the schema together with its scope. Not thread-safe.
 class schema_document {
  public:
-  /// Errc::invalid_argument if `text` is not JSON or is nested more than 32 levels deep.
+  /// errc::invalid_argument if `text` is not JSON or is nested more than 32 levels deep.
   static expected<schema_document> parse(std::string_view text);
 
   schema_ptr root() const noexcept { return root_; }
   /// True if the text contains the beginning of "unevaluatedProperties" or "unevaluatedItems".
   bool has_unevaluated() const noexcept { return has_unevaluated_; }
-  /// The schema that the reference `keyword` of `from` names: "$ref" or "$dynamicRef", which must be a
-  /// literal. errc::unsupported if it is in another document.
+  /// The schema that the reference `keyword` of `from` names. `keyword` is "$ref" or "$dynamicRef", and must
+  /// be a string literal, because the view is stored. errc::unsupported if the schema is in another document.
   expected<schema_ptr> resolve(schema_ptr from, std::string_view keyword);
 
   /// The JSON pointer of a place, as errors name it: "#/properties/name".
@@ -79,8 +79,8 @@ class schema_document {
   enum class role : std::uint8_t { schema, schemas, other };
 
   static role role_below(role outer, std::string_view key);
-  /// `declares`: true if identifiers and anchors are to be recorded; false in a copy of a resource, for which
-  /// they are known.
+  /// `declares`: true if identifiers and anchors are to be recorded; false in a copy of a resource, whose
+  /// identifiers and anchors are recorded already.
   void index(schema_ptr value, node where, role what, bool declares);
   void begin_resource(schema_ptr value, node& where, bool declares);
   expected<schema_ptr> find(schema_ptr from, std::string_view keyword);

@@ -34,7 +34,7 @@ using conjunction = std::vector<conjunct>;
 /// schema. Not thread-safe.
 class schema_facts {
  public:
-  /// The types that a schema allows; the second function: those that all of `schemas` allow.
+  /// The types that a schema allows, or that all of `schemas` allow.
   type_set types_of(schema_ptr schema);
   type_set types_of(const conjunction& schemas);
   /// True if "required" of the schema contains `key`.
@@ -43,8 +43,8 @@ class schema_facts {
   bool lists(const boost::json::value& array, const std::string& value);
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
-  /// Number of values that the schema's own keywords list, such as the names of "required"; long texts count
-  /// more.
+  /// Number of values that the schema's own keywords list, such as the names of "required". A long text
+  /// counts as more than one.
   std::size_t width(schema_ptr schema);
   /// Number of values read so far to compute these properties.
   std::size_t num_read() const noexcept { return num_read_; }
@@ -75,8 +75,8 @@ struct number_bounds {
   bool is_exact = true;
 };
 number_bounds bounds_of(const conjunction& schemas);
-/// The largest, or the smallest, value that `keyword` (a count such as "minItems") has in `schemas`, at most
-/// 10^9; nullopt if no schema has it.
+/// The largest or smallest value that `keyword` (a count such as "minItems") has in `schemas`; values above
+/// 10^9 count as 10^9. nullopt if no schema has the keyword.
 std::optional<std::uint32_t> largest(const conjunction& schemas, std::string_view keyword);
 std::optional<std::uint32_t> smallest(const conjunction& schemas, std::string_view keyword);
 

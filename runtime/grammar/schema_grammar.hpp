@@ -22,20 +22,22 @@ struct schema_cost {
 inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 512U << 10U};
 
 /// A grammar in EBNF, with start rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
-/// Every text that it allows obeys the schema; it does not allow all texts that do:
+/// Every text that the grammar allows obeys the schema, but some texts that obey the schema are not allowed:
 /// - Members come in the order in which the schema names them, and those that it does not name come last.
 ///   Members that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids
 ///   them.
 /// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
-/// - "format" is enforced if JSON Schema defines the format; others have no effect. Some forms of
-///   dates, times, mail addresses, host names and URIs are left out.
-/// - Of an array with "uniqueItems" and more than 6 values, the items come in the order of the schema.
+/// - "format" is enforced for the formats of format_named (schema_keywords.hpp); the other formats that JSON
+///   Schema defines are refused, and formats that it does not define have no effect. Some forms of dates,
+///   times, mail addresses, host names and URIs are not allowed.
+/// - If the items of an array with "uniqueItems" have more than 6 possible values, they come in ascending
+///   order of their canonical_text (schema_types.hpp), whatever the order in the schema.
 /// - If a text may have more than 128 characters, an escape in it counts as several characters: those that
 ///   spell it.
 ///
-/// Errors name the place in the schema as a JSON pointer: errc::invalid_argument if something is not a
-/// schema, errc::unsupported for a keyword that this code cannot enforce and for a schema that costs too
-/// much. If `cost` is not null, it receives the cost, also if the schema is refused.
+/// Errors name the place in the schema as a JSON pointer. errc::invalid_argument: something is not a schema.
+/// errc::unsupported: this code cannot enforce a keyword, or the schema costs too much. If `cost` is not
+/// null, it receives the cost, also if the schema is refused.
 expected<std::string> schema_to_ebnf(std::string_view schema, schema_cost* cost = nullptr);
 
 } // namespace paceline::grammar

@@ -15,10 +15,10 @@ namespace paceline::grammar {
 inline constexpr std::string_view types_keyword = "\x01types"; ///< a type_set
 /// The values of the other keywords are handles (schema_document::handle_of).
 inline constexpr std::string_view here_keyword = "\x01here"; ///< handle of a schema to obey, like "$ref"
-/// handle of a value that is not allowed
+/// Handle of a value that is not allowed.
 inline constexpr std::string_view not_value_keyword = "\x01not_value";
 inline constexpr std::string_view not_in_keyword = "\x01not_in"; ///< handle of an array of such values
-/// handle of a pattern that a text must not match
+/// Handle of a pattern that a text must not match.
 inline constexpr std::string_view not_pattern_keyword = "\x01not_pattern";
 
 /// Checks the keywords of one schema, not those of the schemas in it. errc::invalid_argument for a keyword
@@ -28,21 +28,21 @@ expected<void> check_keywords(const schema_document& document, schema_ptr schema
 
 /// True if a keyword limits values: false for annotations and for names that JSON Schema does not define.
 bool is_enforced(std::string_view keyword);
-/// True if "format" of `schema` limits values. Formats are about texts alone, so it does not if the schema's
-/// own "type" excludes texts.
+/// True if "format" of `schema` limits values. Formats concern only texts, so the result is false if the
+/// schema's own "type" excludes texts.
 bool has_enforced_format(schema_ptr schema);
 
 /// A format of texts that is enforced.
 struct text_format {
   std::string_view name;
-  /// anchored; texts of at most 60 characters that it matches have the format, but it does not match all of
-  /// them
+  /// An anchored regular expression. Texts of at most 60 characters that it matches have the format, but it
+  /// does not match all texts with the format.
   std::string_view pattern;
   std::string_view rule;    ///< EBNF for texts between quotes, with rules of format_rules()
   std::uint32_t min_length; ///< of the texts that `rule` matches
   std::uint32_t max_length; ///< `unbounded`: any
 };
-/// nullptr for formats that are not enforced.
+/// The format of that name; nullptr for formats that are not enforced.
 const text_format* format_named(std::string_view name);
 /// True for a format that JSON Schema does not define, such as OpenAPI's "int64" and "password". It limits no
 /// value.

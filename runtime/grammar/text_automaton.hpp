@@ -48,9 +48,9 @@ class text_automaton {
   bool accepts(std::string_view text) const;
   /// The first state is where a text begins.
   const std::vector<state>& states() const noexcept { return states_; }
-  /// Number of characters of the longest wanted text; the second function: of the longest prefix of a wanted
-  /// text that is not itself wanted. nullopt if there is no longest one.
+  /// Number of characters of the longest wanted text; nullopt if there is no longest one.
   std::optional<std::uint32_t> longest_text() const;
+  /// The same for the longest prefix of a wanted text that is not itself wanted.
   std::optional<std::uint32_t> longest_beginning() const;
 
  private:

@@ -19,13 +19,14 @@
 namespace paceline::grammar {
 
 /// A cursor over XGrammar's matcher. Where the grammar allows only one text, the cursor allows only the
-/// tokens into which the tokenizer divides this text. So drafts of such texts are always accepted
-/// (docs/decisions/0627). The matcher keeps a state for each token that it has accepted. A call whose tokens
-/// differ from those of the previous call takes back the tokens after the common prefix and accepts the new
-/// ones. So a step of one token, forwards or backwards, costs the work of one token. Not thread-safe.
+/// tokens into which the tokenizer divides this text, so drafts of such texts are always accepted
+/// (docs/decisions/0627). The matcher keeps a state for each token that it has accepted. If the tokens of a
+/// call differ from those of the previous call, the cursor takes back the tokens after the common prefix and
+/// accepts the new ones. So a step of one token, forwards or backwards, costs the work of one token. Not
+/// thread-safe.
 class token_cursor final : public constraint_cursor {
  public:
-  /// `limits`: those of its work count.
+  /// Of `limits`, the cursor uses `cursor_work` and `cursor_work_per_token`.
   token_cursor(const xgrammar::CompiledGrammar& grammar, std::shared_ptr<const token_texts> texts,
                const compile_limits& limits);
 
@@ -39,8 +40,8 @@ class token_cursor final : public constraint_cursor {
 
  private:
   /// Runs `work`, which calls the library for a text of `num_tokens` tokens. Returns its result, or `failure`
-  /// if the library throws now or threw before: its work is used up, or an invariant of it is broken. Both
-  /// concern this request only.
+  /// if the library throws now or threw before. It throws if the cursor's work is used up, or if an invariant
+  /// of the library is broken; other requests are not affected.
   template <class Work, class Result>
   Result run(std::size_t num_tokens, Result failure, Work work);
   /// Moves to the end of `output` and `path`. False if they are not allowed; the cursor is then after the
@@ -48,16 +49,16 @@ class token_cursor final : public constraint_cursor {
   bool move_to(std::span<const token_id> output, std::span<const token_id> path);
   bool accept(token_id token);
   void keep(std::size_t num_tokens); ///< takes back all but the first `num_tokens`
-  /// Fills `mask_` with the tokens that may follow; `fill_grammar_mask` with those that the grammar alone
-  /// allows.
+  /// Fills `mask_` with the tokens that may follow.
   void fill_mask();
+  /// Fills `mask_` with the tokens that the grammar allows, also where one text must follow.
   void fill_grammar_mask();
   /// The text that must follow, or the beginning of it if it is long. Valid until the next token is accepted
   /// or taken back.
   std::string_view forced_text();
   struct forced_token {
     std::optional<token_id> first; ///< first token of the text that must follow
-    bool is_only = false; ///< true if no token that is longer than the whole forced text is allowed instead
+    bool is_only = false;          ///< no token that is longer than the whole forced text is allowed instead
   };
   forced_token find_forced_token();
   /// The only token that is allowed next if one text must follow; else nullopt.
@@ -84,12 +85,13 @@ class token_cursor final : public constraint_cursor {
   std::size_t forced_at_ = 0;
   std::uint64_t work_left_;
   std::uint64_t work_per_token_;
-  std::uint64_t most_work_; ///< of `work_left_`: a long output must not pay for minutes of one mask
+  /// Upper bound of `work_left_`: without it a long output could save up work for a mask that takes minutes.
+  std::uint64_t most_work_;
   /// Number of tokens that have added to `work_left_`. Tokens of a path count as those of the output do. So
   /// the masks along a path that is accepted have the same budget as in plain decoding.
   std::size_t num_paid_ = 0;
   bool is_exhausted_ = false;
-  bool is_broken_ = false; ///< the library has thrown; the matcher is in no state that is known
+  bool is_broken_ = false; ///< the library has thrown; the state of the matcher is unknown
 };
 
 } // namespace paceline::grammar

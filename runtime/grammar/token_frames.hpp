@@ -14,8 +14,8 @@ struct token_frame {
   std::shared_ptr<const token_constraint> answer;
 };
 
-/// A constraint that allows the outputs of any of `frames`: its lead followed by its answer. No lead may be a
-/// prefix of another lead.
+/// A constraint that allows the outputs of each of `frames`, that is, the lead followed by its answer. No
+/// lead may be a prefix of another lead.
 std::shared_ptr<const token_constraint> any_frame(std::vector<token_frame> frames, std::uint32_t vocab_size);
 
 } // namespace paceline::grammar

@@ -29,7 +29,8 @@ struct block_content {
 /// Hash of a block's content. It only speeds up the search: a hit also requires equal content.
 using block_hasher = std::function<hash128(const block_content&)>;
 
-/// XXH3 with a secret drawn from the system at the call, so that clients cannot construct collisions.
+/// XXH3 with a secret key, so that clients cannot construct collisions. Each call draws a new key from
+/// `std::random_device`.
 block_hasher make_block_hasher();
 
 } // namespace paceline::kv

@@ -13,7 +13,7 @@ namespace paceline::kv {
 /// The kinds of owners of a block. A block without owners is free.
 enum class block_owner : std::uint8_t {
   table,   ///< a request's block table, or a copy that still reads the block
-  release, ///< a request gave the block back, but device work that was enqueued before may still use it
+  release, ///< a request gave the block back, but device work enqueued before that may still use it
   index,   ///< the prefix index; at most once
 };
 
@@ -52,8 +52,9 @@ class block_pool {
   /// Removes the entirely free slab with the highest number.
   void remove_empty_slab();
 
-  /// Appends `num` free blocks to `out`, each with one table as its owner. False, and no change, if fewer are
-  /// free. Takes blocks of low slabs first, so that high slabs become empty. `out` must have enough capacity.
+  /// Appends `num` free blocks to `out`, each with one table as its owner. Returns false and changes nothing
+  /// if fewer are free. Takes blocks of low slabs first, so that high slabs become empty. `out` must have
+  /// enough capacity.
   bool allocate(std::uint32_t num, std::vector<block_id>& out);
 
   /// Adds an owner to a block that already has one.

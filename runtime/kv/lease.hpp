@@ -43,10 +43,10 @@ struct lease {
 
 /// The state slots of a request. A value, valid as long as its lease.
 struct state_lease {
-  std::vector<state_slot> slots;     ///< that it may write
+  std::vector<state_slot> slots;     ///< slots that the request may write
   std::optional<state_slot> initial; ///< the state after the lease's first `length` slots; nullopt: length 0
-  /// How many leading tokens are cached, in whole blocks, if there is no state after them; else 0. A state
-  /// that is kept there serves the next text that shares them.
+  /// Number of leading tokens, in whole blocks, whose keys and values are cached while the state after them
+  /// is not; 0: none. A snapshot at this length serves the next request with the same leading tokens.
   std::uint32_t cached_without_state = 0;
 };
 

@@ -24,7 +24,7 @@ struct block_table {
   /// a later pass is committed, which proves that the copy was made.
   std::optional<block_id> copy_source;
   std::uint32_t num_published = 0; ///< leading blocks whose content is in the index, in these or other blocks
-  std::vector<state_slot> states;  ///< that its request may write or has given to the index
+  std::vector<state_slot> states;  ///< slots that its request may write or has given to the index
   std::optional<state_slot> initial_state;
   prefix_index::node_ref published; ///< node of the last published block
 };
@@ -52,9 +52,9 @@ struct pool_book {
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
-  /// Shortens `path` to at most `most` blocks, of which the last one has a snapshot. Returns the snapshot.
-  /// If the snapshot would leave fewer than `num_others` slots for the request, it can only begin without the
-  /// cached prefix: then the path is empty.
+  /// Shortens `path` to the longest part, of at most `most` blocks, whose last block has a snapshot. Returns
+  /// that snapshot; nullopt, with an empty path, if there is none. If use of the snapshot would leave fewer
+  /// than `num_others` slots that the request can get, the result is the same as if there were none.
   std::optional<state_slot> end_at_snapshot(std::vector<prefix_index::node_ref>& path, std::size_t most,
                                             std::uint32_t num_others) const;
   /// Adds the table's full final blocks to the index.

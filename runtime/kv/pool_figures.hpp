@@ -12,8 +12,8 @@ struct pool_usage {
   std::uint32_t num_free = 0;
   std::uint32_t num_absent = 0; ///< not lent to the pool at present
   std::uint32_t num_requests = 0;
-  /// State slots, of a pool that has them: held by requests or their releases, with snapshots that nothing
-  /// else owns, free.
+  /// State slots, in a pool that has them: slots that requests or deferred releases own, slots with snapshots
+  /// that only the prefix index owns, and free slots.
   std::uint32_t num_held_state_slots = 0;
   std::uint32_t num_idle_snapshots = 0;
   std::uint32_t num_free_state_slots = 0;
@@ -21,12 +21,12 @@ struct pool_usage {
 
 /// Totals since the pool was created.
 struct pool_counters {
-  std::uint64_t num_queried_tokens = 0; ///< committed tokens of acquired requests
+  std::uint64_t num_queried_tokens = 0; ///< committed tokens with which requests acquired a lease
   std::uint64_t num_hit_tokens = 0;     ///< of those, tokens found in the prefix cache
   std::uint64_t num_evicted_blocks = 0;
   std::uint64_t num_rollbacks = 0; ///< rollbacks that returned at least one block
   std::uint64_t num_rolled_back_blocks = 0;
-  std::uint64_t num_pool_full = 0; ///< commands refused for lack of blocks or state slots now
+  std::uint64_t num_pool_full = 0; ///< commands refused because blocks or state slots were missing
   std::uint64_t num_stale_commands = 0;
 };
 

@@ -29,18 +29,19 @@ struct pool_book;
 struct pool_config {
   std::string name;               ///< for messages and metrics
   std::uint32_t num_blocks = 0;   ///< largest number of blocks in use
-  std::uint32_t block_size = 16;  ///< cells (tokens) a block
+  std::uint32_t block_size = 16;  ///< cells (tokens) in a block
   std::uint64_t block_bytes = 0;  ///< charged to the budget for one block
   std::uint32_t slab_blocks = 64; ///< blocks borrowed and returned at a time
   std::uint32_t min_blocks = 0;   ///< reserved for this pool (rounded up to slabs)
   std::uint32_t space = 0;        ///< memory space that its blocks lie in
   bool prefix_cache = true;
-  /// True: prefixes match only if both were computed in the same way, as prompt or as output. No device sets
-  /// this: with exact arithmetic the bits are the same, and fast arithmetic does not promise any.
+  /// True: cached tokens that were computed as prompt do not match tokens computed as output. No device needs
+  /// this: on a strict device (`compute_device::is_strict`) the cells have the same bits either way, and in
+  /// fast mode the bits of cells are not guaranteed.
   bool separate_origins = false;
-  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once. It counts
-  /// against `engine.memory_budget`, but not against the manager's byte budget, which is what the slots leave
-  /// for blocks.
+  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once. It is part of
+  /// `engine.memory_budget`. The manager's byte budget is what remains for blocks, so the slots are not
+  /// charged to it.
   std::uint32_t num_state_slots = 0;
   std::uint32_t min_state_slots = 0; ///< for one request; used when a memory plan is made
   std::uint64_t state_bytes = 0;     ///< of one slot; likewise
@@ -54,12 +55,14 @@ struct acquire_options {
   std::string_view salt;               ///< only requests with the same salt share prefixes
   std::uint32_t reserve_length = 0;    ///< slots to reserve
   bool use_cache = true;               ///< false: compute everything and do not use cached blocks
-  /// State slots for the rows of passes, in a pool that has them: as many as there are, at least
-  /// `min_state_slots`, at most `max_state_slots`.
+  /// State slots for the rows of passes, in a pool that has them. The request gets at most `max_state_slots`
+  /// of the slots that are free or hold idle snapshots, and is refused if there are fewer than
+  /// `min_state_slots`.
   std::uint32_t min_state_slots = 0;
   std::uint32_t max_state_slots = 0;
-  /// Further ones for snapshots, at most so many. They are free ones: only two of them may take the place of
-  /// older snapshots, so that a request does not empty the cache for what it may never use.
+  /// Largest number of additional slots, for snapshots. These are free slots. If fewer than two are free,
+  /// idle snapshots are evicted until two slots are free, but no more: a request must not empty the cache for
+  /// slots that it may never use.
   std::uint32_t num_snapshot_slots = 0;
 };
 
@@ -71,13 +74,13 @@ struct committed_text {
 
 /// The owner of all KV memory: every block of every pool, in memory spaces (the host's, a GPU's) with one
 /// byte budget each. Pools of the same space lend each other unused memory. Bookkeeping only: it accesses no
-/// device memory and uses no clock, thread or device. Deterministic.
+/// device memory and uses no clock, thread or device. Deterministic. Not thread-safe.
 ///
-/// Errors: `errc::pool_full` if blocks are missing now and `errc::state_slots_full` if state slots are (both
-/// are ordinary answers), `errc::resource_exhausted` if the pool could never have them, `errc::stale` if the
-/// key's request or epoch has ended, and `errc::invalid_argument` if a command contradicts the table. A
-/// command that returns an error, or throws bad_alloc, may have evicted cached blocks and has changed nothing
-/// else.
+/// Errors: `errc::pool_full` if too few blocks are available now, `errc::state_slots_full` if too few state
+/// slots are (both are ordinary answers), `errc::resource_exhausted` if the pool could never have so many,
+/// `errc::stale` if the key's request or epoch has ended, and `errc::invalid_argument` if a command
+/// contradicts the table. A command that returns an error, or throws bad_alloc, may have evicted cached
+/// blocks and has changed nothing else.
 ///
 /// Invariants, checked by `check_invariants`:
 /// - The owners of a block are the tables, deferred releases and index node that name it. A block without an
@@ -99,7 +102,8 @@ class pool_manager {
   pool_manager(const pool_manager&) = delete;
   pool_manager& operator=(const pool_manager&) = delete;
 
-  /// Pools are numbered from 0. Error if the minimum does not fit into the budget of the pool's space.
+  /// Pools are numbered from 0. Errors: `errc::invalid_argument` for a bad configuration,
+  /// `errc::resource_exhausted` if the minimum does not fit into the budget of the pool's space.
   expected<pool_id> add_pool(pool_config config);
 
   /// Opens a table for `request` that shares the prefix of its tokens found in the prefix cache: the first
@@ -111,11 +115,12 @@ class pool_manager {
   expected<lease> reserve(const lease_key& key, std::uint32_t length);
   /// Appends `tokens` to the committed tokens, and declares the first `length` slots final. Their passes must
   /// have completed, and `length` must not exceed the committed tokens. Adds blocks that became full to the
-  /// prefix index. `snapshots`, of final slots, are kept with these blocks where there is none yet.
+  /// prefix index. Each of `snapshots`, which are states after full final blocks, is kept with its block in
+  /// the index, unless that block has a snapshot already.
   expected<void> commit(const lease_key& key, std::span<const token_id> tokens, std::uint32_t length,
                         std::span<const state_snapshot> snapshots = {});
-  /// Returns the blocks entirely beyond slot `length`, which must not be less than the final slots. `after`
-  /// is a point after all work that was enqueued with the longer lease.
+  /// Returns the blocks that have no slot below `length`, which must not be less than the number of final
+  /// slots. `after` is a point after all work that was enqueued with the longer lease.
   expected<void> rollback(const lease_key& key, std::uint32_t length, stream_point after);
   /// Closes a table: the request has ended, was preempted or lost its lease. `after` is as for rollback.
   expected<void> release(const lease_key& key, stream_point after);
@@ -160,8 +165,9 @@ class pool_manager {
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }
 
   // Implemented in pool_memory.cpp:
-  /// Makes `num` blocks of `pool` free: borrows slabs, then evicts cached prefixes, least recently used
-  /// first: the pool's own, and those of other pools of its space for their slabs. Never allocates memory.
+  /// Makes `num` blocks of `pool` free. First borrows slabs. Then evicts cached prefixes, least recently used
+  /// first: those of the pool, and those of other pools of its space, whose slabs it then borrows. Returns
+  /// false if that does not suffice. Never allocates memory.
   bool make_room(pool_book& pool, std::uint32_t num);
   /// The pool with the least recently used cached block, among `pool` and the pools that may give it memory.
   /// Null if none has a cached block.
@@ -176,7 +182,7 @@ class pool_manager {
   bool evict_one(pool_book& pool);
   /// Number of deferred releases that name each state slot.
   std::vector<std::uint32_t> deferred_states(const pool_book& pool) const;
-  /// Takes state slots for a new table, of which there are enough.
+  /// Takes state slots for a new table. There must be enough.
   static void take_state_slots(state_slot_pool& pool, block_table& table, const acquire_options& options);
   /// Moves the blocks of `entry`, a list with one element, from their table to the deferred releases.
   void take_off(std::list<deferred_release>& entry);
@@ -189,7 +195,7 @@ class pool_manager {
   std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;
-  std::uint64_t last_use_ = 0; ///< time of the last loss of an owner; a counter over all pools
+  std::uint64_t last_use_ = 0; ///< counts removals of owners in all pools; serves as the time of last use
 };
 
 } // namespace paceline::kv

@@ -18,16 +18,16 @@ namespace paceline::kv {
 /// `num_prompt_cells` (see block_hash.hpp) and its parent. A root belongs to one salt. A lookup uses hashes
 /// and then compares tokens, salt and parent, so equal hashes cannot mix up two prompts.
 ///
-/// Stores block ids only. The caller counts the index as one owner of each block in it. It reports blocks
-/// without other owners (`set_idle`); these can be evicted, leaves first, least recently used first. Every
-/// idle block can eventually be evicted: a request in use below an idle block has computed that block's
-/// content again, in its own block.
+/// Stores block ids only. The caller counts the index as one owner of each block in it, and reports which
+/// blocks have no other owner (`set_idle`). These idle blocks can be evicted, leaves first, least recently
+/// used first. Every idle block can eventually be evicted. If a block below it is in use, the request that
+/// uses that block has a block of its own with the idle block's content.
 ///
 /// The constructor allocates all memory, so later calls cannot run out of it.
 class prefix_index {
  public:
-  /// A reference to a node. It detects whether the node's block was evicted and reused. The default value is
-  /// the position before the first block.
+  /// A reference to a node. `contains` detects whether the node's block was evicted or reused. The default
+  /// value, the root reference, is the position before the first block.
   struct node_ref {
     block_id block;
     std::uint64_t serial = 0; ///< 0: no node
@@ -50,14 +50,14 @@ class prefix_index {
     return node.serial == 0 || nodes_[node.block.value].serial == node.serial;
   }
 
-  /// Sets whether the index is the block's only owner. `now`, at which a block becomes idle, counts as its
-  /// last use; it never decreases.
+  /// Sets whether the index is the block's only owner. `now` is the time of the last use of a block that
+  /// becomes idle. It must not decrease from one such call to the next.
   void set_idle(block_id block, bool idle, std::uint64_t now = 0);
   /// The last use of the least recently used idle block; nullopt if no block is idle.
   std::optional<std::uint64_t> oldest_use() const;
-  /// Removes one leaf and returns its block; nullopt if no block is idle. It is the least recently used idle
-  /// leaf. If no leaf is idle, it is a leaf in use below the least recently used idle block; repeated calls
-  /// turn that block into a leaf and remove it.
+  /// Removes one leaf and returns its block; nullopt if no block is idle. The leaf is the least recently used
+  /// idle leaf. If no leaf is idle, it is a leaf in use below the least recently used idle block. Repeated
+  /// calls then turn that block into a leaf and remove it.
   std::optional<block_id> evict();
 
   std::uint32_t num_nodes() const noexcept { return num_nodes_; }
@@ -101,7 +101,7 @@ class prefix_index {
   block_hasher hasher_;
   std::vector<node> nodes_;            ///< [num_blocks], by block id
   std::vector<token_id> tokens_;       ///< [num_blocks][block_size]
-  std::vector<std::uint32_t> buckets_; ///< heads of chains; a power of two of them
+  std::vector<std::uint32_t> buckets_; ///< heads of the hash chains; their number is a power of two
   std::uint32_t oldest_ = none;
   std::uint32_t newest_ = none;
   std::uint32_t num_nodes_ = 0;

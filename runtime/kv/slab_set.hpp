@@ -8,9 +8,10 @@
 
 namespace paceline::kv {
 
-/// A set of numbers of slabs below a fixed size. A slab is a run of blocks that is lent to a pool as a whole
-/// (block_pool.hpp). `first` and `last` search 64 numbers at a time, between bounds outside of which there
-/// are none: a pool of a million slabs borrows them one after another. Never allocates after construction.
+/// A set of slab numbers below a fixed size. A slab is a run of blocks that is lent to a pool as a whole
+/// (block_pool.hpp). `first` and `last` take constant time, because `set` keeps track of the first and the
+/// last word of 64 numbers that is not empty. This matters if a pool borrows a million slabs one after
+/// another. Never allocates after construction.
 class slab_set {
  public:
   /// Result of `first` and `last` for an empty set.
@@ -46,7 +47,8 @@ class slab_set {
 
  private:
   std::vector<std::uint64_t> words_;
-  /// Of the first word that is not zero, and after the last one; begin_ = size and end_ = 0 if all are.
+  /// Index of the first word that is not zero, and 1 + index of the last one. If all words are zero, begin_
+  /// is the number of words and end_ is 0.
   std::size_t begin_, end_ = 0;
 };
 

@@ -11,8 +11,8 @@
 namespace paceline::kv {
 
 /// The slots of recurrent states of one pool, and their owners, which are of the same kinds as those of
-/// blocks. A slot holds the state of one sequence at one position. A table owns the slots that its request
-/// may write; it writes no slot that is in the prefix index.
+/// blocks (`block_owner`). A slot holds the state of one sequence at one position. A table owns the slots
+/// that its request may write. The request writes no slot that the prefix index owns.
 ///
 /// The index owns *snapshots*: slots with the state after the last token of an indexed block. A prefix of a
 /// request's tokens can be reused only up to a block with a snapshot, because a state cannot be computed from
@@ -33,24 +33,26 @@ class state_slot_pool {
   std::uint32_t num_held() const noexcept {
     return slots_.count(block_state::active) + slots_.count(block_state::deferred);
   }
-  /// A snapshot that nothing but the index owns.
+  /// True if `slot` is a snapshot that only the index owns.
   bool is_idle(state_slot slot) const { return slots_.state_of(block_id{slot.value}) == block_state::cached; }
   std::uint32_t num_owners(state_slot slot, block_owner owner) const {
     return slots_.num_owners(block_id{slot.value}, owner);
   }
 
-  /// Appends `num` slots to `out`, each with one table as its owner; evicts idle snapshots if too few are
-  /// free. False, and no change, if there are fewer. `out` must have enough capacity.
+  /// Appends `num` slots to `out`, each with one table as its owner. Evicts idle snapshots if too few slots
+  /// are free. Returns false and changes nothing if fewer than `num` slots are free or idle. `out` must have
+  /// enough capacity.
   bool allocate(std::uint32_t num, std::vector<state_slot>& out);
   void add_owner(state_slot slot, block_owner owner) { slots_.add_owner(block_id{slot.value}, owner); }
-  /// `now` is the time of the slot's last use, which never decreases.
+  /// Removes an owner. `now` is recorded as the time of the slot's last use. It must not decrease from one
+  /// call to the next.
   void remove_owner(state_slot slot, block_owner owner, std::uint64_t now);
 
-  /// The snapshot after a block.
+  /// The snapshot after an indexed block; nullopt if there is none.
   std::optional<state_slot> snapshot_after(block_id block) const;
   /// Makes `slot`, which has an owner, the snapshot after an indexed block that has none.
   void add_snapshot(block_id block, state_slot slot);
-  /// The block left the index, and so does its snapshot if it has one.
+  /// Removes the block's snapshot, if there is one, from the index, because the block has left the index.
   void forget(block_id block);
 
   expected<void> check_invariants() const;

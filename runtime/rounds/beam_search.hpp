@@ -38,16 +38,17 @@ struct beam_result {
 /// cell may be in any slot after the prompt's slots, because each row lists the slots of its ancestors. So
 /// branching copies nothing, and cells of dropped hypotheses are reused, all within one lease.
 ///
-/// Draft tokens are nodes, too. A step needs the rows of all hypotheses. If all
-/// hypotheses of its result are draft tokens with a row in this pass, the next step follows at once
-/// (Leviathan et al. 2023, appendix A.4). Each step uses the target's own rows, so drafts do not change it.
+/// Draft tokens are nodes, too. A step extends the hypotheses by one token, for which it needs the rows of
+/// all of them. If all resulting hypotheses are draft tokens with a row in this pass, the next step follows
+/// at once (Leviathan et al. 2023, appendix A.4). A step uses only rows of the target, so drafts do not
+/// change its result.
 ///
-/// Threads: verify programs of the target's stream change it. Draft programs read it after the fence of the
-/// verify program before them has passed.
+/// Threads: verify programs of the target's stream change the search. Draft programs read it after the fence
+/// of the previous round's verify program has passed.
 ///
 /// Invariants (`check_invariants`): a parent precedes its children; siblings have different tokens; a slot
-/// belongs to at most one node, and the prompt's slots to none; between rounds every node is on the path of a
-/// hypothesis; hypotheses are distinct nodes of one level.
+/// belongs to at most one node; no node except the root has a slot of the prompt; between rounds every node
+/// is on the path of a hypothesis; hypotheses are distinct nodes of one level.
 class beam_search {
  public:
   static constexpr std::uint32_t root = 0; ///< node of the prompt's last token
@@ -70,7 +71,7 @@ class beam_search {
   /// True if drafts can be added: the search has made a step and is not finished, and the cells of all tokens
   /// except each hypothesis's newest one are computed.
   bool may_draft() const noexcept;
-  /// Number of levels of a draft that can still become output.
+  /// Largest number of draft levels that can still become output.
   std::uint32_t max_draft_levels() const noexcept;
 
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
@@ -88,9 +89,10 @@ class beam_search {
     bool decides = false; ///< its logits are wanted
   };
   /// Plans at most `most_rows` rows: those of tokens without a cell, and those whose logits are still needed.
-  /// Gives each token a cell in the first `num_slots` slots of the lease, the prompt's included. A draft
-  /// token gets no row if no slot is left or its parent has no cell. The root is computed with the prompt and
-  /// has no row here. The result is valid until the next `plan_rows` or `advance`.
+  /// Gives a cell to each of these tokens that has none, in a slot below `num_slots`. This number includes
+  /// the prompt's slots. A draft token gets no row if no slot is left or its parent has no cell. The root is
+  /// computed with the prompt and has no row here. The result is valid until the next `plan_rows` or
+  /// `advance`.
   std::span<const row> plan_rows(std::uint32_t num_slots, std::uint32_t most_rows = max_rows);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
@@ -99,14 +101,14 @@ class beam_search {
     return token_position{prompt_length_ - 1 + nodes_[node].level};
   }
   kv_slot slot_of(std::uint32_t node) const { return *nodes_[node].slot; }
-  /// The slot of the recurrent state after this node, if the model has such states and this one is kept;
-  /// nullopt for the root.
+  /// The slot with the recurrent state after this node. nullopt if the model has no such states, if this
+  /// state is not kept, and for the root, whose state is `request_states::current`.
   std::optional<state_slot> state_of(std::uint32_t node) const { return nodes_[node].state; }
   void set_state(std::uint32_t node, state_slot slot) { nodes_[node].state = slot; }
-  /// Returns the states that later rows will continue: those of the hypotheses' newest nodes, and those of
-  /// nodes that have a child without a cell. Forgets all other states.
+  /// Returns the states from which later rows continue: those of the hypotheses' newest nodes, and those of
+  /// nodes that have a child without a cell. Forgets all other states of nodes.
   std::vector<state_slot> needed_states();
-  /// Appends the slots of the output tokens up to `node`, which is included.
+  /// Appends the slots of the output tokens from the first one to `node`.
   void append_path(std::uint32_t node, std::vector<kv_slot>& out) const;
 
   // ---- after the pass
@@ -119,12 +121,13 @@ class beam_search {
     std::uint32_t num_accepted = 0; ///< draft tokens that became tokens of hypotheses
     std::uint32_t num_steps = 0;
   };
-  /// Tells that this pass computed the row of the prompt's last token, with logits. Call it before `advance`.
+  /// Records that this pass computed the row of the prompt's last token, with logits. Call it before
+  /// `advance`.
   void set_prompt_computed() noexcept {
     nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true;
   }
-  /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if there is no next hypothesis
-  /// and none has ended so far. Then no logit was finite, which means that the model failed.
+  /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if a step finds no token for any
+  /// hypothesis and none has ended so far. Then no logit was finite, which means that the model failed.
   progress advance(const beam_context& context, const node_row& rows);
 
   bool finished() const noexcept { return finished_; }
@@ -145,7 +148,7 @@ class beam_search {
   struct node {
     token_id token;
     std::uint32_t parent = root;
-    std::uint32_t level = 0;          ///< number of output tokens up to it, itself included; 0: the root
+    std::uint32_t level = 0;          ///< number of output tokens up to and including this one; 0: the root
     std::optional<kv_slot> slot = {}; ///< of its cell, if it has one
     std::optional<state_slot> state = {};
     std::optional<std::vector<successor>> next = {}; ///< the likeliest next tokens, best first, once known
@@ -159,7 +162,7 @@ class beam_search {
   };
   struct candidate {
     double logprob = 0;
-    std::uint32_t parent = 0; ///< hypothesis
+    std::uint32_t parent = 0; ///< index of the hypothesis
     token_id token;
   };
   bool knows_successors(std::uint32_t node) const noexcept {

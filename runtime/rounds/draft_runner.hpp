@@ -13,19 +13,21 @@
 
 namespace paceline::rounds {
 
-/// The programs of a draft worker, which has one drafter with its own KV pool.
+/// The programs of a draft worker. It has one drafter, which may have a KV pool of its own. Used by programs
+/// of the worker's stream.
 class draft_runner {
  public:
-  /// `index`: the drafter's index in plans. `num_guesses`: in mode `outcomes`, the number of guesses of the
-  /// target's token at each position. `target_kv`: for a drafter that reads the target's cells.
+  /// `index`: the drafter's index in plans. `kv`: storage of the drafter's own pool; null if it has none.
+  /// `num_guesses`: in mode `outcomes`, the number of guesses of the target's token at each position.
+  /// `target_kv`: the target's pool, for a drafter that reads the target's cells.
   draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                std::uint32_t num_guesses = 1, const model::kv_storage* target_kv = nullptr);
 
-  /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
+  /// Fills `batch` with drafts for the items of `plan` that use this drafter and can have a draft now. If the
+  /// drafter fails, `batch.failure` is set.
   void run(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
-  /// Releases requests that have ended. To be called if `run`, which does the same, may not be called for a
-  /// while.
+  /// Releases requests that have ended, as `run` does. To be called if `run` may not be called for a while.
   void drop_ended() {
     sessions_.drop_ended();
     foreseen_.drop_ended();
@@ -35,8 +37,9 @@ class draft_runner {
     sessions_.drop_all();
     foreseen_.drop_all();
   }
-  /// Drafts for `next` while the previous round is verified; fence `verdict` passes once it is verified. Runs
-  /// before `run`, on its stream.
+  /// Makes drafts for round `next` while the group's previous round is being verified. Fence `verdict` passes
+  /// once that round is verified. Call it in a program of the same stream, before the one that calls `run`
+  /// for `next`.
   void run_ahead(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict) {
     foreseen_.draft(ops, next, verdict);
   }
@@ -60,7 +63,7 @@ class draft_runner {
   const clock* time_;
   std::uint32_t num_guesses_;
   draft_sessions sessions_;
-  foreseen_drafts foreseen_; ///< refers to sessions
+  foreseen_drafts foreseen_; ///< refers to `sessions_`
 };
 
 } // namespace paceline::rounds

@@ -8,8 +8,8 @@
 
 namespace paceline::rounds {
 
-/// The blocks of `item`'s lease in the drafter's pool, except the spare ones at the end. They hold the text
-/// and the draft.
+/// The blocks of `item`'s lease in the drafter's pool that hold the text and the draft: all except the spare
+/// blocks at the end.
 std::span<const block_id> text_blocks(const scheduling::plan_item& item);
 
 /// A drafter's task for `item` with only those fields that do not depend on committed tokens. The caller sets
@@ -25,16 +25,16 @@ speculation::draft_task lasting_task(const scheduling::plan_item& item, scheduli
 speculation::target_cells final_cells(const scheduling::plan_item& item, const model::kv_storage* kv);
 
 /// A drafter's task for `item` except `target_cells` and `num_alternates`. Its result has no draft tokens
-/// yet. Call it in a program, as `final_cells`. `session`: the drafter's session of this request.
+/// yet. Call it when `final_cells` may be called. `session`: the drafter's session of this request.
 /// `constraint`: a cursor of the request's constraint that belongs to the running program; null: no
 /// constraint.
 speculation::draft_task make_task(const scheduling::plan_item& item, scheduling::draft_bounds limit,
                                   speculation::drafter_session* session, constraint_cursor* constraint);
 
-/// Removes the tokens that the constraint does not allow, with their descendants, so that the target computes
-/// no rows for them. Probes that are below none of these tokens stay, also if no token does: their drafter
-/// learns from them. Changes nothing without a constraint, if the draft is stale, or if its tokens were
-/// drawn: the verification rule must see every drawn token.
+/// Removes the draft tokens that the constraint does not allow, and everything below them, so that the target
+/// computes no rows for them. All other probes stay, even if no token is left, because the drafter learns
+/// from probes. Changes nothing if there is no constraint, if the draft is stale, or if its tokens were
+/// drawn. In the last case the verification rule must see every token.
 void drop_disallowed(speculation::draft& made, const scheduling::committed_log& log,
                      constraint_cursor* constraint);
 

@@ -21,56 +21,58 @@ namespace paceline::rounds {
 /// tokens are kept and the target's next token is x". If one of them is the verdict, the next round's draft
 /// already exists; otherwise the drafter drafts as usual. Mode `ahead` has one outcome: all tokens are kept,
 /// and the drafter's own guess follows them (PEARL, Liu et al. 2025, post-verify; AMUSD, McDanel 2024). Mode
-/// `outcomes` has several, likeliest first (SSD, 2026, section 3).
+/// `outcomes` has several, likeliest first (SSD, Kumar et al. 2026, section 3).
 ///
 /// A draft made in advance has the same bits as the draft that would be made afterwards: it follows the same
 /// tokens, with the same noise, within the same bounds. Overlap only changes when drafts are made, so no rule
 /// needs to know about it.
 ///
-/// Threads: used by programs of the drafter's stream. `draft` runs at the same time as the target's programs
-/// and reads no tokens of a log, because those write the logs.
+/// Threads: used by programs of the drafter's stream. `draft` runs at the same time as programs of the
+/// target, which write the logs, so it reads no tokens of a log.
 class foreseen_drafts {
  public:
-  /// `sessions`, which must outlive it, `index`, `kv`, `target_block_size`, `context_length` and `time` are
-  /// those of the draft_runner. `num_guesses`: for mode `outcomes`, at each position.
+  /// `sessions` must outlive this object. The other arguments are those of `draft_runner`.
   foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                   model::kv_storage* kv, std::uint32_t target_block_size, std::uint32_t context_length,
                   std::uint32_t num_guesses, const clock& time);
 
-  /// Called after the verdict: returns the draft for `item` of `plan` if the verdict was foreseen. Its
-  /// session becomes the request's.
+  /// Called after the verdict: returns the draft for `item` of `plan` if the verdict was foreseen, else
+  /// nullopt. The session of that draft becomes the request's session, and its cells are copied to the blocks
+  /// of the text. Counts foreseen and ready items in `batch`.
   std::optional<speculation::draft> take(device::ops& ops, const scheduling::round_plan& plan,
                                          const scheduling::plan_item& item, scheduling::draft_batch& batch);
-  /// The round `plan` will verify these drafts, one for each item: `draft` continues from them. Forgets those
-  /// of the group's previous round.
+  /// Stores the drafts that round `plan` will verify, one for each item. The next `draft` continues from
+  /// them. Forgets the drafts of the group's previous round.
   void remember(const scheduling::round_plan& plan, std::span<const speculation::draft> drafts);
-  /// Forgets requests that are over. Their group may have no further round.
+  /// Forgets requests that are over. `remember` does not suffice for this, because their group may have no
+  /// further round.
   void drop_ended();
   /// Forgets all requests: the drafter will not be asked again.
   void drop_all();
-  /// Called before the verdict, which passes the fence `verdict`: makes drafts for the next round, `next`.
-  /// Stops if the verdict comes first. If the drafter fails there are no drafts; the failure is reported when
-  /// it is asked again after the verdict.
+  /// Called before the verdict, which is known once fence `verdict` passes: makes drafts for round `next`.
+  /// Makes none if the fence has passed before the call, or while the tokens after the whole drafts are being
+  /// guessed. If the drafter fails, there are no drafts. The failure is not reported; `draft_runner::run`
+  /// asks the drafter again after the verdict.
   void draft(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict);
 
  private:
   struct outcome {
-    /// Tokens committed before the verdict, then kept draft tokens, then the target's.
+    /// Tokens committed before the verdict, then the kept draft tokens, then the target's next token.
     std::vector<token_id> text;
     sampling::token_counts counts; ///< of `text`, if the pipeline reads them
-    std::vector<block_id> blocks;  ///< table of its cells
+    std::vector<block_id> blocks;  ///< block table of its cells
     std::unique_ptr<speculation::drafter_session> session;
     speculation::draft result;
   };
   struct pending { ///< a request whose draft is under verification
     std::shared_ptr<const scheduling::committed_log> log;
     std::uint32_t length = 0;                      ///< number of committed tokens that the draft continues
-    std::uint32_t remaining = 0;                   ///< number of tokens that it could commit at that time
+    std::uint32_t remaining = 0;                   ///< number of tokens that may be committed after these
     std::vector<token_id> text;                    ///< committed tokens, then the likeliest path of the draft
     sampling::token_counts counts;                 ///< of the committed tokens, if the pipeline reads them
     std::vector<std::vector<token_id>> alternates; ///< `speculation::draft::alternates` of the draft
     bool chain = false;
-    round_id next; ///< the round for which the outcomes were drafted, with its memory
+    round_id next; ///< the round for which the outcomes were drafted, in the blocks of its plan
     std::vector<outcome> outcomes;
 
     std::uint32_t path_length() const noexcept { return static_cast<std::uint32_t>(text.size()) - length; }
@@ -79,7 +81,7 @@ class foreseen_drafts {
     pending* request = nullptr;
     speculation::drafter_session* session = nullptr; ///< the request's, owned by `sessions_`
     const scheduling::plan_item* item = nullptr;
-    std::vector<token_id> guesses; ///< tokens after the whole path
+    std::vector<token_id> guesses; ///< of the token after the whole path, likeliest first
   };
 
   pending* find(group_id group, request_id request);
@@ -100,7 +102,7 @@ class foreseen_drafts {
   std::uint32_t num_guesses_;
   const clock* time_;
   bool possible_;           ///< the drafter reads nothing from the verdict except tokens
-  double acceptance_ = 0.5; ///< recent acceptance of draft tokens
+  double acceptance_ = 0.5; ///< recent share of draft tokens that were kept
   std::map<group_id, std::vector<pending>> pending_;
 };
 

@@ -14,15 +14,15 @@ namespace paceline::rounds {
 
 /// The cells of a drafter for the hypotheses of one beam search, all in the request's lease in the drafter's
 /// pool. Each hypothesis has a session and a block table. Tables share the full blocks of the text that
-/// hypotheses have in common. A hypothesis that continues another one's text gets copies of the cells after
-/// these blocks. So each text is read once, however many hypotheses it belongs to. A text that takes several
-/// rounds to read is continued in each of them.
+/// hypotheses have in common. If a hypothesis begins with another one's text, it gets copies of the common
+/// cells after these blocks. So a common text is read once, however many hypotheses have it. If reading a
+/// text takes several rounds, each round continues where the previous one stopped.
 ///
 /// For drafters whose cells depend on no tokens after them (`drafter_traits::text_begin`).
 ///
 /// Invariants: a block in several tables is full of cells that their texts have in common, so nobody writes
-/// to it. Blocks of the prefix cache, with which the lease begins, are in all tables that have read the
-/// prompt.
+/// to it. The lease may begin with blocks of the prefix cache. These are in the tables of all hypotheses
+/// whose sessions have read the prompt.
 ///
 /// Threads: used by programs of the worker's stream.
 class hypothesis_cells {
@@ -33,7 +33,7 @@ class hypothesis_cells {
     std::uint32_t num_prompt_cells = 0; ///< cells of the prompt, which all hypotheses have in common
     std::uint32_t num_draft_cells = 0;  ///< cells that a draft takes after the text
     /// If a hypothesis lacks at most this many tokens of a text that another one is reading, it reads them
-    /// itself instead of waiting. The caller sets the number of tokens that a round can commit.
+    /// itself instead of waiting. The caller passes the number of tokens that a round can commit.
     std::uint32_t num_read_twice = 0;
   };
 
@@ -63,7 +63,7 @@ class hypothesis_cells {
     std::vector<token_id> output;
     std::unique_ptr<speculation::drafter_session> session; ///< null: it is not open
     std::vector<std::uint32_t> table;                      ///< numbers of the lease's blocks
-    std::vector<block_id> blocks;                          ///< the same
+    std::vector<block_id> blocks;                          ///< the blocks with these numbers
     bool begins_lease = false;
     bool is_behind = false; ///< it has more to read than the last round's tokens
   };

@@ -9,13 +9,13 @@
 
 namespace paceline::rounds {
 
-/// Sessions of one drafter for the hypotheses of one beam search, for drafters whose sessions follow a text.
-/// Used by programs of one stream.
+/// Sessions of one drafter for the hypotheses of one beam search. For drafters without cells, whose sessions
+/// only depend on the text that they have followed. Used by programs of one stream.
 class hypothesis_sessions {
  public:
-  /// One session for each of `outputs`, the output tokens of the hypotheses: the session that has followed
-  /// the longest beginning of this text, or a new one. Different hypotheses get different sessions; unused
-  /// sessions are dropped.
+  /// Returns one session for each of `outputs`, the output tokens of the hypotheses: the session of the
+  /// previous call that has followed the longest beginning of this output, or a new one. Different hypotheses
+  /// get different sessions; unused sessions are dropped. The pointers are valid until the next call.
   std::vector<speculation::drafter_session*> follow(std::span<const std::vector<token_id>> outputs,
                                                     speculation::drafter& drafter, request_id request);
 

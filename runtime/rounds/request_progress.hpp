@@ -25,7 +25,7 @@ namespace paceline::rounds {
 /// search, the text, and the sessions of in-line drafters. It is the only writer of the request's log.
 ///
 /// Invariant: kv_length() < length of the log, because the KV of the last committed token is not computed
-/// yet.
+/// yet. Exception: a request without output (max_output() 0), whose prompt is computed to its end.
 ///
 /// Threads: used by verify programs of the target's stream only.
 class request_progress {
@@ -48,7 +48,7 @@ class request_progress {
   /// of `admission`; `num_cached_tokens` of these positions came from the prefix cache.
   void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
-  /// The recurrent states, of a model that has these.
+  /// The recurrent states; unused if the model has none.
   request_states& states() noexcept { return states_; }
 
   /// Starts an event that collects what the round commits.
@@ -56,7 +56,9 @@ class request_progress {
   /// Commits one token. Returns false if the token has ended the request; the rest of the round is then
   /// dropped.
   bool commit(token_id token, std::optional<token_logprob> logprob);
+  /// Adds the log-probability of the next prompt token to the round's event.
   void add_prompt_logprob(token_logprob logprob);
+  /// Number of prompt log-probabilities added so far, in all rounds.
   std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
   /// Counts an open round: one in which `drafter`, which is not `plain_decoding`, could draft.
   void count_open_round(drafter_index drafter);
@@ -88,12 +90,13 @@ class request_progress {
   /// Sessions of the request's drafter for the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
   /// The cursor of the request's constraint with which its tokens are chosen; null: no constraint. Drafts
-  /// have their own, so that this one does the same work as in plain decoding.
+  /// have another cursor, so that this one does the same work as in plain decoding.
   constraint_cursor* constraint();
-  /// The cursor for the drafts of verify programs: for in-line drafters, and to check any draft.
+  /// The cursor with which verify programs handle drafts: in-line drafters use it, and all drafts are checked
+  /// with it. null: no constraint.
   constraint_cursor* draft_constraint();
   bool has_exhausted_constraint() const noexcept { return constraint_ && constraint_->is_exhausted(); }
-  /// What the controller of "auto" knows of this request.
+  /// What the controller of "auto" has learnt about this request.
   speculation::draft_history& history() noexcept { return history_; }
 
  private:

@@ -36,14 +36,15 @@ struct round_resources {
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
-/// verification, commit. One object for each target stream; its scratch memory is reused in every round.
+/// verification, commit. One object for each target stream, used by that stream's verify programs only. Its
+/// scratch memory is reused in every round.
 class round_runner {
  public:
   explicit round_runner(round_resources resources);
 
   /// Runs `plan` and fills `result`. `drafts` has a batch for each draft worker that was asked; null: the
   /// worker was lost. If the decision of one request throws, only that request ends. If the pass throws, the
-  /// round ends (`result.failure`).
+  /// round fails with all its requests (`result.failure`).
   void run(device::ops& ops, const scheduling::round_plan& plan,
            std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
            scheduling::round_result& result);
@@ -55,7 +56,7 @@ class round_runner {
     drafter_index drafter = plain_decoding; ///< the drafter of its draft
     std::uint32_t first_row = 0;            ///< its first row in the pass
     std::uint32_t num_context = 0;          ///< number of committed tokens among its rows
-    std::uint32_t context_begin = 0;        ///< position of the first one
+    std::uint32_t context_begin = 0;        ///< position of the first of these
     bool decides = false;                   ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     std::optional<draft_choice> choice_of_auto; ///< of a request that is traced
@@ -65,9 +66,9 @@ class round_runner {
     std::uint32_t first_logits = 0; ///< index of its first row of logits among those of the pass
     /// Number of prompt tokens whose logits are wanted. Their rows are before the last committed token's.
     std::uint32_t num_prompt_logits = 0;
-    std::uint32_t first_prompt_position = 0; ///< of the first of them
-    /// Index in `choices_` if the device decides and moves the cells of accepted nodes; there are no logits
-    /// then.
+    std::uint32_t first_prompt_position = 0; ///< position of the first of these tokens
+    /// Index in `choices_` if the device decides and moves the cells of accepted nodes. The host then gets no
+    /// logits.
     std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< token counts to which `choice` refers
     std::uint32_t num_drafter_cells = 0;         ///< as the worker reports (`draft_batch`)
@@ -151,7 +152,7 @@ class round_runner {
   std::vector<std::uint32_t> choice_rows_; ///< rows whose logits stay on the device, which chooses
   std::vector<device::token_choice> choices_;
   std::vector<device::chosen_run> chosen_;
-  /// Trees among the drafts that the device decides: it moves their cells.
+  /// Those drafts decided by the device that are trees: the device also moves their cells.
   std::vector<device::drafted_cells> drafted_;
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;

@@ -23,7 +23,7 @@ struct row_context {
   std::span<const token_id> draft_path = {};
   token_position position = {};   ///< of the token to be chosen
   std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
-  /// Cursor of the request's constraint; null: no constraint. `output` are the committed output tokens.
+  /// Cursor of the request's constraint; null: no constraint. `output`: the committed output tokens.
   constraint_cursor* constraint = nullptr;
   std::span<const token_id> output = {};
 };
@@ -35,7 +35,7 @@ struct choice {
   bool hopeless = false;
 };
 
-/// A token with its probability of being the choice.
+/// A token and how likely it is to be the choice.
 struct ranked_token {
   token_id token;
   float weight = 0; ///< estimated probability that it is the choice; falls with the rank
@@ -59,8 +59,8 @@ class pipeline {
   bool process(std::span<float> logits, const row_context& row) const;
 
   /// Writes the scores at temperature 1 without truncation, whatever the request's temperature: they rank the
-  /// tokens after bias, penalties and minimum length. At temperature 0 the token with the highest score is
-  /// chosen.
+  /// tokens after bias, penalties, minimum length and constraint. At temperature 0 the token with the highest
+  /// score is chosen. False if no token had a finite logit; the row is then in an unspecified state.
   bool rank(std::span<float> logits, const row_context& row) const;
 
   /// The request's sample at a position: argmax of score + Gumbel noise keyed by token id; at temperature 0
@@ -75,22 +75,24 @@ class pipeline {
   }
 
   /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
-  /// rows below it. All fields are set except the draft and `first_row`. nullopt if devices cannot do it:
-  /// with a top-k above device::max_top_k, with top-p and no such top-k, or with a constraint. The settings
-  /// refer to `counts`.
+  /// rows below it. All fields are set except the draft and `first_row`. The settings refer to `counts`.
+  /// nullopt if devices cannot make this choice: with a constraint and, at temperatures above 0, with a top-k
+  /// above device::max_top_k, or with a top-p but without a top-k up to that limit.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 
   /// The tokens most likely to be the choice: the result of `choose` first, then by falling score + noise;
-  /// ties go to the lowest id. At most `count`; fewer if fewer have a finite score. Their weights are the
-  /// softmax of the values they are ranked by. Leaves `logits` in an unspecified state.
+  /// ties go to the lowest id. At most `count`; fewer if fewer have a finite score. The weights are the
+  /// softmax of score + noise over these tokens and the next 8, which approximates that over the vocabulary.
+  /// At temperature 0 like `rank_likeliest`. Leaves `logits` in an unspecified state.
   void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
                     std::vector<ranked_token>& out) const;
-  /// The same without noise: the likeliest tokens; weights are their probabilities.
+  /// The same without noise: the likeliest tokens; the weights are their probabilities (at temperature 0
+  /// those at temperature 1).
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;
 
-  /// Random numbers of this request for one purpose at one position; `place` tells apart several draws there.
+  /// Random numbers of this request for one purpose at one position. `place`: number of the draw there.
   noise_stream noise(noise_purpose purpose, token_position position, std::uint32_t place = 0) const noexcept {
     return {.seed = params_.seed,
             .position = position,
@@ -100,7 +102,7 @@ class pipeline {
   }
 
   bool greedy() const noexcept { return params_.temperature == 0.0F; }
-  /// True if rows depend on the token counts of the context.
+  /// True if a row's result depends on the token counts of the context.
   bool reads_counts() const noexcept { return penalties_; }
   const sampling_params& params() const noexcept { return params_; }
 
@@ -121,8 +123,8 @@ class pipeline {
 /// portable_exp(scores[t]) / total.
 double total_weight(std::span<const float> scores);
 
-/// Raw log-softmax of `token` and of the `num_top` best tokens (best first, ties to the lowest id),
-/// accumulated in double precision.
+/// Raw log-softmax (natural logarithm) of `token` and of the `num_top` best tokens (best first, ties to the
+/// lowest id), accumulated in double precision.
 struct raw_logprobs {
   float chosen = 0;
   std::vector<std::pair<token_id, float>> top;

@@ -8,9 +8,9 @@
 #include <limits>
 #include <span>
 
-/// Kernels over one row of logits or scores, which every sampled token needs, whatever the sampling
-/// parameters. Results are defined by the order of the elements alone, so they have the same bits on every
-/// instruction set.
+/// Kernels over one row of logits or scores that every sampled token needs, whatever the sampling parameters.
+/// Results are defined by the order of the elements alone, so they have the same bits on every instruction
+/// set.
 namespace paceline::sampling {
 
 /// A token that truncation has not removed.
@@ -19,7 +19,7 @@ struct candidate {
   token_id token;
 };
 
-/// Tokens in a chunk: the unit of searches in a row, and of noise cohorts.
+/// Number of tokens in a chunk: searches skip whole chunks, and each chunk is a noise cohort (noise_stream).
 inline constexpr std::size_t chunk_size = noise_stream::cohort_size;
 
 /// The largest value of each chunk; -infinity for a chunk of NaN. Reads the row once, so that later steps can
@@ -35,7 +35,7 @@ class gumbel_race {
  public:
   explicit gumbel_race(const noise_stream& noise) noexcept : noise_(&noise) {}
 
-  /// Adds one token. A weight of -infinity never wins.
+  /// Adds one token. A log-weight of -infinity never wins.
   void enter(double log_weight, token_id token) noexcept;
   /// Adds the tokens of chunk `chunk` of a row, whose largest score is `maximum`. `first_word` is the
   /// cohort's first word of noise.

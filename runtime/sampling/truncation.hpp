@@ -33,9 +33,9 @@ struct truncation {
 /// Replaces `out` by the tokens that survive top-k, then top-p (among the top-k tokens), then min-p, with
 /// their scores, in unspecified order. Top-p keeps the shortest run of the likeliest tokens whose weight
 /// (portable_exp of the score) reaches top_p times the total weight. After a top-k of at most
-/// device::max_top_k both sums are added in double precision in order of likelihood, which a device can
-/// repeat; otherwise in an order that is fast. `maxima` are the row's chunk_maxima, and scale.shift is the
-/// largest of them. At least one token survives.
+/// device::max_top_k, the weights of both sums are added in double precision in order of likelihood, which a
+/// device can repeat; otherwise they are added in an order that is fast. `maxima` are the row's chunk_maxima,
+/// and scale.shift is the largest of them. At least one token survives.
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out);
 

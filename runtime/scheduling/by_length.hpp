@@ -11,9 +11,9 @@
 
 namespace paceline::scheduling {
 
-/// A function of the draft length in levels, such as the number of rows that a draft needs. It remembers
-/// results, so a drafter is asked once for each length, although the scheduler needs the value several times
-/// a round. Not thread-safe.
+/// A function of the draft length in levels, such as the number of rows that a draft needs. It stores its
+/// results, so that it asks the drafter only once for each length, although the scheduler needs the value
+/// several times in a round. Not thread-safe.
 class by_length {
  public:
   by_length() = default;

@@ -26,9 +26,9 @@ namespace paceline::scheduling {
 /// Invariants: tokens()[0 .. prompt_length) is the prompt. Every later token was committed once, in order.
 /// Nothing is committed after finish() is set.
 ///
-/// Threads: written by verify programs only, through the `rounds::request_progress` that belongs to it. Read
-/// by draft programs after the fence in their `draft_request` has passed, and by the scheduler while no round
-/// of the request is in flight.
+/// Threads: written by verify programs only, through the request's `rounds::request_progress`. Read by draft
+/// programs after the fence in their `draft_request` has passed, and by the scheduler while no round of the
+/// request is in flight.
 class committed_log {
  public:
   explicit committed_log(std::shared_ptr<const request_terms> terms);
@@ -42,27 +42,29 @@ class committed_log {
     return std::span(tokens_).subspan(terms_->prompt_length());
   }
   std::uint32_t output_length() const noexcept { return length() - terms_->prompt_length(); }
-  /// Output tokens the request may still commit.
+  /// Number of output tokens that the request may still commit.
   std::uint32_t remaining() const noexcept { return terms_->max_output() - output_length(); }
   finish_reason finish() const noexcept { return finish_; }
-  /// Counts of the committed tokens. Created at the first call, so that waiting requests do not hold any.
+  /// How often each token occurs in the committed tokens. Created at the first call, so that waiting requests
+  /// need no memory for it.
   const sampling::token_counts& counts() const;
 
   /// True if the target has computed all tokens but the last, so that the next row decides a token. False
   /// while the prompt is computed, or computed again after a preemption.
   bool is_computed() const noexcept { return computed_; }
-  /// The admission (`plan_item::admission`) whose blocks the target's cells lie in; 0 before the first one.
+  /// Number of the admission (`plan_item::admission`) whose blocks hold the target's cells; 0 before the
+  /// first one.
   std::uint32_t admission() const noexcept { return admission_; }
-  /// What the last round that decided tokens verified and kept, for the drafter of the next one; null before
-  /// the first.
+  /// What the last round that decided tokens verified and kept, for the next round's drafter. null if no
+  /// round has decided tokens yet.
   const speculation::round_feedback* last_round() const noexcept {
     return last_round_ ? &*last_round_ : nullptr;
   }
   /// The request's beam search, null if it has none. Nothing is committed until the search has finished.
   const rounds::beam_search* beams() const noexcept { return beams_.get(); }
 
-  /// True once the request's `request_progress` is gone: no round of it will run any more. May be called at
-  /// any time; if it is true, everything that was written to the log may be read.
+  /// True once the request's `request_progress` is destroyed: no round of the request will run any more. Any
+  /// thread may call this at any time. After it has returned true, the whole log may be read.
   bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:

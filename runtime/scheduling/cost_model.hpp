@@ -5,15 +5,15 @@
 
 namespace paceline::scheduling {
 
-/// Predicts the duration of rounds from measured ones, to choose how many prompt rows fit beside running
-/// streams.
+/// Predicts the duration of rounds from measured rounds. The scheduler uses it to choose how many prompt rows
+/// a round may have while other requests decode. Not thread-safe.
 class cost_model {
  public:
   /// A round that computed `num_context` prompt rows and `num_decode` decode or draft rows took `duration`.
   void observe(std::uint32_t num_context, std::uint32_t num_decode, std::chrono::nanoseconds duration);
 
-  /// Number of prompt rows for a round that should take at most `budget`, decode rows included. At least
-  /// `min_rows`.
+  /// Number of prompt rows, between `min_rows` and `max_rows`, with which a round, decode rows included,
+  /// should take at most `budget`. Until prompt rows have been measured: 16, within the same bounds.
   std::uint32_t prompt_rows_within(std::chrono::nanoseconds budget, std::uint32_t min_rows,
                                    std::uint32_t max_rows) const;
 

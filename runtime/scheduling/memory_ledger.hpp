@@ -29,7 +29,7 @@ struct look_ahead_positions {
   bool operator==(const look_ahead_positions&) const = default;
 };
 
-/// What rounds in flight use of a request's leases, and what the next ones need.
+/// What rounds in flight use of a request's leases, and what its next rounds need.
 struct memory_use {
   std::uint32_t num_in_flight = 0; ///< rounds
   bool closing = false;            ///< it takes part in no more rounds and will return its blocks soon
@@ -41,21 +41,21 @@ struct memory_use {
   bool operator==(const memory_use&) const = default;
 };
 
-/// The memory of a model's requests: what each holds of the target's pool and of its drafter's, what the
-/// pools were asked and answered, and which request gives up its memory for another. Decides who gets blocks.
-/// Functions append pool commands to `out`; the caller must send them in order. The owner, the scheduler,
-/// decides when a request takes part in rounds. Not thread-safe.
+/// The memory of a model's requests: what each request holds in the target's pool and in its drafter's pool,
+/// which questions to the pools are pending, and which request gives up its memory for another. Decides which
+/// requests get blocks. Functions append pool commands to `out`; the caller must send them in order. The
+/// owner, the scheduler, decides when a request takes part in rounds. Not thread-safe.
 ///
 ///   open -> acquire -> (granted) holder -> want, roll_back, ... -> preempted -> acquire -> ...
 ///     |                                          |
 ///     +------------------> close <---------------+ ended
 ///
-/// Under memory pressure: (1) A lease that was refused asks only for fewer positions than were refused, until
-/// blocks are returned. (2) After the target's pool refused blocks, leases for draft trees shrink to what
-/// chains need, until a request ends (`tight`). They do not if it refused state slots. (3) A request whose
+/// Under memory pressure: (1) After a refusal, the ledger asks for the lease only with fewer positions than
+/// were refused, until blocks are returned. (2) After the target's pool has refused blocks (not state slots),
+/// leases for draft trees shrink to what chains need, until a holder ends (`tight`). (3) A request whose
 /// drafter has no blocks is decoded without that drafter's drafts. (4) If a request cannot run, the youngest
-/// holder is preempted for it. The preemption remains in effect until that request has its blocks or has
-/// ended (docs/decisions/0517).
+/// holder is preempted for it. The preemption is cancelled if the request in need gets its blocks or ends
+/// first (docs/decisions/0517).
 ///
 /// A *question* is a command that asks a pool for blocks; its *ticket* identifies the answer. A *holder* is a
 /// request that has its first lease in the target's pool.
@@ -80,24 +80,26 @@ class memory_ledger {
 
   /// Asks for the first lease; sets the ticket.
   void acquire(acquire_command question, commands& out);
-  /// Asks the target's pool to lengthen the request's lease: to the largest look-ahead, at least `least`,
-  /// whose positions were not refused. Asks nothing if the lease is long enough for it or an answer is
-  /// pending.
+  /// Asks the target's pool to lengthen the request's lease to the largest look-ahead, at least `least`,
+  /// whose positions were not refused. Asks nothing if the lease is long enough for that look-ahead, or if an
+  /// answer is pending.
   void want(request_id request, look_ahead least, commands& out);
   /// The same in the pool of its drafter. `text_begin`: as in `acquire_for_drafter_command`.
   void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
                         look_ahead least, commands& out);
-  /// The first `num_cells` cells of the drafter's lease are final. If the pool shares cells between requests,
-  /// appends a commit command when a further block is full or the copies have been made.
+  /// Records that the first `num_cells` cells of the drafter's lease are final. If the pool shares cells
+  /// between requests, appends a commit command when another block has become full or when the first program
+  /// has made the lease's copies.
   void note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out);
 
-  /// Returns the lease in the drafter's pool, because the drafter drafts for this request no more. A pending
-  /// answer will be stale. Precondition: no round in flight uses the lease.
+  /// Returns the lease in the drafter's pool, because the drafter no longer drafts for this request. A
+  /// pending answer will be stale. Precondition: no round in flight uses the lease.
   void return_drafter_lease(request_id request, commands& out);
 
-  /// `stale`: the ledger does not wait for this answer any more, and nothing of the request has changed.
+  /// Result of `take`. `stale`: the ledger no longer waits for this answer; the request's leases are
+  /// unchanged.
   enum class answer : std::uint8_t { stale, granted, refused };
-  /// Processes an answer of a pool. Blocks granted to a request that has gone are returned.
+  /// Processes an answer of a pool. If the request has ended meanwhile, returns the granted blocks.
   answer take(const lease_event& event, commands& out);
   /// Blocks were returned, or a message that says so may have been lost: every request may ask again for what
   /// it was refused.
@@ -105,7 +107,8 @@ class memory_ledger {
   /// To be called when a round was reported: a request that still lacks blocks may then cause a further
   /// preemption.
   void forget_ways();
-  /// Commands may be lost: pending questions count as not asked, and the pool is told which leases are held.
+  /// To be called after a restart of the pool manager, which may have lost commands. Pending questions count
+  /// as not asked. Appends a `retain_command` with the leases that are held.
   void on_pool_restarted(commands& out);
 
   /// Gives back to the target's pool the blocks that neither rounds in flight nor the largest look-ahead
@@ -118,11 +121,11 @@ class memory_ledger {
 
   /// True if the request has no round in flight and no pending question, so its memory can be returned.
   bool idle(request_id request) const;
-  /// A holder was preempted or gave up its place: its blocks are returned and it waits again. If it was
+  /// A holder was preempted or gave up its place: returns its blocks; it has no lease then. If it was
   /// preempted for another request, that request causes no further preemption until the target's pool has
-  /// answered it or a round was reported.
+  /// answered its question, blocks were returned, or a round was reported.
   void preempted(request_id request, commands& out);
-  /// A holder has ended: its blocks are returned, and nobody is preempted for it any more.
+  /// A holder has ended: returns its blocks and cancels preemptions for it.
   void ended(request_id request, commands& out);
   /// A request without blocks has ended. If a pending question is granted later, `take` returns the blocks.
   void close(request_id request);
@@ -137,8 +140,8 @@ class memory_ledger {
   /// True if a new request may ask: nobody waits for blocks, and no holder waits for an answer.
   bool admits() const;
   bool admission_blocked() const noexcept { return admission_blocked_; }
-  /// True from a refusal by the target's pool until a request ends. Meanwhile draft trees use only the
-  /// positions that chains need.
+  /// True from the time when the target's pool refuses blocks until a holder ends. Meanwhile draft trees use
+  /// only the positions that chains need.
   bool tight() const noexcept { return tight_; }
   look_ahead largest_look_ahead() const noexcept { return tight_ ? look_ahead::chain : look_ahead::tree; }
   const std::vector<request_id>& holders() const noexcept { return holders_; }
@@ -162,7 +165,7 @@ class memory_ledger {
   std::uint32_t blocks_for(std::uint32_t positions) const {
     return (positions + block_size_ - 1) / block_size_;
   }
-  /// Empty if all invariants hold, else the violated one.
+  /// Empty if all invariants hold, else a description of the violated one.
   std::string check_invariants() const;
   /// A request's leases and questions, for debugging.
   std::string describe(request_id request) const;
@@ -189,11 +192,11 @@ class memory_ledger {
   struct account {
     lease target;
     lease_for_drafter drafter;
-    bool holds = false; ///< it has its first lease
+    bool holds = false; ///< it is a holder: it has its first lease
     memory_use use;     ///< of a holder
     /// Set if the request is being preempted: the request that needs its blocks. The preempted request joins
-    /// no new round and returns its blocks. The preemption is cancelled if the needy request gets its blocks
-    /// or ends first.
+    /// no new round and returns its blocks. The preemption is cancelled if the request in need gets its
+    /// blocks or ends first.
     std::optional<request_id> gives_way_to;
     /// Another request was preempted for this one, and the target's pool has not answered since. No further
     /// request is preempted meanwhile.

@@ -13,24 +13,24 @@ namespace paceline::scheduling {
 ///
 ///   trial of mode 0 -> trial of mode 1 -> ... -> the best one for a while -> trial of mode 0 -> ...
 ///
-/// Rounds of different numbers of requests are not compared. A trial counts only rounds with one number of
-/// requests. It starts over if the number changes and stays changed.
+/// Only rounds with the same number of requests are compared. If that number changes and stays changed
+/// (`patience`), all trials start over with mode 0.
 ///
 /// Not thread-safe.
 class overlap_choice {
  public:
-  /// Rounds planned in a trial's mode that do not count, at the beginning of the trial.
+  /// Rounds in the trial's mode that are not counted, at the beginning of each trial.
   static constexpr std::uint32_t settling_rounds = 2;
   static constexpr std::uint32_t trial_rounds = 16; ///< rounds counted
-  static constexpr std::uint32_t hopeless_rounds =
-      4; ///< after this many rounds a trial ends if the mode is far slower (`far_slower`)
+  /// After this many rounds a trial ends if the mode is far slower (`far_slower`).
+  static constexpr std::uint32_t hopeless_rounds = 4;
   static constexpr std::uint32_t chosen_rounds = 1000;
-  /// Rounds in a row of another number of requests until the trial starts over.
+  /// After this many rounds in a row with another number of requests, all trials start over.
   static constexpr std::uint32_t patience = 32;
   static constexpr double least_gain = 1.02; ///< speed-up over the best earlier mode that a mode must show
   static constexpr double far_slower = 1.2;
 
-  /// At least one mode; among equally fast ones the first wins. With one mode there are no trials.
+  /// `modes`: at least one. Among equally fast modes the first wins. With one mode there are no trials.
   explicit overlap_choice(std::vector<ahead_mode> modes);
 
   /// The mode for the next round to be planned.

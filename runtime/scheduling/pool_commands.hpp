@@ -15,9 +15,9 @@ namespace paceline::scheduling {
 /// Commands to the pool manager. They are one-way; those that ask for blocks are answered by a `lease_event`.
 /// `pool` is a pool of the sender's model.
 
-/// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`. If the
-/// request has a lease already, the answer that granted it was lost and its blocks were never used; that
-/// lease ends.
+/// Asks for the first lease of a request: finds its longest cached prefix and leases blocks for
+/// `num_positions`. If the request already has a lease, the answer that granted that lease was lost, and its
+/// blocks were never used. The old lease ends.
 struct acquire_command {
   request_id request;
   pool_number pool = target_pool;
@@ -28,7 +28,7 @@ struct acquire_command {
   std::uint64_t ticket = 0;          ///< returned in the answer: an answer with an older ticket is stale
   std::uint32_t min_state_slots = 0; ///< slots of recurrent states, of a model that has these
   std::uint32_t max_state_slots = 0;
-  std::uint32_t num_snapshot_slots = 0; ///< further ones, for snapshots
+  std::uint32_t num_snapshot_slots = 0; ///< additional state slots, for snapshots
 };
 
 /// The same in a drafter's pool. The text is the one that the target's pool has for this request.
@@ -62,9 +62,9 @@ struct commit_command {
   std::vector<kv::state_snapshot> snapshots = {}; ///< states that the prefix cache keeps
 };
 
-/// Positions from `num_positions` on are forgotten (look-ahead slots still wanted come before), and blocks
-/// that lie entirely beyond are returned. They are reused once the stream of `pool` has completed `after`
-/// programs. The sender has already shortened its own lease.
+/// Forgets the positions from `num_positions` on, and returns the blocks that lie entirely beyond. The number
+/// includes the look-ahead slots that are still wanted. The returned blocks are reused once the stream of
+/// `pool` has completed `after` programs. The sender has already shortened its own lease.
 struct rollback_command {
   request_id request;
   pool_number pool = target_pool;
@@ -72,8 +72,7 @@ struct rollback_command {
   std::uint64_t after = 0;
 };
 
-/// Ends the request's lease. Its blocks are reused once the stream of `pool` has completed
-/// `after` programs.
+/// Ends the request's lease. Its blocks are reused once the stream of `pool` has completed `after` programs.
 struct release_command {
   request_id request;
   pool_number pool = target_pool;

@@ -20,9 +20,9 @@ namespace paceline::scheduling {
 struct plan_item {
   admitted_request request;
   std::vector<block_id> blocks; ///< lease in the target's pool: block table of the request
-  std::uint32_t admission =
-      0; ///< number of the admission that owns `blocks`: 1, and 1 more after each preemption
-  std::uint32_t max_rows = 1; ///< committed tokens that may be computed; the last one's logits decide
+  /// Number of the admission that owns `blocks`: 1, and 1 more after each preemption.
+  std::uint32_t admission = 0;
+  std::uint32_t max_rows = 1; ///< largest number of rows for committed tokens; the newest token's row decides
   std::optional<std::uint32_t> restart_at; ///< KV is valid only up to here (after admission or preemption)
   /// with restart_at: how many of these positions came from the prefix cache
   std::uint32_t num_cached_tokens = 0;
@@ -36,19 +36,20 @@ struct plan_item {
   std::uint32_t max_nodes = 0; ///< upper bound of its nodes (for a beam search: of all hypotheses together);
                                ///< for a chain the number of levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may shorten its draft
-  /// The request's drafter on a stream of its own, if any. With "auto" its draft competes with the others.
+  /// The draft worker that is asked for a draft, if any. With "auto" its draft competes with those of other
+  /// drafters.
   std::optional<drafter_index> worker;
-  std::uint32_t worker_length = 0;      ///< upper bound of that draft's length, at most draft_length
+  std::uint32_t worker_length = 0;      ///< upper bound of that draft's levels, at most draft_length
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
-  ahead_mode ahead = ahead_mode::off;   ///< how a worker drafts before the round's verdict is known
+  ahead_mode ahead = ahead_mode::off;   ///< how the worker drafts in advance, before a verdict is known
   /// blocks at the end of `drafter_blocks` for drafts made in advance (`spare_blocks`)
   std::uint32_t num_spare_blocks = 0;
-  /// Generation number of the lease `drafter_blocks`; 0: none. When it changes, the worker forgets its KV and
-  /// makes `drafter_copies`, once, in whichever round it succeeds first.
+  /// Generation number of the lease `drafter_blocks`; 0: none. When it changes, the worker discards its KV of
+  /// the request and makes `drafter_copies`, once: in the first round in which this succeeds.
   std::uint64_t drafter_lease = 0;
   std::vector<device::kv_copy> drafter_copies; ///< to be made before the first pass in the lease
-  /// Leading cells of `drafter_blocks` that are final, copied ones included: from the prefix cache or
-  /// computed since.
+  /// Number of leading cells of `drafter_blocks` that are final: found in the prefix cache (copied cells
+  /// included) or computed since.
   std::uint32_t num_drafter_cells = 0;
 };
 
@@ -62,26 +63,28 @@ struct round_plan {
   std::vector<drafter_index> resting_workers = {};
 };
 
-/// The drafts of a draft worker for a round. Written by its program, read behind its fence.
+/// The drafts of a draft worker for a round. Written by its draft program, read once that program's fence has
+/// passed.
 struct draft_batch {
   drafter_index drafter;
   std::chrono::nanoseconds duration{}; ///< of the program
   std::uint32_t num_foreseen = 0;      ///< items with a draft made in advance
-  std::uint32_t num_ready = 0;         ///< those of them whose outcome came true
+  std::uint32_t num_ready = 0;         ///< of these, items with a draft for the outcome that occurred
   std::uint32_t num_drafted = 0;       ///< items drafted by the program itself, after the verdict
   bool catching_up = false; ///< it read more than the last round's tokens, so its time is not representative
   std::vector<speculation::draft> drafts; ///< one for each plan item; empty for items of other drafters
   std::vector<std::vector<speculation::draft>>
       beams;                    ///< [plan item][hypothesis], for beam searches; empty if there are none
   std::optional<error> failure; ///< the drafter failed: the drafts are empty, and the round runs without them
-  /// For each plan item: leading cells of the drafter's lease that hold committed tokens, which makes them
+  /// For each plan item: number of leading cells of the drafter's lease that hold committed tokens and so are
   /// final; 0: not reported.
   std::vector<std::uint32_t> num_drafter_cells;
   std::optional<pool_number> pool; ///< the drafter's pool, if it has one
   std::uint64_t submission = 0;    ///< number of its program on its stream
 };
 
-/// Advice of "auto" for worker drafters in the next rounds.
+/// Advice of "auto" for a request's next rounds: the draft worker to ask (nullopt: none), and the number of
+/// levels that it should draft.
 struct worker_advice {
   std::optional<drafter_index> drafter;
   std::uint32_t length = 0;
@@ -97,6 +100,7 @@ struct item_result {
   bool stale_draft = false; ///< a draft was dropped because its base length was no longer current
   drafter_index drafter = plain_decoding;
   std::uint32_t length = 0; ///< committed tokens after the round
+  /// Number of positions whose KV is valid in the target's pool after the round.
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed;                ///< by this round
@@ -117,7 +121,7 @@ struct round_times {
 struct draft_time {
   drafter_index drafter;
   std::uint32_t num_levels = 0;                                   ///< levels of its deepest draft, at least 1
-  std::chrono::nanoseconds duration{};                            ///< after the verdict
+  std::chrono::nanoseconds duration{};                            ///< of the program after the verdict
   std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
   bool catching_up = false;
 };
@@ -128,14 +132,14 @@ struct failed_drafter {
   error why{errc::internal, ""};
 };
 
-/// Result of a round. Written by the verify program, read behind its fence.
+/// Result of a round. Written by the verify program, read once that program's fence has passed.
 struct round_result {
   round_id round;
   group_id group;
   std::vector<item_result> items;
   std::vector<token_event> events; ///< in item order; none for an item that committed nothing and did not end
   std::optional<error> failure;    ///< the pass failed, and so do all requests of the round
-  bool started = false;            ///< false with a failed fence: nothing ran, and the round may be run again
+  bool started = false;            ///< false: nothing ran, and the round may be run again
   bool stood_aside = false; ///< true if it did not start because the group's previous round had not run
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{};         ///< of the program
@@ -157,17 +161,17 @@ struct draft_bounds {
 };
 
 /// Number of blocks of a drafter's pool, in addition to those of the text, for drafts of outcomes other than
-/// "everything is accepted": `num_guesses` for each draft position and the bonus position.
+/// "everything is accepted": `num_guesses` outcomes for each draft position and for the bonus position.
 std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
                            std::uint32_t block_size) noexcept;
 
-/// The largest draft that the remaining output, the context and the leases allow; 0 if nothing fits. Must be
-/// called inside a program.
+/// The largest draft that the remaining output, the context and the target's lease allow; length 0 if none
+/// fits. Must be called inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
 /// The same for a request with `length` tokens that may commit `remaining` more.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,
                          std::uint32_t block_size, std::uint32_t context_length);
-/// The part of `limit` that the item's worker may use.
+/// `limit` for a draft of the item's worker: its length is at most `worker_length`.
 draft_bounds worker_limit(const plan_item& item, draft_bounds limit);
 
 } // namespace paceline::scheduling

@@ -44,12 +44,12 @@ struct drafter_slot {
   std::optional<std::uint32_t> text_begin = {};
   /// The part of `own_positions` that a draft of any length needs. These cells are never committed.
   std::uint32_t block_positions = 0;
-  /// Its pool has a cell for each token of the text; false: one cell for the whole text.
+  /// True: its pool has a cell for each token of the text. False: one cell, however long the text is.
   bool caches_text = true;
   /// Longest text that it drafts for, in cells of its pool; 0: any.
   std::uint32_t max_text = 0;
   bool widens_for_beams = false; ///< `speculation::drafter_traits::widens_for_beams`
-  bool drafts_in_advance = true; ///< it can draft before a verdict
+  bool drafts_in_advance = true; ///< it can draft before the previous verdict is known
 };
 
 struct scheduler_options {
@@ -63,8 +63,9 @@ struct scheduler_options {
   enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
   /// Allowed overlap modes of worker drafters; if there are several, the fastest is chosen by measurement.
   std::vector<ahead_mode> overlap{ahead_mode::off};
-  std::uint32_t num_guesses = 1; ///< outcomes for each position of a draft
+  std::uint32_t num_guesses = 1; ///< in mode `outcomes`: outcomes for each position of a draft
   bool prefix_cache = true;
+  /// Longest pause in a decoding request's output that prompts of other requests should cause.
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
       std::chrono::minutes(5)};           ///< if a round takes longer, its device counts as lost
@@ -108,17 +109,21 @@ class scheduler_state {
 
   explicit scheduler_state(scheduler_options options);
 
+  /// Queues a request, or refuses it with an event. A repeated submission only raises the credit. `credit`:
+  /// as `tokens` in `grant`.
   decisions submit(admitted_request request, drafter_index drafter, std::uint64_t credit, time_point now);
+  /// Ends a request. If the request is not known yet, its later submission is refused.
   decisions cancel(request_id request, time_point now);
-  /// `tokens` is the total that the request may commit.
+  /// Raises the request's credit. `tokens`: the total, since submission, of output tokens that the request
+  /// may commit and of prompt log-probabilities that it may report.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
   /// Answers of the pool, in order. `blocks_freed`: a request that was refused before may succeed now.
   decisions on_leases(const std::vector<lease_event>& leases, bool blocks_freed, time_point now);
   decisions on_round_done(const round_result& result, time_point now);
   /// Returns whether a client still waits for the request's events.
   using session_lookup = std::function<bool(request_id)>;
-  /// Checks deadlines of requests and rounds. Cancels requests without a session, because their cancellation
-  /// was lost together with a scheduler. To be called about every 50 ms while `active()`.
+  /// Checks deadlines of requests and rounds. Cancels requests without a session: their cancellation was lost
+  /// when a scheduler actor crashed. To be called about every 50 ms while `active()`.
   decisions on_tick(time_point now, const session_lookup& has_session);
   /// A restarted verifier knows only the rounds `known` of those in flight; the others never ran and are
   /// planned again.
@@ -139,7 +144,7 @@ class scheduler_state {
   std::uint32_t num_running() const;
   std::uint32_t num_waiting() const;
   const scheduler_counters& counters() const noexcept { return counters_; }
-  /// Empty if all invariants hold, else the violated one.
+  /// Empty if all invariants hold, else a description of the violated one.
   std::string check_invariants() const;
   /// One line for each request and round in flight, for debugging.
   std::string describe() const;
@@ -152,7 +157,8 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// The worker that drafts for it; for "auto", a worker in the advice that can.
+    /// The worker that drafts for it. With "auto": a worker that was advised, kept until it rests or
+    /// several results in a row advise another worker.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
     std::uint32_t num_contrary = 0; ///< last results in a row that advised another worker than `worker`
@@ -171,8 +177,8 @@ class scheduler_state {
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies;           ///< for its first round
     std::shared_ptr<const kv::state_lease> states; ///< null if the target has no recurrent state
-    std::uint32_t num_state_slots = 0; ///< of these or, until they are granted, asked for; 0 without a lease
-    std::uint32_t num_row_states = 0;  ///< of these, for the rows of passes
+    std::uint32_t num_state_slots = 0; ///< slots in `states`, or asked for if not granted yet; 0: no lease
+    std::uint32_t num_row_states = 0;  ///< of these slots, those for the rows of passes
     std::uint32_t known_length = 0;    ///< committed tokens reported so far
     std::uint32_t planned_kv = 0;      ///< context rows planned, until the whole prompt is planned
     bool decoding = false;             ///< the whole prompt is planned: further items decode
@@ -208,8 +214,8 @@ class scheduler_state {
       std::vector<device::kv_copy> copies;
     };
     std::vector<part> parts;
-    /// The mode that `overlap_` had when the round was composed, if a draft of the round is made in that
-    /// mode.
+    /// The mode that `overlap_` had when the round was composed; nullopt if no draft of the round is made in
+    /// that mode.
     std::optional<ahead_mode> overlap;
     time_point since; ///< when it was composed, or when the group's previous round was reported
     bool overdue = false;

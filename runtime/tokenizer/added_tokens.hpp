@@ -14,8 +14,8 @@
 
 namespace paceline::tokenizer {
 
-/// A token whose spelling is searched in the text before the tokenizer's model (BPE and others) divides the
-/// rest.
+/// A token whose spelling is searched in the text first. The tokenizer's model (such as BPE) then divides the
+/// text between these tokens.
 struct added_token {
   token_id id;
   std::string spelling;
@@ -33,13 +33,13 @@ struct text_segment {
 
 /// Which of several overlapping spellings is matched.
 enum class match_order : std::uint8_t {
-  /// Llama.cpp: longer spellings are searched first, in the whole text; each from left to right.
+  /// As in llama.cpp: longer spellings are searched first, in the whole text; each from left to right.
   longest_spelling,
   leftmost, ///< tokenizer.json: the leftmost spelling; of several that begin there the longest
 };
 
-/// Finds added tokens. Time is linear in the text times the number of different lengths. Const and
-/// thread-safe.
+/// Finds added tokens. Time is proportional to the length of the text times the number of different spelling
+/// lengths. Const and thread-safe.
 class added_tokens {
  public:
   added_tokens() = default;

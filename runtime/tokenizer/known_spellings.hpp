@@ -7,14 +7,14 @@ namespace paceline::tokenizer {
 // Many model files do not mark their control tokens, or do not list the tokens that end a turn. The spellings
 // below have the same meaning in all files. All functions compare the whole spelling.
 
-/// True for tokens that end a turn or a text ("<|im_end|>"), and for those that follow a middle that was
-/// filled in ("<|file_sep|>", "<|fim_pad|>"): what comes behind them belongs to another file. False for
-/// "</s>": in some vocabularies it is an HTML tag, and files in which it ends texts name it as EOS.
+/// True for tokens that end a turn or a text ("<|im_end|>"), and for tokens that end a fill-in-the-middle
+/// completion ("<|file_sep|>", "<|fim_pad|>"): text after these belongs to another file. False for "</s>": in
+/// some vocabularies it is an HTML tag, and files in which it ends texts name it as EOS.
 bool ends_generation(std::string_view spelling) noexcept;
 
-/// True for a token for which `ends_generation` is true although it only ends a message, after which the
-/// model goes on: <|end|> in a vocabulary that has other tokens to end a generation, <|return|> and <|call|>
-/// (gpt-oss) or <|flush|> and <|calls|> (Solar). `has(spelling)` tells whether the vocabulary has a token.
+/// True for <|end|> if the vocabulary has other tokens to end a generation: <|return|> and <|call|> (gpt-oss)
+/// or <|flush|> and <|calls|> (Solar). There, <|end|> ends a message, after which the model goes on, although
+/// `ends_generation` is true for it. `has(spelling)` tells whether the vocabulary has a token.
 template <typename Has>
 bool ends_only_a_message(std::string_view spelling, const Has& has) {
   return spelling == "<|end|>" && (has("<|call|>") || has("<|calls|>")) &&

@@ -17,7 +17,7 @@ struct lowercase_step {};
 struct strip_step {
   bool left = true, right = true;
 };
-struct strip_accents_step {}; ///< removes marks
+struct strip_accents_step {}; ///< removes marks (Unicode category M)
 struct prepend_step {
   std::string prefix; ///< before every text that is not empty
 };

@@ -13,9 +13,9 @@
 
 namespace paceline::tokenizer {
 
-/// Finds the first of several strings in a text that arrives in parts (Knuth, Morris, Pratt 1977): the string
-/// whose last byte comes first, and of those that end together the longest. The division into parts does not
-/// matter. Not thread-safe.
+/// Finds the first of several strings in a text that arrives in parts (Knuth, Morris, Pratt 1977). The first
+/// string is the one that ends first; if several end at the same byte, the longest. The division into parts
+/// does not matter. Not thread-safe.
 class stop_matcher {
  public:
   /// Empty strings are ignored.
@@ -24,7 +24,7 @@ class stop_matcher {
   /// Processes the next byte. Returns the length of the string that ends with it, or nullopt.
   std::optional<std::size_t> feed(char byte) noexcept;
 
-  /// Number of last bytes of the text that are one of the strings, or the beginning of one.
+  /// Length of the longest end of the text, in bytes, that is one of the strings or the beginning of one.
   std::size_t num_undecided_bytes() const noexcept;
 
  private:
@@ -44,15 +44,15 @@ struct stream_text {
 };
 
 /// The text of a generation as clients see it: decoded tokens up to the first stop string. Text that may be
-/// the beginning of a stop string is held back until later text decides it. One object for each generation;
-/// not thread-safe.
+/// the beginning of a stop string is held back until later text shows whether it is. One object for each
+/// generation; not thread-safe.
 class text_stream {
  public:
   text_stream(tokenizer vocabulary, const std::vector<std::string>& stop_strings,
               bool include_stop_string = false, decode_options options = {});
 
-  /// Adds a token and returns the text that is now certain. Empty after a stop string. `may_stop` false: a
-  /// stop string completed by this token counts as text.
+  /// Adds a token and returns the text that is now certain. Empty after a stop string. If `may_stop` is
+  /// false, a stop string that this token completes counts as text.
   stream_text feed(token_id token, bool may_stop = true) { return release(decoder_.feed(token), may_stop); }
 
   /// Ends the text after the last token: returns all that was held back. Bytes that the decoder held back may

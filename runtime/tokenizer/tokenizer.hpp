@@ -19,8 +19,8 @@ struct encode_options {
   bool add_special = true; ///< add the tokens that the vocabulary puts around a text: BOS, sometimes EOS
   bool parse_special =
       true; ///< spellings of control tokens become these tokens; otherwise they are plain text
-  /// If a text has more tokens, tokenization stops once this is known, and the result is a prefix of the
-  /// tokens with more than `max_tokens` tokens. This limits the work for long texts.
+  /// If a text has more tokens, tokenization stops once this is known. The result is then a prefix of the
+  /// text's tokens, and is longer than `max_tokens`. This limits the work for long texts.
   std::size_t max_tokens = static_cast<std::size_t>(-1);
 };
 
@@ -44,7 +44,8 @@ class tokenizer {
   /// From a GGUF file's vocabulary. Error: errc::unsupported for an unknown pre-tokenizer.
   static expected<tokenizer> from_vocabulary(vocabulary_data data);
 
-  /// Error for a text above 1 GiB, and if a pattern of the tokenizer exceeds its step limit.
+  /// Errors: errc::invalid_argument for a text above 1 GiB; errc::resource_exhausted if a pattern of the
+  /// tokenizer exceeds its step limit.
   expected<std::vector<token_id>> encode(std::string_view text, encode_options options = {}) const;
 
   /// Bytes that are not UTF-8 become U+FFFD, as in bytes.decode("utf-8", errors="replace").
@@ -72,8 +73,8 @@ class tokenizer {
   /// Whether decode() removes a leading space at the start of a text.
   bool strips_leading_space() const noexcept;
 
-  /// xxHash64 (XXH3) over all pieces in order. Equal for two files with the same vocabulary, whatever their
-  /// formats.
+  /// Hash (XXH3, 64 bits) of all pieces in order. Equal for two files with the same vocabulary, whatever
+  /// their formats.
   std::uint64_t vocabulary_hash() const noexcept;
 
  private:

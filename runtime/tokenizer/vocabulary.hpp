@@ -27,8 +27,8 @@ enum class vocabulary_kind : std::uint8_t {
 };
 
 /// A vocabulary as read from a file, independent of the file's format. runtime/model/loader fills it from
-/// GGUF metadata. It also checks that `scores` and `types` are empty or as long as `tokens`, and that special
-/// ids are below that length.
+/// GGUF metadata. The loader also checks that `scores` and `types` are empty or as long as `tokens`, and that
+/// special ids are below that length.
 struct vocabulary_data {
   vocabulary_kind kind = vocabulary_kind::bpe;
   std::string model_name;          ///< GGUF's general.name, from which some settings follow; may be empty

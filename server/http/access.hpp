@@ -40,14 +40,15 @@ class key_ring {
   explicit key_ring(const std::vector<std::string>& keys);
 
   /// Reads one key a line, optionally followed by " best_priority=N". Blank lines and lines that begin with #
-  /// are skipped. Errors: an unreadable file, a file without a key, a line without a valid
-  /// key (`may_be_key`) or with anything but a priority after it. Messages never contain a key.
+  /// are skipped. Errors: an unreadable file; a file without a key; a line without a valid key
+  /// (`may_be_key`), or with anything but a priority after the key. Messages never contain a key.
   static expected<key_ring> load(const std::string& path);
 
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
 
-  /// What differs from `before`. A key that is listed twice counts once, with the rights of its last line.
+  /// The differences from `before` to this object. A key that is listed twice counts once, with the rights of
+  /// its last line.
   key_changes since(const key_ring& before) const;
 
   /// Rights of `key`; nullopt if it is unknown. The duration of the call reveals neither which key matched
@@ -97,24 +98,25 @@ struct host_rules {
   const std::vector<std::string>& allowed; ///< each with or without a port
 };
 
-/// Guards against DNS rebinding: an attacker's web page has a host name that resolves to this server. Allowed
-/// hosts:
-/// - those in the list `allowed`, and loopback names, because a page on the Internet cannot have a loopback
-///   name;
-/// - if the server is bound to loopback, or the list is not empty: no others;
-/// - else with keys: any host, because the page does not know a key;
-/// - else IP literals and the bound address.
+/// Guards against DNS rebinding: an attacker's web page has a host name that resolves to this server. The
+/// first rule that applies decides:
+/// - Hosts in the list `allowed` and loopback names are allowed. (A page on the Internet cannot have a
+///   loopback name.)
+/// - If the server is bound to loopback, or the list is not empty, no other host is allowed.
+/// - If there are keys, any host is allowed, because the page does not know a key.
+/// - Otherwise IP literals and the bound address are allowed.
 bool host_allowed(std::string_view host, const host_rules& rules);
 
-/// The header names that pages may send: those that the server reads, those that OpenAI's and Anthropic's
-/// browser clients add, and of `requested` (a CORS preflight's list) those that begin with "x-stainless-". In
-/// lower case, without repetition.
+/// The names of the headers that pages may send: the headers that the server reads, and those that OpenAI's
+/// and Anthropic's browser clients add. `requested` is the list of a CORS preflight; its names that begin
+/// with "x-stainless-" are permitted, too. In lower case, without repetition.
 std::vector<std::string> permitted_headers(std::string_view requested);
 
 /// Guards against pages of other sites. Allowed are an absent Origin (the client is not a browser), the
 /// server's own origin (`host`), loopback origins, and those in `allowed`, where "*" stands for every origin.
 /// With `is_secure` (TLS) the server's own origin must be https, because an attacker in the network can forge
-/// pages over http. Without it, http and https are allowed, because a proxy in front may speak https.
+/// pages over http. Without TLS, both http and https are allowed, because a proxy in front of the server may
+/// speak https.
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed,
                     bool is_secure = false);
 

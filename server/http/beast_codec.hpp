@@ -29,8 +29,8 @@ struct split_head {
   bool asks_for_upgrade = false; ///< Connection lists "upgrade"
 };
 
-/// Splits a whole head, including the empty line. It accepts heads that this server must refuse:
-/// parse_request_head checks more. The error says how the head is malformed.
+/// Splits a whole head, including the empty line. The result may still have to be refused: parse_request_head
+/// checks more. The error says how the head is malformed.
 expected<split_head> split_request_head(std::string_view bytes);
 
 /// Standard phrase of a status.

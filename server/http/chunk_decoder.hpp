@@ -16,10 +16,10 @@ struct chunk_limits {
   std::size_t max_trailer_bytes = 4096;   ///< of all trailer lines together
 };
 
-/// Decodes a chunked request body in pieces of any size. Accepts only what RFC 9112 allows a sender, so that
-/// a proxy in front and this server always agree where the request ends. Sizes are 1 to 16 hexadecimal
-/// digits, directly followed by CR LF or an extension. Lines and chunks end with CR LF. CR and LF appear
-/// nowhere else in the framing. Extensions and trailers are checked and dropped.
+/// Decodes a chunked request body in pieces of any size. Accepts only what RFC 9112 section 7.1 allows a
+/// sender, so that a proxy in front and this server always agree where the request ends. Sizes are 1 to 16
+/// hexadecimal digits, directly followed by CR LF or an extension. Lines and chunks end with CR LF. CR and LF
+/// appear nowhere else in the framing. Extensions and trailers are checked and dropped.
 class chunk_decoder {
  public:
   explicit chunk_decoder(const chunk_limits& limits) : limits_(limits) {}

@@ -49,8 +49,8 @@ inline header_list id_headers(const std::string& request_id, error_form form) {
   return headers;
 }
 
-/// False for errors that OpenAI's and Anthropic's clients would retry, by their status, although the same
-/// request fails again or would be generated again from the beginning.
+/// False for an error after which a retry is useless: the same request fails again, or would be generated
+/// again from the beginning. Judging by the status alone, OpenAI's and Anthropic's clients would retry it.
 inline bool is_worth_retrying(const wire::api_error& failure) noexcept {
   static constexpr std::string_view hopeless[] = {"deadline_exceeded", "out_of_service", "reader_replaced",
                                                   "response_in_progress"};

@@ -11,7 +11,7 @@ namespace paceline::server {
 
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
-/// A whole HTTP reply. The writer adds Content-Length, Connection and Date.
+/// A whole HTTP reply. The writer adds Content-Type, Content-Length, Connection and Date.
 struct http_reply {
   int status = 200;
   std::string body;
@@ -48,8 +48,8 @@ class reply_channel {
   /// Sets how many bytes the exchange holds for output that it will send later. They count as output that
   /// waits for the client.
   virtual void keep(std::size_t bytes) = 0;
-  /// True if more bytes wait for the client than one connection may hold; `exchange::on_writable` is called
-  /// later.
+  /// True if more bytes wait for the client than one connection may hold. When enough of them have been sent,
+  /// `exchange::on_writable` is called.
   virtual bool congested() const = 0;
 };
 
@@ -57,7 +57,7 @@ class reply_channel {
 class exchange {
  public:
   virtual ~exchange() = default;
-  /// The output waiting in the channel was sent.
+  /// The channel is no longer congested.
   virtual void on_writable() = 0;
   /// Nothing was sent for some time: the exchange should send a keep-alive.
   virtual void on_idle() = 0;

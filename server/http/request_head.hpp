@@ -59,12 +59,14 @@ struct head_complete {
   std::size_t num_bytes = 0;
 };
 
-/// A strict HTTP/1.1 head parser: Beast's, with further checks before and after it. Refused are bare CR or
-/// LF, NUL, folded lines and a space before a colon; a Transfer-Encoding other than one "chunked" in HTTP/1.1
-/// without Content-Length; several Host headers, or none in HTTP/1.1; a repeated Content-Length, or one with
-/// several values; a target that is not a URI, or an absolute one of another host; more headers or bytes than
-/// `limits`. Errors in single lines are found before the head is complete. `bytes` must begin with a request
-/// line.
+/// A strict HTTP/1.1 head parser: Beast's parser, with further checks before and after it. It refuses:
+/// - bare CR or LF, NUL, folded lines, and a space before a colon;
+/// - a Transfer-Encoding, except a single "chunked" in HTTP/1.1 without Content-Length;
+/// - several Host headers, or none in HTTP/1.1; a repeated Content-Length, or one with several values;
+/// - a target that is not a URI, or an absolute target with another host than the Host header;
+/// - an Expect other than 100-continue; more headers or bytes than `limits`.
+///
+/// Errors in single lines are found before the head is complete. `bytes` must begin with a request line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
 

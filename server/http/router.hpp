@@ -29,7 +29,7 @@ enum class endpoint {
   live,
   ready,
   metrics,
-  events, ///< /paceline/events: what runs, once a second
+  events, ///< /paceline/events: the running generations, once a second
   openapi,
   page,      ///< "/"
   page_file, ///< the files of the page
@@ -40,7 +40,7 @@ struct route {
   std::string id; ///< the variable part of the path: a model's name or a response's id
 };
 
-/// The path does not exist (404), or not with this method (405 with the allowed methods).
+/// The path does not exist (status 404), or does not take this method (status 405).
 struct no_route {
   std::vector<std::string_view> allowed_methods; ///< empty: no such path
 };
@@ -56,7 +56,7 @@ std::span<const endpoint_path> all_paths() noexcept;
 /// Name of the variable for which the '*' of an endpoint's path stands: "model", "response_id" or "file".
 std::string_view variable_of(endpoint target) noexcept;
 
-/// HEAD is routed like GET. OPTIONS must be handled before.
+/// HEAD is routed like GET. OPTIONS must be handled before this call.
 std::variant<route, no_route> find_route(std::string_view method, std::string_view path);
 
 /// The methods of a path, for Allow headers; empty if there is no such path.
@@ -72,7 +72,8 @@ std::string_view to_string(endpoint target) noexcept;
 bool takes_body(endpoint target) noexcept;
 /// True if the endpoint needs a model, so that it fails while models are being loaded.
 bool needs_models(endpoint target) noexcept;
-/// True if the endpoint needs no key even when keys are configured.
+/// True if the endpoint needs no key even when keys are configured. `open_metrics`: /metrics and
+/// /paceline/events need none.
 bool is_open(endpoint target, bool open_metrics) noexcept;
 
 } // namespace paceline::server

@@ -17,7 +17,7 @@ namespace paceline::server {
 
 class exposition;
 
-/// Distributions of values of one model's requests, measured at the network side.
+/// Distributions of values of one model's requests, measured at the network side. Times are in seconds.
 struct model_metrics {
   histogram first_token{first_token_bounds()};
   histogram token_gap{token_gap_bounds()}; ///< one observation for each token, not for each event
@@ -38,7 +38,7 @@ class edge_metrics {
  public:
   explicit edge_metrics(const std::vector<std::string>& model_names);
 
-  /// The metrics of a configured model.
+  /// The metrics of a model, which must be configured.
   model_metrics& of(std::string_view model);
   void count_reply(endpoint target, int status) noexcept;
   /// Counts a request that was refused before it had an endpoint.
@@ -70,8 +70,8 @@ class edge_metrics {
   std::atomic<double> load_share{1};
   std::atomic<std::uint64_t> event_watchers{0}; ///< clients of /paceline/events
   std::atomic<std::uint64_t> log_lines_dropped{0};
-  std::atomic<std::uint64_t> kept_bytes{
-      0}; ///< bytes of stored responses, conversations and logs of resumable responses
+  /// Bytes of stored responses, conversations and logs of resumable responses.
+  std::atomic<std::uint64_t> kept_bytes{0};
   std::atomic<std::uint64_t> kept_evictions{0};
 
   /// Prometheus text of the edge, the engine and the process, with vLLM's names if asked for.

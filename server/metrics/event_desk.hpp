@@ -23,12 +23,12 @@ class event_watcher {
 /// of them, and only if there is a watcher. Thread-safe.
 class event_desk {
  public:
-  /// `make_text` gets the number of the snapshot.
+  /// `make_text` gets the number of the snapshot. It is called while the desk's lock is held.
   event_desk(std::size_t most_watchers, std::function<std::string(std::uint64_t)> make_text)
       : most_(most_watchers), make_text_(std::move(make_text)) {}
 
-  /// The watcher receives a snapshot at once, and then every published one until it is destroyed. False if
-  /// there are too many watchers, or after the last snapshot.
+  /// The watcher receives a snapshot at once, and then every published snapshot until the watcher is
+  /// destroyed. False if there are too many watchers, or after the last snapshot.
   [[nodiscard]] bool watch(std::weak_ptr<event_watcher> watcher, executor_ptr executor);
   /// The watcher receives one snapshot, at once, and does not count as a watcher afterwards. False after the
   /// last snapshot.
@@ -50,7 +50,7 @@ class event_desk {
   const std::function<std::string(std::uint64_t)> make_text_;
   mutable std::mutex mutex_;
   std::vector<place> places_;
-  /// Number of the last published snapshot; the first snapshot of a new watcher has it, too.
+  /// Number of the last published snapshot. The first snapshot of a new watcher has the same number.
   std::uint64_t number_ = 0;
   bool ended_ = false;
 };

@@ -12,7 +12,8 @@ namespace paceline::server {
 
 using label_list = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// Writes Prometheus text (version 0.0.4). All samples of a family must follow its opening.
+/// Writes Prometheus text (version 0.0.4). `counter`, `gauge` or `histogram_family` opens a family, and the
+/// samples of the family must follow before the next family is opened.
 class exposition {
  public:
   void counter(std::string_view name, std::string_view help) { family(name, help, "counter"); }

@@ -20,7 +20,7 @@ class histogram {
   void observe(double value, std::uint64_t times = 1) noexcept;
 
   std::span<const double> bounds() const noexcept { return bounds_; }
-  /// Number of observations at or below each bound, then the number of all.
+  /// Number of observations at or below each bound, then the number of all observations.
   std::vector<std::uint64_t> cumulative() const;
   double sum() const noexcept { return sum_.load(std::memory_order_relaxed); }
 
@@ -30,8 +30,8 @@ class histogram {
   std::atomic<double> sum_{0};
 };
 
-/// Bucket bounds: times in seconds, and counts of tokens. `token_gap_bounds` begin below a millisecond, for
-/// small models on fast machines.
+/// Bucket bounds for times in seconds, and (`token_count_bounds`) for numbers of tokens. `token_gap_bounds`
+/// begin below a millisecond, for small models on fast machines.
 std::span<const double> latency_bounds() noexcept;
 std::span<const double> first_token_bounds() noexcept;
 std::span<const double> token_gap_bounds() noexcept;

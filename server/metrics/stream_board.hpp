@@ -20,7 +20,7 @@ struct running_stream {
   std::uint32_t prompt_tokens = 0;
   time_point arrival; ///< of the request
   std::atomic<std::uint32_t> num_tokens{0};
-  std::atomic<std::uint32_t> num_rounds{0}; ///< rounds that committed tokens of it
+  std::atomic<std::uint32_t> num_rounds{0}; ///< rounds that committed tokens of this sequence
 };
 
 /// The generations that run or wait at the moment. Thread-safe.
@@ -32,7 +32,7 @@ class stream_board {
   void remove(const entry& ended);
 
   std::size_t size() const;
-  /// The oldest ones, at most `most`.
+  /// At most `most` entries, the oldest first.
   std::vector<entry> oldest(std::size_t most) const;
 
  private:

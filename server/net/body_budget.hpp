@@ -16,13 +16,19 @@
 
 namespace paceline::server {
 
-/// Limits the memory of the request bodies and WebSocket messages of all connections, from arrival until they
-/// are parsed. When a body grows beyond the budget, bodies have to give way: their memory is taken back and
-/// their requests fail. First come tenants that hold more than the growing body's tenant, the largest first:
-/// their incomplete body that has recently arrived most slowly, else their latest complete body that waits to
-/// be parsed. If there is none, the slowest incomplete body of the same tenant gives way. So no tenant can
-/// lock out another one. The first 64 KiB of a body are not counted, so that a small request always has room;
-/// their memory is limited by the number of connections. Thread-safe. Uses no sockets; the clock is injected.
+/// Limits the memory of the request bodies and WebSocket messages of all connections, from their arrival
+/// until the values parsed from them are no longer needed. When a growing body makes the total exceed the
+/// budget, bodies give way until the rest fits: their memory is taken back, and their requests fail. The
+/// budget chooses them in this order:
+/// - Tenants that hold more bytes than the growing body's tenant come first, the largest first. Of such a
+///   tenant, the incomplete body that has recently arrived most slowly gives way. If it has no incomplete
+///   body, the newest of its complete bodies that still wait to be parsed gives way.
+/// - If no such tenant has a body that can give way, the slowest incomplete body of the growing body's own
+///   tenant gives way. It may be the growing body itself.
+///
+/// So no tenant can lock out another. The first 64 KiB of a body are not counted, so that a small request
+/// always has room; their memory is limited by the number of connections. Thread-safe. Uses no sockets; the
+/// clock is injected.
 class body_budget : public std::enable_shared_from_this<body_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -61,17 +67,18 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   body_budget(std::uint64_t max_bytes, std::function<time_point()> now)
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
-  /// `give_way` is called at most once, on any thread, without a lock, if the body has to give way to another
-  /// one. It should free the body's memory soon.
+  /// `give_way` is called at most once, on any thread, while no lock of the budget is held, if the body has
+  /// to give way to another one. It should free the body's memory soon.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> give_way);
 
+  /// Bytes that count for the budget, of all bodies together.
   std::uint64_t num_bytes() const;
   /// Number of bodies that had to give way.
   std::uint64_t num_revoked() const noexcept { return num_revoked_.load(std::memory_order_relaxed); }
 
  private:
   bool hold(claim& one, std::size_t bytes);
-  /// The body that gives way to `one`; may be `one` itself.
+  /// The body that gives way when `one` grows; may be `one` itself.
   claim& victim_of(claim& one, time_point now) const;
   /// The incomplete body of `tenant` that arrives most slowly; null if it has none.
   claim* slowest(const std::string& tenant, time_point now) const;

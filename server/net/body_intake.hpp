@@ -41,6 +41,7 @@ class body_intake {
   /// Time until the body must be complete. For a chunked body, whose length is unknown, the allowed time
   /// grows with every byte.
   std::chrono::milliseconds time_left(time_point now) const;
+  /// Why the body was refused. Only after `take` has returned `refused`.
   const wire::api_error& refusal() const { return *decoder_->refusal(); }
   bool has_to_give_way() const noexcept { return body_.has_to_give_way(); }
   /// Moves the complete body into `whole`. False if it had to give way just before.

@@ -38,9 +38,9 @@ std::unique_ptr<output_budget::claim> claim_output(const connection_context& con
   });
 }
 
-/// Serves HTTP on an accepted socket until either side closes, with `tls` after a handshake. Above
-/// `server.max_connections` a connection gets status 503, or is closed at once if too many connections are
-/// being refused.
+/// Serves HTTP on an accepted socket until either side closes. If `tls` is not null, a TLS handshake comes
+/// first. Above `server.max_connections`, a silent connection is closed to make room (connection_set). If
+/// there is none, the new connection gets status 503, or is closed at once if too many are being refused.
 connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand,
                                  const std::shared_ptr<tls_context>& tls);
 

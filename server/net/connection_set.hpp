@@ -16,7 +16,7 @@ class connection {
  public:
   virtual ~connection() = default;
   /// Requests in flight are finished, then the connection closes. An idle HTTP connection stays open for one
-  /// request if it has sent none yet, or if bytes from it wait to be read.
+  /// request if its client has sent none yet, or if bytes from the client wait to be read.
   virtual void drain() = 0;
   /// Ends requests in flight with an error that says that the server shuts down, then closes. A connection
   /// without a request in flight may stay open until `abort`.
@@ -85,15 +85,15 @@ class connection_set {
 
   /// Adds an accepted connection, if necessary in place of a silent one. Keeps only a weak pointer to it.
   place add(const std::shared_ptr<connection>& added);
-  /// Closes the silent connection that `add` would close, whatever the number of connections. For callers
-  /// that lack another resource, such as file descriptors. False if no connection is silent.
+  /// Closes the silent connection that `add` would close, even if the limit is not reached. For callers that
+  /// lack another resource, such as file descriptors. False if no connection is silent.
   bool evict_silent();
   /// From now on the ticket stands for `successor`, another object that has taken over the same socket.
   void replace(ticket& ticket, const std::shared_ptr<connection>& successor);
   /// Number of connections that count for the limit: neither refused nor being closed to make room.
   std::size_t size() const;
 
-  /// Call `drain` or `cut_short` of every connection, refused ones included.
+  /// Call `drain` (`drain_all`) or `cut_short` (`cut_all_short`) of every connection, refused ones included.
   void drain_all();
   void cut_all_short();
   /// Calls `abort` of every connection. Connections added from now on are dropped.

@@ -17,9 +17,9 @@ namespace paceline::server {
 
 using io_strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The threads that run sockets and sessions. Executors share ownership of the runtime, so an event of the
-/// engine that arrives late finds it alive. `finish` must be called once before the last owner is destroyed,
-/// and not on one of the runtime's threads.
+/// The threads that run sockets and sessions. Executors share ownership of the runtime, so the runtime still
+/// exists when the engine posts a late event. `finish` must be called once before the last owner is
+/// destroyed, and not on one of the runtime's threads.
 class io_runtime : public std::enable_shared_from_this<io_runtime> {
  public:
   explicit io_runtime(std::size_t num_threads);

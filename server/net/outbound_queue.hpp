@@ -15,20 +15,22 @@
 
 namespace paceline::server {
 
-/// The output that waits for a client. It decides when the client's session must pause (`congested`). One
-/// write is outstanding at a time: `next_piece` or `next_bytes` begins it, and `written` ends it with the
+/// The output that waits for a client. The queue decides when the client's session must pause (`congested`).
+/// One write is outstanding at a time: `next_piece` or `next_bytes` begins it, and `written` ends it with the
 /// number of bytes written. A write has at most 64 KiB even if the reply is larger, so that progress can be
 /// distinguished from a stall.
 ///
-/// A message may also be a source that produces its bytes when its turn comes. Its length is unknown, so the
-/// queue is congested until the source has produced its last byte.
+/// A message may also be a source, which produces its bytes when its turn comes. The length of such a message
+/// is unknown, so the queue is congested until the source has produced its last byte.
 ///
-/// A budget over all connections counts all waiting output: unsent bytes, and the memory that sources hold. A
-/// part that several sources of this queue share is counted once.
+/// output_budget counts the waiting output of all connections. For this queue it counts the unsent bytes, the
+/// memory that sources hold, and the bytes set by `keep`. A part that several sources of this queue share is
+/// counted once.
 class outbound_queue {
  public:
   static constexpr std::size_t slice_bytes = 64U << 10U;
-  /// Above this number of unsent bytes no further request of the client is read.
+  /// Above this number of unsent bytes, or above `bound` if that is smaller, no further request of the client
+  /// is read.
   static constexpr std::size_t request_bound = 32U << 10U;
 
   /// A part of one message.
@@ -72,13 +74,13 @@ class outbound_queue {
   bool empty() const noexcept { return !has_next() && !writing_; }
   bool has_next() const noexcept { return !waiting_.empty() || source_ || offset_ < current_.size(); }
 
-  /// Begins a write of the next slice of one message.
+  /// Begins a write of the next slice of one message. There must be output (`has_next`), and no other write.
   piece next_piece() {
     begin_write();
     const auto bytes = slice();
     return {bytes, !source_ && offset_ + bytes.size() == current_.size()};
   }
-  /// Begins a write of the next slice of all waiting messages. Short messages are joined.
+  /// Begins a write of the next slice of all waiting messages, as `next_piece`. Short messages are joined.
   std::string_view next_bytes() {
     begin_write();
     while (offset_ == 0 && !source_ && !waiting_.empty() && current_.size() < slice_bytes) {
@@ -90,8 +92,8 @@ class outbound_queue {
     return slice();
   }
   /// Ends the write, of which `count_taken` bytes were written; the rest is part of the next write. Returns
-  /// true if the queue is no longer congested. That is so at half the bound, so that the state does not
-  /// change with every write.
+  /// true if this ends a congestion: no source has bytes left, and at most half of `bound` is unsent. If the
+  /// limit were the whole bound, the state could change with every write.
   bool written(std::size_t count_taken) {
     writing_ = false;
     num_bytes_ -= count_taken;
@@ -153,7 +155,7 @@ class outbound_queue {
   std::size_t num_sources_ = 0;  ///< sources with bytes left
   std::size_t source_bytes_ = 0; ///< bytes they hold
   std::size_t kept_bytes_ = 0;
-  /// Identity of a shared part to the number of sources that share it.
+  /// For each shared part, by its identity: the number of unfinished sources that share it.
   std::map<const void*, std::size_t> shared_;
   std::unique_ptr<output_budget::claim> claim_; ///< null: not counted
   std::deque<std::variant<std::string, std::unique_ptr<wire::text_source>>> waiting_;

@@ -15,14 +15,15 @@
 namespace paceline::server {
 
 /// Limits the memory of output that waits for the clients of all connections: unsent bytes, and data from
-/// which further output is generated. When the budget is used up, the connection of one client is closed: of
-/// the tenant that holds most, the client that has recently read least. The first 16 KiB of each client are
-/// not counted, so a stream whose client reads fast enough never needs the budget. Thread-safe. Uses no
-/// sockets; the clock is injected.
+/// which further output is generated. When the budget is used up, connections are closed one by one until
+/// the rest fits. The next one is always that of the client that has recently read least, among the clients
+/// of the tenant that holds most. A client with at most 16 KiB of waiting output is not counted, so a stream
+/// whose client reads fast enough never needs the budget. Thread-safe. Uses no sockets; the clock is
+/// injected.
 class output_budget : public std::enable_shared_from_this<output_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
-  static constexpr std::size_t free_bytes = 16U << 10U;
+  static constexpr std::size_t free_bytes = 16U << 10U; ///< a client with more than this is counted in full
 
   /// The claim of one client's waiting output. Its bytes are returned to the budget when the connection ends.
   class claim {
@@ -55,10 +56,11 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
   output_budget(std::uint64_t max_bytes, std::function<time_point()> now)
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
-  /// `give_way` is called at most once, on any thread, without a lock, if the client's connection must be
-  /// closed. It should free the waiting output soon.
+  /// `give_way` is called at most once, on any thread, while no lock of the budget is held, if the client's
+  /// connection must be closed. It should free the waiting output soon.
   std::unique_ptr<claim> open(std::function<void()> give_way);
 
+  /// Bytes that count for the budget, of all clients together.
   std::uint64_t num_bytes() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace paceline::server {
 
-/// One deadline of a connection, on its strand.
+/// One deadline of a connection. All functions must be called on the connection's strand.
 class strand_timer {
  public:
   explicit strand_timer(const io_strand& strand) : timer_(strand) {}

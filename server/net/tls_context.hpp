@@ -21,18 +21,18 @@ struct certificate_facts {
 };
 
 /// Certificate, key and rules of TLS connections: TLS 1.2 and 1.3, authenticated ciphers with forward
-/// secrecy, no renegotiation, no compression. Immutable. Connections keep what they need of a context that
-/// was replaced.
+/// secrecy, no renegotiation, no compression. Immutable. A reload makes a new context; connections accepted
+/// before keep the parts of the old one that they need.
 class tls_context {
  public:
-  /// Reads the files of `options`, which must name a certificate. Errors name the file and the reason:
-  /// unreadable, not PEM, a weak key, a key that does not belong to the certificate or has a passphrase, no
-  /// authority in `client_ca`.
+  /// Reads the files of `options`, which must name a certificate. Errors name the file and the reason: the
+  /// file is unreadable or not PEM; the key is weak, belongs to another certificate or has a passphrase;
+  /// `client_ca` has no authority.
   static expected<std::shared_ptr<tls_context>> load(const config::tls_options& options);
 
   boost::asio::ssl::context& native() noexcept { return *native_; }
   const certificate_facts& certificate() const noexcept { return certificate_; }
-  /// SHA-256 of the certificate, to detect whether the file has another certificate than before.
+  /// SHA-256 of the certificate as 32 bytes, to detect whether the file has another certificate than before.
   const std::string& fingerprint() const noexcept { return fingerprint_; }
 
  private:

@@ -41,7 +41,7 @@ inline bool has_ended(tcp_socket& socket) noexcept {
   return ::recv(socket.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/// Calls `done(error)` when requests can be read.
+/// Calls `done(error)` when requests can be read, or when the TLS handshake has failed.
 template <class Done>
 void async_open(tcp_socket&, Done done) {
   done(boost::system::error_code());

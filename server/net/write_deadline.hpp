@@ -6,9 +6,9 @@
 namespace paceline::server {
 
 /// Decides whether a client reads its waiting output fast enough: on average at least `min_bytes_per_second`,
-/// with a lag of at most `patience`. There is no limit for the whole reply, so a large one may take as long
-/// as it needs; a client that reads one byte a second is still detected. Uses no clock and no socket: times
-/// and counts are arguments.
+/// and never more than `patience` behind that rate. There is no time limit for a whole reply, so a large
+/// reply may take long, but a client that reads one byte a second is still detected. Uses no clock and no
+/// socket: times and counts are arguments.
 class write_deadline {
  public:
   using time_point = std::chrono::steady_clock::time_point;

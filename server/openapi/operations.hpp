@@ -8,7 +8,7 @@
 
 namespace paceline::server {
 
-/// What the OpenAPI document says about an endpoint, except its path.
+/// The entry of the OpenAPI document for an endpoint, without its path.
 struct operation {
   std::string_view id;
   std::string_view summary;

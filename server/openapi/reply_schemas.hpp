@@ -4,8 +4,8 @@
 
 namespace paceline::server {
 
-/// JSON Schemas of the server's replies: the text of a JSON object that maps names to schemas, with @name in
-/// place of {"$ref": "#/components/schemas/name"}; document.cpp replaces these. The replies are written in
+/// JSON Schemas of the server's replies: the text of a JSON object that maps names to schemas. In it, @name
+/// stands for {"$ref": "#/components/schemas/name"}, which document.cpp inserts. The replies are written in
 /// protocol/wire and server/service*.cpp. tests/server/openapi_test.py compares replies with the schemas, and
 /// fails on members that are not declared.
 extern const std::string_view reply_schemas;

@@ -17,10 +17,10 @@ struct page_file {
 /// Name of the file that is served at "/".
 inline constexpr std::string_view page_index = "index.html";
 
-/// Returns the page file `name`. Its Content-Security-Policy lets the browser load scripts and styles from
-/// this server only and connect only to it. `if_none_match` is the request's header, empty if absent. If it
-/// contains the file's ETag (the SHA-256) or is "*", the reply is 304 without a body. If there is no such
-/// file, it is an error reply with status 404.
+/// Returns the page file `name`, or an error reply with status 404 if there is no such file. The file's
+/// Content-Security-Policy lets the browser load scripts and styles only from this server, and connect only
+/// to this server. `if_none_match` is the value of the request's If-None-Match header, empty if absent. If
+/// the value contains the file's ETag (the SHA-256) or is "*", the reply is 304 without a body.
 http_reply page_reply(std::string_view name, std::string_view if_none_match);
 
 } // namespace paceline::server

@@ -20,15 +20,16 @@ struct asked_call {
 
 /// The constraint of a request's output, compiled for the model; null if the request has none. If tools are
 /// offered beside a constraint, the output is one call or matches the constraint. If the model writes
-/// thoughts between markers of one token each, only the output after them is constrained; `plan` says whether
-/// the prompt has opened thoughts, and whether tools are offered. `call` is null for a completion. Takes
-/// milliseconds to seconds, so it runs on threads of edge_pool.
+/// thoughts, only the output after them is constrained, provided that both markers of thoughts are single
+/// tokens, or the prompt has opened the thoughts, or the output is in harmony. `plan` says whether the prompt
+/// has opened thoughts, and whether tools are offered. `call` is null for a completion, whose whole output is
+/// constrained. Takes milliseconds to seconds, so it runs on threads of edge_pool.
 wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const model_view& model,
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,
                                                                        const asked_call* call);
 
-/// The only token of a marker; nullopt if the marker consists of several tokens.
+/// The token of a marker that is a single token; nullopt if the marker consists of several tokens.
 std::optional<token_id> token_of(const model_view& model, const std::string& marker);
 
 } // namespace paceline::server

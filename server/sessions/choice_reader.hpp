@@ -11,26 +11,27 @@
 
 namespace paceline::server {
 
-/// Splits the text of one choice into items and counts its reasoning tokens. A token is one of these if its
-/// first byte belongs to a thought, so the count does not depend on how tokens are divided into events.
+/// Splits the text of one choice into items and counts its reasoning tokens. A token counts as a reasoning
+/// token if its first byte belongs to a thought, so the count does not depend on how tokens are divided into
+/// events.
 class choice_reader {
  public:
   choice_reader() = default;
-  /// `skips_special`: the text has no special tokens. `model` must outlive the reader.
+  /// `skips_special`: the text does not include special tokens. `model` must outlive the reader.
   choice_reader(const wire::output_plan& plan, const model_view& model, bool skips_special);
 
   /// The items that the event completes. For the final event they include the text that was held back.
   wire::output_items read(const token_event& event);
-  /// `scores` are the log-probabilities of the event that was just read. Returns those of tokens of the
-  /// answer, to which a token belongs if its first byte does. Holds back those of tokens that may turn out to
-  /// be thoughts or a call.
+  /// `scores` are the log-probabilities of the event that was just read. Returns the log-probabilities of the
+  /// tokens that are known to belong to the answer; the first byte of a token decides where it belongs. Keeps
+  /// back those of tokens that may turn out to be thoughts or a call.
   std::vector<token_logprob> scores_of_answer(std::vector<token_logprob> scores);
 
-  /// True if nothing that follows would be told, and no constraint ends the output there: it is to be
-  /// stopped.
+  /// True if all further output would be dropped, and no constraint ends the output by itself. The caller
+  /// should then stop the generation.
   bool wants_no_more() const noexcept { return pipeline_.is_full() && !ends_itself_; }
-  /// How the choice ends if its last event has the reason `finish`: an output whose last permitted call is
-  /// complete is complete, whether it was stopped or the token limit came behind the call.
+  /// The finish reason to report if the last event has the reason `finish`. If the last permitted call is
+  /// complete, the output is complete, so the token limit or a cancellation after it becomes `stop`.
   finish_reason finish_of(finish_reason finish) const noexcept {
     const bool is_cut = finish == finish_reason::length || finish == finish_reason::cancelled;
     return is_cut && pipeline_.is_full() ? finish_reason::stop : finish;

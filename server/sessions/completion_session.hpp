@@ -61,8 +61,8 @@ class completion_session final : public exchange,
   /// Starts the reply that is not streamed: sends it at once if it is short, otherwise as fast as the channel
   /// accepts it.
   void reply_whole();
-  /// Starts sending a reply that would otherwise hold too many bytes, while later choices are still being
-  /// generated.
+  /// Starts or continues to send a reply that would otherwise hold too many bytes, while later choices are
+  /// still being generated.
   void begin_early();
   /// Adds the finished choices before the first unfinished one to the reply.
   void pass_on();

@@ -13,8 +13,8 @@
 
 namespace paceline::server {
 
-/// Largest number of tokens that /tokenize and /v1/messages/count_tokens process; for a model with a longer
-/// context, its context length.
+/// Largest number of tokens that /tokenize and the endpoints that count the tokens of a prompt process; for a
+/// model with a longer context, its context length.
 inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 
 // These functions take milliseconds and run on threads of edge_pool. The sources that they return generate

@@ -8,8 +8,9 @@
 
 namespace paceline::server {
 
-/// The tokens that end a request and are not part of its text. In chats and responses OpenAI's
-/// log-probabilities do not include them. In legacy completions they do, and evaluation tools rely on it.
+/// The tokens that end a request and are not part of its text. In chats and responses, OpenAI's
+/// log-probabilities do not include these tokens. In legacy completions they do, and evaluation tools rely on
+/// that.
 class end_tokens {
  public:
   end_tokens() = default;

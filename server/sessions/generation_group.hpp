@@ -21,7 +21,7 @@ class generation_observer {
   virtual bool congested(std::size_t sequence) const = 0;
 };
 
-/// What limits how many tokens the sequences of a group may commit before earlier ones are taken.
+/// What limits how far the sequences of a group may run ahead of the consumer of their output.
 enum class pacing : std::uint8_t {
   engine, ///< no limit: the whole output is kept until the end
   /// Output is kept, and sequences pause while the observer has no room (`generation_observer::congested`).
@@ -44,16 +44,18 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
 
   /// Submits all sequences: the first few at once, the others in separate tasks, so that other work of the
   /// executor's thread can run in between. Unless `how` is `pacing::engine`, a sequence commits at most its
-  /// share of `edge_limits::initial_credit` while the observer is congested. If the sequences would need
-  /// places that are reserved for other keys (waiting_places), returns an error and submits nothing.
+  /// credit (`edge_limits::initial_credit`, or less if the group has many sequences) while the observer is
+  /// congested. If the sequences would need places that are reserved for other keys (waiting_places), returns
+  /// an error and submits nothing.
   std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
                                        pacing how);
   /// Cancels the running sequences; their final events (cancelled) are still delivered.
   void cancel();
-  /// The observer needs nothing behind `event` of this sequence, which has `stats_in_events`: cancels it. Its
-  /// final event, without tokens, will say `finish_reason::stop` and have the figures of `event`.
+  /// Must be called when the observer needs no output of this sequence after `event`: cancels the sequence,
+  /// whose request must have `stats_in_events`. The final event of the sequence has no tokens; it has
+  /// `finish_reason::stop`, and the timings and speculation figures of `event`.
   void stop(std::size_t sequence, const token_event& event);
-  /// The client has read what waited for it.
+  /// The observer may no longer be congested: continues the sequences that have room.
   void on_writable();
 
   std::size_t num_running() const noexcept { return num_running_; }
@@ -67,8 +69,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     request_id id;
     std::uint32_t prompt_tokens = 0;
     std::uint32_t num_tokens = 0;
-    std::uint32_t owed_credit = 0;
-    stream_board::entry shown; ///< its entry for /paceline/events while it runs
+    std::uint32_t owed_credit = 0; ///< tokens received for which no new credit was granted yet
+    stream_board::entry shown;     ///< its entry for /paceline/events while it runs
     bool finished = false;
     time_point last_tokens{};
     std::optional<token_event> ending; ///< of a sequence that was stopped: the event to deliver at its end
@@ -81,8 +83,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);
   void repay(std::size_t index);
-  /// As far as the observer has room, continues paused sequences and gives first credit to sequences that
-  /// wait for others of the group.
+  /// As far as the observer has room, continues paused sequences, and gives first credit to sequences that
+  /// have waited for others of the group to end.
   void go_on();
 
   const edge_context& edge_;

@@ -16,8 +16,8 @@
 namespace paceline::server {
 
 /// Limits the memory that is kept for later requests, over all clients: stored responses, conversations that
-/// WebSocket clients may continue, and logs of resumable responses. When it is used up, the least recently
-/// used entry of the tenant that holds most is evicted. Thread-safe.
+/// WebSocket clients may continue, and logs of resumable responses. When it is used up, unused entries are
+/// evicted. The tenant that holds most loses its least recently used entry first. Thread-safe.
 ///
 /// Invariant: `resting_` lists the unused claims of each tenant, which may be evicted, the longest unused
 /// first. None of them has been evicted.
@@ -55,11 +55,11 @@ class kept_memory : public std::enable_shared_from_this<kept_memory> {
 
   explicit kept_memory(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// A new entry, marked as used. `evict` frees its memory; it is called at most once, on any thread, without
-  /// a lock.
+  /// A new entry, marked as used. `evict` frees its memory; it is called at most once, on any thread, while
+  /// no lock of this object is held.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> evict);
-  /// Evicts unused entries until the others fit. False if the used entries alone do not fit. The caller must
-  /// not hold a lock that `evict` takes.
+  /// Evicts unused entries until the remaining entries fit. False if the entries in use alone do not fit. The
+  /// caller must not hold a lock that `evict` takes.
   bool make_room();
 
   std::uint64_t num_bytes() const;

@@ -12,10 +12,10 @@
 namespace paceline::server {
 
 /// Answers one request of /v1/messages, streamed or whole, in Anthropic's form. It runs on its connection's
-/// executor. Before `start` the request is being prepared. Then it generates. It is done when `channel_` is
-/// null. If the stream has not begun, an error becomes an HTTP status; a reply that is not streamed never
-/// begins one. Otherwise status 200 has been sent, and the error becomes an error event. The first token or a
-/// ping begins the stream.
+/// executor. The request is prepared before `start`; then its output is generated; when `channel_` is null,
+/// the session is done. The first token or a ping begins the stream. Before that, and in a reply that is not
+/// streamed, an error becomes an HTTP status. Afterwards status 200 has been sent, and the error becomes an
+/// error event.
 class message_session final : public exchange,
                               public generation_observer,
                               public std::enable_shared_from_this<message_session> {

@@ -22,11 +22,11 @@ struct replay_start {
 };
 
 /// The events of one resumable response, kept for clients that reconnect. Written on the response's executor
-/// and read on that of a connection. There is one reader at a time; a new one replaces it. Above `max_bytes`,
-/// the oldest events that the reader has taken are dropped. The generation pauses while the events that are
-/// not taken have more than `max_bytes` / 2 bytes. A log that is being read is not evicted from
-/// `kept_memory`. If that memory is used up, the log drops all taken events, and the generation pauses above
-/// 64 KiB.
+/// and read on that of a connection. There is one reader at a time; a new reader replaces it. Above
+/// `max_bytes`, the oldest events that the reader has taken are dropped. The generation pauses while the
+/// events that are not taken have more than `max_bytes` / 2 bytes. `kept_memory` does not evict a log that is
+/// being read. If that memory is used up and nothing can be evicted, the log drops all taken events, and the
+/// generation pauses while the other events have more than 64 KiB.
 ///
 /// The client of a response that is not streamed wants its result and may never ask for events. So while
 /// nobody reads events of such a response, they count as taken: the generation does not pause, and the log
@@ -40,8 +40,8 @@ class replay_log final : public response_listener {
   /// Counts the log's bytes in `memory`, with `claim`. Must be called first.
   void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
 
-  /// Called without the log's lock: for a reader, on the thread of the writer or of the reader that replaces
-  /// it; for the writer (`on_room`), on the thread of the reader. It must only post a task.
+  /// Called without the log's lock. A reader is notified on the thread of the writer, or of the reader that
+  /// replaces it. The writer (`on_room`) is notified on the thread of the reader. Must only post a task.
   using notification = std::function<void()>;
 
   void on_event(const wire::response_event& event) override;

@@ -9,9 +9,9 @@
 
 namespace paceline::server {
 
-/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. Runs on its
-/// connection's executor. The opening events are held back until another event follows, so that an error
-/// before that can still become an HTTP status.
+/// Answers POST /v1/responses and GET /v1/responses/{id}?stream=true: events over SSE, or one object. Runs on
+/// its connection's executor. The opening events are held back until another event or a keep-alive follows,
+/// so that an error before that can still become an HTTP status.
 class response_exchange final : public exchange,
                                 public replay_sink,
                                 public std::enable_shared_from_this<response_exchange> {

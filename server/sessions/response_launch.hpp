@@ -37,7 +37,8 @@ class told_response {
   void on_writable();
   /// The client is gone: a direct response ends, a resumable one continues.
   void leave(response_registry& registry);
-  /// Ends a direct response with error events. False if no response is being sent, or if it is resumable.
+  /// Ends a direct response with error events. False if no response is being sent, or if it is resumable, has
+  /// not started or has ended.
   [[nodiscard]] bool fail(const wire::api_error& why);
   bool active() const noexcept { return session_ || reader_; }
 
@@ -52,13 +53,15 @@ class told_response {
   std::shared_ptr<replay_reader> reader_;
 };
 
-/// Starts a prepared response for `sink` on `executor`; a resumable one runs on an executor of its own. The
-/// sink receives events only in tasks posted to its executor, so never before this function returns.
+/// Starts a prepared response for `sink` on `executor`; a resumable response runs on an executor of its own.
+/// Must be called on `executor`. The sink receives events only in tasks posted to `executor`, so never before
+/// this function returns. Error: 429 if there is no place for a resumable response.
 wire::parsed<told_response> launch(const response_services& services, const caller& who,
                                    executor_ptr executor, std::shared_ptr<replay_sink> sink,
                                    prepared_response prepared, std::string stream_id, time_point arrival);
 
-/// Continues sending a resumable response.
+/// Continues sending a resumable response. Errors: 404 if the tenant has no resumable response of this id;
+/// 400 if the events from `start` on are no longer kept.
 wire::parsed<told_response> resume(const response_services& services, const caller& who,
                                    executor_ptr executor, std::shared_ptr<replay_sink> sink,
                                    const std::string& response_id, const replay_start& start);

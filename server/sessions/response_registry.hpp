@@ -25,7 +25,7 @@ class response_registry {
     std::weak_ptr<response_session> session;
     std::shared_ptr<response_session> kept; ///< for resumable responses, which the registry owns
     std::shared_ptr<replay_log> log;        ///< for resumable responses
-    // What the endpoints answer while the response runs: the object without its output.
+    // The response object without its output, as the endpoints return it while the response runs.
     std::shared_ptr<const wire::output_json> in_progress = nullptr;
     std::shared_ptr<const wire::output_json> cancelled = nullptr;
   };
@@ -45,8 +45,7 @@ class response_registry {
   /// Log of a resumable response; null if unknown.
   std::shared_ptr<replay_log> log(const std::string& id, const std::string& tenant) const;
 
-  /// Drops resumable responses that have had no reader for the retention time. Those that still run are
-  /// ended.
+  /// Drops resumable responses that have had no reader for the retention time. Ends those that still run.
   void sweep(time_point now);
   /// Drops one response as `sweep` does.
   void evict(const std::string& id);

@@ -29,7 +29,8 @@ struct finished_response {
 };
 
 /// Receives the events of a response: an HTTP exchange, a lane of a WebSocket (one `stream_id`), or the log
-/// of a resumable response (replay_log). All functions are called on the session's executor.
+/// of a resumable response (replay_log). All functions are called on the session's executor; those of a
+/// replay_sink on the sink's executor.
 class response_listener {
  public:
   virtual ~response_listener() = default;
@@ -39,8 +40,9 @@ class response_listener {
   virtual bool congested() const = 0;
 };
 
-/// Generates one response and passes its events to the listener. All functions are called on the executor.
-/// The listener receives exactly one `on_finished`, unless `abandon` is called first.
+/// Generates one response and passes its events to the listener. From `start` on, all functions except `id`
+/// must be called on the executor. The listener receives exactly one `on_finished`, unless `abandon` is
+/// called first.
 class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:
@@ -64,7 +66,7 @@ class response_session final : public generation_observer,
   void on_writable();
 
   const std::string& id() const noexcept { return narrator_.identity().id; }
-  /// The response object without output, for readers while the response runs. Only before `start`.
+  /// The response object without output, for readers while the response runs. Must be called before `start`.
   wire::output_json object_without_output(std::string status) const {
     return narrator_.object_without_output(std::move(status));
   }

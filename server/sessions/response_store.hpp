@@ -32,8 +32,8 @@ struct store_limits {
 };
 
 /// Finished responses, for GET, DELETE and `previous_response_id` of any connection. A tenant sees only its
-/// own responses: an id of another tenant counts as unknown. `kept_memory` limits the memory of all
-/// responses. Thread-safe.
+/// own responses: an id of another tenant counts as unknown. `kept_memory` limits the memory of the responses
+/// of all tenants. Thread-safe.
 ///
 /// Invariant: the entries of a tenant are in the order in which they were added, so the first one expires
 /// first.
@@ -42,18 +42,18 @@ class response_store : public std::enable_shared_from_this<response_store> {
   response_store(store_limits limits, std::shared_ptr<kept_memory> kept)
       : limits_(limits), kept_(std::move(kept)) {}
 
-  /// Keeps a copy of `finished`.
+  /// Keeps a copy of `finished`, unless it needs more than `max_entry_bytes`.
   void put(const std::string& tenant, const finished_response& finished, time_point now);
   /// Null if it is unknown, was evicted or has expired. Counts as a use.
   std::shared_ptr<const stored_response> find(const std::string& id, const std::string& tenant,
                                               time_point now);
-  /// An item of a kept response's output, as a turn of the assistant; nullopt if there is none of that id.
+  /// An item of a kept response's output, as a turn of the assistant; nullopt if no kept response has it.
   std::optional<wire::chat_message> find_item(const std::string& item_id, const std::string& tenant,
                                               time_point now);
-  /// False if there was none, or it had expired.
+  /// False if there was no such response, or it had expired.
   bool remove(const std::string& id, const std::string& tenant, time_point now);
 
-  /// Drops what has expired.
+  /// Drops expired responses.
   void sweep(time_point now);
   void clear();
 

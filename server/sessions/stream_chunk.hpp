@@ -37,9 +37,10 @@ struct stream_chunk {
   wire::usage so_far;
 };
 
-/// The event of the stream as text; empty if there is nothing to send.
+/// The server-sent events for the chunk, as text; empty if there is nothing to send. In a chat, the opening,
+/// the content and the end of a choice are separate events.
 std::string write_chunk_event(const stream_terms& terms, const stream_chunk& chunk);
-/// The same as a source that generates the text when its turn to be sent comes. Null if there is nothing to
+/// The same as a source that generates the text when its turn to be sent comes; null if there is nothing to
 /// send.
 std::unique_ptr<wire::text_source> write_chunk_later(std::shared_ptr<const stream_terms> terms,
                                                      stream_chunk chunk);

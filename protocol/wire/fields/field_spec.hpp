@@ -92,7 +92,7 @@ struct field_spec {
   bool required = false;
   std::string_view unless = {}; ///< another field of the object: one of the two is required
   bool is_closed = false;       ///< for objects: members without a row are refused instead of ignored
-  bool is_told = false;   ///< without effect, but listed as ignored: with another server it would have one
+  bool is_told = false;   ///< without effect, but listed as ignored, because other servers give it an effect
   std::int64_t least = 0; ///< smallest integer, number of bytes of a text, or number of elements of a list
   std::int64_t most = 0;
   std::int64_t most_bytes = 0; ///< for each text of a list
@@ -102,8 +102,8 @@ struct field_spec {
   std::string_view allowed = {}; ///< allowed values in words, if they do not follow from type and bounds
   std::string_view initial = {}; ///< default, as JSON or in words; empty: none
   neutral_value neutral = neutral_value::none;
-  std::string_view neutral_text =
-      {};                    ///< For refused fields: JSON of a value that is accepted; empty: none is.
+  /// For refused fields: JSON of a value that is accepted; empty: no value is accepted.
+  std::string_view neutral_text = {};
   std::string_view doc = {}; ///< description; for refused fields the reason
 };
 

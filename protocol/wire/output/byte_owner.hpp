@@ -14,17 +14,17 @@ enum class byte_owner : std::uint8_t {
   undecided, ///< the text that follows decides
 };
 
-/// Which bytes of a text belong to calls. Calls are told in order and do not overlap.
+/// Records which bytes of a text belong to calls. Calls are recorded in order and do not overlap.
 class call_bytes {
  public:
-  /// From the byte `at` on, the text may be a call. Ends with `end` or `withdraw`.
+  /// The text from the byte `at` on may be a call. Afterwards call `end` or `withdraw`.
   void begin(std::size_t at) {
     spans_.push_back({at, endless});
     is_certain_ = false;
   }
   /// The text that was begun is a call.
   void confirm() noexcept { is_certain_ = true; }
-  /// It is none.
+  /// The text that was begun is not a call.
   void withdraw() {
     spans_.pop_back();
     is_certain_ = true;
@@ -34,7 +34,7 @@ class call_bytes {
     spans_.back().end = at;
     is_certain_ = true;
   }
-  /// The next bytes belong to the last call, too.
+  /// The next `count` bytes after the last call belong to it, too.
   void extend(std::size_t count) {
     if (!spans_.empty()) spans_.back().end += count;
   }
@@ -48,7 +48,7 @@ class call_bytes {
     }
     return byte_owner::answer;
   }
-  /// True if the byte is behind the beginning of the last call.
+  /// True if the byte `at` is in the last call or after it.
   bool is_late(std::size_t at) const noexcept { return !spans_.empty() && at >= spans_.back().begin; }
 
  private:

@@ -12,14 +12,14 @@
 namespace paceline::wire {
 
 /// The second stage of output_pipeline: separates calls from the answer. Blanks before and after a call are
-/// dropped. Text that begins like a call but is none, such as invalid JSON, stays text.
+/// dropped. Text that begins like a call but is not one, such as invalid JSON, stays text.
 class call_split {
  public:
   call_split(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// The output has ended; `is_cut`: by the token limit or a stop string. An open call then stays as it is.
-  /// If the model ended it without arguments, these are an empty object.
+  /// Ends the output. `is_cut`: the token limit or a stop string has ended it, not the model. An open call
+  /// then gets no end item. Otherwise the call is ended; if it has no arguments, it gets an empty object.
   void finish(bool is_cut, output_items& out);
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
   /// True if all output that follows is dropped.
@@ -27,7 +27,7 @@ class call_split {
 
   /// Number of bytes that were fed.
   std::size_t num_fed() const noexcept { return num_fed_; }
-  /// What one of the bytes belongs to. What is dropped behind the last call does not belong to the answer.
+  /// What the byte `at` belongs to. Output that is dropped after the last permitted call counts as `other`.
   byte_owner owner_of(std::size_t at) const noexcept;
 
  private:

@@ -33,15 +33,15 @@ class harmony_split {
   harmony_split(const output_plan& plan, call_writer calls);
 
   void feed(std::string_view text, output_items& out);
-  /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the model has not ended the
-  /// output itself. A call that is still open is then not ended; otherwise it gets "{}" if it has no
-  /// arguments.
+  /// Ends the output. An incomplete header at the end is dropped. `is_cut`: the token limit, a stop string or
+  /// a cancellation has ended the output, not the model. An open call then gets no end item. Otherwise the
+  /// call is ended; if it has no arguments, it gets "{}".
   void finish(bool is_cut, output_items& out);
 
   std::uint32_t num_calls() const noexcept { return calls_.num_calls(); }
   /// True if all output that follows is dropped.
   bool is_full() const noexcept { return calls_.is_full(); }
-  /// What a byte of the output belongs to. Thoughts behind the answer count as answer.
+  /// What the byte `at` of the output belongs to. Thoughts after the answer count as answer.
   byte_owner owner_of(std::size_t at) const noexcept;
   /// Bytes at the beginning of the output that are known to be thoughts and their markers, including the
   /// markers before the message that follows.

@@ -74,10 +74,10 @@ struct output_plan {
   bool in_harmony = false;               ///< the output is in harmony, whatever is separated
   call_syntax calls = call_syntax::none; ///< none: calls are not separated
   std::shared_ptr<const tool_signatures> tools; ///< signatures of the tools; for `calls`
-  std::uint32_t max_calls = 128;                ///< the output ends behind this number of calls
-  bool ends_itself = false;                     ///< a constraint ends it there
+  std::uint32_t max_calls = 128;                ///< the output ends after this number of calls
+  bool ends_itself = false;                     ///< a constraint ends the output after the last call
 
-  /// True if the server may have to end the output behind the last call.
+  /// True if the server may have to end the output after the last call.
   bool may_be_stopped() const noexcept { return calls != call_syntax::none && !ends_itself; }
 };
 

@@ -28,8 +28,8 @@ class output_pipeline {
   output_pipeline(const output_plan& plan, std::function<std::string()> make_id);
 
   output_items feed(std::string text);
-  /// The output has ended: returns the text that was held back. `is_cut`: the model has not ended it itself,
-  /// but the token limit, a stop string or a cancellation has.
+  /// The output has ended: returns the items of the text that was held back. `is_cut`: the token limit, a
+  /// stop string or a cancellation has ended the output, not the model.
   output_items finish(bool is_cut);
 
   /// True if no stage looks at the text.
@@ -46,6 +46,7 @@ class output_pipeline {
   std::size_t reasoning_bytes() const noexcept {
     return harmony_ ? harmony_->reasoning_bytes() : separates_reasoning() ? reasoning_->reasoning_bytes() : 0;
   }
+  /// True while `reasoning_bytes` may still grow.
   bool may_reason() const noexcept {
     return harmony_ ? harmony_->may_reason() : separates_reasoning() && reasoning_->may_reason();
   }

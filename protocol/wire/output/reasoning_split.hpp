@@ -21,8 +21,9 @@ class reasoning_split {
     std::string reasoning;
     std::string answer;
   };
-  /// Text that may be the beginning of a marker is held back until more text comes. Thoughts are held back
-  /// from the first marker of a call on, until they end: if they do not, it may be a call.
+  /// Text that may be the beginning of a marker is held back until more text comes. From the first marker of
+  /// a call on, thoughts are held back until their closing marker comes. If the output ends without it, the
+  /// text that is held back may contain a call.
   parts feed(std::string_view text);
   /// The output has ended: returns the text that was held back.
   parts finish();

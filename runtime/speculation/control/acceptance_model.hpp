@@ -49,9 +49,9 @@ class acceptance_table {
 
 /// How much better or worse one drafter's drafts are for one request than its table says. This is a logistic
 /// regression with one intercept (`shift_`); the table's log-odds are the offset. Each observation makes one
-/// Newton step. The Fisher information of earlier observations decays by the factor 0.99 for each
-/// observation. A normal prior with mean 0 is added in each step. It bounds the step and slowly pulls the
-/// intercept towards 0. Not thread-safe.
+/// Newton step. With each observation, the Fisher information of the earlier ones decays by the factor 0.99.
+/// A normal prior with mean 0 is added in each step. It bounds the step and slowly pulls the intercept
+/// towards 0. Not thread-safe.
 class request_bias {
  public:
   /// Adds an observation: the table gave probability `expected` (uncorrected), and the token was `right`.

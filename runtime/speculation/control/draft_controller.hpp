@@ -47,14 +47,14 @@ class draft_history {
   /// The latest calls of one in-line candidate for this request.
   struct call_record {
     bool asked = false;            ///< it is called in this round
-    std::uint32_t num_vain = 0;    ///< last calls in a row that were useless (`note_calls`)
+    std::uint32_t num_vain = 0;    ///< useless calls in a row up to now (`note_calls`)
     std::uint32_t num_to_skip = 0; ///< coming rounds in which it is not called
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< [candidate]
   std::vector<call_record> calls_; ///< [candidate]
   bool weighs_probs_ = false;
-  /// A worker that is tried with this request, and the number of rounds for which it is still asked.
+  /// A worker that is tried with this request, and the number of rounds for which it will still be asked.
   std::uint32_t tried_ = 0, num_trials_ = 0;
   /// Moving average of the speed of the best in-line draft relative to plain decoding, as estimated before
   /// each round; 0: not known.
@@ -66,13 +66,15 @@ class draft_history {
 /// (the candidates) and the part of its draft that is worth verifying. It maximises expected tokens per
 /// measured time; verifying no draft is one of the choices.
 ///
-/// An in-line candidate drafts in every round if its calls take at most a thousandth of a pass. Another one
-/// is skipped after five useless calls in a row: for one round, and for twice as many after each further
-/// useless call, up to 64. Workers have to be asked a round ahead; they are asked if their tokens are worth
-/// their time. All drafts, verified or not, are later compared with the committed tokens. An exception is a
-/// draft whose tokens were drawn (`draft::probs`): only its verified levels are compared, because the others
-/// would be compared with a token that was drawn independently. So now and then one more level of such a
-/// draft is verified than is worth its rows.
+/// An in-line candidate drafts in every round if its calls take at most a thousandth of a pass. Another
+/// in-line candidate is skipped after five useless calls in a row: for one round, and for twice as many after
+/// each further useless call, up to 64. Workers have to be asked a round ahead. They are asked if their
+/// tokens are worth their time.
+///
+/// All drafts, verified or not, are later compared with the committed tokens. An exception is a draft whose
+/// tokens were drawn (`draft::probs`): only its verified levels are compared, because the others would be
+/// compared with a token that was drawn independently. To measure deeper levels, too, one level more than
+/// pays is verified from time to time.
 ///
 /// The choice does not depend on which tokens a draft has. It uses measured times, earlier rounds, and the
 /// depth, rank and signal of each node. For a draft whose tokens were drawn (`draft::probs`) it uses only the
@@ -80,9 +82,10 @@ class draft_history {
 ///
 /// A draft that consists of probes alone (trained rows, or the window of `lookahead`) adds no draft token in
 /// its round, but makes a draft possible in the next. It is chosen if these two rounds together promise more
-/// tokens per time than the best draft, and than rounds without drafts. The quality of the drafts that it
-/// makes possible is known only after a round with its probes. So it is also chosen, for one request of a
-/// round, if it was not for 256 choices and if its probes take at most a hundredth of the time since then.
+/// tokens per time than the best draft, and than rounds without drafts. How good the drafts of such a
+/// candidate are is known only after a round with its probes. So the probes are also chosen, for one request
+/// of a round, if they were not chosen in the last 256 choices and if they take at most a hundredth of the
+/// time since they were last chosen.
 ///
 /// Not thread-safe: one object for each target stream.
 class draft_controller {
@@ -98,17 +101,16 @@ class draft_controller {
   explicit draft_controller(std::uint32_t num_candidates)
       : draft_controller(std::vector<acceptance_table::prior>(num_candidates), num_candidates) {}
 
-  /// The estimate for the best part of one candidate's draft, in a pass that also has the other rows of the
-  /// round.
+  /// The estimate for the best part of one candidate's draft, in a pass that also has the round's other rows.
   struct option {
     std::uint32_t candidate = 0;
     std::uint32_t num_nodes = 0; ///< nodes worth verifying; 0: none
     double tokens = 1;           ///< expected tokens of the round for this request
-    /// Time of the round without what is computed for other reasons, in passes over one row
+    /// Time of the round, in passes over one row, without the rows that are computed in any case
     /// (`node_choice::cost`).
     double cost = 1;
-    /// Tokens per time of the round if all requests with drafts had drafts like this one; 0: no other has
-    /// one.
+    /// Tokens per time of the round if all requests with drafts had drafts like this one; 0 if no other
+    /// request has a draft.
     double alike = 0;
   };
 
@@ -119,7 +121,7 @@ class draft_controller {
     std::uint32_t candidate = 0;  ///< candidate whose draft was chosen
     draft chosen;                 ///< closed under ancestors; no rows: plain decoding
     std::vector<option> options;  ///< one for each proposal that is not empty
-    /// A draft promised more, but none was chosen, because the time without a draft is to be measured.
+    /// A draft promised more, but none was chosen, so that the time of a round without drafts is measured.
     bool plain_to_measure = false;
   };
 
@@ -131,16 +133,16 @@ class draft_controller {
   /// Starts with these times of passes, measured when the model was loaded.
   void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
   /// True if in-line candidate `candidate` shall propose for this request in the round that begins now.
-  /// `num_requests`: number of requests in that round for which `choose` will choose. Must be called once for
-  /// each round, because it counts the rounds that a candidate is skipped.
+  /// `num_requests`: number of requests in that round for which `choose` will choose. Must be called once in
+  /// each round, because it counts the rounds in which a candidate is skipped.
   bool begin_call(draft_history& history, std::uint32_t candidate, std::uint32_t num_requests) const;
   /// A call of an in-line candidate for `num_requests` requests took `nanoseconds`.
   void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
   /// A pass over `num_rows` rows, none of them a prompt row, took `nanoseconds`.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
-  /// A worker took `nanoseconds` for each level of its draft. Only the time after the verdict counts, not the
-  /// time of drafts made in advance. `catching_up`: it also read tokens that it had missed. Such a time is
-  /// used only if a worker has no other for as long as it is tried.
+  /// A worker took `nanoseconds` for each level of its draft. This time must not include drafts made in
+  /// advance: only time after the verdict counts. `catching_up`: the worker also read tokens that it had
+  /// missed. Such a time is used only if a whole trial of the worker gives no other.
   void observe_drafting(std::uint32_t candidate, double nanoseconds, bool catching_up = false) noexcept;
   const pass_cost& cost() const noexcept { return cost_; }
 
@@ -149,9 +151,9 @@ class draft_controller {
     std::uint32_t candidate = 0; ///< no meaning if `length` is 0
     std::uint32_t length = 0;    ///< 0: ask no worker
   };
-  /// Advice for each request of a batch of these, each with at most `max_length` draft tokens, and
-  /// `num_others` further rows; empty: ask no worker. The requests are considered together, because a worker
-  /// computes each level of all drafts in one step. The candidates in `resting` must not be asked.
+  /// Advice for each of `requests`, which share the next passes with `num_others` further rows; at most
+  /// `max_length` draft tokens for each. Empty: ask no worker. The requests are considered together, because
+  /// a worker computes each level of all drafts in one step. The candidates in `resting` must not be asked.
   std::vector<advice> advise(std::span<draft_history* const> requests, std::uint32_t num_others,
                              std::uint32_t max_length, std::span<const std::uint32_t> resting = {});
 
@@ -254,8 +256,8 @@ class draft_controller {
   std::vector<last_probes> probes_;  ///< [candidate]
   bool probes_were_forced_ = false;  ///< in this round
   std::vector<drafting_time> steps_; ///< [candidate], for workers: time of one level of a draft
-  /// [candidate], for workers: rounds in which one more level of its drawn drafts is verified than is worth
-  /// its rows.
+  /// [candidate], for workers: rounds yet to come in which one level more than pays of its drawn drafts is
+  /// verified.
   std::vector<std::uint32_t> num_to_verify_;
   /// [candidate]: nanoseconds of passes since such a level was verified.
   std::vector<double> since_level_;
@@ -267,8 +269,8 @@ class draft_controller {
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0; ///< rounds left of the current look
   double since_look_ = 0;         ///< nanoseconds of passes since the last look
-  double since_trial_ = 0;        ///< nanoseconds of passes since another worker than the best was tried
-  std::uint32_t last_best_ = 0;   ///< worker of the last advice that named one
+  double since_trial_ = 0;        ///< nanoseconds of passes since a worker other than the best was tried
+  std::uint32_t last_best_ = 0;   ///< the worker that was last found to be the best
   std::uint64_t since_plain_ = 0; ///< choices since the last one for plain decoding
 };
 

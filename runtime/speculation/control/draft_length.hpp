@@ -26,12 +26,12 @@ class draft_length {
   /// its rows relative to the largest draft of as many levels.
   void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted, double size = 1.0) noexcept;
 
-  /// `draft_cost`: time of one level of drafts, for all requests that draft together, over that of a pass
-  /// over one row. `num_requests`: number of requests in the pass, assumed to draft equally many tokens.
-  /// `rows`: of this request's drafter; empty: it drafts chains. Drafters that look tokens up rarely fill
-  /// their largest tree, so the number is scaled by the size that the request's drafts had. Returns 0 if
-  /// drafting does not pay. Even then one round in `rounds_a_look` drafts a token, so that an improvement is
-  /// noticed.
+  /// The number of levels of the next draft. `draft_cost`: time of one level of drafts, for all requests that
+  /// draft together, over that of a pass over one row. `num_requests`: number of requests in the pass, which
+  /// are assumed to draft equally many tokens. `rows`: those of the request's drafter; empty if it drafts
+  /// chains. Drafters that look tokens up rarely fill their largest tree, so the number of rows is scaled by
+  /// the size that the request's drafts had. Rule `optimal` returns 0 if drafting does not pay. Even then it
+  /// drafts a token in one round in `rounds_a_look`, so that an improvement is noticed.
   std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests,
                      const rows_of_levels& rows = {}) noexcept;
 
@@ -52,8 +52,8 @@ class draft_length {
 
 /// Rule `entropy` (EGAG): the more uncertain a drafter is of the next token, the fewer tokens it drafts. The
 /// length falls linearly from `most` at normalised entropy 0 to `least` at 1. The entropy is smoothed over
-/// rounds; `smoothing` is the weight of the past. It is computed before a token is drawn, so the rule is
-/// non-anticipating.
+/// rounds; `smoothing` is the weight of the past. It is computed before a token is drawn, so the length does
+/// not depend on the drawn tokens.
 class entropy_length {
  public:
   entropy_length(std::uint32_t least, float smoothing) noexcept : least_(least), smoothing_(smoothing) {}

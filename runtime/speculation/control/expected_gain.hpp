@@ -14,9 +14,9 @@ namespace paceline::speculation {
 double expected_acceptance(std::span<const double> target_probs,
                            std::span<const double> draft_probs) noexcept;
 
-/// The acceptance by counting: kept draft tokens over draft tokens that were decided on, which excludes those
-/// after the first rejection. `histogram[j]` = rounds with chains of `histogram.size() - 1` draft tokens that
-/// kept j of them (speculation_stats). 0 if nothing was decided.
+/// The acceptance by counting: kept draft tokens over draft tokens that were decided on. Tokens after the
+/// first rejection were not decided on. `histogram[j]`: number of rounds with chains of
+/// `histogram.size() - 1` draft tokens that kept j of them (speculation_stats). 0 if nothing was decided.
 double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept;
 
 /// Mean number of tokens committed in a round: 1 + acceptance + ... + acceptance^length (equation 1).
@@ -28,8 +28,8 @@ double expected_tokens(double acceptance, std::uint32_t length) noexcept;
 double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
                          double verify_cost = 1.0) noexcept;
 
-/// Factor by which the number of arithmetic operations grows (theorem 3.11); `draft_operations` = those of
-/// one drafter step over those of one target row.
+/// Factor by which the number of arithmetic operations grows (theorem 3.11). `draft_operations`: those of one
+/// drafter step over those of one target row.
 double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept;
 
 /// The length with the largest expected speed-up, at most max_length; the shortest one if several are equal;
@@ -43,8 +43,8 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
 
 /// Speed relative to plain decoding of an oracle that knows how far each draft is right: each round drafts as
 /// many of the right tokens as pays, and no token that would be rejected. No length rule can be better with
-/// the same drafts. `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as for
-/// `optimal_length`, with at least one entry: longer drafts are not considered.
+/// the same drafts. `histogram[j]`: number of rounds whose drafts have exactly j right tokens at the start.
+/// `verify_costs` as for `optimal_length`; drafts longer than verify_costs.size() - 1 are not considered.
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept;
 
@@ -69,8 +69,8 @@ struct round_cost {
 ///   all         = a round of all requests, draft and pass one after the other;
 ///   first, last = rounds of the two groups, each running beside the other group's;
 ///   gap         = the time in a round in which neither stream computes for its requests.
-/// Each group has one round in the time that either stream needs for both, and no group is faster than it
-/// would be alone. The factor is below 1 if a pass over half the requests takes much more than half as long,
+/// Each group has one round in the longest of these times: both passes, both drafts, or one group's own draft
+/// and pass. The factor is below 1 if a pass over half the requests takes much more than half as long,
 /// because the weights are then read twice.
 double groups_gain(round_cost all, round_cost first, round_cost last, double gap = 0) noexcept;
 

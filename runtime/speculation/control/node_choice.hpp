@@ -20,10 +20,10 @@ struct pass_load {
 /// Chooses the draft tokens of a batch that are worth a row of the target's pass.
 ///
 /// A node with probability `reach` (that its whole path is right) adds `reach` tokens to what the pass
-/// commits, and one row to its cost. Of all sets of nodes, over all requests of the pass, the one with the
-/// most expected tokens per time consists of the nodes with the highest reach: V(T) depends only on their
-/// number, and a parent's reach is never below its children's, so every such set is closed under ancestors.
-/// With many requests, or expensive rows, this set is empty, which means plain decoding.
+/// commits, and one row to its cost. V(T) depends only on the number of rows, so the set of nodes with the
+/// most expected tokens per time, over all requests of the pass, has the nodes with the highest reach. It
+/// contains the ancestors of its nodes, because a parent's reach is never below its children's. With many
+/// requests, or expensive rows, this set is empty, which means plain decoding.
 ///
 /// The time does not include the additional rows of `pass_load`, which are computed in any case. If it did,
 /// every draft token would seem cheap beside a long prompt, although its row delays the prompt and all

@@ -15,9 +15,9 @@ namespace paceline::speculation {
 /// the ratio measured at load. Numbers of rows that were never measured are interpolated linearly between
 /// their neighbours, and extrapolated beyond the last one.
 ///
-/// The estimator is a Kalman filter over logarithms of times, without covariances. A difference from the
-/// expected time is attributed to the shape and to the machine in proportion to the uncertainty of each, and
-/// has less weight if it is an outlier.
+/// The estimator is a Kalman filter over logarithms of times, without covariances. The difference between a
+/// measured and an expected time is attributed to the shape and to the machine in proportion to the
+/// uncertainty of each. An outlier has less weight.
 ///
 /// Not thread-safe.
 class pass_cost {
@@ -28,12 +28,12 @@ class pass_cost {
 
   /// Sets the initial times, which must include one of a single row. Must be called before `observe`.
   void calibrate(std::span<const pass_time> measured) noexcept;
-  /// A pass over `rows` >= 1 rows took `nanoseconds`.
+  /// A pass over `rows` >= 1 rows took `nanoseconds`. Ignored if there are more than `max_rows` rows.
   void observe(std::uint32_t rows, double nanoseconds) noexcept;
 
   /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// True if `rows` is within the sizes measured at load, was run in the last few thousand passes, or exceeds
+  /// True if `rows` is within the sizes measured at load, was run in the last 4096 passes, or exceeds
   /// `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
   /// Nanoseconds expected of a pass over `rows` rows; 0 before any time is known.
@@ -56,10 +56,9 @@ class pass_cost {
   void draw_curve() noexcept;
 
   std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio for one row is 1
-  std::array<double, max_rows + 1>
-      /// `ratio` for each number of rows, computed in advance because it is read often; updated when a point
-      /// has moved
-      curve_;
+  /// `ratio` for each number of rows, computed in advance because it is read often; updated when a point has
+  /// moved.
+  std::array<double, max_rows + 1> curve_;
   double scale_ = 0;          ///< current time of a pass over one row
   double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;

@@ -20,7 +20,8 @@ class chained_draft {
   static constexpr std::size_t most_given = 2;
 
   /// Adds `lane`, on whose session `settle` must have been called. The draft will have all levels that
-  /// `bounds` allow. False if devices cannot choose the lane's tokens.
+  /// `bounds` allow. False, with nothing added, if more than `most_given` context tokens are missing, if the
+  /// task needs distributions, alternates or the entropy, or if the device cannot choose the lane's tokens.
   bool add(draft_lane& lane, std::size_t vocab_size);
 
   std::size_t size() const noexcept { return members_.size(); }
@@ -31,7 +32,7 @@ class chained_draft {
  private:
   struct member {
     draft_lane* lane;
-    std::vector<device::penalised_token> counts; ///< the request's settings refer to them
+    std::vector<device::penalised_token> counts; ///< `settings` refers to these
     device::token_choice settings;
     std::size_t num_given; ///< context tokens that are fed
   };

@@ -6,8 +6,8 @@
 
 namespace paceline::speculation {
 
-/// Tokens of the file named by option `corpus`: text, or decimal token ids separated by whitespace if its
-/// name ends in ".ids". Empty if the option is not set. At most 256 MiB.
+/// Tokens of the file named by option `corpus`. A file whose name ends in ".ids" has decimal token ids
+/// separated by whitespace; any other file has text. Empty if the option is not set. At most 256 MiB.
 expected<std::vector<token_id>> read_corpus(const drafter_parts& parts);
 
 } // namespace paceline::speculation

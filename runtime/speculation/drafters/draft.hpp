@@ -60,7 +60,7 @@ struct draft_plan {
 struct probe {
   token_id token; ///< an id of the vocabulary; vocab_size + j selects trained input vector j of the model's
                   ///< drafters (`drafter::inputs`)
-  std::int32_t parent = token_tree::root; ///< a row of the draft: nodes are numbered first, then probes
+  std::int32_t parent = token_tree::root; ///< a row of the draft (nodes come first, then probes), or the root
   std::uint32_t depth = 0;                ///< 0 for a child of the root
 };
 
@@ -68,7 +68,7 @@ struct probe {
 struct draft {
   static constexpr std::uint32_t max_rows = 192; ///< nodes and probes of one request in a pass
 
-  std::uint32_t base_length = 0; ///< committed tokens (prompt included) that it continues
+  std::uint32_t base_length = 0; ///< number of committed tokens (prompt included) that the draft continues
   token_tree tree = {};
   /// One entry for each node, in node order: the distribution from which its token was drawn, given its
   /// earlier siblings. Empty if no token was drawn: each was chosen deterministically, and its distribution
@@ -79,15 +79,15 @@ struct draft {
   /// (control/acceptance_model.hpp). Signals of drawn tokens (`probs` is not empty) must not influence which
   /// draft is chosen or how much of it is kept.
   std::vector<std::uint8_t> signals = {};
-  bool catching_up =
-      false; ///< the draft is empty because the drafter has not yet processed the whole committed text
+  /// The draft is empty because the drafter has not yet processed the whole committed text.
+  bool catching_up = false;
   std::vector<probe> probes = {};
   /// [node][up to draft_task::num_alternates], for chains only: the likeliest tokens at each node's position
-  /// except the node's own, best first. They guess which token the target chooses if it rejects the node.
-  /// Empty if not requested.
+  /// except the node's own, best first. They are guesses of the token that the target chooses if it rejects
+  /// the node. Empty if not requested.
   std::vector<std::vector<token_id>> alternates = {};
-  std::optional<time_span> drafted =
-      {}; ///< when the drafter was asked and when it answered; set by its caller
+  /// When the drafter was asked and when it answered; set by its caller.
+  std::optional<time_span> drafted = {};
 
   std::uint32_t num_rows() const noexcept { return tree.size() + static_cast<std::uint32_t>(probes.size()); }
   /// Adds a probe under row `parent`; all nodes must have been added before. Returns its row.
@@ -98,20 +98,20 @@ struct draft {
   void truncate(std::uint32_t count);
 };
 
-/// The nodes with `keep` set, in their order; the set must be closed under ancestors. A probe is kept if its
-/// parent is kept or is the root, and at least one node is kept or `with_probes_alone` is true. The result
-/// has no plan, no alternates and no catching_up flag.
+/// The part of `whole` that consists of the nodes i with keep[i], in their order; the set must be closed
+/// under ancestors. A probe is kept if its parent is kept or is the root, and at least one node is kept or
+/// `with_probes_alone` is true. The result has no plan, no alternates and no catching_up flag.
 draft part_of(draft whole, const std::vector<bool>& keep, bool with_probes_alone = false);
 
 /// The outcome of a request's last round. A drafter learns from it in the request's next task.
 struct round_feedback {
-  draft verified;                          ///< as the target verified it; possibly another drafter's
+  draft verified;                          ///< the draft that was verified; possibly another drafter's
   std::vector<std::int32_t> accepted_path; ///< accepted nodes, from the root's child down
   /// Number of top tokens stored for each row; 0 = not collected. At least `drafter_traits::top_tokens` of
   /// the drafter; more if another drafter needs more.
   std::uint32_t num_top = 0;
-  std::vector<token_id> top_tokens =
-      {}; ///< [1 + nodes + probes][num_top], largest raw logit first; see `top_at`
+  /// [1 + nodes + probes][num_top], largest raw logit first; see `top_at`.
+  std::vector<token_id> top_tokens = {};
 
   /// The target's `num_top` best tokens after row `node`. `token_tree::root` is the last token committed
   /// before that round. Rows 0 to tree.size() - 1 are nodes, later rows are probes. The span is empty if
@@ -121,11 +121,11 @@ struct round_feedback {
   }
 };
 
-/// Checks that `proposal` can be verified. The tree is valid and has at most `max_depth` levels. Probes have
-/// at most max(max_depth, max_probe_depth) levels. There are at most `max_rows` rows. Token ids are below
-/// `vocab_size`, those of probes below vocab_size + num_inputs. Error: errc::invalid_argument, with the node
-/// or row and the rule. If it has distributions, there must be one for each node, valid and containing the
-/// node's token. For drafts from outside the process.
+/// Checks that `proposal`, made outside the process, can be verified. The tree is valid and has at most
+/// `max_depth` levels. Probes have at most max(max_depth, max_probe_depth) levels. There are at most
+/// `max_rows` rows. Token ids are below `vocab_size`, those of probes below vocab_size + num_inputs. If the
+/// draft has distributions, there is one for each node, valid and with a positive probability of the node's
+/// token. Error: errc::invalid_argument, with the node or row and the rule that it breaks.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth = 0, std::uint32_t num_inputs = 0);
 

@@ -15,7 +15,7 @@ namespace paceline::speculation {
 
 /// How a model's row becomes draft tokens.
 enum class token_choice : std::uint8_t {
-  /// The request's own choice: with its noise, at temperature 0 the highest score; for rule coupled.
+  /// The request's own choice, for rule `coupled`: a sample with its noise; at temperature 0 the likeliest.
   own_sample,
   likeliest, ///< the highest score: a choice without randomness
   drawn,     ///< drawn with noise of purpose `draft`; the distribution is reported
@@ -40,9 +40,9 @@ struct draft_lane {
   std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`
   std::vector<draft_distribution> distributions; ///< for each candidate; for choice `drawn` only
   std::vector<expansion> wanted;                 ///< candidates whose rows the next pass computes, in order
-  /// [levels][own vocabulary]; rows of the draft add a term (`head_traits::adds_to_levels`)
+  /// [levels][own vocabulary]: to these, each row of the draft adds a term (`head_traits::adds_to_levels`).
   std::vector<float> level_logits;
-  std::vector<token_id> guesses; ///< for a cascade: tokens that are fed after the newest token
+  std::vector<token_id> guesses;                 ///< for a cascade: guessed tokens that the next pass feeds
   std::vector<std::vector<token_id>> alternates; ///< for each candidate of a chain, if the task asks for them
 
   static constexpr std::int32_t not_fed = -2;
@@ -52,16 +52,15 @@ struct draft_lane {
     const kv_slot at{static_cast<std::uint32_t>(slot)};
     return static_cast<std::uint32_t>(device::cell_of({task->blocks}, at, block_size));
   }
-  /// False if `add_candidates` reads the first row of `wanted` only, because all these rows are equal and
-  /// processed equally.
+  /// False if all rows of `wanted` are equal and processed equally: `add_candidates` then reads only one.
   bool needs_each_row() const noexcept;
   std::uint32_t depth() const noexcept {
     return candidates.empty() ? 0 : candidates.nodes().back().depth + 1;
   }
 };
 
-/// Logits over the target's vocabulary (for choice `own_best`: over the drafter's own) at the i-th of
-/// `wanted`; scratch memory, valid until the next call.
+/// Returns the logits after candidate wanted[index], over the target's vocabulary (for choice `own_best`:
+/// over the drafter's own). Scratch memory, valid until the next call.
 using logits_row = std::function<std::span<float>(std::size_t index)>;
 
 /// The context of the row after `path`, which consists of draft tokens of the task.
@@ -74,15 +73,15 @@ void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row&
 /// Writes the finished draft to the task's result.
 void finish_draft(draft_lane& lane, const tree_shape& shape);
 
-/// Tokens and the distribution from which each was drawn.
+/// Drawn tokens, and for each the distribution from which it was drawn.
 struct drawn_tokens {
-  /// Weight: the probability in the distribution from which the token was drawn.
+  /// The weight is the probability before earlier tokens were removed from the distribution.
   std::vector<sampling::ranked_token> tokens;
   std::vector<draft_distribution> distributions;
 };
-/// `count` tokens drawn from `from` one after another without replacement, each from `from` without the
-/// earlier tokens. Adds one Gumbel variate to each log-probability; the order of the sums has this
-/// distribution (Kool et al. 2019, section 2.2). Fewer if `from` has fewer tokens.
+/// `count` tokens drawn from `from` one after another without replacement: each from `from` without the
+/// earlier tokens. Adds one Gumbel variate to each log-probability; the tokens in descending order of these
+/// sums have this distribution (Kool et al. 2019, section 2.2). Fewer if `from` has fewer tokens.
 drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
                                       std::size_t count);
 /// `count` tokens drawn independently from `from`, each with the noise of its own place (`draft_place`).

@@ -60,15 +60,15 @@ struct drafter_traits {
   /// Cell i of its own pool depends only on the request's tokens 0 to `text_begin` + i, so requests with a
   /// common prefix can share cells. nullopt: they cannot share cells.
   std::optional<std::uint32_t> text_begin = {};
-  /// [signal] (`draft::signals`): prior of `auto`: the probability that the first token of a draft with this
-  /// signal is accepted, used until the running engine has counts of its own. Those of `ngram` and `suffix`
-  /// were counted offline (docs/auto.md), that of `forced` is an estimate. 0: no prior.
+  /// Prior of drafter `auto`, by signal (`draft::signals`): the probability that the first token of a draft
+  /// with this signal is accepted, used until the running engine has counts of its own. The priors of `ngram`
+  /// and `suffix` were counted offline (docs/auto.md), that of `forced` is an estimate. 0: no prior.
   std::array<float, 8> first_acceptance = {};
 
   /// True if its tasks have the target's cells.
   bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
   /// True if it reads nothing of a verdict except the tokens, so that it could draft before the verdict is
-  /// known. Only drafters in workers whose sessions can be cloned do.
+  /// known. Of these drafters, only those in workers whose sessions can be cloned draft in advance.
   bool drafts_in_advance() const noexcept { return taps.empty() && top_tokens == 0; }
 };
 
@@ -76,8 +76,8 @@ struct drafter_traits {
 struct target_cells {
   const model::kv_storage* kv = nullptr; ///< null: nothing may be read
   std::span<const block_id> blocks;      ///< the request's block table in the target's pool
-  std::uint32_t num_final = 0;           ///< leading cells that are final, in the slots of their positions
-  /// For a hypothesis of a beam search: slots of the final cells of the tokens after these.
+  std::uint32_t num_final = 0;           ///< number of leading final cells; cell i is in slot i
+  /// For a hypothesis of a beam search: the slots of further final cells, of the tokens from `num_final` on.
   std::vector<kv_slot> scattered = {};
 
   /// Leading tokens whose cells are final.
@@ -102,8 +102,8 @@ constexpr bool weighs_probs(verification_rule rule, bool is_greedy) noexcept {
 /// One request, as a drafter sees it while drafting. Views are valid during the call.
 struct draft_task {
   request_id request;
-  /// The text to continue: committed tokens (prompt and output), the last `num_foreseen` of which are not
-  /// certain yet. For a hypothesis of a beam search: the prompt and the hypothesis.
+  /// The text to continue: the committed tokens (prompt and output), then `num_foreseen` tokens that are not
+  /// committed yet. For a hypothesis of a beam search: the prompt and the hypothesis.
   std::span<const token_id> tokens;
   /// The request's pipeline. It samples with the random numbers that the target uses at the same position.
   const sampling::pipeline* sampling;
@@ -113,11 +113,11 @@ struct draft_task {
   /// useless: the runtime cuts a draft at the first of them. A drafter that draws its tokens at random must
   /// set the logits of forbidden tokens to minus infinity before it draws.
   constraint_cursor* constraint = nullptr;
-  /// If not 0: number of leading tokens that will not change. The others belong to a hypothesis (of a beam
-  /// search, or of a cascade's model, for which an inner drafter drafts), and the next task of the same
-  /// session may have other tokens there.
+  /// If not 0: number of leading tokens that will not change. The others are a hypothesis of a beam search,
+  /// or draft tokens of a cascade's model, which asks an inner drafter to continue them. The next task of the
+  /// same session may have other tokens there.
   std::uint32_t num_settled = 0;
-  /// Of a hypothesis of a beam search: the search's width; else 0.
+  /// For a hypothesis of a beam search: the search's width; else 0.
   std::uint32_t beam_width = 0;
   /// Number of tokens at the end of `tokens` that a verdict has yet to commit, in a draft that is made before
   /// this verdict; else 0.
@@ -126,8 +126,8 @@ struct draft_task {
   /// Upper bound of the tree's depth, already limited by the tokens that the request may still commit and by
   /// its leases.
   std::uint32_t draft_length = 0;
-  /// The drafter itself applies rule `entropy`, if it knows the entropy of its distributions. The scheduler
-  /// has applied the other rules to `draft_length`.
+  /// The request's length rule. The drafter itself applies rule `entropy`, if it knows the entropy of its
+  /// distributions. The scheduler has applied the other rules to `draft_length`.
   length_rule lengths = length_rule::fixed;
   /// Upper bound of the tree's nodes, at least draft_length. Further nodes would have no cells and are
   /// dropped.
@@ -136,29 +136,29 @@ struct draft_task {
   /// Upper bound of the probes' depth: the positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
   /// Block table in the drafter's own pool, for the text (`drafter_traits::caches_text`) and max_nodes
-  /// positions; empty if it has no pool. A new session is required unless the cells that the session has used
-  /// have the same contents as in its previous table.
+  /// positions; empty if the drafter has no pool. If the cells that a session has used do not have the same
+  /// contents as in its previous table, the session must be replaced by a new one.
   std::span<const block_id> blocks;
-  /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
-  /// compute them.
+  /// Number of leading cells of `blocks` that were computed for this text before the session was opened. The
+  /// drafter need not compute them.
   std::uint32_t num_drafter_cells = 0;
-  /// The target's cells of leading `tokens`, for a drafter that reads the cells or the features beside them.
+  /// The target's cells of the first tokens, for a drafter that reads the cells or the features beside them.
   /// Until `propose` returns, these cells do not change and their blocks stay leased.
   speculation::target_cells target_cells = {};
-  /// What the last round that decided tokens of this request verified and kept. Null before the first such
-  /// round, in a draft made in advance, and for hypotheses of a beam search. The
-  /// draft may be another drafter's; it began at `verified.base_length`. If there was no such round since the
-  /// last task, the same value is passed again.
+  /// What was verified and kept in the last round that decided tokens of this request. Null before the first
+  /// such round, in a draft made in advance, and for hypotheses of a beam search. The draft may be another
+  /// drafter's; it began at `verified.base_length`. If there was no such round since the last task, the same
+  /// value is passed again.
   const round_feedback* last_round = nullptr;
   std::string_view tenant = {}; ///< text remembered for one tenant must not be proposed to another one
-  /// the output as the client expects it (OpenAI's Predicted Outputs)
+  /// The output as the client expects it (OpenAI's Predicted Outputs).
   std::span<const token_id> prediction = {};
   /// Number of `draft::alternates` wanted for each node, from drafters that have them.
   std::uint32_t num_alternates = 0;
   class drafter_session* session = nullptr; ///< the session that `open` made for this request
   draft result;                             ///< written by `propose`
 
-  /// The tokens that a session may learn from for good.
+  /// The tokens from which a session may learn, because its later tasks have them, too.
   std::span<const token_id> settled() const noexcept {
     return num_settled == 0 ? tokens : tokens.first(num_settled);
   }
@@ -190,15 +190,15 @@ class drafter_session {
 
   /// The request has ended: the session may store data for the request's tenant, the tokens of the last round
   /// included. This is the last call, and it may be on any thread. A session that is dropped while its
-  /// request goes on (the drafter failed, or a clone replaced it) does not get it. For a beam
-  /// search `tokens` is the best hypothesis, and the sessions of hypotheses are not called.
+  /// request goes on (the drafter failed, or a clone replaced it) does not get this call. For a beam search
+  /// `tokens` is the best hypothesis, and the sessions of hypotheses do not get this call.
   virtual void end(const ended_request&) noexcept {}
 
-  /// A copy of this session, over cells with the same contents. Null if the drafter does not support it; it
-  /// then never drafts before the verdict.
+  /// A copy of this session, over cells with the same contents. Null if the drafter does not support copies;
+  /// the drafter then never drafts before the verdict.
   virtual std::unique_ptr<drafter_session> clone() const { return nullptr; }
-  /// Called if a clone went on drafting in the same cells: only the cells of committed tokens still belong to
-  /// this session.
+  /// Forgets the draft: only the cells of committed tokens still belong to this session. Called, for example,
+  /// if a clone went on drafting in the same cells.
   virtual void forget_draft() {}
   /// Number of cells used in the drafter's own pool: by committed tokens, and by committed tokens and the
   /// draft together.
@@ -222,11 +222,11 @@ class drafter {
   virtual std::unique_ptr<drafter_session> open(request_id request) = 0;
 
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
-  /// storage of the drafter's own pool, null if it has none. A session may lag behind `tokens` by any
-  /// amount (a new request, a restart, rounds drafted by another drafter). Each drafter limits the number of
-  /// tokens that it processes in one call to catch up. A drafter that cannot draft before
-  /// the session has caught up leaves the tree empty and sets `draft::catching_up`. Cells copied from the
-  /// target (`draft_task::target_cells`) have a limit of their own.
+  /// storage of the drafter's own pool, null if it has none. A session may lag behind `tokens` by any amount
+  /// (a new request, a restart, rounds drafted by another drafter). Each drafter limits the number of tokens
+  /// that it processes in one call to catch up. A drafter that cannot draft before the session has caught up
+  /// leaves the tree empty and sets `draft::catching_up`. Cells copied from the target
+  /// (`draft_task::target_cells`) have a limit of their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have

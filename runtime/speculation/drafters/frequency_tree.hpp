@@ -12,14 +12,15 @@ namespace paceline::speculation {
 /// A tree of likely continuations with its expected number of accepted tokens.
 struct scored_tree {
   token_tree tree;
-  std::vector<std::uint8_t> signals; ///< `draft::signals`: the node's path probability in sevenths
+  std::vector<std::uint8_t> signals; ///< `draft::signals`: the path probability times 7, rounded down
   double score = 0;                  ///< sum of the nodes' path probabilities
 };
 
 /// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2). The probability of
-/// a node's path is the product, from the root, of the shares of continuations that took it. Nodes are added
-/// in descending path probability, so a parent precedes its children. `trust` is the probability that the
-/// true continuation is one of these at all. Paths less likely than `min_probability` are omitted.
+/// a node's path is `trust` times the product, from the root, of the shares of continuations that took it.
+/// Nodes are added in descending path probability, so a parent precedes its children. `trust` is the
+/// probability that the true continuation is among these. Paths less likely than `min_probability` are
+/// omitted.
 scored_tree likely_tree(std::vector<std::vector<token_id>> continuations, double trust,
                         const tree_bounds& bounds, double min_probability = 0);
 

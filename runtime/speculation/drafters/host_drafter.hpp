@@ -10,9 +10,9 @@
 
 namespace paceline::speculation {
 
-/// Base of drafters that run as host code: traits from options, one `Session` for each request, one task at a
-/// time. A derived class implements `open` and `draft_one`. `draft_one` gets an empty draft whose base length
-/// is set.
+/// Base of drafters that run as host code. It has traits from options and one `Session` for each request, and
+/// handles one task at a time. A derived class implements `open` and `draft_one`, which gets an empty draft
+/// whose base length is set.
 template <class Session>
 class host_drafter : public drafter {
  public:

@@ -35,7 +35,7 @@ class ngram_pool {
 ///                    b0   b1   b2       level 1: b1 continues (a0, a1)
 ///
 /// In every round the target's best token after the last level completes one n-gram for each column. Then
-/// every level moves up by one, and the columns move by the number of committed tokens.
+/// every level takes the place of the one above it, and the columns move by the number of committed tokens.
 class lookahead_window {
  public:
   lookahead_window(std::uint32_t width, std::uint32_t ngram_length);
@@ -46,11 +46,11 @@ class lookahead_window {
 
   /// Fills every place with a new guess.
   void fill(const std::function<token_id()>& guess);
-  /// Adds the places of the window as probes.
+  /// Adds the tokens of the window to `carrier` as probes.
   void add_to(draft& carrier) const;
   /// To be called after a round that committed `num_committed` tokens. `said` returns the target's best token
-  /// after a row, or a negative id if the row had no finite logit. Reports one n-gram for each column and
-  /// moves the window. Places without a token are filled with guesses.
+  /// after a row, or a negative id if the row had no finite logit. Calls `report` with the completed n-gram
+  /// of each column (none if `said` gave no token), and moves the window. Empty places are filled by `guess`.
   void advance(std::uint32_t num_committed, const std::function<token_id(std::uint32_t row)>& said,
                const std::function<void(std::span<const token_id> ngram)>& report,
                const std::function<token_id()>& guess);

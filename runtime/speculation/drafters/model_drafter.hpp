@@ -17,7 +17,7 @@ namespace paceline::speculation {
 /// How a drafter with a model drafts. Immutable.
 struct model_drafter_settings {
   tree_shape shape = {};
-  bool widens_for_beams = false;                        ///< as in `drafter_traits`; of chains
+  bool widens_for_beams = false;                        ///< as in `drafter_traits`; for chains only
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
   std::uint32_t entropy_min_length = 1;                 ///< for rule `entropy`
@@ -44,22 +44,23 @@ struct draft_network {
 
 /// A model or a head makes the draft level by level, with one pass for each level over all requests of the
 /// batch. Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self"
-/// (layers of the target), "cascade" (a smaller model that is itself drafted for), and those with trained
-/// heads (docs/drafters.md).
+/// (layers of the target), "cascade" (a smaller model whose tokens another drafter guesses), and those with
+/// trained heads (docs/drafters.md).
 ///
 /// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
 /// request's without the first token. Cells of draft tokens are computed from the head's own hidden states;
 /// if the tokens are accepted, their cells are computed again from the target's hidden states. If a head has
-/// block rows (`model::head_traits`), the pass that catches up with the text also computes the block rows,
-/// and so makes the draft; their cells are computed again, too.
+/// block rows (`model::head_traits`), the pass that catches up with the text also computes the block rows and
+/// thus makes the draft. The cells of accepted tokens are then computed again, too.
 ///
 /// Rule `coupled`: draft tokens are the request's own sample (with the target's noise) from this model's row,
-/// processed by the request's pipeline, and in trees the next-ranked tokens. If both models agree on the
-/// distribution, they agree on the token. Chains of these are made in one launch if the device supports it
-/// (chained_draft.hpp). Other rules: tokens are drawn with noise of purpose `draft`, siblings without
-/// replacement, from the processed distribution truncated to 64 entries, which is reported; the shape of the
-/// tree depends only on what was known before a token was drawn. With `greedy`, the likeliest tokens under
-/// any rule.
+/// processed by the request's pipeline, and in trees also the next-ranked tokens. If both models agree on the
+/// distribution, they agree on the token. Chains under this rule are made in one launch if the device
+/// supports it (chained_draft.hpp).
+///
+/// Other rules: tokens are drawn with noise of purpose `draft`, siblings without replacement, from the
+/// processed distribution truncated to 64 entries, which is reported. The shape of the tree depends only on
+/// what was known before a token was drawn. With `greedy`, the draft has the likeliest tokens under any rule.
 class model_drafter final : public drafter {
  public:
   /// Largest number of committed tokens (such as prompts of new requests) that one call processes to catch
@@ -120,14 +121,14 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
 /// For kinds that draft with a trained head. Needs `own_head`; error without it.
 expected<std::unique_ptr<drafter>> make_head_drafter(const drafter_parts& parts);
 
-/// Kind "cascade": gives the model's own draft tokens in fewer passes (hierarchical drafting, Leviathan et
-/// al. 2023, section 5). Another drafter (option `inner`: an n-gram lookup or another in-line kind) guesses
-/// draft tokens, one pass computes the rows of several guesses, and the rows up to the first wrong guess are
-/// used. Guesses only change the number of passes.
+/// Kind "cascade": drafts the same tokens as the model alone, in fewer passes (hierarchical drafting,
+/// Leviathan et al. 2023, section 5). Another drafter (option `inner`: an n-gram lookup or another in-line
+/// kind) guesses draft tokens. One pass computes the rows of several guesses, and the rows up to the first
+/// wrong guess are used. Guesses only change the number of passes.
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
 
-/// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. Its KV pool
-/// is its own. If the layers are the target's first ones, cells of committed tokens are copied from the
+/// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. It has a KV
+/// pool of its own. If the layers are the target's first ones, cells of committed tokens are copied from the
 /// target's pool (target_prefix.hpp), else the drafter computes them.
 expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts);
 

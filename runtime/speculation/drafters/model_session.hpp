@@ -15,11 +15,10 @@
 
 namespace paceline::speculation {
 
-/// The number of tokens that the inner drafter of a cascade guesses at once. If all guesses were right, the
-/// new length is the larger of the current length and the number of guesses plus 2: it does not shrink then,
-/// because the end of a draft may have limited the number of guesses. If a guess was wrong, the new length is
-/// the number of right guesses plus 1. After `patience` misses in a row, only one call in `rounds_a_look`
-/// guesses a token.
+/// The number of tokens that the inner drafter of a cascade guesses at once. If all n guesses were right, the
+/// length becomes n + 2, or stays if it is larger (n may be small only because the draft ended). If a guess
+/// was wrong, the length becomes the number of right guesses plus 1. After `patience` calls in a row without
+/// a right guess, only one call in `rounds_a_look` guesses a token.
 class guess_length {
  public:
   std::uint32_t next() noexcept {
@@ -44,8 +43,8 @@ class guess_length {
 ///
 /// Invariant: slot i with i < cached().size() has the keys and values of cached()[i], computed after
 /// cached()[0..i-1]. Slot cached().size() + b has those of branch b. A branch is one draft token that was
-/// fed; the branches form a tree whose root is the last cached token. The request's tokens may have changed
-/// since: `settle` restores agreement. Tokens are those of the drafter's own vocabulary.
+/// fed; the branches form a tree whose root is the last cached token. If the request's tokens have changed
+/// since, `settle` restores agreement. Tokens are those of the drafter's own vocabulary.
 class model_session final : public drafter_session {
  public:
   std::span<const token_id> cached() const noexcept { return cached_; }
@@ -65,17 +64,17 @@ class model_session final : public drafter_session {
   /// Forgets the branches from number `count` on.
   void keep_branches(std::size_t count) { branches_.resize(std::min(count, branches_.size())); }
   /// The slots of the path from the root's first child to `branch`, inclusive. Empty if each slot on the path
-  /// equals its position: no path is then needed in `row_batch`.
+  /// equals its position, because `row_batch` then needs no path.
   std::vector<kv_slot> path_to(std::int32_t branch) const;
 
   /// Makes the cells agree with `context`. It keeps the longest prefix of cached cells whose tokens equal
-  /// those of `context`. If all cached cells are kept, it also keeps the branches that the next tokens of
-  /// `context` follow, and their cells must move to the slots of their positions. All other cells are
-  /// forgotten. Returns these moves; the caller executes them in order before the next pass.
+  /// those of `context`. If all cached cells are kept, it also keeps the branches whose tokens come next in
+  /// `context`; their cells must move to the slots of their positions. All other cells are forgotten.
+  /// Returns these moves; the caller executes them in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
-  /// The next `settle` compares the cached tokens from index `num_settled` on again, because they may have
-  /// changed since the last one (beam search).
+  /// Makes the next `settle` compare the cached tokens from index `num_settled` on again, because they may
+  /// have changed since the last one (beam search).
   void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
   /// Forgets all cells, because it is unknown which were written.

@@ -16,8 +16,8 @@
 
 namespace paceline::speculation {
 
-/// An index of the outputs of one tenant's earlier requests, of bounded size: when the newer half is full,
-/// the older half is dropped.
+/// An index of the outputs of one tenant's earlier requests. Its size is bounded: it has two halves, and when
+/// the newer half is full, the older half is dropped.
 class tenant_corpus {
  public:
   tenant_corpus(std::size_t max_tokens, const ngram_index& empty);
@@ -47,16 +47,16 @@ class tenant_corpus {
 /// drafter's own stream, which fetches the outputs with `collect` and never waits for the lock.
 class output_corpus {
  public:
-  /// `max_tokens` for each tenant and at most `max_tenants` tenants; the least recently used tenant is
-  /// dropped first.
+  /// `max_tokens` is for each tenant. There are at most `max_tenants` tenants; the least recently used tenant
+  /// is dropped first.
   output_corpus(std::size_t max_tokens, std::size_t max_tenants, const ngram_index& empty);
 
-  /// Callable on any thread.
+  /// Callable on any thread. The output is dropped if more than 2^20 tokens would wait for `collect`.
   void remember(std::string tenant, std::vector<token_id> output);
   /// Fetches the outputs remembered since the last call, or leaves them for the next call if the lock is
   /// taken.
   void collect();
-  /// The corpus of `tenant`; null if there is none.
+  /// The corpus of `tenant`, valid until the next `collect`; null if there is none.
   tenant_corpus* find(std::string_view tenant);
 
   std::size_t num_tenants() const noexcept { return tenants_.size(); }
@@ -83,7 +83,7 @@ class output_corpus {
   std::unordered_map<std::string, entry, text_hash, std::equal_to<>> tenants_;
 
   std::mutex inbox_mutex_;
-  std::vector<finished> inbox_;  ///< guarded by the lock; bounded by max_inbox_tokens
+  std::vector<finished> inbox_;  ///< guarded by the lock; at most 2^20 tokens
   std::size_t inbox_tokens_ = 0; ///< guarded by the lock
 };
 

@@ -10,12 +10,12 @@
 namespace paceline::speculation {
 
 /// Kind "prediction": drafts from the request's `prediction` field (OpenAI's Predicted Outputs). Copies the
-/// prediction as long as the output agrees with it. After a divergence it searches for the longest run of
-/// last output tokens in the prediction; of several equally long runs it takes the nearest one after the
-/// divergence. Needs no weights and no device; runs in line.
+/// prediction as long as the output agrees with it. After a divergence it searches the prediction for the
+/// longest run of last output tokens. Of several equally long runs it takes the first one after the
+/// divergence, or else the last one before it. Needs no weights and no device; runs in line.
 expected<std::unique_ptr<drafter>> make_prediction_drafter(const drafter_parts& parts);
 
-/// The place of a growing output in a prediction.
+/// The place in a prediction that a growing output has reached.
 class prediction_cursor {
  public:
   /// Processes the output's new tokens.

@@ -17,7 +17,7 @@
 
 namespace paceline::speculation {
 
-/// The parts from which a drafter is made. Factories get options with the defaults of their kind.
+/// What a drafter is made from. The factory of a kind gets options with the defaults of this kind.
 struct drafter_parts {
   config::drafter_options options;
   /// Loaded from `options.path` by the caller; null for kinds without a model of their own.
@@ -34,9 +34,9 @@ struct drafter_parts {
   /// Both are set if the drafter's vocabulary differs from the target's; null otherwise.
   std::shared_ptr<const tokenizer::tokenizer> own_vocabulary = {};
   std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
-  /// Converts text to tokens of the target's vocabulary; empty if there is no tokenizer.
+  /// Converts text to tokens of the target's vocabulary; empty function if there is no tokenizer.
   std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
-  /// Makes an inner drafter for this drafter. Set by the registry, which makes it with the same factories.
+  /// Makes an inner drafter for this drafter. Set by the registry, which uses its own factories for it.
   std::function<expected<std::unique_ptr<drafter>>(const drafter_parts& parts)> make_another = {};
 };
 

@@ -15,11 +15,11 @@ namespace paceline::speculation {
 /// together. A longer prompt is copied in several calls, so that it does not block other requests.
 inline constexpr std::size_t max_copied_cells = 4096;
 
-/// For a drafter whose model consists of the target's first layers: the target has computed the cells of
+/// For a drafter whose model consists of the target's first layers. The target has computed the cells of
 /// committed tokens already. For each request that is to get a draft (one lane), copies the cells that the
-/// drafter lacks from the target's pool to the drafter's. The newest token has no cells there yet, so the
-/// drafter computes its row itself. A request whose copies are not complete after this call gets no draft in
-/// it (`draft::catching_up`). A lane without target cells is not changed.
+/// drafter lacks from the target's pool to the drafter's. The target's pool has no cell yet for the newest
+/// token, so the drafter computes this row itself. A request that still lacks cells after this call gets no
+/// draft in this call (`draft::catching_up`). A lane without target cells is not changed.
 ///
 /// On a strict device (`device::compute_device::is_strict`) the copied cells have the same bits as cells that
 /// the drafter would compute, because a row's bits do not depend on the other rows of its pass. On other

@@ -9,8 +9,8 @@
 
 namespace paceline::speculation {
 
-/// Counts a bounded number of tokens (Space-Saving, Metwally et al. 2005): when all entries are used, a new
-/// token replaces the rarest one and inherits its count, so a frequent token is soon counted.
+/// Counts a bounded number of tokens (Space-Saving, Metwally et al. 2005). When all entries are used, a new
+/// token replaces the rarest one and continues its count, so that a frequent new token soon ranks high.
 class token_ranking {
  public:
   void add(token_id token, std::uint32_t weight, std::size_t max_tokens);

@@ -17,9 +17,9 @@ using trained_trees = std::vector<std::vector<model::lookahead_node>>;
 /// ranks in `path`, so that likelier nodes get more rows.
 std::uint32_t rows_behind(std::span<const std::uint32_t> path, std::uint32_t num_rows) noexcept;
 
-/// The trees that `options` ask for: a chain; a template (`tree_paths`); the trees of `inputs`; or, if it has
-/// none, the halving template (tree_shape.hpp) of `tree_top_k` children of the root. Error: invalid_argument
-/// if a drafter of the kind cannot draft such trees.
+/// The trees that `options` ask for: a chain; a template (`tree_paths`); the trees of `inputs`; or, if
+/// `inputs` has none, the halving template (tree_shape.hpp) of `tree_top_k` children of the root. Error:
+/// invalid_argument if drafters of this kind cannot draft such trees, or if `tree_paths` is malformed.
 expected<trained_trees> trees_for(const config::drafter_options& options,
                                   const model::lookahead_inputs& inputs);
 

@@ -19,10 +19,12 @@ namespace paceline::speculation {
 ///
 /// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may propose only
 /// tokens that both vocabularies have, that is, tokens with the same bytes. Scores are moved from the
-/// drafter's ids to the target's ids; all other tokens get -infinity. A token of the target
-/// becomes the equal token of the drafter; if there is none, its text is tokenized alone with the drafter's
-/// vocabulary. `retokenise` (universal assisted generation): text is exchanged; the
-/// drafter reads and writes its own tokens, and its text is tokenized for the target.
+/// drafter's ids to the target's ids; all other tokens get -infinity. In the text that the drafter reads, a
+/// token of the target becomes the equal token of the drafter; if there is none, its text is tokenized alone
+/// with the drafter's vocabulary.
+///
+/// `retokenise` (universal assisted generation): text is exchanged. The drafter reads and writes its own
+/// tokens, and the text of its draft is tokenized for the target.
 ///
 /// Control tokens (such as the roles of a chat) with the same spelling in both vocabularies are translated to
 /// each other, and so are the tokens that end a generation. The target's BOS is dropped; the drafter's own
@@ -41,9 +43,9 @@ class vocabulary_bridge {
   method how() const noexcept { return how_; }
   std::size_t num_shared() const noexcept { return shared_.size(); }
 
-  /// Extends `own`, the translation of the target's tokens before `first`, by the remaining tokens of
-  /// `committed`. `retokenise` replaces the last few own tokens, because the text that follows changes how a
-  /// word is split.
+  /// Extends `own`, the translation of the first `first` tokens of `committed`, by the other tokens of
+  /// `committed`. `retokenise` replaces the last few own tokens, because the text after a word can change how
+  /// the word is divided into tokens.
   void extend(std::vector<token_id>& own, std::span<const token_id> committed, std::size_t first) const;
 
   /// Only for `intersection`: the drafter's token that equals `target`; -1 if there is none.

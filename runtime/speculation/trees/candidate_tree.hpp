@@ -17,16 +17,16 @@ struct tree_candidate {
   std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  /// Sum over the path from the root of share * log(weight), where `add_children` gives the share of a level.
+  /// Sum over the nodes of the path from the root of share * ln(weight); for `share` see `add_children`.
   /// At most the confidence of the parent.
   double confidence = 0;
 };
 
-/// All tokens that a drafter considered in one round, more than it proposes. The tree grows from the root by
-/// complete sets of siblings, so parents precede children, and siblings are adjacent, best first.
+/// All tokens that a drafter considers in one round; it proposes some of them. The tree grows from the root
+/// by complete sets of siblings, so parents precede children, and siblings are adjacent, best first.
 class candidate_tree {
  public:
-  /// Adds the children of `parent`, best first; weights above 1 count as 1. `share`: factor of the logarithm
+  /// Adds the children of `parent`, best first; weights above 1 count as 1. `share` multiplies the logarithms
   /// of their weights. Returns the index of the first child.
   std::int32_t add_children(std::int32_t parent, std::span<const sampling::ranked_token> children,
                             double share = 1);

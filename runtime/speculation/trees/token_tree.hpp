@@ -14,7 +14,7 @@ namespace paceline::speculation {
 /// A chain is a special case. Nodes are in topological order: parents precede children, and siblings are in
 /// order of preference. At most 64 nodes, so that a node's ancestors fit into one machine word. Siblings may
 /// have equal tokens, each with its own branch, if a position was drawn several times independently. Rule
-/// `rejection` tries each of them, and rule `coupled` follows all that are right.
+/// `rejection` tries each of them, and rule `coupled` follows all whose token is the target's.
 ///
 /// Invariant (`valid()`): the arrays are equally long; parents[i] < i, or `root`; depths[i] = depth of the
 /// parent + 1, or 0 for children of the root; ancestors[i] has a bit for each node on the path from the root
@@ -24,7 +24,8 @@ class token_tree {
   static constexpr std::int32_t root = -1;
   static constexpr std::uint32_t max_nodes = 64;
 
-  /// Adds a node under `parent` (an index or `root`) and returns its index.
+  /// Adds a node under `parent` (an index or `root`) and returns its index. The tree must have fewer than
+  /// `max_nodes` nodes.
   std::int32_t add(token_id token, std::int32_t parent);
   void clear();
   /// Keeps the first `num_nodes` nodes.
@@ -47,7 +48,7 @@ class token_tree {
   bool is_leaf(std::int32_t node) const noexcept;
   /// Node indices from the root's child down to `node`, `node` included.
   std::vector<std::int32_t> path_to(std::int32_t node) const;
-  /// The tokens of that path.
+  /// The tokens of the nodes in `path_to(node)`.
   std::vector<token_id> path_tokens(std::int32_t node) const;
   bool valid() const noexcept;
 

@@ -4,10 +4,10 @@
 /// equations 3 to 5) for a chain of draft tokens drawn from draft_probs.
 ///
 /// The joint probability of the first i tokens is joint(i) = joint_probability(joint(i - 1), ...), with
-/// joint(0) = 1. It is the probability, given those tokens, that at least i of them are kept. Each prefix of
-/// the chain has its own random decision: the whole chain of n tokens is kept with joint(n), a shorter prefix
-/// with block_keep_probability. The longest prefix with a positive decision is kept. After i < n tokens the
-/// recovered token is drawn in proportion to max(0, joint(i) * target_probs - draft_probs).
+/// joint(0) = 1. It is the probability, given those tokens, that at least i tokens are kept. Each prefix of
+/// the chain has its own random decision: the whole chain of n tokens is kept with probability joint(n), a
+/// shorter prefix with block_keep_probability. The longest prefix with a positive decision is kept. After
+/// i < n tokens the recovered token is drawn in proportion to max(0, joint(i) * target_probs - draft_probs).
 namespace paceline::speculation {
 
 template <class Real>

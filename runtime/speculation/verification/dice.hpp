@@ -19,8 +19,8 @@ class dice {
   virtual token_id recovers(remaining_target& rest, token_position position) = 0;
 };
 
-/// Decisions by the noise of the request, with Philox purposes `accept` and `residual`. `sampling` must
-/// outlive this object.
+/// Decides with the request's random numbers (Philox), those for purposes `accept` and `residual`. `sampling`
+/// must outlive this object.
 class request_dice final : public dice {
  public:
   explicit request_dice(const sampling::pipeline& sampling) noexcept : sampling_(&sampling) {}

@@ -16,7 +16,7 @@ namespace paceline::speculation {
 
 /// The decision of one round for one request.
 struct verdict {
-  std::vector<std::int32_t> accepted_path; ///< node indices, root first: the leading run kept
+  std::vector<std::int32_t> accepted_path; ///< the accepted nodes, from the root's child down
   token_id next;      ///< the recovered token, or the bonus token if the path ends in a leaf
   bool bonus = false; ///< no draft token was rejected: `next` follows a leaf
   /// No token is possible: in the row that decides `next`, no logit is finite (the model failed), or the
@@ -38,7 +38,7 @@ struct verification_context {
   constraint_cursor* constraint = nullptr; ///< cursor of the request's constraint; null: no constraint
   std::span<const token_id> output = {};   ///< committed output tokens, for the constraint
 
-  /// The context of the row below `path`; penalties and minimum length count the path's tokens.
+  /// The context of the row after `path`; penalties and minimum length count the path's tokens.
   sampling::row_context row_below(std::span<const token_id> path) const noexcept {
     const auto depth = static_cast<std::uint32_t>(path.size());
     return {.committed = counts,
@@ -52,7 +52,7 @@ struct verification_context {
 
 /// Rule `coupled`: descends the tree. At each place the target takes its own sample, and a draft token is
 /// accepted iff it equals that sample. The tokens equal those of plain decoding for any tree. Siblings with
-/// equal tokens count as one node with the branches of all of them.
+/// equal tokens count as one node that has the children of all of them.
 verdict verify_coupled(const draft& proposal, const verification_context& context, const target_row& rows);
 
 /// The verdict of a device that verified `tree` by the same rule (runtime/device/op_choose.hpp).
@@ -69,19 +69,20 @@ struct rejection_terms {
 /// Rule `rejection` (Leviathan et al. 2023, algorithm 1; for trees and several proposals of one position
 /// SpecInfer's multi-step speculative sampling). Siblings are tried in turn. A draft token is kept with
 /// probability min(1, target_prob / draft_prob). A rejection replaces target_probs by
-/// norm(max(0, target_probs - draft_probs)). The next sibling is compared with this distribution. If all
-/// siblings are rejected, the recovered token is drawn from it. After full acceptance the bonus token is
-/// drawn from the target. Exact in distribution if every node was drawn from its `draft::probs` and the
-/// decision to draw it depended only on tokens drawn before. Temperature above 0.
+/// norm(max(0, target_probs - draft_probs)), where norm rescales to sum 1. The next sibling is compared with
+/// this distribution. If all siblings are rejected, the recovered token is drawn from it. After full
+/// acceptance the bonus token is drawn from the target. Exact in distribution if every node was drawn from
+/// its `draft::probs` and the decision to draw it depended only on tokens drawn before. The temperature must
+/// be above 0.
 verdict verify_rejection(const draft& proposal, const verification_context& context, const target_row& rows,
                          dice& dice, rejection_terms terms = {});
 
 /// Rule `block` (Sun et al., "Block verification accelerates speculative decoding", algorithm 2): decides on
-/// prefixes of the chain, the longest first, and keeps the first one that is accepted. The probability of
-/// this depends on the joint probability of the prefix. Exact in distribution; on average it keeps at least
-/// as many tokens as `rejection`. Trees, and chains without distributions, are verified by `rejection`; for
-/// such chains both rules keep equally many tokens. So are all drafts under a constraint, because `rejection`
-/// needs no row behind a rejected token. For temperatures above 0.
+/// prefixes of the chain, the longest first, and keeps the first prefix that is accepted. The probability of
+/// acceptance depends on the joint probability of the prefix. Exact in distribution; on average it keeps at
+/// least as many tokens as `rejection`. Three kinds of drafts are verified by `rejection` instead: trees;
+/// chains without distributions, of which both rules keep equally many tokens; and all drafts under a
+/// constraint, because `rejection` needs no row after a rejected token. The temperature must be above 0.
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice);
 
@@ -97,8 +98,8 @@ verdict verify_typical(const draft& proposal, const verification_context& contex
 verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
                          double lenience);
 
-/// True for rule `coupled`, and at temperature 0 for `rejection`, `block` and `skip_sample_adjustment`. There
-/// the target is one-hot, so these rules accept a draft token exactly if it is the target's own token.
+/// True if the rule accepts a draft token exactly if it is the target's own sample: always for `coupled`; at
+/// temperature 0, where the target is one-hot, also for `rejection`, `block` and `skip_sample_adjustment`.
 bool follows_samples(const speculation_params& how, const sampling::pipeline& sampling) noexcept;
 
 /// Verifies by the request's rule, at any temperature, with the request's random decisions.

@@ -7,8 +7,8 @@
 
 namespace paceline::tokenizer {
 
-/// The output of filter `tojson`. `transformers`: like json.dumps as Hugging Face transformers calls it.
-/// `jinja2`: like jinja2's own filter, which sorts keys and escapes HTML.
+/// The output of the filter `tojson`. `transformers`: like json.dumps with the arguments that Hugging Face
+/// transformers passes. `jinja2`: like jinja2's own filter, which sorts keys and escapes HTML.
 enum class tojson_style { transformers, jinja2 };
 
 /// How a template is read and rendered. The defaults are those of transformers' `apply_chat_template`:
@@ -52,7 +52,7 @@ struct render_limits {
   std::size_t max_steps = 1'000'000; ///< evaluated nodes, loop iterations and accessed elements
   int max_call_depth = 64;           ///< nested macros, callers and recursive loops
   std::size_t max_output_bytes = 1U << 20;
-  /// Everything that the rendering allocates, even if it is no longer used.
+  /// Bytes that the rendering allocates in total, including memory that it no longer uses.
   std::size_t max_memory_bytes = 64U << 20;
   std::function<wall_time()> clock = local_wall_time;
 };

@@ -7,10 +7,10 @@
 
 namespace paceline::tokenizer {
 
-/// Renders the template `rendered` once for each line of `in`. The line is a JSON object with the template's
-/// variables, and the line that is written to `out` is the text as a JSON string. If a line fails, {"error":
-/// {"code": ..., "message": ...}} is written instead, and the next lines are still rendered. Empty lines are
-/// skipped. Returns the number of lines that failed; a program should exit with an error unless it is 0.
+/// Renders the template `rendered` once for each line of `in`, which is a JSON object with the template's
+/// variables. Writes the text to `out` as a line with a JSON string. If a line fails, {"error": {"code": ...,
+/// "message": ...}} is written instead, and the next lines are still rendered. Empty lines are skipped.
+/// Returns the number of lines that failed; a program should exit with an error unless this is 0.
 std::size_t render_jsonl(std::istream& in, std::ostream& out, const chat_template& rendered,
                          const render_limits& limits = {});
 

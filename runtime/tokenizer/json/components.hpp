@@ -27,7 +27,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out);
 /// How a token's spelling is converted to bytes.
 struct decoder_rules {
   bool byte_level = false;          ///< spellings are in the alphabet of byte-level BPE
-  bool spaces_between = false;      ///< a space is put before every token
+  bool spaces_between = false;      ///< every token gets a space before its text
   bool byte_fallback = false;       ///< "<0xHH>" is a byte
   bool strip_leading_space = false; ///< at the start of the text
   std::vector<std::pair<std::string, std::string>> replacements; ///< (from, to), applied in order
@@ -47,8 +47,8 @@ struct surroundings {
   std::vector<token_id> before, after;
 };
 
-/// Reads the value of member "post_processor". Of a template it reads the form for a single text. If `node`
-/// is absent, nothing is added. An id that is not below `num_tokens` is an error.
+/// Reads the value of member "post_processor"; for a template, its form for a single text. If `node` is
+/// absent, nothing is added. An id that is not below `num_tokens` is an error.
 surroundings read_post_processor(const json_node& node, std::uint32_t num_tokens);
 
 } // namespace paceline::tokenizer

@@ -31,8 +31,8 @@ class bpe_model {
  public:
   using workspace = merge_list;
 
-  /// `tokens` are those of the vocabulary; `merges` are in rank order. A merge may involve a spelling that is
-  /// no token; if such a spelling is left at the end, it is written as smaller tokens.
+  /// `tokens` are those of the vocabulary; `merges` are in rank order. The result of a merge need not be a
+  /// token. If such a result is left at the end, it is written as the tokens of its characters.
   bpe_model(std::shared_ptr<const token_table> tokens,
             const std::vector<std::pair<std::string, std::string>>& merges, bpe_rules rules);
 

@@ -14,16 +14,17 @@ namespace paceline::tokenizer {
 /// word.
 ///
 /// A node is a symbol that is left after merging. A sequence of nodes is the result for a text if and only if
-/// each pair of neighbours is the result for the text of this pair: until the first merge across the boundary
-/// of a pair, the merges on its two sides are those that happen when the pair stands alone. So the first
-/// window of the text is merged, and its last part is dropped, because later text may change it. The next
-/// window begins with the last remaining node. If the first node of this window's result is that node again,
-/// the pairs of neighbours are right. Otherwise the windows were too short: `restart()` is called, and the
-/// word is merged again with windows of twice the length, in the end as a whole.
+/// each pair of neighbours is the result for the text of this pair. The reason: until the first merge across
+/// the boundary of a pair, the merges on both sides are the same as for the text of the pair alone.
+///
+/// Algorithm: the first window of the text is merged, and the last part of its result is dropped, because
+/// later text may change it. The next window begins with the last remaining node. If its result begins with
+/// the same node, all pairs of neighbours are right. Otherwise the windows were too short: `restart()` is
+/// called, and the word is merged again with windows of twice the length, if necessary as a whole.
 ///
 /// `append(begin, end)` appends the characters of these bytes of the word to `work`. `find`: see
 /// `merge_list::merge_all`. `visit(node)` is called for the nodes in order. If it returns false, merging
-/// ends, and later windows, which could have led to a restart, are not computed.
+/// ends. Later windows, which could have led to a restart, are then not computed.
 template <class Append, class Find, class Visit, class Restart>
 void merge_in_windows(std::string_view word, merge_list& work, Append append, Find find, Visit visit,
                       Restart restart) {

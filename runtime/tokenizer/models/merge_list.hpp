@@ -7,9 +7,9 @@
 
 namespace paceline::tokenizer {
 
-/// A word during merging: a linked list of symbols, and a heap of the possible merges between neighbours. O(n
-/// log n) in the number of symbols. The scratch memory, 36 bytes for each symbol, belongs to one thread and
-/// is reused for each word.
+/// A word during merging: a linked list of symbols, and a heap of the possible merges between neighbours.
+/// Time is O(n log n) in the number of symbols. An object is used by one thread, which reuses its memory (36
+/// bytes for each symbol) for each word.
 class merge_list {
  public:
   static constexpr std::uint32_t no_node = 0xffffffff;

@@ -7,8 +7,8 @@
 
 namespace paceline::tokenizer {
 
-/// The patterns and settings that GGUF's tokenizer.ggml.pre, the name of a pre-tokenizer, implies for a BPE
-/// vocabulary. The file itself does not contain them.
+/// The patterns and settings of a BPE vocabulary. A GGUF file does not contain them; it only names the
+/// pre-tokenizer to which they belong (tokenizer.ggml.pre).
 struct bpe_family {
   std::span<const std::string_view>
       patterns;               ///< splits, applied one after the other to the pieces of the previous one

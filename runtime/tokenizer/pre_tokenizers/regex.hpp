@@ -19,7 +19,8 @@ struct text_range {
 };
 
 /// A compiled pattern over well-formed UTF-8, in the dialect of tokenizer files (Oniguruma's Ruby syntax:
-/// Unicode classes, `^` and `$` at lines), run by PCRE2's just-in-time compiler. Thread-safe when const.
+/// Unicode classes, `^` and `$` match at lines). PCRE2 runs it, with its just-in-time compiler if that
+/// supports the machine. Thread-safe when const.
 class regex {
  public:
   /// Scratch memory of one thread for matching; may be used with any number of patterns in turn.
@@ -36,14 +37,15 @@ class regex {
     std::unique_ptr<state> state_;
   };
 
-  /// Error: errc::unsupported, with pattern and reason, if the engine cannot run it with the same meaning.
+  /// Error: errc::unsupported, with pattern and reason, if PCRE2 cannot run it with the same meaning.
   static expected<regex> compile(std::string_view pattern);
 
   /// The leftmost match in `text` that begins at `from` or later; anchors and lookarounds see `text` only.
   /// Error: errc::resource_exhausted if the search exceeds the step limit.
   expected<std::optional<text_range>> find(std::string_view text, std::size_t from, scratch& work) const;
 
-  /// All matches from left to right. An empty match directly after another match does not count.
+  /// All matches from left to right. An empty match directly after another match does not count. Error: that
+  /// of `find`.
   expected<std::vector<text_range>> find_all(std::string_view text, scratch& work) const;
 
   const std::string& pattern() const noexcept { return pattern_; }

@@ -2,9 +2,10 @@
 
 namespace paceline::tokenizer {
 
-// The normalizers of tokenizer files were made with Unicode 9's tables and must behave like these.
+// The normalizers of Hugging Face's tokenizers use the tables of Unicode 9. With these functions, newer
+// characters are treated as these tables treat them.
 
-/// True for marks and characters with decompositions that were added after Unicode 9. These normalizers treat
+/// True for marks and characters with decompositions that were added after Unicode 9. Those normalizers treat
 /// them as ordinary letters, which are neither reordered nor combined.
 bool is_younger_than_normalizers(char32_t code_point) noexcept;
 

@@ -17,9 +17,10 @@ class token_lengths {
 
   /// A lower bound of the number of tokens in any segmentation of `text`. 0 if nothing is known.
   ///
-  /// Each byte counts 1 / (length of the longest token that contains it), which in a token of n bytes is at
-  /// most 1 / n, so a token counts at most 1. Pairs of neighbouring bytes count likewise: the n - 1 pairs
-  /// inside a token count less than 1, and the pair between two tokens at most 1 / 2.
+  /// It is the greater of two bounds. First: each byte counts 1 / (length of the longest token that contains
+  /// it). In a token of n bytes this is at most 1 / n, so a token counts at most 1. Second: pairs of
+  /// neighbouring bytes count likewise. The n - 1 pairs inside a token count less than 1 together, and the
+  /// pair between two tokens at most 1 / 2, so the sum is divided by 1.5.
   std::size_t fewest_tokens(std::string_view text) const;
 
  private:

@@ -16,8 +16,9 @@ namespace paceline::tokenizer {
 class token_table {
  public:
   token_table() = default;
-  /// Ids are indices. For equal spellings the last id is found. An empty spelling has an id, but `find` does
-  /// not return it. `spellings` hold at most 4 GiB in total (ensured by the file's size check).
+  /// The id of a spelling is its index. If spellings are equal, `find` returns the last id. An empty spelling
+  /// has an id, but `find` does not return it. `spellings` hold at most 4 GiB in total (ensured by the file's
+  /// size check).
   explicit token_table(const std::vector<std::string>& spellings);
 
   std::size_t size() const noexcept { return spellings_.size(); }

@@ -13,8 +13,8 @@ class attribute_path {
   /// None means the item itself. Throws `failure` if an index in the path exceeds 64 bits.
   attribute_path(runtime& rt, const value& attribute);
 
-  /// The value at the end of the path. `fallback` replaces each undefined value on the way; None: no
-  /// fallback.
+  /// The value at the end of the path. `fallback` replaces each undefined value on the path; None: no
+  /// replacement.
   value walk(runtime& rt, const value& item, const value& fallback = value::none()) const;
 
  private:

@@ -13,8 +13,8 @@ struct filter_entry {
   native_method call = nullptr;
 };
 
-/// Null if Jinja2 has no such filter. Templates cannot add filters. Filters of Jinja2 that are not
-/// implemented (pprint, random, striptags, urlize, wordwrap) are found, but calling them fails.
+/// Null if jinja2 has no such filter. Templates cannot add filters. Filters of jinja2 that are not
+/// implemented (pprint, random, striptags, urlize, wordwrap) are found, but a call throws `failure`.
 const filter_entry* find_filter(std::string_view name);
 
 std::span<const filter_entry> text_filters();

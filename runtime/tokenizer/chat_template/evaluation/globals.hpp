@@ -7,9 +7,9 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Returns the function that every template can call by `name`: range, dict, namespace, cycler, joiner, and
-/// with `chat_functions` raise_exception and strftime_now. nullopt for other names. These functions give no
-/// access to files, the network or the process.
+/// Returns the global function `name`: range, dict, namespace, cycler or joiner; with
+/// `template_options::chat_functions` also raise_exception and strftime_now. nullopt for other names. These
+/// functions give no access to files, the network or the process.
 std::optional<value> find_global(runtime& rt, std::string_view name);
 
 } // namespace paceline::tokenizer::jinja

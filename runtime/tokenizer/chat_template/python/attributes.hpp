@@ -7,9 +7,9 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// `obj.name` in a template: a method or attribute; else the item with this key; else undefined.
+/// `obj.name` in a template: a method or attribute; if there is none, the item with this key, or undefined.
 value get_attribute(runtime& rt, const value& object, std::string_view name);
-/// `obj[key]` in a template: an item; else a method or attribute; else undefined.
+/// `obj[key]` in a template: an item; if there is none, a method or attribute, or undefined.
 value get_item(runtime& rt, const value& object, const value& key);
 /// `obj[start:stop:step]`; None for omitted parts.
 value get_slice(runtime& rt, const value& object, const value& start, const value& stop, const value& step);

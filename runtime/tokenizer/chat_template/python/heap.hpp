@@ -10,9 +10,9 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Everything that one rendering allocates, and its budget of steps and bytes. Nothing is freed before the
-/// end; a template is a short program, and the budget limits its memory. Not thread-safe: one heap for each
-/// rendering.
+/// Everything that one rendering allocates, and its budget of steps and bytes. If a call exceeds the budget,
+/// it throws `failure` with errc::resource_exhausted. Nothing is freed before the end, because a template is
+/// a short program. Not thread-safe: one heap for each rendering.
 class heap {
  public:
   heap(std::size_t max_steps, std::size_t max_bytes) : steps_left_(max_steps), bytes_left_(max_bytes) {}
@@ -25,8 +25,8 @@ class heap {
   /// Scanning text costs one step for each KiB, so that no operation is much more expensive than its steps.
   void scan(std::size_t num_bytes) { step(1 + num_bytes / 1024); }
 
-  /// Fails unless `num_bytes` more bytes may be allocated. Must be called before anything is built whose size
-  /// depends on the template. The bytes are charged when the result is kept (`keep` and others).
+  /// Throws unless `num_bytes` more bytes may be allocated. Must be called before an object is built whose
+  /// size depends on the template. The bytes are charged when the object is kept (`keep` and others).
   void require(std::size_t num_bytes) const {
     if (num_bytes > bytes_left_) out_of_memory();
   }

@@ -4,7 +4,8 @@
 
 #include <optional>
 
-/// Python's operators over values. They fail where Python raises TypeError, ZeroDivisionError and so on.
+/// Python's operators over values. They throw `failure` where Python raises an exception (TypeError,
+/// ZeroDivisionError and so on).
 namespace paceline::tokenizer::jinja {
 
 enum class binary_operator : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
@@ -33,7 +34,7 @@ value plus(const value& v);
 
 /// Fails for values that are not hashable in Python.
 std::size_t hash_of(runtime& rt, const value& v);
-/// Len(v); nullopt if the type has no length.
+/// Python's len(v); nullopt if the type has no length.
 std::optional<wide_int> length_of(runtime& rt, const value& v);
 
 /// Fails with Python's message when `v` is undefined.

@@ -42,9 +42,9 @@ struct object;
 struct list_object;
 struct dict_object;
 
-/// A Python value: 32 bytes, cheap to copy. Text and objects are views into the rendering's heap, the
-/// template or the caller's variables, all of which live until the rendering ends. So values own nothing, and
-/// cyclic references cannot leak memory.
+/// A Python value: 32 bytes, cheap to copy. Values own nothing: their text and objects belong to the
+/// rendering's heap, the template or the caller's variables, which live until the rendering ends. So cyclic
+/// references cannot leak memory.
 class value {
  public:
   value() noexcept : integer_(0) {}

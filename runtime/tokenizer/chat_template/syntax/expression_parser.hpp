@@ -39,8 +39,8 @@ class expression_parser {
   expression_ptr parse_tuple(conditionals allowed = conditionals::allowed, std::string_view end_word = {},
                              bool in_parentheses = false);
   expression_ptr parse_primary();
-  /// Parses filters after a "|"; with `start_inline` the first one has no "|". Null if there are no filters
-  /// and no operand.
+  /// Parses filters that follow `operand`, each after a "|"; with `start_inline` the first one has no "|".
+  /// Null if there are no filters and no operand.
   expression_ptr parse_filters(expression_ptr operand, bool start_inline = false);
 
   /// Counts one level during its lifetime.

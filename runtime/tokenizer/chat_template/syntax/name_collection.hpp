@@ -8,7 +8,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Enters into `names` the names that `body` reads and writes in its own scope; inner scopes are skipped.
+/// Adds to `names` the names that `body` reads and writes in its own scope; inner scopes are skipped.
 void collect(const block& body, scope_names& names);
 void collect(const expression& e, scope_names& names);
 void collect_parameters(const target& where, scope_names& names);
