@@ -10,8 +10,9 @@
 
 namespace paceline::cpu {
 
-/// Copies values that are not read soon. Whole cache lines are written past the caches, so that they need not
-/// be read first. Other threads may read the copy after `finish_copies` by this thread.
+/// Copies `count` values that will not be read soon. If `to` consists of whole cache lines, they are written
+/// past the caches (non-temporal stores), so that the processor need not read the lines first. Other threads
+/// may read the copy after this thread has called `finish_copies`.
 inline void copy_past_caches(const float* from, std::size_t count, float* to) noexcept {
 #ifdef __SSE2__
   constexpr std::size_t line_bytes = 64;
@@ -23,6 +24,7 @@ inline void copy_past_caches(const float* from, std::size_t count, float* to) no
   std::copy_n(from, count, to);
 }
 
+/// Makes this thread's copies visible before its later stores.
 inline void finish_copies() noexcept {
 #ifdef __SSE2__
   _mm_sfence();

@@ -9,9 +9,10 @@
 
 namespace paceline::cpu {
 
-/// Executes device::expert_mixture_args on a team. Pairs of row and slot are sorted by expert, so that each
-/// expert's tiles are read once and multiplied with all rows that use the expert. A position is an index into
-/// this order. The runner keeps its memory between calls. Not thread-safe.
+/// Executes device::expert_mixture_args on a team. A slot is one of the experts that a row uses. Pairs of row
+/// and slot are sorted by expert, so that each expert's tiles are read once and multiplied with all rows that
+/// use the expert. A position is an index into this order. The runner keeps its memory between calls. Not
+/// thread-safe.
 class expert_mixture_runner {
  public:
   /// The arguments must outlive the runner.

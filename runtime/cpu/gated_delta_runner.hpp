@@ -9,8 +9,8 @@
 namespace paceline::cpu {
 
 /// Executes device::gated_delta_args on a team. Columns of a state do not depend on each other, so groups of
-/// them are divided among the members; each member computes its groups for all rows of a text, in order.
-/// Keeps its memory between calls; one call at a time.
+/// columns are divided among the members. A member computes a group for all rows of a text, in order. The
+/// runner keeps its memory between calls; one call at a time.
 class gated_delta_runner {
  public:
   /// `team` and `kernels` must outlive the runner.
@@ -24,7 +24,7 @@ class gated_delta_runner {
   thread_team& team_;
   const row_kernels& kernels_;
   std::vector<delta_factors> factors_; ///< [num_rows][num_values]
-  /// A row of a group of columns, in a cache line of its own: vectors that load it do not cross two.
+  /// One row of a group of columns. It has a cache line of its own, so that no vector load crosses two lines.
   struct alignas(64) state_row {
     float columns[device::delta_columns];
   };

@@ -16,7 +16,7 @@ class packed_matrix;
 /// Positions [begin, end) of rows that are multiplied with the same matrices.
 struct row_segment {
   std::uint32_t begin = 0, end = 0;
-  std::span<const device::matmul_output> outputs; ///< y: [position][N], counted from position 0
+  std::span<const device::matmul_output> outputs; ///< y: [position][N], for positions from 0 on
 };
 
 /// Products of segments of rows, each with its own matrices, as the experts of a mixture need them. The other
@@ -30,8 +30,8 @@ struct segmented_matmul {
   std::span<const row_segment> segments; ///< ascending and adjacent, from position 0 on; none is empty
 };
 
-/// Executes products on a team: quantises the row of each position, then distributes tiles of weights.
-/// Keeps its scratch memory between calls; one call at a time.
+/// Executes products on a team: quantises the row of each position, then distributes tiles of weights
+/// (packed_layout.hpp) over the members. Keeps its scratch memory between calls; one call at a time.
 class matmul_runner {
  public:
   matmul_runner(thread_team& team, const matmul_kernels& kernels);
@@ -62,7 +62,7 @@ class matmul_runner {
   thread_team& team_;
   const matmul_kernels& kernels_;
   std::uint32_t num_cols_ = 0;
-  /// Rows that a kernel multiplies for one row of x if the weights are quantised: 1 or 2.
+  /// Quantised rows that a kernel multiplies for one row of x: 2 with two_planes, else 1.
   std::uint32_t planes_ = 1;
   std::vector<product> products_;
   std::vector<chunk> chunks_;

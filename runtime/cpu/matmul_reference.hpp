@@ -16,8 +16,8 @@ struct reference_rows {
   bool two_planes = false; ///< see op_matmul.hpp
 };
 
-/// op_matmul.hpp as code: results [num_rows][weights.num_rows] for `x`, directly from the stored tensor,
-/// which must pass `device::check_tensor`. Slow.
+/// The contract of op_matmul.hpp as plain code, for tests. Computes [num_rows][weights.num_rows] directly
+/// from the stored tensor `weights`, which must pass `device::check_tensor`. Slow.
 std::vector<float> matmul_reference(const device::tensor_view& weights, reference_rows x);
 
 } // namespace paceline::cpu

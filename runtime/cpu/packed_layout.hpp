@@ -13,11 +13,12 @@ namespace paceline::cpu {
 inline constexpr std::uint32_t tile_rows = 16;
 /// Columns of a *block*: those that share one activation scale.
 inline constexpr std::uint32_t block_cols = 32;
-/// Bytes of a *line*, which kernels load at once: for each row of the tile one byte for each of four adjacent
-/// columns. If codes have fewer than 8 bits, a byte has bits of several columns.
+/// Bytes of a *line*, which kernels load at once. For each row of the tile it has four bytes, one for each of
+/// four adjacent columns. If codes have fewer than 8 bits, a byte also has bits of other columns.
 inline constexpr std::uint32_t line_bytes = 64;
 
-/// Distance of prefetches: about one tile of a small model, and more than the latency of memory.
+/// Distance of prefetches in bytes: about one tile of a small model, and enough to cover the latency of
+/// memory.
 inline constexpr std::uint32_t prefetch_bytes = 4096;
 
 /// Layout of a quantised type's tile. A *unit* is the 1 or 8 blocks that share the float16 scale d (and m). A
@@ -30,7 +31,7 @@ inline constexpr std::uint32_t prefetch_bytes = 4096;
 ///
 /// Byte 4 * row + c of a line belongs to columns 4 * g + c of the block, for one or more g in 0..7:
 ///
-///     8 bits     line g: code as int8, without the offset
+///     8 bits     line g: code minus `offset`, as int8
 ///     4, 5, 6    line g % 4: bits 0-3 in the low nibble for g < 4, in the high one for g >= 4
 ///     2, 3       line g / 4: bits 0-1 at bit 2 * (g % 4)
 ///     5, 3       one line more: the top bit at bit g
@@ -42,10 +43,10 @@ struct packed_format {
   std::uint8_t code_bits = 0;
   std::uint8_t unit_blocks = 0;
   std::uint8_t groups = 0; ///< groups of a block: 1, or 2 of 16 columns
-  std::uint8_t offset = 0; ///< 0 or a power of two
-  bool lookup = false;
-  bool has_scales = false;
-  bool has_mins = false;
+  std::uint8_t offset = 0; ///< 0 or a power of two; a weight's code is the stored code minus this
+  bool lookup = false;     ///< stored codes are indices of device::iq4_values
+  bool has_scales = false; ///< groups have integer scales
+  bool has_mins = false;   ///< weights are code * scale + min
 
   constexpr std::uint32_t code_bytes() const noexcept { return code_bits * line_bytes; }
   constexpr std::uint32_t block_meta_bytes() const noexcept {

@@ -28,15 +28,15 @@ struct partition_options {
 /// programs of all streams of the partition.
 ///
 /// The executor considers the streams whose oldest program has no fence left to wait for. It takes the tenant
-/// with the least computing time (as device::turn_order counts it), of its streams the one with the highest
-/// priority, and among these the program that was submitted first. A program that was overtaken once has the
-/// highest priority. A program that waits for a fence delays only its own stream.
+/// with the least computing time (as device::turn_order counts it). Of this tenant's programs it takes the
+/// one whose stream has the highest priority; of several, the one that was submitted first. A program that
+/// was overtaken once has the highest priority. A program that waits for a fence delays only its own stream.
 ///
-/// Between two of its parallel loops a program pauses for a program of another tenant, if this tenant is
-/// expected to have less computing time, even after that program, than every tenant whose program has begun.
-/// The executor then runs that program to its end inside the call of the op. Programs of one tenant never run
-/// inside each other. While a program calls an op, it must not hold a lock that another tenant's program
-/// takes.
+/// A program may pause between two of its parallel loops for a program of another tenant. It pauses if the
+/// other tenant, after that program, is expected to have less computing time than every tenant whose program
+/// has begun. The executor then runs the other program to its end inside the paused program's call of an op.
+/// Programs of one tenant never run inside each other. While a program calls an op, it must not hold a lock
+/// that another tenant's program takes.
 class partition {
  public:
   /// Throws std::system_error if the machine grants no more threads.
@@ -67,7 +67,7 @@ class partition {
   // Used by the executor only:
   std::vector<begun_program> begun_; ///< the last one is running, the others are paused for it
   std::vector<std::unique_ptr<cpu_ops>>
-      ops_; ///< [i] for the program begun_[i]: a cpu_ops keeps values between calls
+      ops_; ///< [i] serves begun_[i] alone, because a cpu_ops keeps values between calls
   /// What `tell_end` reports. Used by the executor, except while a team member runs `tell_end` for it
   /// (thread_team::leave_errand).
   std::unique_ptr<ended_work> ended_;

@@ -27,7 +27,7 @@ struct queued_work {
   device::program work;
   std::shared_ptr<device::fence::state> done;
   stream_queue* queue = nullptr; ///< must outlive its work
-  std::uint64_t order = 0;       ///< over all streams of the partition
+  std::uint64_t order = 0;       ///< order of submission over all streams of the partition
   std::size_t num_unmet = 0;     ///< fences in `after` that have not passed, plus one during the submission
 };
 
@@ -35,7 +35,7 @@ struct stream_queue {
   device::stream_options options;
   std::deque<std::shared_ptr<queued_work>> waiting; ///< oldest first
   std::chrono::nanoseconds last_time{};             ///< duration of its previous program; 0: none
-  bool overtaken = false;        ///< a younger program of the tenant was taken while its first one was ready
+  bool overtaken = false;        ///< a younger program of the tenant was taken while the front was ready
   std::uint32_t num_running = 0; ///< taken, and not reported as complete
   std::uint64_t num_submitted = 0;
   std::atomic<std::uint64_t> num_completed{0};
@@ -49,9 +49,9 @@ struct taken_work {
   explicit operator bool() const noexcept { return item != nullptr; }
 };
 
-/// The queues of a partition's streams, and the order of turns. Shared with the fences for which queued work
-/// waits, because such a fence may pass, on any thread, while the partition is being destroyed. Thread-safe,
-/// except functions marked as the executor's.
+/// The queues of a partition's streams, and the order of turns. The fences for which queued work waits share
+/// the object, because they may pass, on any thread, while the partition is being destroyed. Thread-safe,
+/// except for functions marked "Executor only".
 class program_queues : public std::enable_shared_from_this<program_queues> {
  public:
   std::shared_ptr<stream_queue> open(device::stream_options options);
@@ -63,17 +63,18 @@ class program_queues : public std::enable_shared_from_this<program_queues> {
   /// Executor only: the next work to run, or none once the partition stops. Spins for `idle_spin`, then
   /// parks.
   taken_work take(std::chrono::microseconds idle_spin);
-  /// Executor only: the next work to run if it does not depend on the end of the previous work. None if the
-  /// oldest work of a stream waits for a fence, which may be the previous work's.
+  /// Executor only: the next work to run, if the choice cannot depend on the previous work's fence, which has
+  /// not passed yet. None if the oldest work of any stream waits for a fence, or if no work is ready.
   taken_work take_at_once();
-  /// Executor only: the work for which the running program must pause. `computed` is its computing time since
-  /// the last call or since it was taken. None: the program continues.
+  /// Executor only: the work for which the running program must pause. `computed` is the running program's
+  /// computing time since the last call, or since it was taken. None: the program continues.
   taken_work take_before(std::chrono::nanoseconds computed);
-  /// Executor only: the program taken last has ended. It computed for `computed` since `take_before`, and for
-  /// `total` in all.
+  /// Executor only: the running program has ended. It computed for `computed` since the last call of
+  /// `take_before`, or since it was taken, and for `total` in all.
   void end(stream_queue& queue, std::chrono::nanoseconds computed, std::chrono::nanoseconds total);
 
-  /// Reports that work of `queue` is complete; called in the order in which work ended.
+  /// Passes the fence of work that has ended, with `failure` if it failed. Called in the order in which work
+  /// ended.
   void complete(stream_queue& queue, queued_work& item, std::optional<error> failure);
   void stop();
 

@@ -29,9 +29,10 @@ struct attention_unit {
 };
 inline constexpr std::uint32_t attention_unit_queries = 12;
 
-/// Separate results for the splits of an attention op, so that several threads can share a row. For split s,
-/// row r and query head h the maximum, the sum and `acc_stride` values are at index (r * num_heads + h) *
-/// num_splits + s. Entries for splits that a row does not see are neither written nor read.
+/// Separate results for the splits of an attention op, so that several threads can share a row. With i =
+/// index(r, num_heads, h, s), split s of row r and query head h has its maximum at max[i], its sum at sum[i]
+/// and its `acc_stride` weighted values from acc[i * acc_stride] on. Entries for splits that a row does not
+/// see are neither written nor read.
 struct attention_parts {
   float* max = nullptr;
   float* sum = nullptr;
@@ -58,14 +59,13 @@ struct delta_unit {
   std::uint32_t head = 0; ///< value head
   std::uint32_t group = 0;
   const delta_factors* factors = nullptr; ///< [num_rows][num_values]
-  /// [key_dim][16] of the caller: the newest state of the group. SIMD kernels keep every step's here, the
-  /// reference only those that are left in no slot.
+  /// Memory of the caller, [key_dim][16], for the newest state of the group. SIMD kernels write the state of
+  /// every step here; the reference writes only states that no slot keeps.
   float* running = nullptr;
 };
 
-/// The ops other than products, at one kernel level. Levels agree to the bit;
-/// `reference_row_kernels` is the definition. Functions are pure: they access only their arguments, on any
-/// thread.
+/// The ops other than products, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the
+/// definition. The functions access only their arguments and may run on any thread.
 struct row_kernels {
   void (*rms_norm)(const device::rms_norm_args&, row_range);
   void (*rope)(const device::rope_args&, row_range);

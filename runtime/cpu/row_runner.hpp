@@ -11,7 +11,7 @@
 
 namespace paceline::cpu {
 
-/// The kernels of a level that this CPU has.
+/// The row kernels of `level`, which this CPU must support.
 const row_kernels& row_kernels_of(kernel_level level);
 
 /// With fewer values than this, a row op or a step of a mixture runs on the calling thread alone: that is

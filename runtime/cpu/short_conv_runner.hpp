@@ -10,8 +10,8 @@
 namespace paceline::cpu {
 
 /// Executes device::short_conv_args on a team. Channels do not depend on each other, so they are divided
-/// among the members; each member computes its channels of all rows, in order. Keeps its memory between
-/// calls; one call at a time.
+/// among the members. Each member computes its channels of all rows, in order. The runner keeps its memory
+/// between calls; one call at a time.
 class short_conv_runner {
  public:
   /// `team` must outlive the runner.
@@ -24,7 +24,8 @@ class short_conv_runner {
   void convolve(const device::short_conv_args& args, row_range channels) const;
 
   thread_team& team_;
-  /// [row][num_taps]: channel 0 of the z that each tap of each row multiplies, oldest first; null: zeros.
+  /// [row][num_taps], oldest first: the vector z (op_short_conv.hpp) that each tap of the row multiplies, as
+  /// the address of channel 0; null: zeros.
   std::vector<const float*> inputs_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace paceline::cpu {
 
-/// Evaluates `ready` until it is true or `limit` has passed, and returns its value. Polls at first, then
-/// yields between polls, so that another thread waiting for a core can use this one.
+/// Evaluates `ready` until it is true or `limit` has passed, and returns its last value. Polls at first, then
+/// yields between polls, so that another thread that waits for a core can use this thread's core.
 template <class Ready>
 bool spin_until(std::chrono::microseconds limit, Ready&& ready) {
   constexpr std::uint32_t polls_per_look = 64; // about 1 to 3 us with the processor's pause

@@ -59,7 +59,7 @@ class thread_team {
 
   /// From now on each loop of the caller first calls `fn(context)` if `wanted` is set, so that other work can
   /// run between two loops. `fn` may run loops of its own and must not throw. Must be called before the first
-  /// loop; `wanted` must outlive the last one.
+  /// loop. `wanted` must outlive the last loop.
   using pause_fn = void (*)(void* context);
   void set_pause(const std::atomic<bool>& wanted, pause_fn fn, void* context) noexcept {
     pause_wanted_ = &wanted;
@@ -72,12 +72,12 @@ class thread_team {
   using errand_fn = void (*)(void* context) noexcept;
 
   /// Leaves `fn(context)` to a member that is awake, and returns at once. Returns false, without leaving the
-  /// errand, if all members are parked: waking one would take as long as the errand saves. At most one errand
-  /// at a time: call `finish_errand` first.
+  /// errand, if all other members are parked: waking one would take as long as the errand saves. At most one
+  /// errand at a time: call `finish_errand` first.
   bool leave_errand(errand_fn fn, void* context);
 
   /// Returns once the last errand has been run; runs it on the calling thread if no member has begun it. The
-  /// caller's next loop does the same at its end.
+  /// caller's next loop also runs the errand at its end if no member has begun it.
   void finish_errand();
 
  private:

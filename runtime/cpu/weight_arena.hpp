@@ -11,8 +11,8 @@ namespace paceline::cpu {
 /// Small matrices share slabs, so they waste no huge pages. Thread-safe.
 class weight_arena {
  public:
-  /// `size` zeroed bytes, aligned to a cache line; null if there is no memory. A piece keeps its slab in
-  /// memory, even without the arena.
+  /// `size` zeroed bytes, aligned to a cache line; null if there is no memory. The result keeps its slab in
+  /// memory, even after the arena is destroyed.
   std::shared_ptr<std::byte[]> allocate(std::size_t size);
 
  private:

@@ -16,8 +16,8 @@ struct hash_model_config {
   float sharpness = 8.0F;       ///< logits lie in [0, sharpness)
   std::uint32_t pass_work = 0;  ///< hash steps computed in each pass, so that a pass takes time
   std::uint32_t num_layers = 1; ///< `part_of` can run some of them
-  /// Its logits depend on a recurrent state, too: the hash of the context, which every row takes from the
-  /// state that it continues (`device::row_state`). A wrong slot gives different logits.
+  /// True: logits also depend on a recurrent state, the hash of the context. Every row takes it from the
+  /// state that it continues (`device::row_state`). A wrong state slot gives different logits.
   bool recurrent = false;
   std::uint64_t salt = 0; ///< models with different salts give different logits
 };
@@ -25,13 +25,17 @@ struct hash_model_config {
 /// A model without weights that makes bookkeeping errors visible.
 ///
 /// The KV cell of position i holds the token and a hash of tokens 0..i. A row reads every cell of its context
-/// through the block table, checks that they continue each other, and derives its logits from them. A stale
-/// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
-/// different logits. The hidden state of a row (for taps, 5 values, the same after every layer) is this hash
-/// in 16-bit pieces followed by the position. So a drafter that reads features can predict every token. A row
-/// whose input is given (`row_batch::inputs`) stands for the likeliest token of its place if the vector's
-/// first value is the number of such rows directly before it in its context, and for another token otherwise.
-/// So a drafter with look-ahead rows can predict every token, too.
+/// through the block table, checks that each hash continues the one before it, and derives its logits from
+/// the cells. A stale block, a wrong slot, an off-by-one position or a cell of another request breaks the
+/// chain of hashes and gives different logits.
+///
+/// The hidden state of a row has 5 values, the same after every layer: the hash of the row's context in four
+/// 16-bit pieces, then the position. So a drafter that reads features can predict every token.
+///
+/// A row may have an input vector instead of a token (`row_batch::inputs`). If the vector's first value is
+/// the number of such rows directly before the row in its context, the row stands for the likeliest token at
+/// its position; otherwise it stands for another token. So a drafter with look-ahead rows can predict every
+/// token, too.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);
@@ -39,8 +43,8 @@ class hash_model final : public language_model {
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                               std::span<const layer_index> taps = {}) const override;
-  /// The part gives the same logits as the whole model for a share of layers.size() / num_layers of all
-  /// contexts.
+  /// For a share of layers.size() / num_layers of all contexts, the part gives the same logits as the whole
+  /// model.
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
@@ -62,7 +66,7 @@ class hash_model final : public language_model {
                      std::uint32_t num_given) const;
 
   hash_model_config config_;
-  std::uint32_t num_running_; ///< layers
+  std::uint32_t num_running_; ///< layers that run; a part may have fewer than config_.num_layers
   model_info info_;
 };
 

@@ -17,8 +17,8 @@ namespace paceline::model {
 /// inputs of the layer's convolution, then the matrices of its gated delta rule, if it has one.
 struct state_shape {
   std::uint32_t num_layers = 0; ///< recurrent layers
-  /// Floats of a layer's inputs: (num_taps - 1) * number of channels; with matrices after them, rounded up
-  /// to a cache line.
+  /// Floats of a layer's inputs: (num_taps - 1) * number of channels. If matrices follow the inputs, the
+  /// number is rounded up to a cache line.
   std::uint32_t conv_inputs = 0;
   std::uint64_t matrix_values = 0; ///< floats of a layer's matrices (`device::delta_heads::state_values`)
 
@@ -71,10 +71,9 @@ class kv_cells final : public kv_storage {
   void make_states(std::uint32_t num_slots) override;
   std::uint32_t num_state_slots() const noexcept override { return num_state_slots_; }
   void poison_states(std::span<const state_slot> slots) override;
-  /// Parts of the states that belong to one recurrent layer; `index` counts only recurrent layers. The inputs
-  /// of its convolution:
+  /// The inputs of a recurrent layer's convolution, in all state slots. `index` counts only recurrent layers.
   device::conv_states conv_states(std::uint32_t index) const;
-  /// The matrices of its gated delta rule.
+  /// The matrices of a recurrent layer's gated delta rule, in all state slots. `index` as above.
   device::delta_states delta_states(std::uint32_t index) const;
   const feature_cells* features() const noexcept override {
     return feature_values_.buffer ? &features_ : nullptr;

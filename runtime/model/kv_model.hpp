@@ -40,7 +40,8 @@ class kv_storage {
   virtual ~kv_storage() = default;
   virtual std::uint32_t num_blocks() const noexcept = 0;
   virtual std::uint32_t block_size() const noexcept = 0;
-  /// Makes the copies in order, features included. Called inside a program of the stream that uses the pool.
+  /// Copies cells within the pool, features included, one copy after another. Called inside a program of the
+  /// stream that uses the pool.
   virtual void copy(device::ops& ops, std::span<const device::kv_copy> copies) = 0;
   /// Copies cells of the pool `from` to this pool, keys and values only. This pool's model must be the first
   /// layers of the model of `from` (`part_of`). Both pools must be on the same device and have blocks of the
@@ -48,10 +49,10 @@ class kv_storage {
   virtual void copy_from(device::ops& ops, const kv_storage& from,
                          std::span<const device::kv_copy> copies) = 0;
   /// Fills blocks with values that no pass writes (NaN where the layout has floats). Tests call it on freed
-  /// blocks, so that reads of these show.
+  /// blocks, so that a read of a freed block gives wrong results.
   virtual void poison(std::span<const block_id> blocks) = 0;
-  /// Allocates the slots of recurrent states; once, before the first pass. No slot is read before a pass
-  /// wrote it. Does nothing for a model without such a state. Throws std::bad_alloc.
+  /// Allocates the slots of recurrent states. Called once, before the first pass. No slot is read before a
+  /// pass has written it. Does nothing for a model without recurrent states. Throws std::bad_alloc.
   virtual void make_states(std::uint32_t /*num_slots*/) {}
   virtual std::uint32_t num_state_slots() const noexcept { return 0; }
   /// As `poison`, for slots of states.
@@ -60,8 +61,8 @@ class kv_storage {
   virtual const feature_cells* features() const noexcept { return nullptr; }
 };
 
-/// Asserts that every slot that a row writes or reads is in its sequence's blocks, and every block in the
-/// pool.
+/// Throws check_failure unless every slot that a row writes or reads is in the blocks of its sequence, and
+/// every block is in the pool.
 void check_batch(const device::row_batch& batch, const kv_storage& kv);
 
 /// A model that keeps keys and values of its rows in a pool: a language model, or a draft head.
@@ -75,7 +76,7 @@ class kv_model {
   virtual std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                                       std::span<const layer_index> taps = {}) const = 0;
 
-  /// Bytes that one token needs in such a pool.
+  /// Bytes that one token needs in a pool with `num_taps` taps.
   virtual std::uint64_t cell_bytes(std::size_t num_taps) const noexcept {
     return info().kv_bytes_per_token + num_taps * info().hidden_size * sizeof(float);
   }

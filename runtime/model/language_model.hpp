@@ -13,8 +13,8 @@
 
 namespace paceline::model {
 
-/// Hidden states of all rows, for the host: the residual stream after `layer` (num_layers = after the final
-/// norm).
+/// A request for the hidden states of all rows on the host: the residual stream after `layer` (num_layers:
+/// after the final norm).
 struct tap {
   layer_index layer;
   std::span<float> out; ///< [num_rows][hidden_size], row-major
@@ -48,8 +48,8 @@ struct forward_outputs {
 /// rows are in the batch.
 class language_model : public kv_model {
  public:
-  /// The model that consists of these layers of this one (ascending), followed by its final norm and head.
-  /// Shares the weights, so this model must outlive it. Null if parts of the model cannot run.
+  /// The model that consists of the given layers of this model (ascending), then its final norm and head. It
+  /// shares the weights, so this model must outlive it. Null if the model does not support parts.
   virtual std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> /*layers*/) const {
     return nullptr;
   }

@@ -10,17 +10,17 @@
 
 namespace paceline::model {
 
-/// Passes over a sequence of made-up tokens whose cells are in `blocks`, to be timed. `model` and `kv` must
-/// outlive the object.
+/// Runs passes over a sequence of made-up tokens, so that they can be timed. `blocks` are the sequence's
+/// blocks in `kv`. `model` and `kv` must outlive the object.
 class made_up_passes {
  public:
   made_up_passes(const language_model& model, kv_storage& kv, std::vector<block_id> blocks);
 
   std::uint32_t num_positions() const noexcept;
-  /// Inside a program: runs one pass over the positions [begin, end), like a pass of a round. Up to
-  /// device::max_draft_nodes rows are a chain that is verified: the device chooses a token in every row, or
-  /// if it cannot, the host gets the logits of every row. More rows are a prompt, where only the last row
-  /// decides. Earlier positions must have been computed.
+  /// Runs one pass over the positions [begin, end), like a pass of a round. Must be called inside a program,
+  /// after earlier positions have been computed. Up to device::max_draft_nodes rows count as the verification
+  /// of a chain: the device chooses a token for every row, or the host gets the logits of every row if the
+  /// device cannot choose. More rows count as a prompt: only the last row has a choice or logits.
   void run(device::ops& ops, std::uint32_t begin, std::uint32_t end);
 
   device::batch_entry row_at(std::uint32_t position) const;

@@ -24,10 +24,10 @@ enum class architecture : std::uint8_t {
   lfm2moe,   ///< LFM2 with a mixture of experts
   qwen35,    ///< Qwen 3.5 and later: gated delta rules and attention with output gates
   qwen35moe, ///< the same with a mixture of experts
-  qwen3next, ///< Qwen3-Next: like qwen35moe, in another packing
-  granite,   ///< Granite 3 (dense): four factors
+  qwen3next, ///< Qwen3-Next: like qwen35moe, but files pack some matrices differently
+  granite,   ///< Granite 3 (dense): factors of embeddings, attention, residual stream and logits
   mistral3,  ///< Ministral 3, Mistral Small 3: queries grow with their position
-  olmo2,     ///< OLMo 2 and 3: norms behind blocks only, QK norm over all heads, windows
+  olmo2,     ///< OLMo 2 and 3: norms after blocks only, QK norm over all heads, windows
   phi3,      ///< Phi-3, Phi-4: fused projections, LongRoPE, partial rotation
   smollm3,   ///< SmolLM3: some layers without rotation
   gemma3,    ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
@@ -46,16 +46,16 @@ enum class layer_kind : std::uint8_t {
 struct conv_config {
   std::uint32_t num_taps =
       0;             ///< rows that a convolution reads, its own included; 0: there are no such layers
-  bool bias = false; ///< of gated ones: on both products and on the convolution
+  bool bias = false; ///< gated short convolutions have biases: of both products and of the taps
 };
 
-/// Which products of a gated delta rule are one tensor in a file. Such a tensor has the rows of one key head
-/// after another.
+/// Which products of a gated delta rule are one tensor in a file. Such a tensor has all rows of the first key
+/// head, then all rows of the second, and so on.
 struct delta_packing {
-  /// The gate's rows are in the tensor of queries, keys and values. Of each key head it has the query, the
-  /// key, the values and the gates.
+  /// The gate's rows are in the tensor of queries, keys and values. For each key head the tensor has the
+  /// query, the key, the values and the gates.
   bool fuses_gate = false;
-  /// The rows of alpha are in the tensor of beta. Of each key head it has the betas and the alphas.
+  /// The rows of alpha are in the tensor of beta. For each key head the tensor has the betas and the alphas.
   bool fuses_beta = false;
 };
 
@@ -103,10 +103,10 @@ struct expert_config {
   device::expert_routing routing; ///< the pointers are null; num_experts 0: no layer has experts
   bool selection_bias = false;    ///< a layer's router has a bias for the selection of experts
   std::uint32_t ffn_size = 0;     ///< values between gate/up and down of one expert
-  /// Values between gate/up and down of an expert that every row uses beside the chosen ones, multiplied by
-  /// sigmoid(gate . x); 0: there is none.
+  /// Values between gate/up and down of the shared expert, which every row uses beside the chosen experts.
+  /// The shared expert's output is multiplied by sigmoid(gate . x). 0: there is no shared expert.
   std::uint32_t shared_ffn_size = 0;
-  std::vector<bool> layers; ///< [num_layers] with experts: which layers have them
+  std::vector<bool> layers; ///< [num_layers]: which layers have experts; may be empty if none has
 };
 
 /// Expected number of experts of a layer that a pass over `num_rows` rows reads, if each row uses experts
@@ -155,8 +155,8 @@ struct model_config {
   device::delta_heads delta;   ///< of layers with a gated delta rule
   delta_packing packing;       ///< of its matrices in the file
   bool attention_gate = false; ///< attention's output is multiplied by sigmoid(gate): qwen35
-  /// Modules behind the last layer that predict further tokens (MTP). They are drafters of kind `mtp`; the
-  /// model does without them.
+  /// Modules after the last layer that predict further tokens (multi-token prediction, MTP). Drafters of kind
+  /// `mtp` run them; the model's own passes do not.
   std::uint32_t num_mtp_modules = 0;
   bool qk_norm = false;         ///< RMS norm over each head of Q and K, before the rotation
   bool qk_norm_of_rows = false; ///< that norm is over all heads of a row together (olmo2)
@@ -167,7 +167,8 @@ struct model_config {
   std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
-  /// The kind of a layer. A number that no layer has gives `attention`: files name such layers, too.
+  /// The kind of a layer. A number beyond the last layer gives `attention`, because files may name such
+  /// layers.
   layer_kind kind_of(std::uint32_t layer) const noexcept {
     return layer < layer_kinds.size() ? layer_kinds[layer] : layer_kind::attention;
   }

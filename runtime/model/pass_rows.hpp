@@ -14,8 +14,8 @@
 
 namespace paceline::model {
 
-/// An array of a pass's intermediate values: where its address is to be stored, and the number of values in a
-/// row.
+/// An array of a pass's intermediate values: the pointer that receives its address, and the number of values
+/// in a row.
 using row_array = std::pair<float**, std::size_t>;
 
 /// Divides the stream's scratch memory: each array is [num_rows][its width], at cache line boundaries. Also
@@ -55,8 +55,8 @@ inline void embed_rows(device::ops& ops, const device::matrix& table, const devi
   ops.embed({&table, tokens, out, stride, scale});
 }
 
-/// Overwrites each row of `out` that has an input vector with this vector, unscaled. `free`: scratch memory
-/// for all these rows.
+/// Overwrites each row of `out` that has an input vector with this vector, unscaled. `free`: scratch memory,
+/// `width` floats for each of these rows.
 inline void put_given_inputs(device::ops& ops, const device::row_batch& batch, std::uint32_t vocab_size,
                              float* free, float* out, std::uint32_t width) {
   std::vector<std::uint32_t> rows, inputs;

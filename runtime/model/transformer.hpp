@@ -19,7 +19,7 @@ struct transformer_weights {
   std::unique_ptr<const device::matrix> token_embedding;
   std::unique_ptr<const device::matrix> output; ///< null: the embedding is used
   const float* output_norm = nullptr;
-  const float* logits_norm = nullptr; ///< that of the rows before the head: output_norm * logits_scale
+  const float* logits_norm = nullptr; ///< norm of the rows before the head: output_norm * logits_scale
   std::vector<layer_weights> layers;
   std::unique_ptr<device::buffer> vectors; ///< memory of all vectors
 
@@ -61,7 +61,7 @@ class transformer final : public language_model {
   model_config config_;
   transformer_weights weights_;
   device::buffer_memory& memory_;
-  std::unique_ptr<device::buffer> unit_norm_; ///< `decoder_layers::apply_delta_rule`; null: no such layers
+  std::unique_ptr<device::buffer> unit_norm_; ///< see `decoder_layers::apply_delta_rule`; null if unused
   std::vector<double> frequencies_;           ///< for layers that see all positions
   std::vector<double> local_frequencies_;     ///< for layers with a window; empty if there are none
   kv_type kv_type_;

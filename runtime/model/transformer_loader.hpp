@@ -18,8 +18,8 @@ namespace paceline::model {
 struct transformer_load_options {
   paceline::kv_type kv_type = paceline::kv_type::f16; ///< of KV pools
   std::uint32_t num_threads = 1;                      ///< threads that read and pack tensors
-  /// Called after every few megabytes with the bytes read so far and the total; on any of the threads, one
-  /// call at a time. Must not throw.
+  /// Called after every few megabytes with the number of bytes read so far and the total. Calls come from any
+  /// of the threads, one at a time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 

@@ -1,10 +1,9 @@
 #pragma once
 
 // The definition, with shapes and the order of operations, is device::attention_args
-// (runtime/device/op_attention.hpp). Scores are computed in vectors of 16 positions, weighted sums of values
-// in vectors of 16 dimensions. V is simd_avx2 or simd_avx512. A split is a run of 128 positions
-// (device::attention_split): it has its own maximum, sum and weighted values, and splits are merged by
-// rescaling.
+// (runtime/device/op_attention.hpp). Scores are computed in vectors of 16 positions. Weighted sums of values
+// are computed in vectors of 16 dimensions. V is simd_avx2 or simd_avx512. A split is a run of 128 positions
+// (device::attention_split) with its own maximum, sum and weighted values. Splits are merged by rescaling.
 //
 // A unit is up to attention_unit_queries queries of one sequence and key-value head, processed together so
 // that a key or value is loaded and widened once for several queries. Sharing changes no result. Each score
@@ -198,7 +197,7 @@ class unit_attention {
     });
   }
 
-  /// The scales of the positions of the split that `row` sees; 0 for the others.
+  /// Sets key_scales_ and value_scales_ for the positions of the split that `row` sees, and 0 for the others.
   void gather_scales(std::uint32_t row, std::uint32_t split) {
     const std::uint32_t begin = begin_[row] / V::lanes * V::lanes;
     for (std::uint32_t j = begin; j < split_positions; ++j) key_scales_[j] = value_scales_[j] = 0;
@@ -305,8 +304,8 @@ class unit_attention {
              });
   }
 
-  /// Calls fn(j, block, cell, run) for positions split + begin .. split + end as `row` sees them: the `run`
-  /// positions from split + j on are in adjacent cells of one block.
+  /// Covers the positions [split + begin, split + end), as `row` sees them, by calls of fn(j, block, cell,
+  /// run): the `run` positions from split + j on are in adjacent cells of `block`, beginning with `cell`.
   template <class Fn>
   void for_runs(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end,
                 const Fn& fn) {
@@ -351,7 +350,7 @@ class unit_attention {
   merged_splits<V> total_[max_queries];
 };
 
-// The functions of these names in row_kernels (runtime/cpu/row_kernels.hpp), which has their contracts.
+// The functions of row_kernels with the same names. runtime/cpu/row_kernels.hpp has their contracts.
 
 template <class V>
 void attention(const device::attention_args& args, const attention_unit& unit) {

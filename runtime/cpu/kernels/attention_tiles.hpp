@@ -38,16 +38,16 @@ constexpr std::uint32_t groups_at_once = std::bit_ceil((V::chains + Q - 1) / Q);
 constexpr std::size_t cache_line_bytes = 64;
 
 /// Location of a group of 16 positions. The blocks of a sequence are scattered, so the processor cannot
-/// predict the next one: it must be prefetched.
+/// predict the next block. Kernels prefetch it.
 template <class T>
 struct located_group {
   const T* keys;   ///< adjacent positions; dimensions are `stride` values apart
-  const T* values; ///< position after position; null: do not prefetch
+  const T* values; ///< position after position
 };
 
 /// Scores of Q queries at G groups of 16 positions. Prefetches the keys of `next`, and the values of
-/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride], of each
-/// line the first Q. out: queries are split_positions values apart, groups 16 values.
+/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride]; the first
+/// Q of each line are used. out: queries are split_positions values apart; groups are 16 values apart.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void score_tile(const float* queries, std::uint32_t query_stride, const located_group<T>* groups,
                 const located_group<T>* next, std::size_t stride, std::uint32_t head_dim, float* out) {
@@ -60,7 +60,7 @@ void score_tile(const float* queries, std::uint32_t query_stride, const located_
       repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
     });
   };
-  // dimensions, if a block has 16 cells
+  // Dimensions in a cache line, if a block has 16 cells.
   constexpr std::uint32_t a_line = cache_line_bytes / sizeof(T) / V::lanes;
   std::uint32_t d = 0;
   for (; d + a_line <= head_dim; d += a_line) {

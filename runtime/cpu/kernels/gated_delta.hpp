@@ -9,9 +9,10 @@
 namespace paceline::cpu {
 namespace {
 
-/// One step of one group of columns. `q` and `k`: [key_dim]; returns S^T q. The new state is in `running`,
-/// and also in `slot`, if there is one. With `streams` that is written past the caches, which need not read
-/// it first: later rows of the pass continue the state in `running`, as a rule.
+/// One step of one group of columns. `q` and `k`: [key_dim]; `from`: the old state S, [key_dim][16]. Writes
+/// the new state to `running`, and also to `slot` unless it is null. Returns S^T q of the new state. With
+/// `streams` (`slot` not null, aligned to 64 bytes) the slot is written past the caches, so that the
+/// processor need not read its lines first. Later rows of the pass usually read the state in `running`.
 template <class V, bool streams>
 typename V::vec delta_step(const float* from, float* running, float* slot, const float* q, const float* k,
                            std::uint32_t key_dim, typename V::vec v, delta_factors factors) {

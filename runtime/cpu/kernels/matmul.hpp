@@ -61,7 +61,7 @@ const matmul_kernels& matmul_kernels_of(kernel_level level);
 /// Plain C++ on the packed layout: for machines without AVX2, and to tell a wrong kernel from a wrong layout.
 const matmul_kernels& scalar_matmul_kernels();
 const matmul_kernels& avx2_matmul_kernels();     ///< call only if the CPU has AVX2, FMA and F16C
-const matmul_kernels& avx_vnni_matmul_kernels(); ///< call only if the CPU has these and AVX-VNNI
+const matmul_kernels& avx_vnni_matmul_kernels(); ///< call only if the CPU has AVX2, FMA, F16C and AVX-VNNI
 const matmul_kernels&
 avx512_vnni_matmul_kernels(); ///< call only where the CPU has AVX-512 F, BW, VL, DQ and VNNI
 

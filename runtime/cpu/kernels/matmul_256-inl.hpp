@@ -5,11 +5,11 @@
 // includes this file. Its template argument Step says how codes and activations are multiplied:
 //
 //     Step::integers     a register type: __m256i, or __m256 with whole numbers
-//     Step::scales<F>    the values of one block of a tile other than codes
+//     Step::scales<F>    the scales and minima of one block of a tile
 //     Step::dot<F, N>    computes the integers j[half][row of x] of op_matmul.hpp for N rows of x
 //
-// Scales are constructed from `meta` (packed_layout.hpp) and m, the scale of the minima; this file reads
-// their member mins[group][half]. The integers must be exact, so that all levels give the same bits.
+// A Step::scales object is constructed from `meta` (packed_layout.hpp) and m, the scale of the minima. This
+// file reads its member mins[group][half]. The integers must be exact, so that all levels give the same bits.
 #include "runtime/cpu/kernels/matmul_table-inl.hpp"
 #include "runtime/cpu/packed_layout.hpp"
 
@@ -100,8 +100,8 @@ add_block(const std::byte* codes, const typename Step::template scales<F>& scale
   });
 }
 
-/// A part of a tile of quantised weights times N rows of x. Adds to `out`, [N][tile_rows], except that the
-/// part that begins with block 0 overwrites it.
+/// Multiplies a part of a tile of quantised weights with N rows of x. Adds the products to `out`,
+/// [N][tile_rows]. The part that begins with block 0 overwrites `out` instead.
 template <class Step, device::tensor_type Type, std::uint32_t N>
 void multiply_tile(const tile_part& part, const activation_block* panel, float* out) {
   constexpr packed_format F = packed_format_of(Type);

@@ -11,8 +11,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// What is added to the codes of the format to make them unsigned, as some instructions need them: 128 for
-/// formats whose codes are signed bytes.
+/// The number that is added to the signed codes of the format to make them unsigned, because some
+/// instructions need one unsigned operand: 128 for codes from a lookup table, else the format's offset.
 template <packed_format F>
 constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
 
@@ -26,10 +26,11 @@ const std::byte* codes_of(const tile_part& part) {
   return part.tile + F.codes_begin(part.num_blocks) + part.begin * F.code_bytes();
 }
 
-/// Prefetches weights ahead of a kernel's walk over a tile. The processor's own prefetcher does not recognise
-/// a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed. This
-/// is one walk in the order of addresses. At a tile's first block it is `prefetch_bytes` ahead of the codes,
-/// which begin after the scales of all blocks; without that, it would follow the codes in wide matrices.
+/// Prefetches weights for a kernel that reads a tile. A kernel reads scales and codes alternately, at two
+/// addresses. The processor's own prefetcher does not recognise this pattern and reads at a third of the
+/// memory's speed. This class prefetches the bytes of a tile in the order of addresses. At a tile's first
+/// block it is `prefetch_bytes` ahead of the first code. The codes begin after the scales of all blocks, so
+/// in wide matrices a prefetch that started ahead of the first scale would come too late for the codes.
 template <packed_format F>
 class tile_prefetch {
  public:

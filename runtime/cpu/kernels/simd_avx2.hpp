@@ -18,7 +18,7 @@ struct simd_avx2 {
     __m256 low, high;
   };
   static constexpr std::uint32_t lanes = 16;
-  /// Number of query heads whose scores fit in registers beside the keys.
+  /// Number of queries whose scores fit in registers beside the keys.
   static constexpr std::uint32_t tile_queries = 6;
   /// Number of independent chains of fused multiply-adds, each of one `vec`, that keep the arithmetic units
   /// busy.
@@ -36,7 +36,7 @@ struct simd_avx2 {
     _mm256_storeu_ps(p, x.low);
     _mm256_storeu_ps(p + 8, x.high);
   }
-  static void fence() { _mm_sfence(); } ///< orders `stream` before what other threads see next
+  static void fence() { _mm_sfence(); } ///< makes `stream` visible to other threads before later stores
   static void stream(float* p, vec x) { // past the caches; aligned to 64 bytes
     _mm256_stream_ps(p, x.low);
     _mm256_stream_ps(p + 8, x.high);
@@ -46,7 +46,7 @@ struct simd_avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT));
   }
   static void store(device::bfloat16* p, vec x) {
-    // The quarters are in the order 0 2 1 3.
+    // In `both` the quarters are in the order 0 2 1 3.
     const __m256i both = _mm256_packus_epi32(top_half(x.low), top_half(x.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
@@ -86,7 +86,7 @@ struct simd_avx2 {
     sum.low = _mm256_fmadd_ps(x.low, y.low, sum.low);
     sum.high = _mm256_fmadd_ps(x.high, y.high, sum.high);
   }
-  /// If either is NaN, y.
+  /// `max` and `min` give y if either is NaN.
   static vec max(vec x, vec y) { return {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)}; }
   static vec min(vec x, vec y) { return {_mm256_min_ps(x.low, y.low), _mm256_min_ps(x.high, y.high)}; }
   static vec bits_and(vec x, vec y) { return {_mm256_and_ps(x.low, y.low), _mm256_and_ps(x.high, y.high)}; }

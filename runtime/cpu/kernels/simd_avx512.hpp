@@ -22,6 +22,7 @@ namespace {
 struct simd_avx512 {
   using vec = __m512;
   static constexpr std::uint32_t lanes = 16;
+  /// Number of queries whose scores fit in registers beside the keys.
   static constexpr std::uint32_t tile_queries = 12;
   /// Number of independent chains of fused multiply-adds, each of one `vec`, that keep the arithmetic units
   /// busy.

@@ -37,16 +37,17 @@ struct head_outputs {
 /// How a head drafts. Constant.
 struct head_traits {
   std::uint32_t max_levels = token_limit; ///< levels that it can draft
-  /// one pass gives the logits of all levels; they do not depend on the tokens chosen
+  /// One pass gives the logits of all levels. They do not depend on the tokens that are chosen for the draft.
   bool is_parallel = false;
   bool has_cells = true; ///< stores keys and values, or a hidden state, of each row in a pool of its own
   /// Rows read the cells of earlier rows. False: only the newest token of a text is run, at position 0 and in
   /// slot 0, as if it were the first.
   bool reads_context = true;
 
-  /// Number of *block rows*: rows after the newest row of the text in the pass that drafts, at the slots and
-  /// positions after it. Each has the newest token and reads the features of the newest row. Their cells
-  /// are forgotten with the draft. 0: no such rows; in a parallel head the newest row then gives all levels.
+  /// Number of *block rows*. In the pass that drafts, these rows follow the newest row of the text, at the
+  /// next slots and positions. Each has the newest token and reads the features of the newest row. Their
+  /// cells are forgotten with the draft. 0: no such rows; in a parallel head the newest row then gives all
+  /// levels.
   ///
   /// If the head is not parallel, the logits of every level except the first are the sum of two terms. A
   /// block row gives the term that does not depend on the tokens drafted before. A row of the draft gives the
@@ -55,8 +56,8 @@ struct head_traits {
   /// True: a block row sees the text and the block rows up to itself, so block rows after the last wanted
   /// level are not run. False: each block row sees the whole block, so all block rows are always run.
   bool block_is_causal = true;
-  /// The row whose logits are level 0's: 0 the newest row of the text, 1 the first block row, and so on;
-  /// level l has the logits of row first_level_row + l.
+  /// Number of the row that gives the logits of level 0. Row 0 is the newest row of the text, row 1 the first
+  /// block row, and so on. Level l has the logits of row first_level_row + l.
   std::uint32_t first_level_row = 0;
 
   bool has_confidence = false; ///< gives `head_outputs::confidences`
@@ -70,7 +71,7 @@ struct head_traits {
     return std::min(num_block_rows, first_level_row + num_levels - 1);
   }
 
-  static constexpr std::uint32_t token_limit = 64;
+  static constexpr std::uint32_t token_limit = 64; ///< the most levels of any head
 };
 
 /// A small network that drafts for one target: from a token and a hidden state it predicts the next token. It

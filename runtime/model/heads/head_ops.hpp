@@ -16,7 +16,7 @@ struct value_rows {
   std::size_t stride = 0; ///< values from one row to the next
 };
 
-/// Y = x * weights^T + bias; with `add`, y += x * weights^T + bias. A null bias is 0.
+/// Computes y = x * weights^T + bias; with `add`, y += x * weights^T + bias. A null bias is 0.
 inline void product(device::ops& ops, const value_rows& x, std::uint32_t num_rows,
                     const device::matrix& weights, const float* bias, const value_rows& y, bool add = false) {
   const std::array outputs{device::matmul_output{&weights, y.at, y.stride, bias, add}};

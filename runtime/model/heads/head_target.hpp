@@ -24,10 +24,10 @@ head_target facts_of(const transformer& target);
 
 /// Values that replace those of a head's config.json, for heads whose config is known to be wrong.
 struct head_overrides {
-  double rope_theta = 0; ///< 0: none
-  std::optional<bool> hidden_first = {};
+  double rope_theta = 0;                  ///< 0: not replaced
+  std::optional<bool> hidden_first = {};  ///< for EAGLE and MTP (eagle_config.hpp)
   std::optional<bool> predicts_next = {}; ///< for block drafters (dflash_config.hpp)
-  std::vector<layer_index> taps;          ///< empty: none
+  std::vector<layer_index> taps;          ///< empty: not replaced
 };
 
 } // namespace paceline::model

@@ -51,8 +51,8 @@ struct file_bytes {
   std::shared_ptr<const partial_file> from;
 };
 
-/// True if both are the same. Reads a part at a time, and releases what it has read. Error: a file cannot be
-/// read.
+/// True if both have the same bytes. Reads a part at a time and releases it after the comparison. Error: a
+/// file cannot be read.
 expected<bool> are_equal(const file_bytes& a, const file_bytes& b);
 
 } // namespace paceline::model

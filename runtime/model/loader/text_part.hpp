@@ -13,11 +13,11 @@ namespace paceline::model {
 
 // Files of models that also read images or sound. Only their language model is loaded.
 
-/// Tensors that are not loaded, because they are of other parts (`is_beside_text`).
+/// Counts tensors that are not loaded because they belong to other parts (`is_beside_text`).
 struct skipped_tensors {
   std::uint64_t num_tensors = 0;
   std::uint64_t num_bytes = 0;
-  std::uint64_t num_mtp_tensors = 0; ///< those of `num_tensors` that are of no vision or audio part
+  std::uint64_t num_mtp_tensors = 0; ///< those of `num_tensors` in a module for multi-token prediction
 
   void add(std::string_view name, std::uint64_t bytes) noexcept {
     ++num_tensors;
@@ -31,14 +31,14 @@ struct skipped_tensors {
 std::string to_text(const skipped_tensors& skipped);
 
 /// True for the name of a tensor of a vision or audio part: "vision_tower.x" and "model.visual.x", in GGUF
-/// files "v.x", "a.x" and "mm.x". In these also for "mtp.x", the form in which Ollama's converter stores a
-/// module for multi-token prediction; drafters read llama.cpp's.
+/// files "v.x", "a.x" and "mm.x". In GGUF files it is also true for "mtp.x", the name that Ollama's converter
+/// gives to tensors of a module for multi-token prediction. Drafters read only llama.cpp's form of modules.
 bool is_beside_text(std::string_view name, tensor_naming naming) noexcept;
 
 /// The name that a Hugging Face tensor of the language model has if that model is saved alone:
 /// "model.layers.0.x" for "language_model.model.layers.0.x", the published form of gemma3, and for
-/// "model.language_model.layers.0.x", that of newer checkpoints. A module for multi-token prediction is in
-/// any of these places, and "mtp.x" alone. Other names are returned unchanged.
+/// "model.language_model.layers.0.x", the form of newer checkpoints. A tensor of a module for multi-token
+/// prediction, in any of these places, gets the name "mtp.x". Other names are returned unchanged.
 std::string name_alone(std::string_view name);
 
 /// The inverse: `alone` in the form that `example`, a name of the same file, has.

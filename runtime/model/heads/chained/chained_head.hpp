@@ -39,19 +39,19 @@ struct chained_weights {
   std::unique_ptr<device::buffer> vectors;
 };
 
-/// Which network.
+/// The network of a chained head.
 enum class chained_kind : std::uint8_t { hydra, mlp_speculator };
 
 struct chained_config {
   chained_kind kind = chained_kind::hydra;
   model_config layer;           ///< Hydra++: sizes of the prefix layer; hidden_size: of the target
   std::uint32_t inner_size = 0; ///< MLP speculator: values of a state
-  layer_index tap{0};           ///< the target's state that is read
+  layer_index tap{0};           ///< layer of the target whose hidden state is read
 };
 
-/// Heads in which each level i has its own network, which reads the tokens drafted so far without attention
-/// among them. With h the target's hidden state after its final norm (or, of Hydra, an earlier one) and x the
-/// newest token:
+/// Heads in which each level i has its own network. It reads the tokens drafted so far, without attention
+/// among them. h is the target's hidden state after its final norm (Hydra may read an earlier layer's), x or
+/// x_0 the newest token, x_i the i-th token drafted after it:
 ///
 ///     Hydra (Ankner et al. 2024, arXiv:2402.05109, section 3)    v_0 = [s ; e(x)], v_i = [v_(i-1) ; e(x_i)]
 ///                y = R_i v_i + silu(W_i v_i);  y = y + silu(W y) for further layers;  logits = L_i y + c_i

@@ -16,7 +16,8 @@
 
 namespace paceline::model {
 
-/// What the slots of a block see in layers with a window; elsewhere each sees all of the text and the block.
+/// Which positions the slots of a block see in layers with a window. In other layers each slot sees the whole
+/// text and the whole block.
 struct block_window {
   std::uint32_t size = 0; ///< positions
   bool is_causal = true;  ///< a slot sees the block's slots up to itself; false: the whole block
@@ -39,10 +40,10 @@ struct dflash_config {
   std::vector<layer_index> taps; ///< in the order in which `fc` reads them
   std::uint32_t block_size = 16; ///< slots of a block
   token_id mask_token;           ///< token that is embedded in every slot but the first
-  /// slot j predicts the token after its position; false: the token at its position
+  /// True: slot j predicts the token after its position. False: it predicts the token at its position.
   bool predicts_next = false;
   float embedding_scale = 1;
-  std::vector<bool> has_window; ///< [layers]
+  std::vector<bool> has_window; ///< for each layer: whether it has the window
   block_window window;
   markov_kind markov = markov_kind::none;
   std::uint32_t markov_rank = 0;
@@ -52,15 +53,15 @@ struct dflash_config {
   std::uint32_t num_levels() const noexcept { return predicts_next ? block_size : block_size - 1; }
 };
 
-/// What a head's tensors show and its config may not say.
+/// Facts that a head's tensors show and its config may omit.
 struct dflash_tensors {
   std::uint32_t num_layers = 0;
   std::uint32_t markov_rank = 0;      ///< columns of markov_w1; 0: there is none
   std::uint32_t confidence_width = 0; ///< values that the confidence head reads; 0: there is none
-  bool has_embedding = false;         ///< of its own
+  bool has_embedding = false;         ///< the head has its own embedding
 };
 
-/// The rule that the block's size, or the window's size, breaks; empty: none.
+/// The rule that the block's size (or the window's size) breaks, as text for an error; empty: none.
 std::string rule_of_block(const dflash_config& config);
 std::string rule_of_window(const dflash_config& config);
 

@@ -27,12 +27,12 @@ struct dflash_weights {
 };
 
 /// DFlash drafts a block of B slots in one pass (z-lab's dflash), and DSpark adds a Markov head
-/// (DeepSeek-AI's DeepSpec). With f_i the tapped states of position i, x_p the newest token, at position p:
+/// (DeepSeek-AI's DeepSpec). f_i are the tapped states of position i; x_p is the newest token, at position p:
 ///
 ///     c_i = norm(fc(f_i))                               i < p: the text, the same vector in every layer
 ///     z_0 = embed(x_p), z_1 .. z_(B-1) = embed(mask)    at the positions p .. p + B - 1
 ///     each layer: n = norm(z); keys and values of [c ; n], queries of n; each slot sees all c and the whole
-///                 block (a layer with a window less of both: `block_window`); the rest is Qwen3's layer
+///                 block (less in a layer with a window: `block_window`); the rest is Qwen3's layer
 ///     base_j = lm_head(norm(z_j))                       of the token at position p + j (j > 0), or, with
 ///                                                       `predicts_next`, at p + j + 1
 ///     DSpark: logits_j = base_j + W2 m_j                m_j of the tokens drafted before: markov_head.hpp
@@ -61,7 +61,8 @@ class dflash_head final : public draft_head {
   class block_pass;
   class level_pass;
 
-  /// Adds the Markov term to the logits of draft rows whose block has been computed (`level_pass`).
+  /// Writes the Markov term W2 m_j of draft rows to `outputs.logits` (`level_pass`). The block must have been
+  /// computed before. The caller adds the term to base_j (`head_traits::num_block_rows`).
   void complete_levels(device::ops& ops, const device::row_batch& batch, const head_features& features,
                        kv_cells& kv, const head_outputs& outputs) const;
   const device::matrix& embedding() const noexcept {
@@ -72,7 +73,7 @@ class dflash_head final : public draft_head {
   }
   /// The first row whose logits are used. Row 0 is the newest row of the text, row 1 is slot 0.
   std::uint32_t first_level_row() const noexcept { return config_.predicts_next ? 1 : 2; }
-  /// Values of the RNN's state in a slot.
+  /// Number of values of the RNN's state that a slot stores.
   std::uint32_t state_size() const noexcept {
     return config_.markov == markov_kind::rnn ? config_.markov_rank : 0;
   }

@@ -39,8 +39,8 @@ struct markov_weights {
 ///     rnn       [g ; c ; o] = J [s ; e ; z] + b;  s' = sigmoid(g) * s + (1 - sigmoid(g)) * tanh(c);
 ///               m = tanh(o)
 ///
-/// The slot's logits are the logits of z plus W2 m. The confidence is sigmoid(C [z ; e] + d), or sigmoid(C z
-/// + d).
+/// The slot's logits are the logits of z plus W2 m. The confidence is sigmoid(C [z ; e] + d) or
+/// sigmoid(C z + d).
 ///
 /// A row of the memory is [s ; e ; z ; e ; result of `mix` ; m], with `width()` values.
 class markov_rows {
@@ -54,10 +54,12 @@ class markov_rows {
   /// Where the caller writes s (except for the first slot, see `begin_states`) and z.
   value_rows state() const noexcept { return part(0); }
   value_rows hidden() const noexcept { return part(2 * rank_); }
-  /// m, after `run`; `state()` has become s'.
+  /// m, after `run`. `run` also replaces `state()` by s'.
   value_rows term() const noexcept { return part(6 * std::size_t{rank_} + hidden_); }
 
+  /// rnn: sets s of all rows to the state before the first slot.
   void begin_states(device::ops& ops) const;
+  /// Computes m and, for rnn, s' of all rows. `tokens`: for each row, the token before its slot.
   void run(device::ops& ops, std::span<const token_id> tokens) const;
 
  private:

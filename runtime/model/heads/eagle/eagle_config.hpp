@@ -43,15 +43,16 @@ struct eagle_config {
       false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
   bool ties_lm_head = false; ///< the head's own embedding is also its LM head if the file has no LM head
   mask_rows masks = mask_rows::none;
-  /// P-EAGLE: at most one less than the depths it was trained with; DART: its "draft_length"
+  /// P-EAGLE: one less than the number of levels that it was trained for, or 63 if the config does not state
+  /// that number. DART: the config's "draft_length".
   std::uint32_t num_mask_rows = 0;
   token_id mask_token{0};   ///< token of P-EAGLE's mask rows
   bool norms_twice = false; ///< DART: the final norm is applied to its own output before the LM head
 };
 
-/// What the tensors of an EAGLE head show of it.
+/// Facts about an EAGLE head that its tensors show.
 struct eagle_tensors {
-  std::uint32_t num_layers = 1; ///< with tensors: some published configs state another number
+  std::uint32_t num_layers = 1; ///< layers that have tensors; some published configs state another number
   mask_rows masks = mask_rows::none;
   bool has_experts = false; ///< the feed-forward block of its layers is a mixture of experts
 };
@@ -71,11 +72,11 @@ expected<eagle_config> read_eagle_config(const boost::json::object& config, cons
 expected<eagle_config> read_eagle_config(const gguf_file& file, const std::optional<head_target>& target,
                                          const head_overrides& overrides);
 
-/// The number of the layer in which a GGUF file of a model has its module for multi-token prediction, counted
-/// with the model's layers. Error: there is none, or several.
+/// The layer number under which a model's GGUF file stores its module for multi-token prediction. Such files
+/// number the module after the model's own layers. Error: there is no such module, or several.
 expected<std::uint32_t> gguf_mtp_layer(const gguf_file& file);
 
-/// The config of that module. The file may have nothing else of the model.
+/// The config of that module. The file may lack the rest of the model.
 expected<eagle_config> read_mtp_config(const gguf_file& file, const std::optional<head_target>& target,
                                        const head_overrides& overrides);
 

@@ -17,8 +17,8 @@ struct eagle_weights {
   std::unique_ptr<const device::matrix>
       fc; ///< EAGLE-3: [hidden][taps * target hidden]; EAGLE: [hidden][2 hidden]
   const float* fc_bias = nullptr;
-  const float* input_norm = nullptr;     ///< over all taps, before `fc`
-  std::vector<const float*> tap_norms;   ///< for each tap, before `fc`; empty: none
+  const float* input_norm = nullptr;     ///< one norm over all tapped vectors together, before `fc`
+  std::vector<const float*> tap_norms;   ///< a norm for each tapped vector, before `fc`; empty: none
   const float* embedding_norm = nullptr; ///< norm of the embedding, before `fc` or the first layer
   const float* feature_norm = nullptr;   ///< EAGLE, MTP: norm of f, before `fc`; EAGLE-3: norm of g
   const float* output_norm = nullptr;    ///< before the LM head; with `norm_output` also of what is fed back

@@ -31,10 +31,10 @@ struct head_tensor {
   std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data; ///< must be read before use
   std::shared_ptr<const partial_file>
-      from; ///< reads `data` and keeps it valid; null if the bytes are in memory
+      from; ///< file that reads `data` and keeps it valid; null if the bytes are in memory
   /// If not null, `data` are codes of F8_E4M3 only, and these are their scales.
   std::shared_ptr<const scale_grid> scales = {};
-  /// The bytes of `data`, if they are not those of the file.
+  /// Owns the bytes of `data` if the loader computed them; null if they are the file's bytes.
   std::shared_ptr<const std::vector<std::byte>> made = {};
 
   std::uint64_t num_values() const noexcept;

@@ -48,9 +48,9 @@ expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem
                                                            device::weight_memory& weights,
                                                            device::buffer_memory& buffers);
 
-/// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
-/// and Qwen3.5, dense or with experts, speculators, and DeepSeek's names over a dense layer; Qwen's also as a
-/// GGUF file of llama.cpp. The other tensors of the checkpoint are not read.
+/// Multi-token-prediction modules, from the target's own checkpoint or a file of their own. Layouts: MiMo;
+/// Qwen3-Next and Qwen3.5, dense or with experts, also as a GGUF file of llama.cpp; speculators; DeepSeek's
+/// names with a dense layer. The other tensors of the checkpoint are not read.
 expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& path,
                                                           std::shared_ptr<const transformer> target,
                                                           const head_load_options& options,

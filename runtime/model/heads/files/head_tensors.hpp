@@ -37,19 +37,19 @@ using name_of_tensor = std::function<std::string(std::string_view in_file)>;
 /// Maps a name that the loader uses to the name in the file.
 using name_in_file = std::function<std::string(std::string_view own)>;
 
-/// Number `key` of the directory's config.json; `value` if there is no file or no such key.
+/// The number under `key` in the directory's config.json; `value` if there is no file or no such key.
 expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value);
-/// Error if number `key` of the directory's config.json differs from `value`, the only supported one. A file
-/// or key that is absent is no error.
+/// Error if the number under `key` in the directory's config.json differs from `value`, the only supported
+/// number. An absent file or key is no error.
 expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value);
 
-/// The tensors of a draft head's files, by name, taken one after another. A tensor that was not taken at the
-/// end is refused, because it would change what the head computes.
+/// The tensors of a draft head's files. The caller takes them by name, one after another. A tensor that was
+/// not taken at the end is refused, because it could change what the head computes.
 ///
-/// Matrices are packed as stored, or quantised to `format` unless they are quantised already; those in FP8
-/// (F8_E4M3 with scales beside them, as "quantization_config" says) count as not quantised. Vectors are
-/// collected and uploaded together by `upload`. The first error, which names file and tensor, is kept; after
-/// it, everything that is taken is empty.
+/// Matrices are packed as stored, or quantised to `format` if they are not quantised already. Matrices in FP8
+/// (F8_E4M3 with scales in other tensors, as "quantization_config" says) count as not quantised. `upload`
+/// uploads all vectors together. The object keeps the first error, which names file and tensor. After an
+/// error all results are empty.
 class head_tensors {
  public:
   /// `format`: Q8_0 or Q4_0, for matrices whose rows are whole blocks of it; nullopt: matrices stay as
@@ -57,7 +57,7 @@ class head_tensors {
   static expected<head_tensors> open(const std::filesystem::path& path, const name_of_tensor& name_of,
                                      device::weight_memory& weights,
                                      std::optional<device::tensor_type> format = {});
-  /// For tensors that stay on the host: no matrix may be taken.
+  /// For tensors that stay on the host. `matrix` and the other functions that pack must not be called.
   static expected<head_tensors> open(const std::filesystem::path& path, const name_of_tensor& name_of);
   /// The same for tensors of files that are already open; `path` is used in errors.
   static expected<head_tensors> of(std::vector<head_tensor> found, const std::filesystem::path& path,
@@ -86,14 +86,15 @@ class head_tensors {
   /// Sets a number that is added to every vector whose name contains "norm": files that store the factors of
   /// norms minus 1 need 1.
   void set_norm_offset(float offset) { norm_offset_ = offset; }
-  /// Sets how errors call a tensor that is missing, so that they have its name in files. Without this they
-  /// have the name that the loader uses.
+  /// Sets the function that gives the name in files for errors about a missing tensor. Without this call such
+  /// errors have the loader's name.
   void set_file_names(name_in_file names) { file_names_ = std::move(names); }
   /// The query projection of an attention with an output gate, [2 * q_size][cols]: for each head the rows of
   /// the query, then those of the gate.
   void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
                      layer_weights& to);
-  /// Several matrices that the file stores as one, the rows of one after those of another.
+  /// A matrix that the file stores in one tensor with others: the rows of the first part, then the rows of
+  /// the second, and so on.
   struct stacked_part {
     std::uint64_t rows;
     std::unique_ptr<const device::matrix>& to;
@@ -105,21 +106,21 @@ class head_tensors {
   std::vector<float> floats(const std::string& name, std::uint64_t rows, std::uint64_t cols);
   /// Drops a tensor that the head does not need.
   void ignore(const std::string& name) { tensors_.erase(name); }
-  /// Drops tensor `name` if it equals tensor `of`. `of` may belong to another part of the checkpoint; it is
+  /// Drops tensor `name` if it equals tensor `of`. `of` may belong to another part of the checkpoint; `of` is
   /// then the name in the file. False if they differ or one of them is absent.
   bool ignore_copy(const std::string& name, const std::string& of);
 
-  /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
-  /// values read `input_size` values, in one matrix ("qkv_proj", "gate_up_proj") or several; biases (of
-  /// queries, keys and values: all or none), QK norms (both or none) and the norm before attention
-  /// (`attention_norm`) if the file has them. The vectors in `to` are set by `upload`. `is_gated`: the
-  /// query projection includes an output gate (`gated_queries`), and there are QK norms. A config of layers
-  /// with experts leaves out the feed-forward block, which `mixture` takes.
+  /// Takes the tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on. `input_size`: number
+  /// of values that queries, keys and values read. Projections may be fused ("qkv_proj", "gate_up_proj").
+  /// These are taken if the file has them: biases (of queries, keys and values: all or none), QK norms (both
+  /// or none) and the norm before attention (`attention_norm`). `upload` sets the vectors in `to`.
+  /// `is_gated`: the query projection includes an output gate (`gated_queries`), and there must be QK norms.
+  /// If the config's layers have experts, the feed-forward block is not taken here: call `mixture`.
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
              layer_weights& to, bool is_gated = false);
-  /// The mixture of experts of a layer like the config's layer 0. Router and shared expert have the names of
-  /// directories, "PREFIXmlp.gate.weight" and so on; the experts' names are those of `naming`, behind
-  /// `prefix`. The router and the factor of the shared expert are kept in F32.
+  /// Takes the mixture of experts of a layer, with the sizes of the config's layer 0. Router and shared
+  /// expert have their Hugging Face names, "PREFIXmlp.gate.weight" and so on. The experts have the names of
+  /// `naming`, after `prefix`. The router and the gate of the shared expert are packed in F32.
   void mixture(const std::string& prefix, tensor_naming naming, const model_config& config,
                layer_weights& to);
 
@@ -128,6 +129,7 @@ class head_tensors {
   /// The same check; then uploads the vectors and returns their memory.
   expected<std::unique_ptr<device::buffer>> upload(device::buffer_memory& memory);
 
+  /// Records the error that `tensor` breaks `rule`, unless there is an error already.
   void refuse(const std::string& tensor, const std::string& rule);
   /// Refuses a head without tensor `name`, which is the loader's name. `why` may follow "is missing".
   void refuse_missing(const std::string& name, const std::string& why = "");
@@ -144,11 +146,11 @@ class head_tensors {
     const float** to;
   };
 
-  /// Packs a matrix in the format that was asked for. `name`: of its tensor.
+  /// Packs a matrix in the requested format. `name`: name of its tensor.
   expected<std::unique_ptr<const device::matrix>> packed(const std::string& name, device::tensor_view view);
   std::unique_ptr<const device::matrix> pack(const head_tensor& tensor, std::uint64_t rows,
                                              std::uint64_t cols, std::span<const std::byte> bytes);
-  /// A matrix of a floating-point type, in F32.
+  /// Takes a matrix of a floating-point type and packs it in F32.
   std::unique_ptr<const device::matrix> floating_matrix(const std::string& name, std::uint64_t rows,
                                                         std::uint64_t cols);
   void feed_forward(const std::string& prefix, const model_config& config, layer_weights& to);
@@ -161,12 +163,12 @@ class head_tensors {
                                           const model_config& config);
   std::unique_ptr<const device::matrix_set> pack_experts(const expert_matrices& matrices,
                                                          std::span<const expert_tensor> tensors);
-  /// False, and refused, unless the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type or
-  /// FP8.
+  /// True if the type is F32, F16 or BF16, or with `may_be_quantised` a quantised type or FP8. Refuses the
+  /// tensor otherwise.
   bool has_weights(const head_tensor& tensor, bool may_be_quantised);
   std::string file_name(const std::string& own) const { return file_names_ ? file_names_(own) : own; }
   error broken(const std::string& tensor, const std::string& rule) const;
-  /// The value; if there is none, the error is kept.
+  /// Returns the value. If there is none, keeps the error and returns an empty value.
   template <class T>
   T keep(expected<T> value) {
     if (value) return *std::move(value);

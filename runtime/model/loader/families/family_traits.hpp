@@ -16,16 +16,16 @@ namespace paceline::model {
 class gguf_file;
 class gguf_keys;
 
-/// Read what files of one family have, and others have not. They get a config with sizes, traits and the
-/// rotation that all families state alike. Experts are read after it. `keys` and `fields` keep the first
-/// error.
+/// Functions that read the settings which only one family's files have. `config` already has the sizes, the
+/// family's traits and the rotation settings that all families state alike. Experts are read afterwards.
+/// `keys` and `fields` keep the first error.
 using gguf_family_reader = void (*)(const gguf_file& file, gguf_keys& keys, model_config& config);
 using hf_family_reader = void (*)(const json_node& fields, model_config& config);
 
-/// What is the same in all files of an architecture, and not stated in them.
+/// Properties that all files of an architecture share and do not state.
 struct family_traits {
   architecture arch;
-  bool interleaved_in_gguf = false; ///< GGUF files have the rows of Q and K in pairs
+  bool interleaved_in_gguf = false; ///< rope_layout::interleaved in GGUF files
   bool qk_norm = false;             ///< model_config::qk_norm
   bool fused_projections = false;   ///< Q, K and V in one tensor, gate and up in another (fused_tensors.hpp)
   bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
@@ -38,11 +38,11 @@ struct family_traits {
   bool norms_less_one = false;    ///< Hugging Face's files store the factors of norms minus one
   gate_activation activation = gate_activation::silu;
   double gguf_theta = 1e4; ///< theta of the rotation in GGUF files that do not state it
-  /// Theta of layers with a window, if a file does not state it; 0: that of the others.
+  /// Theta of layers with a window, if a file does not state it; 0: the theta of the other layers.
   double local_theta = 0;
-  bool scales_global_rope = false;        ///< layers with a window rotate without the scaling of the others
-  std::uint32_t window_period = 0;        ///< in files without a list, every so manyth layer has no window
-  gguf_family_reader read_gguf = nullptr; ///< null: there is nothing of its own
+  bool scales_global_rope = false;        ///< the RoPE scaling is not used in layers with a window
+  std::uint32_t window_period = 0;        ///< n: in files without a list, every n-th layer has no window
+  gguf_family_reader read_gguf = nullptr; ///< null: the family has no settings of its own
   hf_family_reader read_hf = nullptr;     ///< likewise
 };
 

@@ -11,9 +11,9 @@ namespace paceline::model {
 class gguf_file;
 class gguf_keys;
 
-/// What Gemma 3 has beside the traits of its family: norms after the blocks, the factor of embeddings, and
-/// that of attention. The GGUF function also reads the windows and the rotation of the layers that have them.
-/// They set these fields of a config whose sizes and rotation are known; errors are kept by the reader.
+/// Set the fields of Gemma 3 that its traits do not cover: norms after the blocks, the factor of embeddings
+/// and the factor of attention. The GGUF function also reads the windows and the theta of the layers that
+/// have windows. `config` must already have sizes and rotation. `keys` and `fields` keep the first error.
 ///
 /// Source: transformers' `Gemma3TextConfig`; llama.cpp's keys of architecture gemma3.
 void read_gguf_gemma3(const gguf_file& file, gguf_keys& keys, model_config& config);

@@ -11,9 +11,9 @@ namespace paceline::model {
 class gguf_file;
 class gguf_keys;
 
-/// The factors of Granite: of embeddings, of what a block adds to the residual stream, of logits, and of
-/// attention (GGUF: `read_gguf_config` reads it for every architecture). They set these fields of a config
-/// whose sizes are known; errors are kept by the reader.
+/// Read the factors of Granite: `embedding_scale`, `residual_scale` and `logits_scale`. The Hugging Face
+/// function also reads `attention_scale`; for GGUF, `read_gguf_config` reads it for every architecture.
+/// `config` must already have its sizes. `keys` and `fields` keep the first error.
 ///
 /// Source: transformers' `GraniteConfig`; llama.cpp's keys of architecture granite.
 void read_gguf_granite(const gguf_file& file, gguf_keys& keys, model_config& config);

@@ -16,9 +16,10 @@ constexpr bool is_lfm2(architecture arch) noexcept {
   return arch == architecture::lfm2 || arch == architecture::lfm2moe;
 }
 
-/// What LFM2's files say of its layers: which have attention and which a short convolution, and the
-/// feed-forward size. They set these fields of a config whose sizes are known; errors are kept by the reader.
-/// Experts of lfm2moe: mixture_config.hpp.
+/// Read the settings of LFM2: which layers have attention and which a short convolution, and the number of
+/// taps. The Hugging Face function also reads convolution biases, `norm_epsilon`, `tied_embeddings` and the
+/// feed-forward size. `config` must already have its sizes. `keys` and `fields` keep the first error. Experts
+/// of lfm2moe: mixture_config.hpp.
 ///
 /// Source: transformers' `Lfm2Config` and `Lfm2MoeConfig`; llama.cpp's keys of architecture lfm2.
 void read_gguf_lfm2(const gguf_file& file, gguf_keys& keys, model_config& config);

@@ -11,12 +11,13 @@ namespace paceline::model {
 class gguf_keys;
 class gguf_metadata;
 
-// Which layers of a model have a window, where some have none. Errors are kept by the reader.
+// Which layers of a model have a sliding window, in families in which other layers see all positions. With
+// a period n, every n-th layer sees all positions. `keys` and `fields` keep the first error.
 
-/// The window, and the layers by a list of flags or by the distance of those that see all positions.
+/// Reads the window, and the layers that have it: from a list of flags, or from a period.
 void read_gguf_local_layers(gguf_keys& keys, const gguf_metadata& metadata, model_config& config);
 
-/// The layers by the distance of those that see all positions.
+/// Sets the layers that have the window from a period. The window itself is read elsewhere.
 void read_hf_window_period(const json_node& fields, model_config& config);
 
 } // namespace paceline::model

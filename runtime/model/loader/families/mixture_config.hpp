@@ -7,8 +7,9 @@
 
 namespace paceline::model {
 
-// The mixtures of experts that files describe. `config.arch` must be set: it decides how routers score
-// experts, whether there is an expert that every row uses, and the defaults of directories.
+// Read the mixtures of experts that files describe. `config.arch` must be set: it decides how routers score
+// experts, whether there is a shared expert, and the defaults for Hugging Face directories. `fields` and
+// `keys` keep the first error.
 
 /// Routing and sizes, from a config.json.
 void read_hf_mixture(const json_node& fields, model_config& config);
@@ -19,8 +20,9 @@ void read_hf_expert_layers(const json_node& fields, model_config& config);
 /// Routing and sizes, from the keys of a GGUF file. Sizes of experts without a key are those of the file's
 /// tensors.
 void read_gguf_mixture(const gguf_file& file, gguf_keys& keys, model_config& config);
-/// Layers have experts if the file has a router or matrices of experts for them, so that one without the
-/// other is a missing tensor. A router must be one for as many experts as the key says.
+/// A layer has experts if the file has a router or expert matrices for it. If only one of the two is present,
+/// the other is later reported as a missing tensor. A router must have a row for each expert that the key
+/// states.
 void find_gguf_expert_layers(const gguf_file& file, gguf_keys& keys, model_config& config);
 
 } // namespace paceline::model

@@ -11,9 +11,10 @@ namespace paceline::model {
 class gguf_file;
 class gguf_keys;
 
-/// Phi-3's window, which all its layers have, and its defaults. They set these fields of a config whose sizes
-/// are known; errors are kept by the reader. Its rotation is in longrope.hpp, its tensors in
-/// fused_tensors.hpp.
+/// Read Phi-3's sliding window, which all its layers have. The Hugging Face function also reads
+/// `norm_epsilon`, clears the bias fields and refuses RoPE scaling other than LongRoPE. `config` must already
+/// have its sizes and rotation. `keys` and `fields` keep the first error. longrope.hpp reads Phi-3's
+/// rotation; fused_tensors.hpp describes its tensors.
 ///
 /// Source: transformers' `Phi3Config`; llama.cpp's keys of architecture phi3.
 void read_gguf_phi3(const gguf_file& file, gguf_keys& keys, model_config& config);

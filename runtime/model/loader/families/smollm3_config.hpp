@@ -11,8 +11,8 @@ namespace paceline::model {
 class gguf_file;
 class gguf_keys;
 
-/// Which of SmolLM3's layers are not rotated. GGUF files do not say it: every fourth. They set a field of a
-/// config whose sizes are known; errors are kept by the reader.
+/// Set `unrotated_layers`, SmolLM3's layers without rotation. GGUF files do not state them: every fourth
+/// layer is unrotated. `config` must already have its sizes. `fields` keeps the first error.
 ///
 /// Source: transformers' `SmolLM3Config`; llama.cpp's architecture smollm3.
 void read_gguf_smollm3(const gguf_file& file, gguf_keys& keys, model_config& config);

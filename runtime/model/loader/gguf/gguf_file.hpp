@@ -31,13 +31,15 @@ struct gguf_tensor {
 /// A GGUF file of version 2 or 3 whose header was read and checked completely: a value of this class has only
 /// valid sizes, offsets and types. Copies share the file. All views it returns live as long as any copy.
 ///
-/// Checks in addition to the format itself: every count and length against the remaining bytes before
-/// anything is allocated for it (no allocation exceeds four times those bytes), unique keys and tensor names,
-/// alignment a power of two, rows of whole blocks, and tensors aligned, inside the file and disjoint.
+/// Checked in addition to the format itself: The remaining bytes suffice for every count and length, before
+/// anything is allocated for it (no allocation exceeds four times those bytes). Keys and tensor names are
+/// unique. The alignment is a power of two. Rows consist of whole blocks. Tensors are aligned, inside the
+/// file and disjoint.
 class gguf_file {
  public:
   /// Opens `path`; for a split model all parts, found by their names ("x-00001-of-00003.gguf"). The metadata
-  /// is that of the first part, the tensors are those of all parts.
+  /// is that of the first part, the tensors are those of all parts. Errors: those of `partial_file::open`,
+  /// `invalid_file`, and `unsupported` for a version or tensor type that is not supported.
   static expected<gguf_file> open(const std::filesystem::path& path);
 
   /// Parses one file in memory, called `name` in errors. `bytes` must outlive the result. Parts of a split

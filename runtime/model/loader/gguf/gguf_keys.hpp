@@ -48,9 +48,9 @@ class gguf_keys {
     return keep(metadata_.find_bool(key(suffix))).value_or(fallback);
   }
 
-  /// A required number for each layer: one that holds for all of them, or a list of one for each. 0 says that
-  /// the layer has none of what is counted. `num_layers` must have been bounded. Has as many elements, or
-  /// none if it fails.
+  /// A required number for each layer. The key has one number for all layers, or a list with one for each. 0
+  /// means that the layer has none of the counted things. The result has `num_layers` elements, which the
+  /// caller must have bounded, or no element if the read fails.
   std::vector<std::uint64_t> per_layer(std::string_view suffix, std::uint32_t num_layers) {
     auto found = keep(metadata_.find_per_layer(key(suffix), num_layers, max_uint32));
     if (!found) refuse(suffix, "is missing");

@@ -13,7 +13,7 @@
 
 namespace paceline::model {
 
-/// Types of metadata values. Values are GGUF's.
+/// Types of metadata values. The numbers are those of the GGUF format.
 enum class gguf_type : std::uint8_t {
   uint8 = 0,
   int8 = 1,
@@ -69,8 +69,8 @@ struct gguf_entry {
 /// The metadata of one GGUF file: unique keys with typed values.
 ///
 /// The `find_*` functions return nullopt if the key is absent, and an error that names file, key and rule if
-/// it has another type or is out of range. The `require_*` functions also fail if it is absent. Integers are
-/// converted between widths and signs if the value fits, because writers differ in these.
+/// its value has another type or is out of range. The `require_*` functions also fail if the key is absent.
+/// Integers are converted between widths and signs if the value fits, because writers differ in these.
 class gguf_metadata {
  public:
   gguf_metadata() = default;
@@ -93,8 +93,8 @@ class gguf_metadata {
   expected<std::optional<std::span<const std::string_view>>> find_strings(std::string_view key) const;
   expected<std::optional<gguf_numbers>> find_numbers(std::string_view key) const;
 
-  /// A whole number of 0 to `max` for each layer, from one number, which holds for all of them, or from a
-  /// list of one for each. The vector has `num_layers` elements, which the caller must have bounded.
+  /// A whole number of 0 to `max` for each layer. The key has one number for all layers, or a list with one
+  /// for each. The vector has `num_layers` elements, which the caller must have bounded.
   expected<std::optional<std::vector<std::uint64_t>>>
   find_per_layer(std::string_view key, std::uint32_t num_layers, std::uint64_t max) const;
   /// A flag for each layer, from a list of booleans, zeros and ones.

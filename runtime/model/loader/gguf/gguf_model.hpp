@@ -9,16 +9,16 @@
 
 namespace paceline::model {
 
-/// Reads hyper-parameters from a GGUF file's metadata. For what the metadata does not state, it looks which
-/// tensors exist (biases, an output matrix that is not the embedding, Llama 3's rope_freqs). Refuses, with
-/// an error that names the reason: architectures that are not in the enum `architecture`, experts in a
-/// family without them, and files that are a vision model, an encoder or an adapter. (Vision and audio
-/// tensors in a language model's file are no error: `read_gguf_weights` skips them.)
+/// Reads hyper-parameters from a GGUF file's metadata. The presence of tensors decides what the metadata does
+/// not state (biases, an output matrix that is not the embedding, Llama 3's rope_freqs). Refuses, with an
+/// error that names the reason: architectures that are not in the enum `architecture`, experts in a family
+/// without them, and files that are a vision model, an encoder or an adapter. Vision and audio tensors in a
+/// language model's file are no error: `read_gguf_weights` skips them.
 expected<model_config> read_gguf_config(const gguf_file& file);
 
-/// Sizes and rotary settings of the layers of a draft head's file, whose keys are those of a model but begin
-/// with `prefix`. `layout` and the bias fields keep their defaults. `rope_theta` replaces the file's value;
-/// 0: does not.
+/// Sizes and rotary settings of the layers of a draft head's file. The file's keys are those of a model but
+/// begin with `prefix`. `layout` and the bias fields keep their defaults. `rope_theta` replaces the file's
+/// value unless it is 0.
 expected<model_config> read_gguf_layer_config(const gguf_file& file, std::string_view prefix,
                                               double rope_theta = 0);
 

@@ -26,8 +26,8 @@ class gguf_parser {
   static expected<gguf_file> parse(std::shared_ptr<const partial_file> from, std::string name);
 
  private:
-  /// A tensor's info and the offset of its data, relative to the data section, whose position is not known
-  /// yet.
+  /// Offset and size of a tensor's data. The offset is relative to the data section, whose position is not
+  /// known yet.
   struct pending_tensor {
     std::uint64_t offset = 0;
     std::uint64_t num_bytes = 0;

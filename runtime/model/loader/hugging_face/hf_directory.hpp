@@ -21,7 +21,7 @@ namespace paceline::model {
 /// generation_config.json and chat_template.jinja.
 struct hf_directory {
   std::string name;    ///< the directory, as given
-  model_config config; ///< without tied_embeddings if a head is stored that differs from the embedding
+  model_config config; ///< tied_embeddings is false if the files have a head that differs from the embedding
   std::optional<fp8_quantisation> quantisation; ///< nullopt: no FP8 weights
   hf_tokenizer_settings tokenizer;
   std::vector<token_id> eos_ids; ///< from generation_config.json and config.json; ascending, below vocab_size

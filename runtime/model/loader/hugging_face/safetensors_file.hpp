@@ -38,8 +38,8 @@ struct safetensors_tensor {
 /// part after the header without gap or overlap.
 class safetensors_file {
  public:
-  /// Reads the header only. Errors: `not_found`, `invalid_file`, `resource_exhausted`; `unsupported` for
-  /// another dtype.
+  /// Reads the header only. Errors: `not_found`, `invalid_file`, `resource_exhausted`; `unsupported` for a
+  /// dtype that is not listed above.
   static expected<safetensors_file> open(const std::filesystem::path& path);
   /// The same for a file whose bytes are in memory. Errors refer to it as `name`. `bytes` must outlive the
   /// result.

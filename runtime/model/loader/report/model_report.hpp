@@ -30,7 +30,7 @@ struct tensor_report {
   std::uint64_t num_bytes = 0;
 };
 
-/// The memory that a model needs to run. What an engine takes is planned in engine/memory_plan.hpp.
+/// The memory that a model needs to run. engine/memory_plan.hpp plans how much an engine allocates.
 struct memory_estimate {
   std::uint64_t weights_bytes = 0;
   paceline::kv_type kv_type = paceline::kv_type::f16;
@@ -42,7 +42,7 @@ struct memory_estimate {
   std::uint64_t total_bytes = 0;
 };
 
-/// What is known of a draft head (heads/files/head_report.hpp).
+/// Facts about a draft head (heads/files/head_report.hpp).
 struct head_facts {
   struct fact {
     std::string name;
@@ -61,12 +61,12 @@ struct model_report {
   std::uint64_t num_parameters = 0; ///< values in all tensors
   std::vector<metadata_report> metadata;
   std::vector<tensor_report> tensors;
-  /// Those of `tensors` that are of a module for multi-token prediction.
+  /// Number of `tensors` that belong to a module for multi-token prediction.
   std::uint64_t num_mtp_tensors = 0;
   skipped_tensors skipped;               ///< those of `tensors` that a language model does not use
   std::optional<model_config> config;    ///< nullopt if this build cannot run the model
   std::optional<memory_estimate> memory; ///< likewise
-  std::string problem;                   ///< why it cannot run; empty otherwise
+  std::string problem;                   ///< why the model cannot run; empty if it can
   head_facts head;
 };
 

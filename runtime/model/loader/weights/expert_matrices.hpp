@@ -12,8 +12,8 @@
 
 namespace paceline::model {
 
-/// The matrices of one role of a layer's experts, in order. A tensor that holds those of all experts is kept
-/// as one view, so a file cannot make this large by naming many small experts.
+/// The matrices of one role of a layer's experts, in order. A tensor that holds the matrices of all experts
+/// is kept as one view, so a file that states very many experts cannot make this object large.
 class expert_matrices {
  public:
   /// The rows of one tensor that form the matrices: matrix e has `num_rows` rows from e * `stride` + `first`
@@ -47,8 +47,8 @@ class expert_matrices {
 /// Packs one matrix.
 using pack_matrix = std::function<expected<std::unique_ptr<const device::matrix>>(const weight_view&)>;
 
-/// Packs the matrices one after another, so that no more than one is unpacked at a time, into a set of
-/// `memory`.
+/// Packs the matrices into a set of `memory`, one after another, so that at most one of them is in memory
+/// unpacked.
 expected<std::unique_ptr<const device::matrix_set>>
 pack_set(const expert_matrices& from, device::weight_memory& memory, const pack_matrix& pack);
 

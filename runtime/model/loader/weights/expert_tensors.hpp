@@ -36,8 +36,8 @@ class expert_tensors {
   expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
                      std::uint32_t layer, std::string_view file);
 
-  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is the name of a tensor
-  /// with all of them, in errors where the file has no tensors of single experts either.
+  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is used in errors about a
+  /// missing tensor if the file has no tensors of single experts: the name of a tensor with all matrices.
   expected<expert_matrices> take(tensor_role role, const model_config& config, std::string_view name,
                                  std::string_view file);
 

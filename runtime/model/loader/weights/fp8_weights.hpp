@@ -28,8 +28,9 @@ struct fp8_quantisation {
 };
 
 /// Reads "quantization_config" of a config.json, which errors call `file`: quant_method "fp8", or
-/// "compressed-tensors" with float weights of 8 bits. If a checkpoint has a language model as a part, it may
-/// stand on either level. nullopt if it is absent. Any other method is an error that names the method.
+/// "compressed-tensors" with float weights of 8 bits. In the config of a model with several parts, the key
+/// may be at the top level or in "text_config". nullopt if the key is absent. Any other method is an error
+/// that names the method.
 expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const boost::json::object& config,
                                                                 const std::string& file);
 

@@ -11,9 +11,9 @@
 
 namespace paceline::model {
 
-/// The role of a tensor, independent of its name in a file. A new one also needs a row in the table of
-/// tensor_role.cpp, and its shape there. Matrices are [rows][cols] = [outputs][inputs].
-/// Taps have a row for each channel. The others have 1 row.
+/// The role of a tensor, independent of its name in a file. A new role also needs a row in the table of
+/// tensor_role.cpp, and its shape there. Matrices are [rows][cols] = [outputs][inputs]. Taps of a convolution
+/// have a row for each channel. Vectors have 1 row.
 enum class tensor_role : std::uint8_t {
   // One for each model:
   token_embedding, ///< [vocab_size][hidden_size]
@@ -45,7 +45,7 @@ enum class tensor_role : std::uint8_t {
   conv_bias,     ///< [hidden_size], with config.conv.bias
   conv_out,      ///< [hidden_size][hidden_size]
   conv_out_bias, ///< [hidden_size], with config.conv.bias
-  // In place of them in layers with a gated delta rule:
+  // In place of q, k, v and attention_output in layers with a gated delta rule:
   delta_qkv,     ///< [delta_channels][hidden_size]: queries, keys, values; with config.packing.fuses_gate
                  ///< [delta_channels + delta.values_size][hidden_size], with those of delta_gate
   delta_gate,    ///< [delta.values_size][hidden_size]
@@ -76,7 +76,7 @@ std::string_view to_string(tensor_role role) noexcept;
 bool is_layer_role(tensor_role role) noexcept;
 /// True for the roles of an expert's matrices.
 constexpr bool is_expert_role(tensor_role role) noexcept { return role >= tensor_role::ffn_gate_experts; }
-/// The place of a role of experts among these: below num_expert_roles.
+/// Index of a role of experts among the roles of experts: 0 to num_expert_roles - 1.
 constexpr std::size_t expert_index(tensor_role role) noexcept {
   return static_cast<std::size_t>(role) - static_cast<std::size_t>(tensor_role::ffn_gate_experts);
 }
@@ -102,14 +102,14 @@ std::string shape_text(std::span<const std::uint64_t> sizes);
 /// The names of tensors, and the convention of norms.
 enum class tensor_naming : std::uint8_t {
   gguf,         ///< "blk.0.attn_q.weight"; norms hold the factor
-  hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of some families the factor minus one
+  hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; some families' norms hold the factor minus one
 };
 
 /// The name of a role's tensor; for roles of layers, the part after `layer_prefix` and the layer's number.
 /// For a role of experts, the name of a tensor with the matrices of all experts.
 std::string_view tensor_name(tensor_role role, tensor_naming naming, const model_config& config) noexcept;
-/// The name that `tensor_name` has for a tensor of a GGUF file which another writer's file calls `name`,
-/// without the prefix of a layer. Names that are no such aliases are returned unchanged.
+/// Translates an alias. `name` is how another converter's GGUF file calls a tensor, without the prefix of a
+/// layer; the result is how `tensor_name` calls it. Names that are no such aliases are returned unchanged.
 std::string_view usual_gguf_name(std::string_view name, architecture arch) noexcept;
 /// Removes "N." from the front of a name, and returns N. If there is no such number or it has a leading zero,
 /// it returns nullopt, and the name is unchanged.

@@ -13,13 +13,13 @@ namespace paceline::model {
 
 struct scale_grid;
 
-/// One tensor of a model. A matrix is input of `weight_memory::pack`, and its bytes are not necessarily
-/// aligned. Other weights (`is_matrix_role`) are F32, aligned for float: a vector is one row, and taps are a
-/// row of all channels for each tap.
+/// One tensor of a model. A matrix is an input of `weight_memory::pack`, and its bytes may be unaligned.
+/// Other weights (not `is_matrix_role`) are F32, aligned for float: a vector is one row; the taps of a
+/// convolution have for each tap a row of all channels.
 struct weight_view {
   std::string_view name; ///< name in the file
-  /// In the list of a file's tensors, a tensor with three dimensions stands here as all its matrices, one
-  /// after another.
+  /// In the list of a file's tensors (`weights_source::make`), a tensor with three dimensions is given as one
+  /// matrix: the rows of its first matrix, then those of the second, and so on.
   device::tensor_view tensor;
   /// For F8_E4M3: the bytes of `tensor` are codes only, and `f8_blocks` makes the tensor to be packed.
   const scale_grid* scales = nullptr;

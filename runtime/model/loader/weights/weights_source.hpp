@@ -20,12 +20,12 @@ namespace paceline::model {
 class partial_file;
 
 /// The weights of one model: every tensor that its config implies, each with exactly the implied shape, and
-/// no unknown tensor. Of a tensor that holds the matrices of several experts, each can be had. Vectors are
-/// in memory; the bytes of matrices are in the file until `read`. Moving the object keeps all views valid.
+/// no unknown tensor. Vectors are in memory. The bytes of matrices are in the file until `read`. Moving the
+/// object keeps all views valid.
 ///
 /// Vectors are converted to F32 if necessary, and to one convention. Norms are factors; some families store
-/// them less 1 in Hugging Face's files. Decays are numbers not above 0; Hugging Face stores log(-value). Taps
-/// are [num_taps][channels]; files have [channels][num_taps].
+/// the factor minus 1 in Hugging Face's files. Decays are numbers not above 0; Hugging Face stores
+/// log(-value). Taps are [num_taps][channels]; files have [channels][num_taps].
 class weights_source {
  public:
   /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` and `files`
@@ -51,12 +51,12 @@ class weights_source {
   /// Called when bytes of a tensor were copied and will not be read again soon. Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
-  /// Bytes of all tensors, in FP8 with their scales; a tied head counts once. Routers of 16 bits take more in
-  /// memory, where they are F32.
+  /// Bytes of all tensors as stored, FP8 tensors with their scales. A tied head counts once. Routers of 16
+  /// bits take more bytes in memory, because they become F32 there.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
-  /// Tensors of modules for multi-token prediction, which are not among these weights either.
+  /// Number of tensors of modules for multi-token prediction, which are not among these weights.
   std::uint64_t num_mtp_tensors() const noexcept { return num_mtp_tensors_; }
-  /// Tensors of the file that are not among these weights.
+  /// The tensors that the caller of `make` has left out.
   const skipped_tensors& skipped() const noexcept { return skipped_; }
 
  private:
