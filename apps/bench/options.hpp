@@ -34,14 +34,14 @@ struct prefill_options : common_options {
 struct cost_options : common_options {
   std::vector<std::uint32_t> rows{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
   std::uint32_t context = 256; ///< positions before the rows
-  std::uint32_t draft =
-      0; ///< also time the model as a drafter: a greedy draft of this many tokens; 0: not timed
+  /// Also time the model as a drafter: a greedy draft of this many tokens; 0: not timed.
+  std::uint32_t draft = 0;
   /// Also time each op (on a CPU).
   bool by_op = false;
   std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
   std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
-  double acceptance_length =
-      0; ///< tokens per round for the speed-up of the heads; 0: the value published for each family
+  /// Tokens per round for the speed-up of the heads; 0: the value published for each family.
+  double acceptance_length = 0;
 };
 
 /// The interfaces through which a workload is run, how often it is run, and whether rounds are counted.

@@ -31,8 +31,8 @@ struct sampling_params {
   shared_list<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
   std::uint64_t seed = 0;                                  ///< key of the request's Philox streams
   std::uint32_t choice_index = 0;                          ///< distinguishes the n choices of one request
-  std::optional<std::uint32_t> num_logprobs =
-      {}; ///< nullopt: no log-probabilities; k: those of the chosen token and the k best
+  /// Nullopt: no log-probabilities; k: those of the chosen token and the k best.
+  std::optional<std::uint32_t> num_logprobs = {};
   bool prompt_logprobs = false; ///< log-probabilities of the prompt's tokens too (`echo`)
 };
 
@@ -131,8 +131,8 @@ struct speculation_params {
 struct beam_params {
   std::uint32_t width = 0;    ///< hypotheses kept in each step; 0 = no beam search
   std::uint32_t num_best = 1; ///< hypotheses returned, 1 to width
-  float length_penalty =
-      1.0F; ///< [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty
+  /// [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty.
+  float length_penalty = 1.0F;
 };
 
 /// Why a request ended.

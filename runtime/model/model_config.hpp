@@ -136,8 +136,8 @@ struct model_config {
   rope_layout layout = rope_layout::half_split;
   rope_config rope;       ///< for layers that see all positions
   rope_config local_rope; ///< for layers with a sliding window
-  std::uint32_t sliding_window =
-      0; ///< positions that a row of a local layer sees, its own included; 0: there are no local layers
+  /// Positions that a row of a local layer sees, its own included; 0: there are no local layers.
+  std::uint32_t sliding_window = 0;
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K
   query_growth growth;            ///< of Q; needs layers that rotate whole heads and have no window

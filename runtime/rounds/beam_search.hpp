@@ -55,8 +55,8 @@ class beam_search {
   /// Largest number of rows of one request in a round. After a preemption the tokens of all hypotheses are
   /// computed again, over several rounds.
   static constexpr std::uint32_t max_rows = 128;
-  static constexpr std::uint32_t max_draft_nodes =
-      speculation::token_tree::max_nodes; ///< of all hypotheses together
+  /// Of all hypotheses together.
+  static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes;
 
   /// `max_output`: largest number of tokens in a hypothesis, at least 1.
   beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,

@@ -17,8 +17,8 @@ namespace paceline::tokenizer {
 
 struct encode_options {
   bool add_special = true; ///< add the tokens that the vocabulary puts around a text: BOS, sometimes EOS
-  bool parse_special =
-      true; ///< spellings of control tokens become these tokens; otherwise they are plain text
+  /// Spellings of control tokens become these tokens; otherwise they are plain text.
+  bool parse_special = true;
   /// If a text has more tokens, tokenization stops once this is known. The result is then a prefix of the
   /// text's tokens, and is longer than `max_tokens`. This limits the work for long texts.
   std::size_t max_tokens = static_cast<std::size_t>(-1);

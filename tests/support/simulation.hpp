@@ -28,8 +28,8 @@ struct simulated_drafter {
 
 struct simulation_options {
   std::uint64_t seed = 1;
-  bool shuffle =
-      false; ///< deliver messages and completions in a random order (FIFO between two actors is kept)
+  /// Deliver messages and completions in a random order (FIFO between two actors is kept).
+  bool shuffle = false;
   bool two_groups = false;
   std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1;

@@ -10,8 +10,8 @@ struct goodness_of_fit {
   double chi_square = 0;       ///< Pearson's statistic; infinite if an impossible outcome occurred
   double chi_square_limit = 0; ///< its quantile at 1 - 1e-6
   double total_variation = 0;
-  double variation_limit =
-      0; ///< three times the expectation from sampling noise: 3 * 0.40 * sum sqrt(p (1 - p)) / sqrt(N)
+  /// Three times the expectation from sampling noise: 3 * 0.40 * sum sqrt(p (1 - p)) / sqrt(N).
+  double variation_limit = 0;
   std::uint64_t num_samples = 0;
 
   bool accepted() const noexcept {

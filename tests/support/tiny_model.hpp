@@ -14,8 +14,8 @@ namespace paceline::test {
 /// A model small enough to compute by hand and to corrupt byte by byte.
 struct tiny_model {
   model::architecture arch = model::architecture::llama;
-  device::tensor_type type =
-      device::tensor_type::f32; ///< for matrices; F32 if rows are not whole blocks of it
+  /// For matrices; F32 if rows are not whole blocks of it.
+  device::tensor_type type = device::tensor_type::f32;
   std::uint32_t num_layers = 2;
   std::uint32_t hidden_size = 32;
   std::uint32_t num_heads = 4;

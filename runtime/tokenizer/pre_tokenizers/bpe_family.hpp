@@ -14,8 +14,8 @@ struct bpe_family {
       patterns;               ///< splits, applied one after the other to the pieces of the previous one
   bool ignore_merges = false; ///< a word that is a token is that token
   bool add_bos = false;       ///< default if the file does not say
-  bool spm_spelling =
-      false; ///< plain text with U+2581 for spaces and byte fallback instead of byte-level spelling
+  /// Plain text with U+2581 for spaces and byte fallback instead of byte-level spelling.
+  bool spm_spelling = false;
   bool composes = false;     ///< text is brought to the normalization form NFC first
   bool group_digits = false; ///< first divides runs of digits into groups of three from the right
 };

@@ -39,8 +39,8 @@ struct eagle_config {
   bool norm_output = false;             ///< the hidden state that is fed back is normed by the final norm
   bool has_tap_norms = false;           ///< the config says that each tapped vector is normed
   bool has_input_norm = false;          ///< the config says that all tapped vectors are normed together
-  bool hidden_first =
-      false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
+  /// EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature].
+  bool hidden_first = false;
   bool ties_lm_head = false; ///< the head's own embedding is also its LM head if the file has no LM head
   mask_rows masks = mask_rows::none;
   /// P-EAGLE: one less than the number of levels that it was trained for, or 63 if the config does not state

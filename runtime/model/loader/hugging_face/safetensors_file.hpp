@@ -22,8 +22,8 @@ struct safetensors_tensor {
   std::string name;
   safetensors_shape shape{1, 1, 1, 1, 1}; ///< outermost first; 1 from `num_dims` on
   std::uint32_t num_dims = 0;
-  device::tensor_type type =
-      device::tensor_type::f32; ///< f32, f16, bf16 or f8_e4m3 (codes; their scales are in another tensor)
+  /// f32, f16, bf16 or f8_e4m3 (codes; their scales are in another tensor).
+  device::tensor_type type = device::tensor_type::f32;
   /// not 0: the values are integers (I64 or BOOL) of this many bytes, and `type` has no meaning
   std::uint8_t integer_bytes = 0;
   std::span<const std::byte> data;
