@@ -13,8 +13,8 @@
 namespace paceline::actors {
 
 /// Translates the scheduler's commands into calls of the pool manager. Maps requests to lease keys, so that
-/// messages can name a request. A late command for an earlier lease of the request has no effect. Owned by
-/// the engine.
+/// messages can name a request. If a request has no lease, only commands that acquire one change anything.
+/// Owned by the engine.
 ///
 /// Invariant: exactly the requests with a block table in the manager have a key.
 class kv_pool_state {

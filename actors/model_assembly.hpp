@@ -23,7 +23,7 @@ namespace paceline::actors {
 /// One drafter of a model, with the objects and limits that the model's states need for it.
 struct drafter_seat {
   std::string name;
-  speculation::drafter* drafter = nullptr; ///< null for "none", the first drafter, and for "auto", the last
+  speculation::drafter* drafter = nullptr; ///< null for "none" (the first drafter) and "auto" (the last)
   std::uint32_t draft_length = 0;
   std::uint32_t max_tree_nodes = 0; ///< in one round
   paceline::length_rule length_rule = paceline::length_rule::fixed;
@@ -61,13 +61,14 @@ class model_assembly {
   const scheduling::scheduler_state& scheduler() const noexcept { return *scheduler_; }
   target_verifier_state& verifier() noexcept { return *verifier_; }
   const target_verifier_state& verifier() const noexcept { return *verifier_; }
-  /// The parts on which the supervisor starts the model's actors.
+  /// The states on which the supervisor starts the model's actors.
   model_parts parts();
-  /// Abandons all work: programs that have not begun do nothing. Returns once the streams are empty.
+  /// Abandons all rounds: verify programs that have not begun do nothing. Destroys the streams, which waits
+  /// for the end of all programs.
   void drain();
 
  private:
-  /// A draft worker and what it needs. The stream is the last member, so it is drained first.
+  /// A draft worker's state and what it needs. The stream is null after `drain`.
   struct worker {
     std::unique_ptr<rounds::draft_runner> runner;
     std::unique_ptr<device::stream> stream;

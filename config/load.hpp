@@ -35,8 +35,8 @@ struct setting {
 /// Result of `load`. If there are errors, `config` is incomplete and must not be used.
 struct load_result {
   daemon_config config;
-  std::vector<setting>
-      settings; ///< every option of every model and drafter, in table order; empty if there are errors
+  /// All options, including those of every model and drafter, in table order. Empty if there are errors.
+  std::vector<setting> settings;
   std::vector<std::string> errors;   ///< each a full sentence: place, path, rule, allowed values
   std::vector<std::string> warnings; ///< variables that look like overrides but name no option
 
@@ -56,8 +56,8 @@ load_result load(const std::optional<std::string>& path, const environment& vari
 load_result load_text(std::string_view text, std::string_view name, const environment& variables,
                       const std::vector<assignment>& overrides);
 
-/// The effective configuration as a file that `load` reads to the same values, with the origin of each value
-/// as a comment.
+/// The effective configuration as a file from which `load` gets the same values, with the origin of each
+/// value as a comment.
 std::string print(const load_result& result);
 
 /// The paths whose values differ in two results, as (path, reloadable). A reload applies the reloadable ones;

@@ -30,7 +30,8 @@ struct server_options {
   std::uint32_t max_lanes = 16; ///< responses in flight on one WebSocket
   std::uint64_t max_header_bytes = 16 * 1024;
   std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< for an HTTP body or WebSocket message
-  // Together well below 512 MiB, which leaves room for a thousand connections: docs/decisions/0524.
+  // `body_memory_bytes`, `kept_memory_bytes` and `output_memory_bytes` are together well below 512 MiB, which
+  // leaves room for a thousand connections: docs/decisions/0524.
   std::uint64_t body_memory_bytes = 128 * 1024 * 1024; ///< for all bodies that arrive or wait to be parsed
   /// For conversations and responses that are kept for later requests.
   std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;
@@ -41,7 +42,8 @@ struct server_options {
   std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};   ///< for a whole HTTP body to arrive
   /// After this time a connection without a request is closed; WebSockets are pinged before.
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};
-  /// How far a client may lag behind reading 1 KiB a second of its waiting output before it is disconnected.
+  /// A client should read its waiting output at 1 KiB a second or faster. It is disconnected when it lags
+  /// behind this rate by more than this time.
   std::chrono::milliseconds send_timeout{std::chrono::seconds(30)};
   std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< from admission to the last token
   std::uint32_t edge_threads = 2; ///< for tokenizers, templates and similar work

@@ -13,8 +13,9 @@
 namespace paceline {
 
 /// Records when the target's stream and the draft streams of a model computed. Thread-safe. Keeps total
-/// times, and the last `capacity` spans for traces. A span lasts from the start of a program to its end. The
-/// totals exclude the time in which a program waits for its turn on the device or pauses for another model.
+/// times, and the last `capacity` spans for traces. A span lasts from the start to the end of a program's
+/// host code. The totals exclude the time in which a program waits for its turn on the device or pauses for
+/// another model.
 class activity {
  public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}

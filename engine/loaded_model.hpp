@@ -13,7 +13,7 @@
 
 namespace paceline {
 
-/// A loaded target: the weights that run, and the public view of the model.
+/// A loaded target: the public view of the model, and the model that computes its passes (`runs`).
 class loaded_model final : public served_model {
  public:
   /// Loads the target named in `options`: vocabulary, chat template, and the weights onto `device`, which
@@ -78,15 +78,14 @@ struct loaded_draft_model {
   std::shared_ptr<const tokenizer::tokenizer> vocabulary;
 };
 
-/// Loads a drafter's own model. Error if its vocabulary differs from the target's, unless the options name a
-/// vocabulary bridge.
+/// Loads a drafter's own model. Error if its vocabulary differs from the target's, unless option `vocabulary`
+/// of the drafter says how to translate between them.
 expected<loaded_draft_model> load_draft_model(const config::drafter_options& options,
                                               const config::model_options& target_options,
                                               const loaded_model& target, device::compute_device& device,
                                               const std::function<void(const load_progress&)>& progress);
 
-/// Loads the head of a drafter that drafts with one, onto the target's device. The target must be a
-/// transformer.
+/// Loads a drafter's trained head onto the target's device. Error if the target is not a transformer.
 expected<std::shared_ptr<const model::draft_head>>
 load_draft_head(const config::drafter_options& options, const config::model_options& target_options,
                 const loaded_model& target, device::compute_device& device);

@@ -21,8 +21,8 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
                                     bool prefix_cache);
 
 /// `wanted` with a byte budget for each space, and with pools that fit it. The memory of a space is
-/// `budget_bytes`. If that is 0, it is the wanted amount or, if this is less, the bytes that the space has
-/// available for cells, but at least the minimum of all pools.
+/// `budget_bytes`. If `budget_bytes` is 0, it is the smaller of the wanted memory and `bytes_for_cells` of
+/// the space, but at least the minimum of all pools.
 ///
 /// State slots are allotted first. Each pool gets its minimum. The slots of all pools together get at most
 /// half of the memory that the minimum of blocks leaves, or their minimum if that is more. Slots beyond the

@@ -52,8 +52,9 @@ struct model_unit {
 
   /// A drafter by name; "default" and "" are the configured one. Error: invalid_argument for another name.
   expected<drafter_index> find_drafter(const std::string& name) const;
-  /// The drafter of a request: the one that it names, else `prediction` if the request has a prediction, else
-  /// the default.
+  /// The drafter of a request: the one that it names. A request that names no drafter but has a prediction
+  /// gets `prediction`, unless the default is `auto`. Other requests get the default. In place of `auto`, a
+  /// beam search gets `none`. Error: that of `find_drafter`.
   expected<drafter_index> drafter_of(const generation_request& request) const;
 
   config::model_options options;
@@ -61,7 +62,7 @@ struct model_unit {
   device::compute_device* device = nullptr; ///< of the target
   device::tenant_id tenant;                 ///< tenant id of this model and its drafters on all devices
   std::uint32_t context_length = 0;
-  std::uint32_t num_guesses = 0; ///< guesses at each draft position in overlap mode outcomes; 0: never used
+  std::uint32_t num_guesses = 0; ///< guessed tokens per draft position in mode `outcomes`; 0: mode not used
 
   struct drafter_unit {
     config::drafter_options options;

@@ -16,8 +16,8 @@ namespace paceline::gpu {
 struct blas_slabs {
   static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
   static constexpr std::uint32_t most_outputs = 4096; ///< outputs (rows of weights) at a time
-  /// Limit for the weights of a slab, in bytes of float16. A slab has at least one strip, even if the strip
-  /// is larger.
+  /// Limit for the weights of a slab, in bytes of float16. A slab has at least one strip (16 rows of weights,
+  /// gpu/kernels/streamed_layout.hpp), even if the strip is larger.
   static constexpr std::size_t weight_bytes = 32U << 20;
   static constexpr std::size_t workspace_bytes = 32U << 20; ///< as cuBLAS's manual recommends for sm_90
 
@@ -64,7 +64,7 @@ class blas_products {
 
   step_queue& steps_;
   const blas_handle blas_;
-  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the one chosen last comes first
+  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< most recently chosen first
   memory rows_;                                               ///< the current rows of x
   memory weights_;                                            ///< the current slab
   memory sums_;                                               ///< the current products

@@ -29,8 +29,8 @@ class cuda_fence final : public device::fence::state {
   /// Makes later work in `queue` wait, on the device, for the end of the program, which must have been
   /// issued.
   void hold(command_queue& queue) const;
-  /// Drops the event. Called when the device has completed the work, so that nothing has to wait for it, and
-  /// before the fence passes, because the fence may outlive the device.
+  /// Drops the event. Called after the device has completed the work, when nothing has to wait for it any
+  /// more, and before the fence passes, because the fence may outlive the device.
   void forget_end();
 
  private:

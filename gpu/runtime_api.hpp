@@ -111,8 +111,8 @@ struct blas_command {
 
 /// The functions of the CUDA runtime and of cuBLASLt that this folder uses. Tests replace all of them by an
 /// emulation. Only `wait` and the functions that release memory wait for the device. The device does the work
-/// of one stream in order, that of several streams in any order. Any thread may call the functions at any
-/// time, except those for graphs.
+/// of one stream in order. The work of different streams has no order. Any thread may call the functions at
+/// any time, except those for graphs.
 class runtime_api {
  public:
   virtual ~runtime_api() = default;

@@ -165,7 +165,7 @@ struct ready_question {};
 struct ready_answer {};
 
 /// engine -> session, sent after the session was registered: the session submits its request to `scheduler`.
-/// The engine reads this address after the registration, so the session is told of every later change.
+/// The engine reads this address after the registration, so the session receives every later change of it.
 struct start_event {
   scheduler_actor scheduler;
 };

@@ -24,8 +24,8 @@ struct edge_settings {
   bool metrics_require_key = false;
   std::shared_ptr<tls_context> tls = nullptr; ///< for connections accepted from now on; null: plain HTTP
 
-  /// Reads the files of keys and certificates. Errors: a file is unreadable or wrong; or there are no keys,
-  /// `bound_host` can be reached from other machines and `allow_unauthenticated` is false. On a reload,
+  /// Reads the files of keys and certificates. Errors: a file is unreadable or invalid; or there are no keys
+  /// although `bound_host` is not a loopback address and `allow_unauthenticated` is false. On a reload,
   /// `bound_host` and `allow_unauthenticated` must be those of the running server, because a reload does not
   /// change them.
   static expected<edge_settings> from(const config::server_options& options,

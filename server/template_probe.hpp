@@ -23,7 +23,7 @@ using chat_renderer = std::function<expected<std::string>(boost::json::object as
 expected<std::string> render_chat(const tokenizer::chat_template& chat,
                                   const tokenizer::special_spellings& spellings, boost::json::object asked);
 
-/// What a chat template tells about its model.
+/// The properties of a model that its chat template shows.
 struct template_traits {
   bool takes_tools = false;              ///< the name of a tool appears in the prompt
   call_syntax calls = call_syntax::none; ///< syntax in which the template writes earlier calls

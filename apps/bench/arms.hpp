@@ -40,19 +40,19 @@ struct arm_figures {
   std::vector<double> rates;
   std::vector<double> speed_ups; ///< relative to the first arm's run of the same group
   /// Tokens per second of decoding, one value for each group: the sum over its requests. The rate of a
-  /// request is that from its first event with tokens to its last one, without the tokens of the first event.
-  /// Only of groups in which every reply came in at least two reads.
+  /// request counts its tokens after the first event with tokens, and the time from that event to the
+  /// last one. Groups in which a reply came in a single read have no value.
   std::vector<double> decode_rates;
   std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
   std::vector<double> gaps;        ///< seconds between a request's successive events with tokens
   /// For each event with tokens: seconds from the end of a target program until the client has read the
-  /// event. The program is the last one that ended before that. It is the program that committed the tokens,
-  /// unless the event took longer than a round to arrive.
+  /// event. The program is the last one that ended before the client had read it. It is the program that
+  /// committed the tokens, unless the event took longer than a round to arrive.
   std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
   std::uint64_t num_traced_rounds = 0; ///< rounds that committed tokens; 0 without trace
   /// Number of intervals between successive events with tokens of a request, over all requests. Counted only
-  /// while all requests of a group decode: from the third such event of the last request that gets there to
+  /// while all requests of a group decode: from the time at which each of them has had three such events to
   /// the last event of the request that ends first.
   std::uint64_t num_full_periods = 0;
   double full_period_seconds = 0; ///< sum of these intervals
@@ -86,7 +86,7 @@ expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& door
                                            const run_settings& settings,
                                            std::span<const workload_prompt> prompts, bool quiet);
 
-/// Ratios of `with`'s rates to those of `base`, group by group.
+/// The rates of `with` divided by the rates of `base`, group by group.
 std::vector<double> ratios(const arm_figures& with, const arm_figures& base);
 
 } // namespace paceline::apps::bench

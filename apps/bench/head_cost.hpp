@@ -24,8 +24,9 @@ class head_costs {
   /// text, and the times are not kept. `context` must be that of `open`.
   expected<void> measure(const lone_model& target, std::uint32_t context, std::uint32_t repeat);
 
-  /// Medians of the times in seconds, with their spread, for each head and draft shape. The speed-up is that
-  /// for acceptance length `length`, in tokens; 0: the published length, and no speed-up if there is none.
+  /// Medians of the times in seconds, with their spread, for each head and draft shape. The speed-up is
+  /// computed for the acceptance length `length`, in tokens; 0: for the published length, and no speed-up if
+  /// there is none.
   /// Requires a call of `measure` with `repeat` above 0.
   boost::json::array to_json(const lone_model& target, double length) const;
 

@@ -47,8 +47,8 @@ idle_share idle_share_of(double busy_seconds, double launching_seconds, double w
 
 boost::json::object to_json(const idle_share& share);
 
-/// The origin of a figure: processor, cores, load, kernel level, version, commit and the command line that
-/// repeats it.
+/// The origin of a figure: processor, cores, load, instruction set of the CPU kernels, version, commit, time,
+/// seed, and the command line that repeats it.
 boost::json::object provenance(const std::string& command_line, std::uint64_t seed);
 
 /// A table with a header line and right-aligned columns, except the first one.

@@ -28,8 +28,8 @@ class timed_ops final : public device::ops {
 
   explicit timed_ops(device::ops& inner) : inner_(inner) {}
 
-  /// Shares by op; those of matmuls by shape and weight type: "matmul 576 > 1536+1536 q4_1" (columns > rows
-  /// of each output's weights).
+  /// Shares by op; for matmuls, by shape and weight type: "matmul 576 > 1536+1536 q4_1" (columns > rows of
+  /// each output's weights).
   const std::map<std::string, share>& shares() const noexcept { return shares_; }
 
   std::string_view level() const noexcept override { return inner_.level(); }

@@ -25,10 +25,10 @@ class line_reader {
   virtual void remember(const std::string& message) = 0;
 };
 
-/// A reader with line editing (libedit) and history if standard input and standard error are terminals, or
-/// else one of plain lines. `history`: file of the history, created readable by its owner only; empty: the
-/// history is not saved. An interrupt that `watch` records ends a read; the reader does not reset `watch`,
-/// which must outlive the reader.
+/// A reader with line editing (libedit) and history if standard input and standard error are terminals;
+/// otherwise a reader with neither. `history`: file of the history, created readable by its owner only;
+/// empty: the history is not saved. An interrupt that `watch` records ends a read; the reader does not reset
+/// `watch`, which must outlive the reader.
 std::unique_ptr<line_reader> make_line_reader(const std::filesystem::path& history,
                                               const interrupt_watch& watch);
 

@@ -19,8 +19,9 @@
 
 namespace paceline::apps {
 
-/// The drafter of requests that name none: with --draft-head the head's kind, with --draft-model `model`,
-/// otherwise that of --drafter. Error if both --draft-head and --draft-model are given.
+/// The drafter of requests that name none: the one that --drafter names. Without that flag it is the head's
+/// kind with --draft-head, `model` with --draft-model, and otherwise `auto`. Error if both --draft-head and
+/// --draft-model are given.
 expected<std::string> default_drafter(const model_choice& choice);
 
 /// An engine for one model in this process. Reports the progress of loading on standard error.

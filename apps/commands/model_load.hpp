@@ -14,7 +14,8 @@
 
 namespace paceline::apps {
 
-/// The files that a daemon with these options loads, in this order, with their sizes in bytes.
+/// The targets and drafting models that a daemon with these options loads, in this order, with the bytes of
+/// their files. Trained heads are left out: their loading reports no progress.
 std::vector<server::load_part> parts_of(const config::engine_options& options);
 
 /// Loads a daemon's models on a thread of its own, so that the main thread can handle signals meanwhile. A

@@ -10,8 +10,9 @@ namespace paceline::apps {
 
 /// URL and credentials of a daemon.
 struct daemon_address {
-  std::string url = "http://127.0.0.1:8080"; ///< http or https; without a scheme http
-  std::string api_key;                       ///< empty: none
+  /// http or https; without a scheme http. A path is put before the path of each request.
+  std::string url = "http://127.0.0.1:8080";
+  std::string api_key; ///< empty: none
   std::string ca_file; ///< certificates of authorities in PEM; empty: those of the system
 };
 

@@ -84,8 +84,8 @@ class emulated_runtime : public runtime_api {
   void have_free(std::size_t num_bytes) { free_bytes_ = num_bytes; }
   /// Number of launches so far with `launch_start::early`, including those in graphs.
   std::uint64_t num_early() const noexcept { return num_early_.load(); }
-  /// Set the compute capability of the device, and that for which the kernels were compiled. 90 (9.0) is the
-  /// default of both. If either is lower, no launch starts early.
+  /// Set the compute capability of the device, and the one for which the kernels were compiled. 90 (9.0) is
+  /// the default of both. If either is lower, no launch starts early.
   void have_compute_capability(int number) { compute_capability_ = number; }
   void have_kernels_for(int number) { kernel_target_ = number; }
   /// The next `times` queries of events (`has_come_to`) report that the device has not reached the event.

@@ -82,14 +82,14 @@ T* shared_memory() {
 PACELINE_DEVICE std::uint32_t lane_index() { return thread_index() % warp_size; }
 PACELINE_DEVICE std::uint32_t warp_index() { return thread_index() / warp_size; }
 
-/// The place in a kernel's grid of the block whose work the calling thread block does. This is its own place,
-/// except in draft_chain (gpu/kernels/draft_chain.cuh), whose blocks do the work of many blocks of other
-/// kernels. `do_block` does the work of one block; it is overloaded for the parameters of each kernel.
+/// Which block of a kernel's grid the calling thread block computes: the one at its own place, except in
+/// draft_chain (gpu/kernels/draft_chain.cuh), whose blocks do the work of many blocks of other kernels.
+/// `do_block` does the work of one block; it is overloaded for the parameters of each kernel.
 struct grid_place {
   std::uint32_t x = 0;
   std::uint32_t y = 0;
 
-  /// Number of the thread among those of the blocks with the same y.
+  /// Number of the thread among the threads of all blocks with the same y.
   PACELINE_DEVICE std::uint32_t index_in_row() const { return x * num_threads() + thread_index(); }
 };
 PACELINE_DEVICE grid_place own_place() { return {block_x(), block_y()}; }

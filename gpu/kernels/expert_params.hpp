@@ -35,8 +35,8 @@ constexpr std::uint32_t route_shared_bytes(const device::expert_routing& by) {
 /// The pairs of some rows, sorted by expert.
 struct expert_pairs {
   const device::used_expert* used; ///< [num_pairs]
-  const std::uint32_t* order;      ///< [num_pairs]: those of expert 0, then those of expert 1 and so on; null
-                                   ///< for a single row, whose pairs have an expert each
+  const std::uint32_t* order;      ///< [num_pairs]: the pairs of expert 0, then of expert 1 and so on; null
+                                   ///< for a single row, whose pairs all have different experts
   const std::uint32_t* counts;     ///< [num_experts]: pairs of each expert; null like `order`
   std::uint32_t num_pairs;
   std::uint32_t num_experts;
@@ -73,7 +73,7 @@ inline constexpr std::uint32_t expert_rows = 32;
 /// of `up`. A block has one segment; grid (strips / 8 or strips / 4, segments * num_blocks).
 struct expert_stream_params {
   streamed_weights weights; ///< of expert 0
-  streamed_weights up; ///< likewise, of the same type and shape; without bytes if the product is not gated
+  streamed_weights up;      ///< of expert 0, same type and shape; without bytes if the product is not gated
   matrix_strides strides;
   matrix_strides up_strides;
   device::activation act;
@@ -86,10 +86,10 @@ struct expert_stream_params {
   /// Blocks among which a segment's splits are divided: 1 (this block then adds the splits up itself) or
   /// `num_splits`.
   std::uint32_t num_blocks;
-  float* partial; ///< [num_splits][num_pairs][weights.num_rows], followed by those of `up`, to be added up by
+  float* partial; ///< [num_splits][num_pairs][weights.num_rows], then the same for `up`, to be added up by
                   ///< another kernel; used if there are several blocks
   float* y;       ///< [num_pairs][weights.num_rows]; used if `num_blocks` is 1
-  float* y_up;    ///< likewise, for sums of `up` that are not complete
+  float* y_up;    ///< like `y`: the sums of `up` while they are not complete
   std::size_t y_stride;
 };
 

@@ -63,7 +63,7 @@ PACELINE_DEVICE expert_segment segment_at(const expert_pairs& pairs, std::uint32
     if (number < pairs.num_pairs) found = {static_cast<std::uint32_t>(pairs.used[number].index), number, 1};
     return found;
   }
-  // Each lane has some adjacent experts; the lane that has the segment's expert tells the others.
+  // Each lane has some adjacent experts; the lane that has the segment's expert passes it to the others.
   const std::uint32_t of_lane = (pairs.num_experts + warp_size - 1) / warp_size;
   const std::uint32_t begin = lane_index() * of_lane;
   const auto count_of = [&](std::uint32_t i) {

@@ -3,7 +3,7 @@
 #include "gpu/kernels/expert_segments.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 
-// Streamed products of a mixture of experts, with the same bits as those of
+// Streamed products of a mixture of experts, with the same bits as the products of
 // gpu/kernels/streamed_matmul.cuh. A block has pairs of one expert. Each lane reads its row at the row's own
 // place, so rows are arranged once and not gathered for each expert. The weights that a block reads are known
 // only after routing, so none are loaded before the previous kernel has ended.
@@ -58,8 +58,8 @@ PACELINE_DEVICE void find_rows(const expert_stream_params& p, const expert_segme
   }
 }
 
-/// Calls `store` for each sum of the lane that has a pair and an output: with its two indices in a
-/// `strip_sums`, its pair, its output and the factor of its row of x.
+/// Calls `store` for each of the lane's sums that has a pair and an output. The arguments are the sum's two
+/// indices in a `strip_sums`, its pair, its output, and the factor of its row of x.
 template <std::uint32_t NumTiles, class Store>
 PACELINE_DEVICE void for_each_pair_sum(const expert_stream_params& p, const expert_segment& segment,
                                        std::uint32_t strip, const Store& store) {
@@ -136,7 +136,7 @@ PACELINE_DEVICE void end_split(const expert_stream_params& p, const expert_segme
 }
 
 /// Multiplies the warp's strips, beginning with strip `first`, with the rows of all pairs of the segment.
-/// `block` < num_blocks: which splits.
+/// `block` < num_blocks selects the splits.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_segment(const expert_stream_params& p, const expert_segment& segment,
                                       std::uint32_t first, std::uint32_t block) {

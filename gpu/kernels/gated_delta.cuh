@@ -16,7 +16,7 @@ struct delta_quarter {
   std::uint32_t part = 0;  ///< i mod 4
   std::uint32_t count = 0; ///< elements
 
-  /// Sets `values` to those at `from`, [key_dim][16] from the thread's column on.
+  /// Reads `values` from `from`, the thread's column in an array [key_dim][16].
   PACELINE_DEVICE void load(const float* from) {
     PACELINE_UNROLL
     for (std::uint32_t n = 0; n < most; ++n)

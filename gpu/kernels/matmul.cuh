@@ -51,8 +51,8 @@ PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   }
 }
 
-/// Indices of the rows of x that a block multiplies, for the `Rows` below: adjacent rows.
-/// gpu/kernels/expert_matmul.cuh has other rows.
+/// Indices of the rows of x that a block multiplies: one of the types for `Rows` below, for adjacent rows.
+/// The other type is `rows_of_pairs` (gpu/kernels/expert_matmul.cuh).
 struct adjacent_rows {
   std::uint32_t first;
   PACELINE_DEVICE std::uint32_t operator[](std::uint32_t i) const { return first + i; }

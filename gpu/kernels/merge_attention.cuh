@@ -2,7 +2,7 @@
 
 #include "gpu/kernels/split_attention.cuh"
 
-// The merge that gpu/kernels/split_attention_params.hpp defines: of the splits of a row, in ascending order.
+// Merges the splits of a row in ascending order, as defined in gpu/kernels/split_attention_params.hpp.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 

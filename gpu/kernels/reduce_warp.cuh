@@ -6,8 +6,8 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Combines the values of each `2 * Half` adjacent lanes: those of lanes `Half` apart first, then `Half / 2`,
-/// down to 1. `combine` gets a lane's own value first. All lanes of the warp must call it.
+/// Combines the values of each group of `2 * Half` adjacent lanes: first of lanes that are `Half` apart, then
+/// `Half / 2`, down to 1. `combine` gets a lane's own value first. All lanes of the warp must call it.
 template <std::uint32_t Half, class Combine>
 PACELINE_DEVICE float reduce_warp(float value, const Combine& combine) {
 #ifdef __CUDACC__
@@ -18,7 +18,7 @@ PACELINE_DEVICE float reduce_warp(float value, const Combine& combine) {
   // The same operations, but the emulation switches threads once instead of once for each distance.
   const float* const of_lanes = emulation::show_to_warp(value);
   const std::uint32_t self = lane_index();
-  float values[2 * Half]; // of the lane whose number differs in the bits of the index
+  float values[2 * Half]; // [i]: the value of the lane whose number differs from `self` in the bits of i
   for (std::uint32_t i = 0; i < 2 * Half; ++i) values[i] = of_lanes[self ^ i];
   for (std::uint32_t apart = Half; apart > 0; apart /= 2)
     for (std::uint32_t i = 0; i < apart; ++i) values[i] = combine(values[i], values[i + apart]);

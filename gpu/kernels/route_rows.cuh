@@ -86,7 +86,7 @@ PACELINE_DEVICE void score_experts(const device::expert_routing& by, const float
 }
 
 /// Step 1 for `softmax_of_selected`: the score of the lane's slot. Lane s < `num_used` has slot s. `logit` is
-/// that of the slot's expert.
+/// the logit of the slot's expert.
 PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
   const bool is_slot = lane_index() < num_used;
   const candidate own = is_slot ? candidate{logit, lane_index()} : candidate{};

@@ -5,8 +5,8 @@
 #include <limits>
 
 // Matrix products with activations of 16 bits, as tensor cores compute them. This is the contract of matmul
-// under `arithmetic::sixteen_bit`; under `arithmetic::reference` it is that of runtime/device/op_matmul.hpp
-// (docs/decisions/0501 says why there are two).
+// under `arithmetic::sixteen_bit`. Under `arithmetic::reference`, runtime/device/op_matmul.hpp is the
+// contract (docs/decisions/0501 says why there are two).
 //
 // **Activations.** A row of x is multiplied by a power of two, `multiplier_to_f16(max |x|)`, which brings its
 // largest absolute value to at least 2^14 and below 2^15. Then it is rounded to float16. Values down to 2^-28
@@ -41,8 +41,8 @@
 // there is one. With `add` the result is added to y, otherwise it is stored in y.
 //
 // Every step except the tensor core's is rounded once. How the tensor core rounds the sum of its 17 terms
-// depends on the kind of GPU. The rounded sum is assumed to be a float32, and its error to be at most 2^-23
-// of the largest term for each term. In this bound a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K
+// depends on the kind of GPU. The rounded sum is assumed to be a float32, and its error to be at most
+// 17 * 2^-23 of the largest term. In this bound a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K
 // and Q5_K is at least 2^-15). So on one kind of GPU a row's result has the same bits whatever other rows are
 // computed with it, but another kind may give other bits.
 //

@@ -11,11 +11,11 @@
 #include <limits>
 
 // Attention that reads keys and values once for all query heads of a key-value head and for several rows of a
-// sequence (defined in gpu/kernels/split_attention_params.hpp). A block lists the cells of a split that its
-// rows see as columns: first those in the slots of their positions, which rows share, then those on the rows'
-// paths through a draft tree. One thread for each column computes scores, one warp for each query the
-// probabilities, and one thread for each dimension the weighted values. Each score, and each sum of weighted
-// values, is computed by one thread, in order.
+// sequence (defined in gpu/kernels/split_attention_params.hpp). The cells of a split that the rows of a
+// block see are its *columns*: first the cells in the slots of their positions, which rows share, then the
+// cells on the rows' paths through a draft tree. One thread for each column computes scores, one warp for
+// each query the probabilities, and one thread for each dimension the weighted values. Each score, and each
+// sum of weighted values, is computed by one thread, in order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -50,7 +50,7 @@ struct tile_work {
   std::uint32_t num_heads;
   tile_memory& shared;
   float* queries; ///< in shared memory
-  float* scores;  ///< likewise; later the factors of the values
+  float* scores;  ///< in shared memory; later the factors of the values
 
   PACELINE_DEVICE std::uint32_t begin() const { return (p.range.first_split + split) * kv_split; }
   PACELINE_DEVICE std::uint32_t num_queries() const { return tile.num_rows * num_heads; }

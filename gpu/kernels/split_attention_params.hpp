@@ -18,7 +18,7 @@
 //     p_j      = exp(s_j - m_i)
 //     l_i      = sum of p_j in 32 lanes, lane = j mod 32, positions in order; lanes added in halves (16, 8, 4, 2, 1)
 //     acc_i[d] = chain of fma(p_j, value_j[d], .) in order of j, from 0
-//                q8: of (p_j * j's value scale) and the code, the product in brackets rounded
+//                q8: fma(p_j * j's value scale, code_j[d], .), where the first product is rounded
 // clang-format on
 //
 // **Merge** of the row's splits, ascending: m = max m_i, w_i = exp(m_i - m),

@@ -13,8 +13,8 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 template <std::uint32_t NumTiles>
 using strip_sums = float[NumTiles][4];
 
-/// The sums of a warp, in the shared memory where its weights were. A row of x has those of one strip, then
-/// those of the other. The distance between rows (`stream_sums_row`) avoids bank conflicts.
+/// The sums of a warp, in the shared memory where its weights were. Each row of x has the sums of one strip,
+/// then the sums of the other. The distance between rows (`stream_sums_row`) avoids bank conflicts.
 struct sums_of_warp {
   float* sums;
 
@@ -40,8 +40,8 @@ PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_
   return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
 }
 
-/// Stores the sums of two strips; each lane has one output. Every launch reads its instructions from memory,
-/// so loops keep them few.
+/// Stores the sums of two strips; each lane has one output. Loops keep the code short, because every
+/// launch reads its instructions from memory.
 PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t first_strip,
                                 const sums_of_warp& from) {
   static_assert(stream_strips * strip_rows == warp_size);

@@ -104,7 +104,8 @@ PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
     codes |= moved<Step * 4 + Pair, at + 4>(words.high[0]) & (0x00100010U << at);
   return codes;
 }
-/// The factor that compensates for those of codes and scales, in row lane / 4 + 8 * `second` of the strip.
+/// The factor that compensates for the factors of codes and scales, in row lane / 4 + 8 * `second` of the
+/// strip.
 constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p11F : 0x1p15F; }
 
 /// The scales of one unit of one row. A weight is scale * code, or scale * code + min.
@@ -113,8 +114,8 @@ struct unit_scales {
   float min;      ///< for formats with minima
 };
 
-/// Scales of unit `unit` < 2 in row `row` < 16. `header`: that of the tile's span; `quarter`: the tile's
-/// number in a span of four tiles.
+/// Scales of unit `unit` < 2 in row `row` < 16. `header`: the header of the tile's span; `quarter`: the
+/// tile's number in a span of four tiles.
 template <tensor_type Type>
 PACELINE_DEVICE unit_scales read_scales(const std::byte* header, std::uint32_t row, std::uint32_t quarter,
                                         std::uint32_t unit) {

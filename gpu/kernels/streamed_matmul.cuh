@@ -9,8 +9,9 @@
 // converts the weights to operands in registers and multiplies each operand with all tiles of 8 rows of x,
 // which it reads from the cache of the multiprocessor. It does not synchronise with other warps. The same
 // code, in the same order, is used for every number of tiles of x. For a gated product a warp has one strip
-// of each of the two matrices. If there is one split, it also applies the activation to their sums. Weights
-// do not change while programs run, so their first tiles are loaded before the previous kernel has ended.
+// of each of the two matrices. If there is one split, the warp also applies the activation to the sums.
+// Weights do not change while programs run, so their first tiles are loaded before the previous kernel has
+// ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -284,7 +285,7 @@ PACELINE_DEVICE void for_each_tile(Strip (&strips)[stream_strips], std::uint32_t
 template <tensor_type Type, std::uint32_t NumTiles, class Wait>
 PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block, const Wait& wait_for_rows) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
-  static_assert(stream_strips == 2); // those of a gated product
+  static_assert(stream_strips == 2); // for a gated product: one of the gate, one of `up`
   const bool is_gated = p.up.bytes != nullptr;
   const std::uint32_t first = (block.x * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
   const std::uint32_t num_strips = p.weights.num_strips();

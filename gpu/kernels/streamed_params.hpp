@@ -135,7 +135,7 @@ struct finish_heads_params {
   device::kv_layer layer;
   head_products q, k, v;
   const float* table;       ///< [num_rows][2 * num_pairs], cosines and sines, for keys
-  const float* query_table; ///< likewise; may be `table`
+  const float* query_table; ///< the same for queries; may be `table`
   std::uint32_t num_pairs;
   device::rope_layout layout;
   float epsilon;

@@ -79,7 +79,7 @@ struct told_round {
   std::vector<std::string> token_texts; ///< of `trace.tokens`
 };
 told_round tell_round(round_trace trace, const token_speller& spell);
-/// Writes what `docs/protocol.md` lists below `paceline.trace`.
+/// Writes the fields that docs/protocol.md lists below `paceline.trace`.
 void write_round(json_writer& out, const told_round& round);
 
 /// Writes an array of token ids.

@@ -28,9 +28,8 @@ struct draft_account {
     std::string drafter;
     std::uint32_t num_proposals = 0; ///< rounds in which it proposed a draft
     std::uint32_t num_chosen = 0;    ///< rounds that verified its draft
-    /// Sums over its proposals. Each proposal adds the expected tokens, and the expected time, of the pass
-    /// that verifies the best part of the draft (at least one token), divided by those of the pass without a
-    /// draft.
+    /// Sums over its proposals of two ratios. Each compares the pass that verifies the best part of the draft
+    /// (at least one token) with the pass without a draft: in the expected tokens, and in the expected time.
     double tokens = 0, time = 0;
   };
   std::vector<candidate> candidates;      ///< all candidates of `auto`, in the order of the model's drafters

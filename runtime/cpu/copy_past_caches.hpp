@@ -11,7 +11,7 @@
 namespace paceline::cpu {
 
 /// Copies `count` values that will not be read soon. If `to` consists of whole cache lines, they are written
-/// past the caches (non-temporal stores), so that the processor need not read the lines first. Other threads
+/// with non-temporal stores, so that the processor need not read the lines first. Other threads
 /// may read the copy after this thread has called `finish_copies`.
 inline void copy_past_caches(const float* from, std::size_t count, float* to) noexcept {
 #ifdef __SSE2__

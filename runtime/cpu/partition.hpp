@@ -68,7 +68,7 @@ class partition {
   std::vector<begun_program> begun_; ///< the last one is running, the others are paused for it
   std::vector<std::unique_ptr<cpu_ops>>
       ops_; ///< [i] serves begun_[i] alone, because a cpu_ops keeps values between calls
-  /// What `tell_end` reports. Used by the executor, except while a team member runs `tell_end` for it
+  /// The end that `tell_end` reports. Used by the executor, except while a team member runs `tell_end` for it
   /// (thread_team::leave_errand).
   std::unique_ptr<ended_work> ended_;
   std::thread executor_;

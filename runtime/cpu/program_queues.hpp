@@ -78,8 +78,8 @@ class program_queues : public std::enable_shared_from_this<program_queues> {
   void complete(stream_queue& queue, queued_work& item, std::optional<error> failure);
   void stop();
 
-  /// True while a tenant whose programs have not begun has a ready program beside the running one. Only then
-  /// can `take_before` return work.
+  /// True while a program runs and a tenant without a begun program has a ready one. Only then can
+  /// `take_before` return work.
   const std::atomic<bool>& others_wait() const noexcept { return others_wait_; }
 
  private:

@@ -19,8 +19,8 @@ struct exp_constants {
   static constexpr float p[5] = {0.5F, 0.1666652F, 0.041666206F, 0.008368882F, 0.001395048F};
 };
 
-/// Tanh: for |x| < `small` x + x^3 Q(x^2), with Q a minimax polynomial (relative error 4.2e-9); else 1 - 2 /
-/// (exp(2 |x|) + 1) with the sign of x. Within 1.4 units in the last place.
+/// tanh: if |x| < `small`, x + x^3 Q(x^2) with Q a minimax polynomial (relative error 4.2e-9); otherwise
+/// 1 - 2 / (exp(2 |x|) + 1) with the sign of x. Within 1.4 units in the last place.
 struct tanh_constants {
   static constexpr float small = 0.625F;
   static constexpr float q[5] = {-0.33333284F, 0.13331491F, -0.053743497F, 0.020650588F, -0.005717045F};

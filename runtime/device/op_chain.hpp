@@ -16,8 +16,8 @@ inline constexpr std::uint32_t max_chain_levels = max_draft_nodes;
 
 /// A row of one step.
 struct chain_row {
-  /// The row's input, without a path. A negative token stands for the token that the row with the same index
-  /// chose in the previous step.
+  /// The row's input, with path_length 0. A negative token stands for the token that the row with the same
+  /// index chose in the previous step.
   batch_entry entry;
   /// Level of the draft token that the row chooses, from 0; -1: its choice is not used.
   std::int32_t level = -1;
@@ -36,7 +36,8 @@ struct chain_choice {
 /// the ops of the first step: those of a pass over a `row_batch` of its rows, and then `choose` for every
 /// row. In each later step embed, rope_table, kv_write and attention use that step's rows, and `choose`
 /// treats a row of level n as a node n levels below the request's root, whose path consists of the tokens
-/// chosen at the previous levels. So each step has the bits of a separate pass over the same rows.
+/// chosen at the previous levels. So the results of each step are those of a separate pass over the same
+/// rows, to the bit.
 struct chain_args {
   std::uint32_t num_rows = 0;      ///< in one step, at most max_chain_rows
   std::span<const chain_row> rows; ///< [step][num_rows]; the first step's tokens are known

@@ -55,10 +55,10 @@ struct token_choice {
 
 /// The result for a request.
 struct chosen_run {
-  std::int32_t place = -1; ///< the deepest accepted node; -1: none
+  std::int32_t place = -1; ///< the deepest accepted node; -1: the root, because no node was accepted
   token_id next;           ///< the token that the row of `place` chooses
   bool bonus = false;      ///< true if no node was rejected: the accepted path ends in a leaf
-  bool hopeless = false;   ///< true if that row had no finite logit; `next` is then the lowest id
+  bool hopeless = false;   ///< true if the row of `place` had no finite logit; `next` is then the lowest id
 };
 
 /// Largest number of nodes in a draft.
@@ -66,9 +66,9 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 
 /// Chooses a token from each row and verifies the drafts: starting at the root, the current row's choice
 /// decides, and a child is accepted if it has that token. Siblings with equal tokens count as one node with
-/// the branches of all of them. If the accepted path then ends in several nodes, `place` is the first child
-/// of the first of their parents. This is rule `coupled` (speculation::verify_coupled). A row's choice equals
-/// that of sampling::pipeline::choose for the same settings, to the bit:
+/// the branches of all of them. If the accepted path then ends in several nodes, `place` is the first of them
+/// under the first of their parents. This is rule `coupled` (speculation::verify_coupled). A row's choice
+/// equals that of sampling::pipeline::choose for the same settings, to the bit:
 /// - The logits are changed in float32: x + bias. Tokens of `counts`, and of the row's path from the root: x
 ///   / repetition_penalty if x > 0, else x * repetition_penalty. Tokens with n > 0 occurrences in output and
 ///   path: x - (frequency_penalty * n + presence_penalty). Removed tokens: -infinity.

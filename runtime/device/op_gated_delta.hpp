@@ -29,7 +29,7 @@ struct delta_heads {
   constexpr std::uint32_t num_groups() const noexcept {
     return (value_dim + delta_columns - 1) / delta_columns;
   }
-  /// Number of floats of a row's keys, which is also that of its queries, and of a row's values.
+  /// Number of floats of a row's keys (its queries have as many), and of a row's values.
   constexpr std::size_t keys_size() const noexcept { return std::size_t{num_keys} * key_dim; }
   constexpr std::size_t values_size() const noexcept { return std::size_t{num_values} * value_dim; }
   /// Floats of a layer's state.
@@ -71,7 +71,7 @@ struct gated_delta_args {
   const float* beta = nullptr;    ///< [num_rows][num_values]
   const float* alpha = nullptr;   ///< [num_rows][num_values]
   float* out = nullptr;           ///< [num_rows][values_size]; must not overlap the other arguments
-  std::size_t stride = 0;         ///< values from a row to the next, of all four
+  std::size_t stride = 0;         ///< values from a row to the next, in x, beta, alpha and out
   const float* decay = nullptr;   ///< device memory, [num_values]; not above 0
   const float* dt_bias = nullptr; ///< device memory, [num_values]
   float scale = 1;

@@ -10,9 +10,9 @@
 namespace paceline::device {
 
 /// The first half of a gated feed-forward layer: out = act(x * gate^T) * (x * up^T), where x is first normed
-/// if there is a norm. Equal to the bit to `rms_norm` (op_rms_norm.hpp), `matmul` with both matrices
-/// (op_matmul.hpp) and `glu` of the products (op_glu.hpp), which is also the default implementation. A fused
-/// implementation need not write normed rows and products to memory.
+/// if there is a norm. The result has the same bits as that of `rms_norm` (op_rms_norm.hpp), `matmul` with
+/// both matrices (op_matmul.hpp) and `glu` (op_glu.hpp) in turn. The default implementation calls these three
+/// ops; a fused implementation need not write normed rows and products to memory.
 struct gated_matmul_args {
   const float* x = nullptr; ///< [num_rows][num_cols], rows `x_stride` values apart
   std::size_t x_stride = 0;

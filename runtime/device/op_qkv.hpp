@@ -36,7 +36,7 @@ struct qkv_args {
   float head_epsilon = 0;             ///< of QK norm
   bool norms_rows = false;            ///< QK norm is over all heads of a row together
   const float* table = nullptr;       ///< from rope_table
-  const float* query_table = nullptr; ///< likewise, for queries; null: the same
+  const float* query_table = nullptr; ///< from rope_table, for queries; null: `table`
   std::uint32_t num_pairs = 0;        ///< rotated pairs in a head; 0: no rotation, and the table may be null
   rope_layout layout = rope_layout::half_split;
   kv_layer cells;

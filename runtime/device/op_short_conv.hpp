@@ -41,7 +41,7 @@ struct short_conv_args {
   const float* in_gate = nullptr;  ///< [num_rows][width]; null: none
   const float* out_gate = nullptr; ///< [num_rows][width]; null: none
   float* out = nullptr;            ///< [num_rows][width]; not u; may overwrite in_gate
-  std::size_t stride = 0;          ///< values from a row to the next, of all four
+  std::size_t stride = 0;          ///< values from a row to the next, in u, both gates and out
   std::uint32_t width = 0;
   std::uint32_t num_taps = 0;     ///< 2 to max_conv_taps
   const float* weights = nullptr; ///< device memory, [num_taps][width]

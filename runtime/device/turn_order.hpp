@@ -28,9 +28,9 @@ struct waiting_program {
 /// A tenant is busy while it has a program that is ready, runs or is paused. Its service is its computing
 /// time, plus the amount by which it was moved ahead when it became busy. Invariants, with E the longest
 /// program:
-/// - The service of a busy tenant is never more than 2 E + `max_owed` above that of another one. So of two
-///   tenants that stay busy, neither computes more than 4 E + 2 `max_owed` longer than the other over any
-///   period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
+/// - The service of a busy tenant is never more than 2 E + `max_owed` above the service of another one. So
+///   of two tenants that stay busy, neither computes more than 4 E + 2 `max_owed` longer than the other over
+///   any period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
 ///   submits.
 /// - A tenant that is new, or was not busy for longer than `short_pause`, starts with the least service of
 ///   the busy tenants. So it gets no additional time for its pause.
@@ -58,9 +58,9 @@ class turn_order {
   /// Index of the program that runs next; nullopt if there is none, or if the running one continues. `begun`
   /// has the tenants whose programs have begun: the running one last, the others paused for it.
   ///
-  /// The running program pauses for a waiting one if the latter's tenant, after that program, is expected
-  /// still to have less service than each tenant in `begun`. This condition is needed because paused programs
-  /// continue only after the new program ends.
+  /// The running program pauses for a waiting one if the service of the waiting one's tenant, plus that
+  /// program's expected time, is below the service of each tenant in `begun`. This condition is needed
+  /// because paused programs continue only after the new program ends.
   std::optional<std::size_t> next(std::span<const waiting_program> waiting,
                                   std::span<const tenant_id> begun = {}) const;
 

@@ -53,8 +53,8 @@ class constraint_cache {
   std::list<std::pair<grammar_source, std::shared_ptr<const token_constraint>>> entries_; ///< latest first
 };
 
-/// The last 32 sources that were refused by the conversion to EBNF or by the library, and why. To refuse one
-/// again without this cache would take as long as the first time. Thread-safe.
+/// The last 32 sources that were refused by the conversion to EBNF or by the library, and why. Without this
+/// cache, refusing one of them again would take as long as the first time. Thread-safe.
 class refusal_cache {
  public:
   std::optional<error> find(const grammar_source& source) {

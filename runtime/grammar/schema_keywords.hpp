@@ -49,7 +49,7 @@ const text_format* format_named(std::string_view name);
 bool is_annotation(std::string_view format);
 std::string_view format_rules();
 /// EBNF for texts of the format with at most `max_length` characters; "" if there are none. `budgeted` adds a
-/// rule that matches what `rule` matches in at most `max_characters` characters, and returns its name.
+/// rule for the texts of `rule` with at most `max_characters` characters, and returns its name.
 using budget_adder = std::function<std::string(const std::string& rule, std::uint32_t max_characters)>;
 std::string limited_format(const text_format& format, std::uint32_t max_length, const budget_adder& budgeted);
 

@@ -22,7 +22,8 @@ struct text_condition {
   std::uint32_t max_length = unbounded;
 };
 
-/// A deterministic automaton that tells which of several conditions a text obeys.
+/// A deterministic automaton that decides which of several conditions a text obeys. The caller defines which
+/// of these results make a text *wanted* (`make`).
 class text_automaton {
  public:
   struct edge {
@@ -38,7 +39,7 @@ class text_automaton {
 
   /// Makes the automaton of at most 64 conditions; nullopt if more than `max_states` states or more than
   /// `work` units of work (of at most 100 nanoseconds) would be needed. `is_wanted` receives the conditions
-  /// that a text obeys (bit i: condition i) and tells whether such a text is wanted. The work that was done
+  /// that a text obeys (bit i: condition i) and returns true if such a text is wanted. The work that was done
   /// is subtracted from `work`.
   static std::optional<text_automaton> make(const std::vector<text_condition>& conditions,
                                             const std::function<bool(std::uint64_t)>& is_wanted,

@@ -70,7 +70,8 @@ class token_cursor final : public constraint_cursor {
   bool has_longer(std::string_view text);
   bool is_usable(token_id token) const;
   bool is_text(token_id token) const; ///< usable, and not one that ends the output
-  /// The last token of `output` that begins with the text of `token` and is allowed next; else `token`.
+  /// The latest of the last 512 tokens of `output` that begins with the text of `token` and is allowed next.
+  /// If there is none, `token`.
   token_id usual_in_place_of(token_id token, std::span<const token_id> output);
   std::vector<token_id> tokens_of(const std::string& text) const;
 
@@ -87,8 +88,8 @@ class token_cursor final : public constraint_cursor {
   std::uint64_t work_per_token_;
   /// Upper bound of `work_left_`: without it a long output could save up work for a mask that takes minutes.
   std::uint64_t most_work_;
-  /// Number of tokens that have added to `work_left_`. Tokens of a path count as those of the output do. So
-  /// the masks along a path that is accepted have the same budget as in plain decoding.
+  /// Number of tokens that have added to `work_left_`. The tokens of a path count like output tokens, so the
+  /// masks along a path that is accepted have the same budget as in plain decoding.
   std::size_t num_paid_ = 0;
   bool is_exhausted_ = false;
   bool is_broken_ = false; ///< the library has thrown; the state of the matcher is unknown

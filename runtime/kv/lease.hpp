@@ -52,7 +52,7 @@ struct state_lease {
 
 /// A state that the prefix cache keeps for other requests.
 struct state_snapshot {
-  std::uint32_t length = 0; ///< committed tokens of which it is the state: a multiple of the block size
+  std::uint32_t length = 0; ///< committed tokens before this state; a multiple of the block size
   state_slot slot;          ///< of the request's lease; nobody writes it from now on
 };
 

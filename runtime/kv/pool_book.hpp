@@ -59,7 +59,7 @@ struct pool_book {
                                             std::uint32_t num_others) const;
   /// Adds the table's full final blocks to the index.
   void publish(block_table& table);
-  /// Keeps a snapshot with a published block, unless that has one.
+  /// Keeps a snapshot with a published block, unless that block has one already.
   void keep_snapshot(const block_table& table, const state_snapshot& snapshot);
 
   pool_config config;

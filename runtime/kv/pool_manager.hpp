@@ -44,7 +44,7 @@ struct pool_config {
   /// charged to it.
   std::uint32_t num_state_slots = 0;
   std::uint32_t min_state_slots = 0; ///< for one request; used when a memory plan is made
-  std::uint64_t state_bytes = 0;     ///< of one slot; likewise
+  std::uint64_t state_bytes = 0;     ///< of one slot; used when a memory plan is made
 };
 
 /// A request that enters a pool.
@@ -165,9 +165,9 @@ class pool_manager {
   paceline::epoch next_epoch() noexcept { return paceline::epoch{++last_epoch_}; }
 
   // Implemented in pool_memory.cpp:
-  /// Makes `num` blocks of `pool` free. First borrows slabs. Then evicts cached prefixes, least recently used
-  /// first: those of the pool, and those of other pools of its space, whose slabs it then borrows. Returns
-  /// false if that does not suffice. Never allocates memory.
+  /// Makes `num` blocks of `pool` free. First borrows slabs. Then evicts cached prefixes of the pool
+  /// and of other pools of its space, least recently used first, and borrows the slabs that become free
+  /// there. Returns false if that does not suffice. Never allocates memory.
   bool make_room(pool_book& pool, std::uint32_t num);
   /// The pool with the least recently used cached block, among `pool` and the pools that may give it memory.
   /// Null if none has a cached block.

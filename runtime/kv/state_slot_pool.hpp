@@ -10,8 +10,8 @@
 
 namespace paceline::kv {
 
-/// The slots of recurrent states of one pool, and their owners, which are of the same kinds as those of
-/// blocks (`block_owner`). A slot holds the state of one sequence at one position. A table owns the slots
+/// The slots of recurrent states of one pool, and their owners. A slot has the same kinds of owners as a
+/// block (`block_owner`). A slot holds the state of one sequence at one position. A table owns the slots
 /// that its request may write. The request writes no slot that the prefix index owns.
 ///
 /// The index owns *snapshots*: slots with the state after the last token of an indexed block. A prefix of a

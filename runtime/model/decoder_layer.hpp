@@ -115,7 +115,7 @@ struct delta_layer_states {
   device::delta_states matrices;
 };
 
-/// What the queries, keys and values of a layer are computed from.
+/// The input from which a layer computes queries, keys and values.
 struct attention_input {
   const float* x = nullptr; ///< [num_rows][num_cols], rows `num_cols` values apart
   std::uint32_t num_cols = 0;
@@ -146,9 +146,9 @@ class decoder_layers {
   void project(const layer_weights& weights, const attention_input& input, const attention_view& view);
   void run_attention(const device::row_batch& rows, std::uint32_t first, const attention_view& view);
   void add_attended(const layer_weights& weights);
-  /// hidden += short_convolution(norm(hidden)). `states`: those of this layer.
+  /// hidden += short_convolution(norm(hidden)). `states`: this layer's states.
   void convolve(const layer_weights& weights, const device::conv_states& states);
-  /// hidden += gated_delta_rule(norm(hidden)). `states`: those of this layer. `unit_norm`: key_dim values,
+  /// hidden += gated_delta_rule(norm(hidden)). `states`: this layer's states. `unit_norm`: key_dim values,
   /// each 1 / sqrt(key_dim). An RMS norm with these weights divides queries and keys by their length.
   void apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
                         const float* unit_norm);

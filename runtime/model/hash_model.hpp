@@ -44,7 +44,7 @@ class hash_model final : public language_model {
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                               std::span<const layer_index> taps = {}) const override;
   /// For a share of layers.size() / num_layers of all contexts, the part gives the same logits as the whole
-  /// model.
+  /// model. Null for a recurrent model.
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;

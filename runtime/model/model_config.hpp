@@ -35,11 +35,11 @@ enum class architecture : std::uint8_t {
 
 std::string_view to_string(architecture arch) noexcept;
 
-/// What a layer has before its feed-forward block.
+/// The block that a layer has before its feed-forward block.
 enum class layer_kind : std::uint8_t {
   attention,
   short_conv,  ///< a gated short convolution (runtime/device/op_short_conv.hpp)
-  gated_delta, ///< a gated delta rule behind a convolution (runtime/device/op_gated_delta.hpp)
+  gated_delta, ///< a gated delta rule after a convolution (runtime/device/op_gated_delta.hpp)
 };
 
 /// The convolutions of layers that have one.

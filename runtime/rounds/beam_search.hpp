@@ -38,10 +38,10 @@ struct beam_result {
 /// cell may be in any slot after the prompt's slots, because each row lists the slots of its ancestors. So
 /// branching copies nothing, and cells of dropped hypotheses are reused, all within one lease.
 ///
-/// Draft tokens are nodes, too. A step extends the hypotheses by one token, for which it needs the rows of
-/// all of them. If all resulting hypotheses are draft tokens with a row in this pass, the next step follows
-/// at once (Leviathan et al. 2023, appendix A.4). A step uses only rows of the target, so drafts do not
-/// change its result.
+/// Draft tokens are nodes, too. A step extends all hypotheses by one token. It needs the row of each
+/// hypothesis's newest token. If the newest tokens after the step are all draft tokens with a row in this
+/// pass, the next step follows at once (Leviathan et al. 2023, appendix A.4). A step uses only rows of the
+/// target, so drafts do not change its result.
 ///
 /// Threads: verify programs of the target's stream change the search. Draft programs read it after the fence
 /// of the previous round's verify program has passed.

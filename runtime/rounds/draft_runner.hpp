@@ -13,12 +13,12 @@
 
 namespace paceline::rounds {
 
-/// The programs of a draft worker. It has one drafter, which may have a KV pool of its own. Used by programs
-/// of the worker's stream.
+/// The code of a draft worker's programs. A worker has one drafter, which may have a KV pool of its own. All
+/// functions are called by programs of the worker's stream.
 class draft_runner {
  public:
   /// `index`: the drafter's index in plans. `kv`: storage of the drafter's own pool; null if it has none.
-  /// `num_guesses`: in mode `outcomes`, the number of guesses of the target's token at each position.
+  /// `num_guesses`: in overlap mode `outcomes`, the number of guesses of the target's token at each position.
   /// `target_kv`: the target's pool, for a drafter that reads the target's cells.
   draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,

@@ -50,9 +50,9 @@ class foreseen_drafts {
   /// Forgets all requests: the drafter will not be asked again.
   void drop_all();
   /// Called before the verdict, which is known once fence `verdict` passes: makes drafts for round `next`.
-  /// Makes none if the fence has passed before the call, or while the tokens after the whole drafts are being
-  /// guessed. If the drafter fails, there are no drafts. The failure is not reported; `draft_runner::run`
-  /// asks the drafter again after the verdict.
+  /// Makes none if the fence has passed before the call, or if it passes during the first step, in which the
+  /// drafter guesses the token after each whole draft. If the drafter fails, there are no drafts. The failure
+  /// is not reported; `draft_runner::run` asks the drafter again after the verdict.
   void draft(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict);
 
  private:

@@ -10,10 +10,10 @@
 
 namespace paceline::rounds {
 
-/// The recurrent states of one request, in the slots of its lease. One of them is the *current* state: that
-/// of the tokens whose KV is valid. A round writes the states of its rows into free slots. Then the state of
-/// the last accepted row becomes the current one, and so the states of rejected rows are forgotten. A round
-/// that fails leaves the current state unchanged.
+/// The recurrent states of one request, in the slots of its lease. One of them is the *current* state: the
+/// state after the tokens whose KV is valid. A round writes the states of its rows into free slots. Then the
+/// state of the last accepted row becomes the current one, and so the states of rejected rows are forgotten.
+/// A round that fails leaves the current state unchanged.
 ///
 /// Snapshots belong to the prefix cache and are never written again. In a beam search the prompt's state
 /// remains the current one, and each hypothesis has a state of its own.

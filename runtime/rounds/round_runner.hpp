@@ -152,7 +152,7 @@ class round_runner {
   std::vector<std::uint32_t> choice_rows_; ///< rows whose logits stay on the device, which chooses
   std::vector<device::token_choice> choices_;
   std::vector<device::chosen_run> chosen_;
-  /// Those drafts decided by the device that are trees: the device also moves their cells.
+  /// The trees among the drafts that the device decides: the device also moves their cells.
   std::vector<device::drafted_cells> drafted_;
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;

@@ -76,19 +76,19 @@ class pipeline {
 
   /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
   /// rows below it. All fields are set except the draft and `first_row`. The settings refer to `counts`.
-  /// nullopt if devices cannot make this choice: with a constraint and, at temperatures above 0, with a top-k
-  /// above device::max_top_k, or with a top-p but without a top-k up to that limit.
+  /// nullopt if devices cannot make this choice: with a constraint, or if the temperature is above 0 and
+  /// either top-k is above device::max_top_k, or top-p is set without a top-k up to that limit.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 
   /// The tokens most likely to be the choice: the result of `choose` first, then by falling score + noise;
   /// ties go to the lowest id. At most `count`; fewer if fewer have a finite score. The weights are the
-  /// softmax of score + noise over these tokens and the next 8, which approximates that over the vocabulary.
-  /// At temperature 0 like `rank_likeliest`. Leaves `logits` in an unspecified state.
+  /// softmax of score + noise over these tokens and the next 8, which approximates the softmax over the
+  /// vocabulary. At temperature 0 like `rank_likeliest`. Leaves `logits` in an unspecified state.
   void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
                     std::vector<ranked_token>& out) const;
-  /// The same without noise: the likeliest tokens; the weights are their probabilities (at temperature 0
-  /// those at temperature 1).
+  /// The same without noise: the likeliest tokens. The weights are their probabilities; at temperature 0, the
+  /// probabilities at temperature 1.
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;
 

@@ -65,13 +65,12 @@ class gumbel_race {
 };
 
 /// argmax over i of double(scale(row[i])) + noise.gumbel(i), ties to the lowest id: a sample of
-/// softmax(scale(row)). Computes noise only for tokens that can still win; the result has the same bits.
+/// softmax(scale(row)). Computes noise only for tokens that can still win, which does not change the result.
 /// `maxima` are the row's chunk_maxima. 0 if no value is finite.
 token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                        const noise_stream& noise);
 token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise);
-/// The same over a few tokens in any order: the result is that of a row in which all other tokens have
-/// -infinity.
+/// The same over a few tokens in any order, as if they were a row in which all other tokens have -infinity.
 token_id gumbel_argmax(std::span<const candidate> tokens, const noise_stream& noise) noexcept;
 
 } // namespace paceline::sampling

@@ -55,8 +55,8 @@ class committed_log {
   /// Number of the admission (`plan_item::admission`) whose blocks hold the target's cells; 0 before the
   /// first one.
   std::uint32_t admission() const noexcept { return admission_; }
-  /// What the last round that decided tokens verified and kept, for the next round's drafter. null if no
-  /// round has decided tokens yet.
+  /// The outcome of the last round that decided tokens, for the next round's drafter. Null if no round has
+  /// decided tokens yet.
   const speculation::round_feedback* last_round() const noexcept {
     return last_round_ ? &*last_round_ : nullptr;
   }

@@ -50,12 +50,12 @@ struct memory_use {
 ///     |                                          |
 ///     +------------------> close <---------------+ ended
 ///
-/// Under memory pressure: (1) After a refusal, the ledger asks for the lease only with fewer positions than
-/// were refused, until blocks are returned. (2) After the target's pool has refused blocks (not state slots),
-/// leases for draft trees shrink to what chains need, until a holder ends (`tight`). (3) A request whose
-/// drafter has no blocks is decoded without that drafter's drafts. (4) If a request cannot run, the youngest
-/// holder is preempted for it. The preemption is cancelled if the request in need gets its blocks or ends
-/// first (docs/decisions/0517).
+/// Under memory pressure: (1) After a refusal, the ledger asks for fewer positions of that lease than were
+/// refused, or for none, until blocks are returned. (2) After the target's pool has refused blocks (not
+/// state slots), leases for draft trees shrink to what chains need, until a holder ends (`tight`). (3) A
+/// request whose drafter has no blocks is decoded without that drafter's drafts. (4) If a request cannot run,
+/// the youngest holder is preempted for it. The preemption is cancelled if the request in need gets its
+/// blocks or ends first (docs/decisions/0517).
 ///
 /// A *question* is a command that asks a pool for blocks; its *ticket* identifies the answer. A *holder* is a
 /// request that has its first lease in the target's pool.

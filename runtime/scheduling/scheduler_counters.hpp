@@ -15,7 +15,7 @@ struct scheduler_counters {
   std::uint64_t num_admitted = 0, num_preemptions = 0, num_queue_full = 0, num_device_losses = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generation_tokens = 0;
-  /// `num_rollbacks`: verified drafts of which a token was rejected; `rolled_back_tokens`: these tokens.
+  /// `num_rollbacks`: verified drafts with tokens that were not accepted; `rolled_back_tokens`: these tokens.
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
   struct drafter {
     std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;

@@ -36,8 +36,8 @@ struct drafter_slot {
   /// these are nodes. Both are empty if it drafts chains.
   by_length max_rows = {}, max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
-  /// Largest number of cells of its own pool that such a draft needs after those of the text; empty: one for
-  /// each level.
+  /// Largest number of cells of its own pool that such a draft needs after the cells of the text; empty: one
+  /// cell for each level.
   by_length own_positions = {};
   /// Index of the request's token with which the drafter's text begins, if requests can share cells of its
   /// pool (`speculation::drafter_traits::text_begin`).

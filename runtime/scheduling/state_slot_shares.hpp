@@ -57,8 +57,8 @@ constexpr std::uint32_t max_snapshots(std::uint32_t positions, std::uint32_t int
 
 /// True if the state of the first `length` tokens is to be kept when `num_spare` slots are left for
 /// snapshots. The state at `prompt_end` has precedence, because the next turn of a conversation continues
-/// from it. The state at `common` comes second: it usually is that after a common system prompt. States at
-/// regular places come last.
+/// from it. The state at `common` comes second: it is usually the state after a common system prompt. States
+/// at regular places come last.
 bool keeps_snapshot(const snapshot_places& at, std::uint32_t length, std::uint32_t num_spare) noexcept;
 
 /// The inputs of `share_of`.
@@ -78,11 +78,12 @@ struct slot_share {
   bool operator==(const slot_share&) const = default;
 };
 
-/// The number of slots that a request asks for. It keeps them until it ends or is preempted, so they must
-/// leave enough for the other requests that may start meanwhile. Slots for drafts leave each of these its
-/// minimum, and a slot for a snapshot if the pool has enough for all. Slots for snapshots after the first
-/// leave each of these the slots for drafts of the same size. The request's own first snapshot has precedence
-/// over its drafts: without it, the next turn of the conversation would compute the whole text again.
+/// The number of slots that a request asks for. It keeps them until it ends or is preempted. So it leaves
+/// slots for the requests that may start meanwhile. Its slots for drafts leave each of them the minimum
+/// without drafts, and one slot for a snapshot if the pool has enough for all. Its slots for snapshots after
+/// the first also leave each of them slots for a draft of the same size. The request's own first snapshot has
+/// precedence over its drafts: without it, the next turn of the conversation would compute the whole text
+/// again.
 slot_share share_of(const slot_demand& demand) noexcept;
 
 } // namespace paceline::scheduling

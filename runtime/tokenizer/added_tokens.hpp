@@ -39,7 +39,8 @@ enum class match_order : std::uint8_t {
 };
 
 /// Finds added tokens. Time is proportional to the length of the text times the number of different spelling
-/// lengths. Const and thread-safe.
+/// lengths. With `longest_spelling`, each different token found adds one search of the text. Const and
+/// thread-safe.
 class added_tokens {
  public:
   added_tokens() = default;

@@ -14,7 +14,7 @@ bool ends_generation(std::string_view spelling) noexcept;
 
 /// True for <|end|> if the vocabulary has other tokens to end a generation: <|return|> and <|call|> (gpt-oss)
 /// or <|flush|> and <|calls|> (Solar). There, <|end|> ends a message, after which the model goes on, although
-/// `ends_generation` is true for it. `has(spelling)` tells whether the vocabulary has a token.
+/// `ends_generation` is true for it. `has(spelling)`: whether the vocabulary has this token.
 template <typename Has>
 bool ends_only_a_message(std::string_view spelling, const Has& has) {
   return spelling == "<|end|>" && (has("<|call|>") || has("<|calls|>")) &&

@@ -39,7 +39,7 @@ class key_ring {
   key_ring() = default;
   explicit key_ring(const std::vector<std::string>& keys);
 
-  /// Reads one key a line, optionally followed by " best_priority=N". Blank lines and lines that begin with #
+  /// Reads one key a line, optionally followed by " best_priority=N". Empty lines and lines that begin with #
   /// are skipped. Errors: an unreadable file; a file without a key; a line without a valid key
   /// (`may_be_key`), or with anything but a priority after the key. Messages never contain a key.
   static expected<key_ring> load(const std::string& path);

@@ -80,7 +80,7 @@ class outbound_queue {
     const auto bytes = slice();
     return {bytes, !source_ && offset_ + bytes.size() == current_.size()};
   }
-  /// Begins a write of the next slice of all waiting messages, as `next_piece`. Short messages are joined.
+  /// Like `next_piece`, but joins short messages, so that one write may have several of them.
   std::string_view next_bytes() {
     begin_write();
     while (offset_ == 0 && !source_ && !waiting_.empty() && current_.size() < slice_bytes) {

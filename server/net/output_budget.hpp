@@ -16,8 +16,8 @@ namespace paceline::server {
 
 /// Limits the memory of output that waits for the clients of all connections: unsent bytes, and data from
 /// which further output is generated. When the budget is used up, connections are closed one by one until
-/// the rest fits. The next one is always that of the client that has recently read least, among the clients
-/// of the tenant that holds most. A client with at most 16 KiB of waiting output is not counted, so a stream
+/// the rest fits: each time the connection of the client that has recently read least, among the clients of
+/// the tenant that holds most. A client with at most 16 KiB of waiting output is not counted, so a stream
 /// whose client reads fast enough never needs the budget. Thread-safe. Uses no sockets; the clock is
 /// injected.
 class output_budget : public std::enable_shared_from_this<output_budget> {

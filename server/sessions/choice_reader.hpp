@@ -24,7 +24,7 @@ class choice_reader {
   wire::output_items read(const token_event& event);
   /// `scores` are the log-probabilities of the event that was just read. Returns the log-probabilities of the
   /// tokens that are known to belong to the answer; the first byte of a token decides where it belongs. Keeps
-  /// back those of tokens that may turn out to be thoughts or a call.
+  /// back the log-probabilities of tokens that may turn out to be thoughts or a call.
   std::vector<token_logprob> scores_of_answer(std::vector<token_logprob> scores);
 
   /// True if all further output would be dropped, and no constraint ends the output by itself. The caller

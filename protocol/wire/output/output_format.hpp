@@ -24,7 +24,7 @@ struct output_format {
   call_syntax calls = call_syntax::none; ///< harmony: the whole output is in that format
 };
 
-/// The headers of messages in harmony, after <|start|>assistant: that of a call of `function`, and that of an
+/// The headers, after <|start|>assistant, of two kinds of messages in harmony: a call of `function`, and an
 /// answer.
 std::string harmony_call_header(const std::string& function);
 inline constexpr const char* harmony_final_header = "<|channel|>final<|message|>";

@@ -11,8 +11,8 @@ namespace {
 
 /// One step of one group of columns. `q` and `k`: [key_dim]; `from`: the old state S, [key_dim][16]. Writes
 /// the new state to `running`, and also to `slot` unless it is null. Returns S^T q of the new state. With
-/// `streams` (`slot` not null, aligned to 64 bytes) the slot is written past the caches, so that the
-/// processor need not read its lines first. Later rows of the pass usually read the state in `running`.
+/// `streams` (`slot` not null, aligned to 64 bytes) the slot is written with non-temporal stores, so that the
+/// processor need not read its cache lines first. Later rows of the pass usually read the state in `running`.
 template <class V, bool streams>
 typename V::vec delta_step(const float* from, float* running, float* slot, const float* q, const float* k,
                            std::uint32_t key_dim, typename V::vec v, delta_factors factors) {
@@ -70,7 +70,7 @@ void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
     else
       V::store_partial(y, out, columns);
   }
-  V::fence(); // what was written past the caches is seen before the call ends
+  V::fence(); // other threads see the non-temporal stores once the call has ended
 }
 
 } // namespace

@@ -11,7 +11,7 @@ template <class V>
   using c = device::exp_constants;
   const auto lowest = V::set1(c::lowest);
   const auto highest = V::set1(c::highest);
-  const auto inside = V::min(highest, V::max(lowest, x)); // x second: NaN passes
+  const auto inside = V::min(highest, V::max(lowest, x)); // x is the second operand, so NaN passes
   const auto n = V::round(V::mul(inside, V::set1(c::log2_e)));
   auto r = V::fma(n, V::set1(-c::ln2_high), inside);
   r = V::fma(n, V::set1(-c::ln2_low), r);

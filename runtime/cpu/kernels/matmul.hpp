@@ -58,7 +58,8 @@ struct matmul_kernels {
 /// Kernels of `level`, which this machine must support.
 const matmul_kernels& matmul_kernels_of(kernel_level level);
 
-/// Plain C++ on the packed layout: for machines without AVX2, and to tell a wrong kernel from a wrong layout.
+/// Plain C++ on the packed layout: for machines without AVX2, and to distinguish a wrong kernel from a wrong
+/// layout.
 const matmul_kernels& scalar_matmul_kernels();
 const matmul_kernels& avx2_matmul_kernels();     ///< call only if the CPU has AVX2, FMA and F16C
 const matmul_kernels& avx_vnni_matmul_kernels(); ///< call only if the CPU has AVX2, FMA, F16C and AVX-VNNI

@@ -29,8 +29,9 @@ const std::byte* codes_of(const tile_part& part) {
 /// Prefetches weights for a kernel that reads a tile. A kernel reads scales and codes alternately, at two
 /// addresses. The processor's own prefetcher does not recognise this pattern and reads at a third of the
 /// memory's speed. This class prefetches the bytes of a tile in the order of addresses. At a tile's first
-/// block it is `prefetch_bytes` ahead of the first code. The codes begin after the scales of all blocks, so
-/// in wide matrices a prefetch that started ahead of the first scale would come too late for the codes.
+/// block the prefetch is `prefetch_bytes` ahead of the first code. The codes begin after the scales of all
+/// blocks, so in wide matrices a prefetch that started ahead of the first scale would come too late for the
+/// codes.
 template <packed_format F>
 class tile_prefetch {
  public:

@@ -37,7 +37,7 @@ struct simd_avx2 {
     _mm256_storeu_ps(p + 8, x.high);
   }
   static void fence() { _mm_sfence(); } ///< makes `stream` visible to other threads before later stores
-  static void stream(float* p, vec x) { // past the caches; aligned to 64 bytes
+  static void stream(float* p, vec x) { // non-temporal; aligned to 64 bytes
     _mm256_stream_ps(p, x.low);
     _mm256_stream_ps(p + 8, x.high);
   }

@@ -26,8 +26,8 @@ struct head_outputs {
   std::span<const std::uint32_t> logit_rows; ///< ascending
   /// [logit_rows.size()][num_levels][info().vocab_size].
   std::span<float> logits;
-  /// For parallel heads without block rows: number of levels wanted from each row, at most `max_levels`. Else
-  /// 1.
+  /// For parallel heads without block rows: number of levels wanted from each row, at most `max_levels`. For
+  /// other heads: 1.
   std::uint32_t num_levels = 1;
   /// [logit_rows.size()]: estimated probability, 0 to 1, that the likeliest token of a row's logits is right;
   /// empty: not wanted. Only for heads with `has_confidence`.
@@ -93,10 +93,10 @@ class draft_head : public kv_model {
   /// Number of tokens that have an embedding. Ids from this number on must not be fed.
   virtual std::uint32_t num_embedded() const noexcept = 0;
 
-  /// Runs `batch` inside a program. Writes each row's keys and values at its slot of `kv`, and there also the
-  /// hidden states of rows with logits, because rows of a draft read them. Writes the logits of
-  /// `outputs.logit_rows`, over the draft vocabulary; the host may read them when the call returns. `kv` is
-  /// null for a head without cells.
+  /// Runs `batch` inside a program. Writes each row's keys and values at its slot of `kv`. Also writes the
+  /// hidden states of rows with logits beside their cells, because rows of a draft read them. Writes the
+  /// logits of `outputs.logit_rows`, over the draft vocabulary; the host may read them when the call returns.
+  /// `kv` is null for a head without cells.
   virtual void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
                        kv_storage* kv, const head_outputs& outputs) const = 0;
 };

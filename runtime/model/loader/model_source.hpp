@@ -16,7 +16,7 @@
 
 namespace paceline::model {
 
-/// A model file of either kind. Only its container was checked.
+/// An opened GGUF file or Hugging Face directory.
 using model_file = std::variant<gguf_file, hf_directory>;
 
 /// Everything that is read from a model when it is loaded: configuration, weights and tokenizer.

@@ -66,15 +66,15 @@ class draft_history {
 /// (the candidates) and the part of its draft that is worth verifying. It maximises expected tokens per
 /// measured time; verifying no draft is one of the choices.
 ///
-/// An in-line candidate drafts in every round if its calls take at most a thousandth of a pass. Another
+/// An in-line candidate drafts in every round if its calls take at most a thousandth of a pass. Any other
 /// in-line candidate is skipped after five useless calls in a row: for one round, and for twice as many after
 /// each further useless call, up to 64. Workers have to be asked a round ahead. They are asked if their
 /// tokens are worth their time.
 ///
 /// All drafts, verified or not, are later compared with the committed tokens. An exception is a draft whose
 /// tokens were drawn (`draft::probs`): only its verified levels are compared, because the others would be
-/// compared with a token that was drawn independently. To measure deeper levels, too, one level more than
-/// pays is verified from time to time.
+/// compared with a token that was drawn independently. To measure deeper levels, too, such a draft is
+/// sometimes verified one level deeper than pays.
 ///
 /// The choice does not depend on which tokens a draft has. It uses measured times, earlier rounds, and the
 /// depth, rank and signal of each node. For a draft whose tokens were drawn (`draft::probs`) it uses only the
@@ -256,8 +256,8 @@ class draft_controller {
   std::vector<last_probes> probes_;  ///< [candidate]
   bool probes_were_forced_ = false;  ///< in this round
   std::vector<drafting_time> steps_; ///< [candidate], for workers: time of one level of a draft
-  /// [candidate], for workers: rounds yet to come in which one level more than pays of its drawn drafts is
-  /// verified.
+  /// [candidate], for workers: number of coming rounds in which its drawn drafts are verified one level
+  /// deeper than pays.
   std::vector<std::uint32_t> num_to_verify_;
   /// [candidate]: nanoseconds of passes since such a level was verified.
   std::vector<double> since_level_;

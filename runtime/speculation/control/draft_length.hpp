@@ -27,11 +27,11 @@ class draft_length {
   void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted, double size = 1.0) noexcept;
 
   /// The number of levels of the next draft. `draft_cost`: time of one level of drafts, for all requests that
-  /// draft together, over that of a pass over one row. `num_requests`: number of requests in the pass, which
-  /// are assumed to draft equally many tokens. `rows`: those of the request's drafter; empty if it drafts
-  /// chains. Drafters that look tokens up rarely fill their largest tree, so the number of rows is scaled by
-  /// the size that the request's drafts had. Rule `optimal` returns 0 if drafting does not pay. Even then it
-  /// drafts a token in one round in `rounds_a_look`, so that an improvement is noticed.
+  /// draft together, divided by the time of a pass over one row. `num_requests`: number of requests in the
+  /// pass, which are assumed to draft equally many tokens. `rows`: rows of a draft of the request's drafter;
+  /// empty if it drafts chains. Drafters that look tokens up rarely fill their largest tree, so the number of
+  /// rows is scaled by the size that the request's drafts had. Rule `optimal` returns 0 if drafting does not
+  /// pay. Even then it drafts a token in one round in `rounds_a_look`, so that an improvement is noticed.
   std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests,
                      const rows_of_levels& rows = {}) noexcept;
 

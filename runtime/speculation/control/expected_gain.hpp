@@ -28,16 +28,16 @@ double expected_tokens(double acceptance, std::uint32_t length) noexcept;
 double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
                          double verify_cost = 1.0) noexcept;
 
-/// Factor by which the number of arithmetic operations grows (theorem 3.11). `draft_operations`: those of one
-/// drafter step over those of one target row.
+/// Factor by which the number of arithmetic operations grows (theorem 3.11). `draft_operations`: operations
+/// of one drafter step divided by the operations of one target row.
 double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept;
 
 /// The length with the largest expected speed-up, at most max_length; the shortest one if several are equal;
 /// 0 if plain decoding is fastest.
 std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t max_length) noexcept;
 
-/// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows over that of one
-/// row. Considers lengths up to verify_costs.size() - 1.
+/// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows, divided by the
+/// time of a pass over one row. Considers lengths up to verify_costs.size() - 1.
 std::uint32_t optimal_length(double acceptance, double draft_cost,
                              std::span<const double> verify_costs) noexcept;
 

@@ -27,7 +27,7 @@ struct pass_load {
 ///
 /// The time does not include the additional rows of `pass_load`, which are computed in any case. If it did,
 /// every draft token would seem cheap beside a long prompt, although its row delays the prompt and all
-/// waiting requests. But the cost of a draft token's row is that of one more row in the whole pass.
+/// waiting requests. But a draft token's row costs as much as one more row in the whole pass.
 struct node_choice {
   std::vector<std::vector<bool>> keep; ///< [request][node]
   std::uint32_t num_nodes = 0;

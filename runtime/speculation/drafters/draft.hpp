@@ -123,9 +123,10 @@ struct round_feedback {
 
 /// Checks that `proposal`, made outside the process, can be verified. The tree is valid and has at most
 /// `max_depth` levels. Probes have at most max(max_depth, max_probe_depth) levels. There are at most
-/// `max_rows` rows. Token ids are below `vocab_size`, those of probes below vocab_size + num_inputs. If the
-/// draft has distributions, there is one for each node, valid and with a positive probability of the node's
-/// token. Error: errc::invalid_argument, with the node or row and the rule that it breaks.
+/// `max_rows` rows. Token ids of nodes are below `vocab_size`, and token ids of probes below vocab_size +
+/// num_inputs. If the draft has distributions, there is one for each node, valid and with a positive
+/// probability of the node's token. Error: errc::invalid_argument, with the node or row and the rule that it
+/// breaks.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth = 0, std::uint32_t num_inputs = 0);
 

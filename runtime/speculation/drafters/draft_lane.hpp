@@ -40,7 +40,8 @@ struct draft_lane {
   std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`
   std::vector<draft_distribution> distributions; ///< for each candidate; for choice `drawn` only
   std::vector<expansion> wanted;                 ///< candidates whose rows the next pass computes, in order
-  /// [levels][own vocabulary]: to these, each row of the draft adds a term (`head_traits::adds_to_levels`).
+  /// [levels][own vocabulary]: a part of each level's logits, to which the rows of the draft add a term
+  /// (`head_traits::adds_to_levels`).
   std::vector<float> level_logits;
   std::vector<token_id> guesses;                 ///< for a cascade: guessed tokens that the next pass feeds
   std::vector<std::vector<token_id>> alternates; ///< for each candidate of a chain, if the task asks for them

@@ -62,13 +62,13 @@ struct drafter_traits {
   std::optional<std::uint32_t> text_begin = {};
   /// Prior of drafter `auto`, by signal (`draft::signals`): the probability that the first token of a draft
   /// with this signal is accepted, used until the running engine has counts of its own. The priors of `ngram`
-  /// and `suffix` were counted offline (docs/auto.md), that of `forced` is an estimate. 0: no prior.
+  /// and `suffix` were counted offline (docs/auto.md); the prior of `forced` is an estimate. 0: no prior.
   std::array<float, 8> first_acceptance = {};
 
   /// True if its tasks have the target's cells.
   bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
   /// True if it reads nothing of a verdict except the tokens, so that it could draft before the verdict is
-  /// known. Of these drafters, only those in workers whose sessions can be cloned draft in advance.
+  /// known. It then drafts in advance if it is a worker and its sessions can be cloned.
   bool drafts_in_advance() const noexcept { return taps.empty() && top_tokens == 0; }
 };
 

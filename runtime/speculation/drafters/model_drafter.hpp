@@ -36,7 +36,7 @@ struct draft_network {
   const model::kv_model& either() const noexcept {
     return head ? static_cast<const model::kv_model&>(*head) : *model;
   }
-  /// The traits of the head; for a model those of a head without limits.
+  /// The traits of the head; for a model the default traits, which set no limits.
   model::head_traits traits() const noexcept { return head ? head->traits() : model::head_traits{}; }
   /// Number of tokens that have an embedding; larger ids must not be fed.
   std::uint32_t num_tokens() const noexcept { return head ? head->num_embedded() : model->info().vocab_size; }
@@ -127,9 +127,9 @@ expected<std::unique_ptr<drafter>> make_head_drafter(const drafter_parts& parts)
 /// wrong guess are used. Guesses only change the number of passes.
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
 
-/// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. It has a KV
-/// pool of its own. If the layers are the target's first ones, cells of committed tokens are copied from the
-/// target's pool (target_prefix.hpp), else the drafter computes them.
+/// Kind "self": drafts with some of the target's layers and the target's final norm and head, whose weights
+/// it shares. It has a KV pool of its own. If the layers are the target's first ones, cells of committed
+/// tokens are copied from the target's pool (target_prefix.hpp), else the drafter computes them.
 expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -42,9 +42,9 @@ class guess_length {
 /// The cells of one request in the drafter's own pool.
 ///
 /// Invariant: slot i with i < cached().size() has the keys and values of cached()[i], computed after
-/// cached()[0..i-1]. Slot cached().size() + b has those of branch b. A branch is one draft token that was
-/// fed; the branches form a tree whose root is the last cached token. If the request's tokens have changed
-/// since, `settle` restores agreement. Tokens are those of the drafter's own vocabulary.
+/// cached()[0..i-1]. Slot cached().size() + b has the keys and values of branch b. A branch is one draft
+/// token that was fed; the branches form a tree whose root is the last cached token. If the request's tokens
+/// have changed since, `settle` restores agreement. Tokens are those of the drafter's own vocabulary.
 class model_session final : public drafter_session {
  public:
   std::span<const token_id> cached() const noexcept { return cached_; }

@@ -23,8 +23,8 @@ class prediction_cursor {
 
   /// Position in the prediction of the next expected token; nullopt while the place is unknown.
   std::optional<std::size_t> place() const noexcept { return place_; }
-  /// Number of last output tokens that were predicted correctly. 0 at the start and while the place is a
-  /// guess.
+  /// Number of last output tokens that equal the prediction's tokens before `place`. 0 at the start and while
+  /// the place is a guess.
   std::size_t num_agreed() const noexcept { return num_agreed_; }
 
   /// Finds a new place after a divergence: `found` are the places after runs of tokens that agree.

@@ -58,7 +58,8 @@ std::uint32_t most_nodes(const tree_shape& shape, const tree_bounds& bounds);
 tree_shape widened(std::uint32_t width);
 
 /// Upper bound (at least `depth`) of the nodes that a drafter feeds to its network to grow a tree of `depth`
-/// levels: the expanded nodes of all levels but the last, proposed or not. Each takes a cell of its pool.
+/// levels: the expanded nodes of all levels but the last, proposed or not. Each takes a cell of the drafter's
+/// pool.
 std::uint32_t most_expanded(const tree_shape& shape, std::uint32_t depth) noexcept;
 
 /// A candidate whose children are needed: the drafter must compute its row.
@@ -73,8 +74,8 @@ struct expansion {
 /// below 16, occurs twice or precedes its parent or a sibling of lower rank, or if there are over 64 paths.
 expected<tree_template> parse_template(std::span<const std::string> paths);
 
-/// A template in which the root has `top_k` children, each of these half as many, and so on down to one
-/// child. Nodes are added level by level up to `max_nodes`.
+/// A template: the root has `top_k` children, each of them has half as many, and so on down to one child.
+/// Nodes are added level by level up to `max_nodes`.
 tree_template halving_template(std::uint32_t top_k, std::uint32_t depth, std::uint32_t max_nodes);
 
 /// The candidates to expand once all levels above `depth` are known, ascending; at depth 0 the root. Empty if

@@ -19,7 +19,7 @@ class dice {
   virtual token_id recovers(remaining_target& rest, token_position position) = 0;
 };
 
-/// Decides with the request's random numbers (Philox), those for purposes `accept` and `residual`. `sampling`
+/// Decides with the request's random numbers (Philox) for the purposes `accept` and `residual`. `sampling`
 /// must outlive this object.
 class request_dice final : public dice {
  public:

@@ -81,7 +81,7 @@ verdict verify_rejection(const draft& proposal, const verification_context& cont
 /// prefixes of the chain, the longest first, and keeps the first prefix that is accepted. The probability of
 /// acceptance depends on the joint probability of the prefix. Exact in distribution; on average it keeps at
 /// least as many tokens as `rejection`. Three kinds of drafts are verified by `rejection` instead: trees;
-/// chains without distributions, of which both rules keep equally many tokens; and all drafts under a
+/// chains without distributions, for which both rules keep equally many tokens; and all drafts under a
 /// constraint, because `rejection` needs no row after a rejected token. The temperature must be above 0.
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice);

@@ -13,7 +13,7 @@ enum class tojson_style { transformers, jinja2 };
 
 /// How a template is read and rendered. The defaults are those of transformers' `apply_chat_template`:
 /// ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True) with loop controls and generation
-/// blocks. `plain_jinja2()` gives those of `jinja2.Environment()`.
+/// blocks. `plain_jinja2()` gives the defaults of `jinja2.Environment()`.
 struct template_options {
   std::string name = "chat template"; ///< name of the template in errors: a file or model
   bool trim_blocks = true;            ///< drop the first newline after a block tag

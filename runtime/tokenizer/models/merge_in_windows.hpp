@@ -10,8 +10,8 @@
 
 namespace paceline::tokenizer {
 
-/// Merges a word of any length with the memory that one window needs. The result is that of merging the whole
-/// word.
+/// Merges a word of any length with the memory that one window needs. The result is the same as for the whole
+/// word at once.
 ///
 /// A node is a symbol that is left after merging. A sequence of nodes is the result for a text if and only if
 /// each pair of neighbours is the result for the text of this pair. The reason: until the first merge across

@@ -15,7 +15,7 @@ namespace paceline::tokenizer {
 
 /// SentencePiece's BPE: of all adjacent pairs whose concatenation is a token, the pair whose token has the
 /// highest score is merged first. Two characters that are adjacent in no token are never merged. So the text
-/// is divided at such places, and these stretches are encoded separately, with the same result. Characters
+/// is divided at such places into stretches, which are encoded separately, with the same result. Characters
 /// that are no token become the "<0xHH>" tokens of their bytes. Const and thread-safe.
 class spm_model {
  public:

@@ -11,8 +11,8 @@
 namespace paceline::tokenizer {
 
 /// SentencePiece's unigram model (Kudo 2018): finds the segmentation of a word with the highest sum of
-/// log-probabilities (Viterbi). Time is proportional to the length of the word times that of the longest
-/// token. Const and thread-safe.
+/// log-probabilities (Viterbi). Time is proportional to the length of the word times the length of the
+/// longest token. Const and thread-safe.
 class unigram_model {
  public:
   /// Scratch memory of one thread, reused from word to word.

@@ -44,8 +44,8 @@ class regex {
   /// Error: errc::resource_exhausted if the search exceeds the step limit.
   expected<std::optional<text_range>> find(std::string_view text, std::size_t from, scratch& work) const;
 
-  /// All matches from left to right. An empty match directly after another match does not count. Error: that
-  /// of `find`.
+  /// All matches from left to right. An empty match directly after another match does not count. Error: as
+  /// for `find`.
   expected<std::vector<text_range>> find_all(std::string_view text, scratch& work) const;
 
   const std::string& pattern() const noexcept { return pattern_; }

@@ -15,7 +15,8 @@ namespace paceline::tokenizer {
 /// Groups of three digits from the right of each run: 1234567 -> 1|234|567. The equivalent patterns in files
 /// take quadratic time on a long run.
 struct digit_groups {
-  /// A run followed by a letter is not grouped, as with Tiny Aya's pattern "\d{1,3}(?=(?:\d{3})*\b)".
+  /// A run followed by a word character is not grouped, as with Tiny Aya's pattern
+  /// "\d{1,3}(?=(?:\d{3})*\b)".
   bool needs_word_boundary = false;
 };
 

@@ -8,8 +8,8 @@
 namespace paceline::tokenizer {
 
 /// The alphabet of byte-level BPE (Radford et al. 2019): every byte is spelled as one printable character, so
-/// that vocabularies are text. Bytes that are printable in Latin-1 are spelled as this character; the other
-/// 68 are spelled as U+0100 and up, in order.
+/// that vocabularies are text. Bytes that are printable in Latin-1 are spelled as their Latin-1 character;
+/// the other 68 are spelled as U+0100 and up, in order.
 
 /// Appends the spelling of `bytes`.
 void append_byte_spelling(std::string& out, std::string_view bytes);

@@ -9,7 +9,8 @@
 namespace paceline::tokenizer {
 
 /// For each byte, and each pair of adjacent bytes, the length of the longest token that contains it. These
-/// give a lower bound of the number of tokens in a text without tokenizing the text. Const and thread-safe.
+/// lengths give a lower bound of the number of tokens in a text without tokenizing the text. Const and
+/// thread-safe.
 class token_lengths {
  public:
   token_lengths() = default;
@@ -18,9 +19,10 @@ class token_lengths {
   /// A lower bound of the number of tokens in any segmentation of `text`. 0 if nothing is known.
   ///
   /// It is the greater of two bounds. First: each byte counts 1 / (length of the longest token that contains
-  /// it). In a token of n bytes this is at most 1 / n, so a token counts at most 1. Second: pairs of
-  /// neighbouring bytes count likewise. The n - 1 pairs inside a token count less than 1 together, and the
-  /// pair between two tokens at most 1 / 2, so the sum is divided by 1.5.
+  /// it). In a token of n bytes this is at most 1 / n, so a token counts at most 1. Second: each pair of
+  /// neighbouring bytes counts 1 / (length of the longest token that contains the pair). The n - 1 pairs
+  /// inside a token count less than 1 together, and the pair between two tokens at most 1 / 2, so the sum is
+  /// divided by 1.5.
   std::size_t fewest_tokens(std::string_view text) const;
 
  private:

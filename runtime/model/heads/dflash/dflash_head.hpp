@@ -38,8 +38,9 @@ struct dflash_weights {
 ///     DSpark: logits_j = base_j + W2 m_j                m_j of the tokens drafted before: markov_head.hpp
 ///
 /// So a row of the text writes keys and values but runs no layer; the block's rows are
-/// `head_traits::num_block_rows`. With a Markov head, the pass over the block stores the states norm(z_j)
-/// beside the block's cells, and the rows of a level compute only W2 m_j (docs/decisions/0587).
+/// `head_traits::num_block_rows`. With a Markov head, the rows of a level compute only W2 m_j
+/// (docs/decisions/0587). If m_j or a confidence depends on norm(z_j), the pass over the block stores
+/// norm(z_j) beside the block's cells.
 class dflash_head final : public draft_head {
  public:
   /// `target` owns the embedding and LM head that the head borrows.

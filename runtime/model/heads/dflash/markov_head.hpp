@@ -31,8 +31,8 @@ struct markov_weights {
   std::uint64_t size_bytes() const noexcept;
 };
 
-/// The computation of a Markov head (DSpark: DeepSeek-AI's DeepSpec) for some rows. With z the hidden state
-/// of a row's slot, e = W1[token before the slot] and s the state that the slot before left:
+/// The computation of a Markov head (DSpark: DeepSeek-AI's DeepSpec) for some rows. z is the hidden state
+/// of a row's slot, e = W1[token before the slot], s the state of the RNN after the previous slot:
 ///
 ///     vanilla   m = e
 ///     gated     m = sigmoid(G [z ; e] + b) * e

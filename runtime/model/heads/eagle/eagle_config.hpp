@@ -16,8 +16,8 @@
 
 namespace paceline::model {
 
-/// The network: `eagle` is that of EAGLE-1 and EAGLE-2 (Li et al. 2024a, b), of which MTP modules are a
-/// variant; `eagle3` is that of EAGLE-3 (Li et al. 2025).
+/// The network of a head. `eagle`: EAGLE-1 and EAGLE-2 (Li et al. 2024a, b), and MTP modules as a variant.
+/// `eagle3`: EAGLE-3 (Li et al. 2025).
 enum class eagle_version : std::uint8_t { eagle, eagle3 };
 
 /// In heads that draft all levels in one pass: what mask rows, whose tokens are not known yet, use as input.

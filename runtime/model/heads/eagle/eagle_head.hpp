@@ -21,7 +21,7 @@ struct eagle_weights {
   std::vector<const float*> tap_norms;   ///< a norm for each tapped vector, before `fc`; empty: none
   const float* embedding_norm = nullptr; ///< norm of the embedding, before `fc` or the first layer
   const float* feature_norm = nullptr;   ///< EAGLE, MTP: norm of f, before `fc`; EAGLE-3: norm of g
-  const float* output_norm = nullptr;    ///< before the LM head; with `norm_output` also of what is fed back
+  const float* output_norm = nullptr;    ///< before the LM head; with `norm_output` also before feedback
   /// Trained input of mask rows. P-EAGLE: replaces the tapped vectors, [taps * target hidden]. DART: replaces
   /// the input of the first layer's attention, [2 hidden]. Null: the head has no mask rows.
   const float* mask = nullptr;
@@ -43,7 +43,7 @@ struct eagle_weights {
 ///               layer's attention, and logits = lm_head(norm(o)); fed back: norm(o), or o (DeepSeek-V3,
 ///               arXiv:2412.19437, section 2.2); the layer's mlp may be a mixture of experts
 ///
-///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = what is fed back
+///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = the state fed back
 ///               u = [norm(e) ; norm(g)]         input of the first layer's attention
 ///               r = g + attention(u)            norm_before_residual: norm(g) + attention(u)
 ///               o = rest(r + mlp(norm(r)))      rest: the layers after the first

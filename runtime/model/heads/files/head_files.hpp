@@ -54,7 +54,7 @@ expected<std::vector<head_tensor>> open_head_files(const std::filesystem::path& 
 std::vector<head_tensor> tensors_of(const gguf_file& file);
 
 /// The name that a tensor of a GGUF file has in directories: "layers.0.self_attn.q_proj.weight" for
-/// "blk.0.attn_q.weight", and likewise embedding, final norm and LM head. Others keep their names.
+/// "blk.0.attn_q.weight". Embedding, final norm and LM head are renamed, too. Others keep their names.
 std::string name_in_directories(std::string_view in_gguf);
 /// The inverse.
 std::string name_in_gguf(std::string_view in_directories);

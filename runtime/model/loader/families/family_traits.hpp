@@ -28,7 +28,7 @@ struct family_traits {
   bool interleaved_in_gguf = false; ///< rope_layout::interleaved in GGUF files
   bool qk_norm = false;             ///< model_config::qk_norm
   bool fused_projections = false;   ///< Q, K and V in one tensor, gate and up in another (fused_tensors.hpp)
-  bool qkv_bias = false;            ///< biases on Q, K and V, and none behind attention
+  bool qkv_bias = false;            ///< biases on Q, K and V, but not on attention's output
   bool has_delta_rules = false;     ///< some layers have a gated delta rule (qwen35_config.hpp)
   bool has_experts = false;         ///< some layers have a mixture of experts
   /// How the routers of mixtures score experts.
@@ -43,7 +43,7 @@ struct family_traits {
   bool scales_global_rope = false;        ///< the RoPE scaling is not used in layers with a window
   std::uint32_t window_period = 0;        ///< n: in files without a list, every n-th layer has no window
   gguf_family_reader read_gguf = nullptr; ///< null: the family has no settings of its own
-  hf_family_reader read_hf = nullptr;     ///< likewise
+  hf_family_reader read_hf = nullptr;     ///< null: the family has no settings of its own
 };
 
 /// The traits of all supported architectures.

@@ -17,7 +17,7 @@ constexpr bool is_lfm2(architecture arch) noexcept {
 }
 
 /// Read the settings of LFM2: which layers have attention and which a short convolution, and the number of
-/// taps. The Hugging Face function also reads convolution biases, `norm_epsilon`, `tied_embeddings` and the
+/// taps. The Hugging Face function also reads `conv.bias`, `norm_epsilon`, `tied_embeddings` and the
 /// feed-forward size. `config` must already have its sizes. `keys` and `fields` keep the first error. Experts
 /// of lfm2moe: mixture_config.hpp.
 ///

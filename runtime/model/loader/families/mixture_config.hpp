@@ -13,8 +13,8 @@ namespace paceline::model {
 
 /// Routing and sizes, from a config.json.
 void read_hf_mixture(const json_node& fields, model_config& config);
-/// Which layers have experts: in LFM2 all but the first "num_dense_layers"; in other families all, unless
-/// "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
+/// Which layers have experts: in LFM2 all but the first "num_dense_layers"; in Qwen3.5 all; in other families
+/// all, unless "mlp_only_layers" lists them or "decoder_sparse_step" skips them.
 void read_hf_expert_layers(const json_node& fields, model_config& config);
 
 /// Routing and sizes, from the keys of a GGUF file. Sizes of experts without a key are those of the file's

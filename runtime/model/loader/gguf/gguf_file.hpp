@@ -38,7 +38,7 @@ struct gguf_tensor {
 class gguf_file {
  public:
   /// Opens `path`; for a split model all parts, found by their names ("x-00001-of-00003.gguf"). The metadata
-  /// is that of the first part, the tensors are those of all parts. Errors: those of `partial_file::open`,
+  /// comes from the first part, the tensors come from all parts. Errors: those of `partial_file::open`,
   /// `invalid_file`, and `unsupported` for a version or tensor type that is not supported.
   static expected<gguf_file> open(const std::filesystem::path& path);
 

@@ -71,7 +71,7 @@ class gguf_keys {
     return 0;
   }
 
-  /// A flag for each layer, from a list of them; empty if the key is absent or fails.
+  /// A flag for each layer, from a list; empty if the key is absent or invalid.
   std::vector<bool> layer_flags(std::string_view suffix, std::uint32_t num_layers) {
     return keep(metadata_.find_layer_flags(key(suffix), num_layers)).value_or(std::vector<bool>());
   }

@@ -26,8 +26,8 @@ struct class_sizes {
   std::uint32_t vocab_size, context_length, hidden_size, num_layers, num_heads, ffn_size;
 };
 
-/// Values of the model's transformers class that hold for its module for multi-token prediction (MTP) where
-/// the config states none.
+/// Defaults of a model's transformers class. The model's module for multi-token prediction (MTP) has these
+/// values where the config states none.
 struct mtp_class_defaults {
   class_sizes sizes;
   std::uint32_t num_kv_heads, head_dim;

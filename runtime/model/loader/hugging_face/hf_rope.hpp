@@ -34,8 +34,8 @@ struct hf_contexts {
 hf_contexts find_hf_contexts(const json_node& fields, const json_node& settings,
                              std::uint32_t context_length);
 
-/// The object with the rotary settings of all layers: `rope_scaling`, which users add to a config to extend
-/// its context, if it has members; else `rope_parameters`. transformers has the same precedence.
+/// The object with the rotary settings of all layers: `rope_scaling` if it has members, otherwise
+/// `rope_parameters`. transformers has the same precedence. Users add `rope_scaling` to extend the context.
 json_node find_hf_rope_settings(const json_node& fields);
 /// The theta of a config, for rotary settings that state none: `rope_theta`, else `rope_theta` in
 /// `rope_parameters`, else `usual`.

@@ -11,7 +11,7 @@
 
 namespace paceline::model {
 
-/// Outermost first, with ones behind the last dimension. Filters over time in vision parts have five.
+/// Outermost first, with ones after the last dimension. Filters over time in vision parts have 5 dimensions.
 using safetensors_shape = std::array<std::uint64_t, 5>;
 
 /// One entry of a safetensors header.

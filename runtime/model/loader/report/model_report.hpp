@@ -65,7 +65,7 @@ struct model_report {
   std::uint64_t num_mtp_tensors = 0;
   skipped_tensors skipped;               ///< those of `tensors` that a language model does not use
   std::optional<model_config> config;    ///< nullopt if this build cannot run the model
-  std::optional<memory_estimate> memory; ///< likewise
+  std::optional<memory_estimate> memory; ///< nullopt if this build cannot run the model
   std::string problem;                   ///< why the model cannot run; empty if it can
   head_facts head;
 };

@@ -16,8 +16,8 @@ namespace paceline::model {
 /// The matrices of a layer's experts that one tensor of a file holds.
 struct expert_part {
   tensor_role role = tensor_role::ffn_gate_experts;
-  std::optional<std::uint32_t> expert; ///< nullopt: those of all experts, one after another
-  /// the tensor has, for each expert, the gate matrix followed by the up matrix; `role` is that of gate
+  std::optional<std::uint32_t> expert; ///< nullopt: all experts, one after another
+  /// the tensor has, for each expert, the gate matrix followed by the up matrix; `role` is the gate's
   bool gate_and_up = false;
 };
 
@@ -31,7 +31,7 @@ std::optional<expert_part> parse_expert_part(std::string_view name, tensor_namin
 /// the rule that it breaks.
 class expert_tensors {
  public:
-  /// Adds the matrices in `tensor`. An error unless they have the shapes that `config` gives for layer
+  /// Adds the matrices in `tensor`. Error unless they have the shapes that `config` gives for layer
   /// `layer`.
   expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
                      std::uint32_t layer, std::string_view file);

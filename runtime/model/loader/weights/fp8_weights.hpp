@@ -34,7 +34,8 @@ struct fp8_quantisation {
 expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const boost::json::object& config,
                                                                 const std::string& file);
 
-/// The scales of a matrix: that of row r and column c is values[r / block_rows * num_cols + c / block_cols].
+/// The scales of a matrix. Row r and column c have the scale
+/// values[r / block_rows * num_cols + c / block_cols].
 struct scale_grid {
   std::vector<float> values; ///< finite, below 2^100 in magnitude
   std::uint64_t num_cols = 1;

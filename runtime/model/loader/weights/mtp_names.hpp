@@ -12,8 +12,8 @@ namespace paceline::model {
 /// Prefix of the names in directories of a language model alone, and in GGUF files of Ollama's converter.
 inline constexpr std::string_view mtp_prefix = "mtp.";
 
-/// The part of a name from `mtp_prefix` on: "mtp.x" for "model.language_model.mtp.x", where directories of
-/// models with other parts have it; empty for other names.
+/// The part of a name from `mtp_prefix` on: "mtp.x" for "model.language_model.mtp.x", which directories of
+/// models with other parts have. Empty for other names.
 std::string_view mtp_name_alone(std::string_view name) noexcept;
 
 /// True for a tensor of a module. `name`: the tensor's name in a model without other parts (`name_alone`). In

@@ -22,8 +22,8 @@ enum class tensor_role : std::uint8_t {
   // One for each layer:
   attention_norm,        ///< [hidden_size], with config.pre_norms
   q,                     ///< [q_size][hidden_size], rows as config.layout says; with config.attention_gate
-                         ///< [2 * q_size][hidden_size]: of each head its rows, then those of its gate
-  k,                     ///< [kv_size][hidden_size], likewise
+                         ///< [2 * q_size][hidden_size]: for each head its rows, then the rows of its gate
+  k,                     ///< [kv_size][hidden_size], rows as config.layout says
   v,                     ///< [kv_size][hidden_size]
   q_bias,                ///< [q_size], with config.qkv_bias
   k_bias,                ///< [kv_size], likewise
@@ -47,10 +47,10 @@ enum class tensor_role : std::uint8_t {
   conv_out_bias, ///< [hidden_size], with config.conv.bias
   // In place of q, k, v and attention_output in layers with a gated delta rule:
   delta_qkv,     ///< [delta_channels][hidden_size]: queries, keys, values; with config.packing.fuses_gate
-                 ///< [delta_channels + delta.values_size][hidden_size], with those of delta_gate
+                 ///< [delta_channels + delta.values_size][hidden_size], including the rows of delta_gate
   delta_gate,    ///< [delta.values_size][hidden_size]
-  delta_beta,    ///< [delta.num_values][hidden_size]; with config.packing.fuses_beta twice as many rows, with
-                 ///< those of delta_alpha
+  delta_beta,    ///< [delta.num_values][hidden_size]; with config.packing.fuses_beta twice as many rows,
+                 ///< including the rows of delta_alpha
   delta_alpha,   ///< [delta.num_values][hidden_size]
   delta_taps,    ///< [delta_channels][num_taps]; `weights_source` transposes them
   delta_dt_bias, ///< [delta.num_values]

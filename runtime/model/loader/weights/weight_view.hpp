@@ -14,8 +14,8 @@ namespace paceline::model {
 struct scale_grid;
 
 /// One tensor of a model. A matrix is an input of `weight_memory::pack`, and its bytes may be unaligned.
-/// Other weights (not `is_matrix_role`) are F32, aligned for float: a vector is one row; the taps of a
-/// convolution have for each tap a row of all channels.
+/// Other weights (not `is_matrix_role`) are F32, aligned for float. A vector is one row. The taps of a
+/// convolution are [num_taps][channels].
 struct weight_view {
   std::string_view name; ///< name in the file
   /// In the list of a file's tensors (`weights_source::make`), a tensor with three dimensions is given as one

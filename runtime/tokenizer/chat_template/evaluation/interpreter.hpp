@@ -25,7 +25,8 @@ struct macro_object final : object {
 };
 
 /// Renders a parsed template once. The stack cannot overflow: the parser limits the depth of the tree,
-/// `max_call_depth` limits calls, and `max_levels` limits the sum of both.
+/// `max_call_depth` limits nested calls, and `max_levels` limits the nested statements and expressions of all
+/// calls together.
 class interpreter {
  public:
   /// `variables` and `tree` must outlive the interpreter.

@@ -25,8 +25,7 @@ std::span<const method_entry> range_methods();
 value bound_method(runtime& rt, const value& self, std::string_view name, native_method call);
 /// dict.update(source): from a dict, or from an iterable of pairs.
 void update_dict(runtime& rt, dict_object& dict, const value& source);
-/// Positions `start` and `stop`, clamped to a sequence of `length` elements like those of a Python slice with
-/// step 1.
+/// Positions `start` and `stop`, clamped to a sequence of `length` elements as in a Python slice with step 1.
 std::pair<std::int64_t, std::int64_t> clamp_slice(runtime& rt, const value& start, const value& stop,
                                                   std::int64_t length);
 /// sorted(items, key=..., reverse=...): stable; `keys[i]` belongs to `items[i]`.

@@ -43,9 +43,9 @@ std::string undefined_message(runtime& rt, const value& v);
 
 /// The number as a double; `v.is_number()` must hold.
 double as_real(const value& v) noexcept;
-/// The value of an index, count or width, which must be an int or bool; else a failure that names `what`.
+/// The value of an index, count or width. Fails with a message that names `what` if `v` is no int or bool.
 wide_int require_integer(runtime& rt, const value& v, std::string_view what);
-/// The text of `v`, which must be a string; else a failure that names `what`.
+/// The text of `v`. Fails with a message that names `what` if `v` is no string.
 std::string_view require_text(runtime& rt, const value& v, std::string_view what);
 
 } // namespace paceline::tokenizer::jinja

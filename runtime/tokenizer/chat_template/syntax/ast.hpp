@@ -128,8 +128,8 @@ struct scope_entry {
   std::vector<load> loads;
   std::vector<int> owned_slots; ///< cleared when the scope is left
 };
-/// A function: a part of the template with slots of its own. Functions are the template itself, macros, call
-/// blocks, recursive loops, conditions of loops, and blocks.
+/// A function: a part of the template with slots of its own. Functions are the template itself, macros, the
+/// bodies of {% call %} and {% generation %}, recursive loops, conditions of loops, and {% block %} blocks.
 struct function_frame {
   int num_slots = 0;
 };
