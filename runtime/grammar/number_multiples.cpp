@@ -12,16 +12,13 @@ namespace paceline::grammar {
 
 namespace {
 
-constexpr double max_scaled = 9e18;
-
 /// `bound` in units of 10^-num_decimals; nullopt if that is too large.
 std::optional<std::int64_t> scaled_to(const decimal_bound& bound, std::uint32_t num_decimals) {
-  std::int64_t out = bound.scaled;
-  for (auto k = bound.num_decimals; k < num_decimals; ++k) {
-    if (std::abs(static_cast<double>(out)) * 10 > max_scaled) return std::nullopt;
-    out *= 10;
-  }
-  return out;
+  constexpr std::int64_t max_scaled = 9'000'000'000'000'000'000;
+  scaled_int out = bound.scaled;
+  for (auto k = bound.num_decimals; k < num_decimals; ++k) out *= 10;
+  if (out > max_scaled || out < -max_scaled) return std::nullopt;
+  return static_cast<std::int64_t>(out);
 }
 
 /// Reads the digits of a number from the left. A state consists of the remainder of the digits read so far,
@@ -29,8 +26,8 @@ std::optional<std::int64_t> scaled_to(const decimal_bound& bound, std::uint32_t 
 class digit_reader {
  public:
   digit_reader(const decimal_bound& unit, bool only_integers, std::string prefix)
-      : step_(unit.scaled), num_decimals_(unit.num_decimals), only_integers_(only_integers),
-        prefix_(std::move(prefix)) {}
+      : step_(static_cast<std::int64_t>(unit.scaled)), num_decimals_(unit.num_decimals),
+        only_integers_(only_integers), prefix_(std::move(prefix)) {}
 
   std::optional<digit_rules> write(bool with_zero) {
     std::vector<edge> first{{"\"0\"", number_of({0, 0, false, with_zero})}};

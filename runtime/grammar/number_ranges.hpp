@@ -10,14 +10,21 @@
 
 namespace paceline::grammar {
 
+/// Holds every integer of 64 bits, signed or unsigned, with the decimals of a bound.
+__extension__ using scaled_int = __int128;
+
 /// A bound of numbers: `scaled` / 10^`num_decimals`.
 struct decimal_bound {
-  std::int64_t scaled = 0;
+  scaled_int scaled = 0;
   std::uint32_t num_decimals = 0;
   bool is_exclusive = false;
 };
 
-/// A JSON number with at most 6 decimals and at most 15 digits; nullopt otherwise.
+/// The largest magnitude of an integer that `to_bound` returns.
+inline constexpr std::uint64_t max_whole_bound = 0xFFFF'FFFF'FFFF'FFFF;
+
+/// A JSON number: an integer up to `max_whole_bound`, or a number with at most 6 decimals and at most 15
+/// digits; nullopt otherwise.
 std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_exclusive);
 
 /// True if `number` is a multiple of `unit`; nullopt if one of them has too many digits to tell.
@@ -43,13 +50,14 @@ std::optional<digit_rules> multiples_of(const decimal_bound& unit, bool only_int
                                         const std::string& prefix);
 
 /// EBNF for all integers from `min` to `max`, both included, without leading zeros; "" if there are none.
-std::string integer_range(std::optional<std::int64_t> min, std::optional<std::int64_t> max);
+std::string integer_range(std::optional<scaled_int> min, std::optional<scaled_int> max);
 
-/// Likewise for the integers that obey both bounds.
+/// EBNF for all integers that obey both bounds, without leading zeros; "" if there are none.
 std::string integer_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 
 /// EBNF for numbers within the bounds, without exponents; "" if there are none. A number with a fraction has
-/// at least as many decimals as the bounds have.
+/// at least as many decimals as the bounds have. If a bound has more than 15 digits, only integers may have
+/// more than 15 digits: any other such number, rounded to a double, could be beyond the bound.
 std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 /// Like `number_range`, for the numbers that are no integers.
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);

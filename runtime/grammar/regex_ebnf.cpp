@@ -1,6 +1,7 @@
 #include "runtime/grammar/regex_syntax.hpp"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace paceline::grammar {
@@ -44,18 +45,8 @@ std::pair<code_set, code_set> halves(const code_set& set) {
   return {low, high};
 }
 
-std::string repeated(const std::string& part, std::uint32_t min, std::uint32_t max) {
-  if (max == unbounded && min <= 1) return part + (min == 0 ? "*" : "+");
-  // With one count for the minimum and the rest, the library would try every place where the counting could
-  // begin.
-  if (max == unbounded) return part + "{" + std::to_string(min) + "} " + part + "*";
-  if (min == 0 && max == 1) return part + "?";
-  return part + "{" + std::to_string(min) + "," + std::to_string(max) + "}";
-}
-
 class writer {
  public:
-  using rule_adder = std::function<std::string(const std::string&)>;
   writer(text_form form, const rule_adder& add_rule) : form_(form), add_rule_(add_rule) {}
 
   void append(const regex_node& node) {
@@ -79,18 +70,24 @@ class writer {
         std::swap(text, part);
         part = "(" + part + ")";
       }
-      text += repeated(part, node.min, node.max);
+      const auto max = node.max == unbounded ? std::nullopt : std::optional(node.max);
+      text += repeated(part, node.min, max, add_rule_);
       return;
     }
     case kind::begin_anchor:
     case kind::end_anchor:
       has_inner_anchor = true;
       return;
+    case kind::look_ahead:
+    case kind::negative_look_ahead:
+      has_look_ahead = true;
+      return;
     }
   }
 
   std::string text;
   bool has_inner_anchor = false;
+  bool has_look_ahead = false;
 
  private:
   std::vector<std::string> spellings(const code_set& set) const {
@@ -185,9 +182,10 @@ std::vector<std::string> json_spellings(const code_set& set) {
 }
 
 expected<std::string> to_ebnf(const regex_node& regex, text_form form, bool is_whole,
-                              const std::function<std::string(const std::string&)>& add_rule) {
+                              const rule_adder& add_rule) {
   writer out(form, add_rule);
   out.append(unanchored(regex, is_whole));
+  if (out.has_look_ahead) return error(errc::unsupported, "look-ahead is not supported here");
   if (out.has_inner_anchor)
     return error(errc::unsupported, "'^' and '$' are supported at the beginning and the end only");
   return std::move(out.text);

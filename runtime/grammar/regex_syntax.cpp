@@ -41,11 +41,14 @@ regex_node of(code_set set) { return {kind::characters, std::move(set), {}, 0, 0
 /// A parser by recursive descent. After the first error it does nothing more.
 class parser {
  public:
-  explicit parser(std::string_view text) : text_(text) {}
+  explicit parser(std::string_view text)
+      : text_(text), look_place_(text.starts_with('^') ? 1 : std::string_view::npos) {}
 
   expected<regex_node> parse() {
     regex_node node = choice();
     if (!failure_ && at_ < text_.size()) refuse(errc::invalid_argument, "')' without '('");
+    if (looks_ahead_ && node.what != kind::sequence)
+      refuse(errc::unsupported, "look-ahead beside '|' is not supported");
     if (failure_) return *failure_;
     return node;
   }
@@ -106,10 +109,24 @@ class parser {
     return {{code, code}};
   }
 
+  /// The rest of a look-ahead, behind "(?".
+  regex_node look_ahead() {
+    regex_node out{take('=') ? kind::look_ahead : kind::negative_look_ahead, {}, {}, 0, 0};
+    if (out.what == kind::negative_look_ahead) take('!');
+    out.parts.push_back(choice());
+    if (!take(')')) refuse(errc::invalid_argument, "'(' without ')'");
+    --depth_;
+    look_place_ = at_;
+    looks_ahead_ = true;
+    return out;
+  }
+
   regex_node group() {
+    const bool may_look_ahead = at_ - 1 == look_place_;
     if (++depth_ > max_group_depth) refuse(errc::unsupported, "more than 32 nested groups");
     add_weight(1); // an empty part may be repeated, too
     if (take('?') && !take(':')) {
+      if (may_look_ahead && (is_at('=') || is_at('!'))) return look_ahead();
       const bool is_named = take('<') && !is_at('=') && !is_at('!');
       if (is_named)
         while (!done() && text_[at_] != '>') ++at_;
@@ -154,7 +171,7 @@ class parser {
     take('?'); // laziness decides which of several matches is preferred, and not which texts match
     if (is_at('*') || is_at('+') || is_at('?') || is_at('{'))
       refuse(errc::invalid_argument, "two repetitions of the same thing");
-    if (part.what == kind::begin_anchor || part.what == kind::end_anchor)
+    if (part.what != kind::characters && part.what != kind::sequence && part.what != kind::choice)
       refuse(errc::invalid_argument, "an anchor cannot be repeated");
     const std::uint64_t times = std::max(out.max == unbounded ? out.min : out.max, 1U);
     const std::uint64_t part_weight = weight_ - weight_before;
@@ -180,12 +197,7 @@ class parser {
         ++at_;
         const code_set last = bracket_item();
         if (failure_) return {};
-        const bool are_single = first.size() == 1 && last.size() == 1 && first[0].first == first[0].last &&
-                                last[0].first == last[0].last && first[0].first <= last[0].first;
-        if (!are_single)
-          refuse(errc::invalid_argument, "wrong range of characters");
-        else
-          ranges.push_back({first[0].first, last[0].first});
+        append_range(ranges, first, last);
       } else {
         ranges.insert(ranges.end(), first.begin(), first.end());
       }
@@ -195,6 +207,21 @@ class parser {
     if (is_negated) set = complement(set);
     if (set.empty()) refuse(errc::invalid_argument, "a set of no characters");
     return set;
+  }
+
+  /// Appends `first`-`last`. Beside an escape that stands for several characters, the hyphen is one of the
+  /// characters of the set, as in ECMAScript without the flag "u".
+  void append_range(std::vector<code_range>& ranges, const code_set& first, const code_set& last) {
+    const auto is_single = [](const code_set& set) { return set.size() == 1 && set[0].first == set[0].last; };
+    if (!is_single(first) || !is_single(last)) {
+      ranges.insert(ranges.end(), first.begin(), first.end());
+      ranges.insert(ranges.end(), last.begin(), last.end());
+      ranges.push_back({'-', '-'});
+    } else if (first[0].first > last[0].first) {
+      refuse(errc::invalid_argument, "wrong range of characters");
+    } else {
+      ranges.push_back({first[0].first, last[0].first});
+    }
   }
 
   code_set bracket_item() {
@@ -215,6 +242,16 @@ class parser {
       ++at_;
     }
     return value;
+  }
+
+  /// The four digits of "\u" and, behind the first half of a surrogate pair, the second half.
+  std::uint32_t utf16_character() {
+    const auto first = hex(4);
+    if (first < 0xD800 || first > 0xDBFF || !text_.substr(at_).starts_with("\\u")) return first;
+    at_ += 2;
+    const auto second = hex(4);
+    if (second < 0xDC00 || second > 0xDFFF) return first;
+    return 0x10000 + ((first - 0xD800) << 10U) + (second - 0xDC00);
   }
 
   code_set escape(bool is_in_bracket) {
@@ -251,7 +288,7 @@ class parser {
     case 'x':
       return one(hex(2));
     case 'u':
-      return one(hex(4));
+      return one(utf16_character());
     case 'b':
       if (is_in_bracket) return {{8, 8}};
       break;
@@ -275,6 +312,8 @@ class parser {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t look_place_; ///< where a look-ahead may begin
+  bool looks_ahead_ = false;
   std::size_t depth_ = 0;
   std::size_t num_open_ = 0;
   std::uint64_t weight_ = 0; ///< characters when all repetitions are written out

@@ -12,8 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t max_alternatives = 64;
-constexpr std::size_t max_one_of = 32;
 constexpr std::size_t values_per_spent = 16;
 
 std::string_view text_of(const json::value& value) { return view(value.get_string()); }
@@ -95,7 +93,7 @@ const std::vector<schema_algebra::choice>& schema_algebra::choices_of(schema_ptr
   std::vector<choice> out;
   if (const auto* any = member(schema, "anyOf"); any != nullptr && spend(any->get_array().size(), schema)) {
     branch_lists lists;
-    for (const auto& one : any->get_array()) lists.push_back({{&one}});
+    for (const auto& one : united(schema, "anyOf")) lists.push_back({{one.allowed}});
     out.push_back({std::make_shared<const branch_lists>(std::move(lists)), -1});
   }
   put_negation(schema, out);
@@ -157,32 +155,6 @@ void schema_algebra::put_dependencies(schema_ptr schema, std::vector<choice>& ou
 schema_ptr schema_algebra::keep(json::value part, schema_ptr schema) {
   spend(size_of(part), schema);
   return document_.add(std::move(part), schema);
-}
-
-schema_algebra::choice schema_algebra::resolved(const partial& in, choice open) {
-  schema_ptr schema = open.one_of;
-  if (schema == nullptr) return open;
-  const auto& branches = schema->get_object().at("oneOf").get_array();
-  branch_lists out;
-  if (branches.size() > max_one_of) refuse(errc::unsupported, schema, "oneOf", "more than 32 alternatives");
-  for (std::size_t i = 0; i < branches.size() && !failure_; ++i) out.push_back({{&branches[i]}});
-  for (std::size_t i = 0; i < branches.size() && !failure_; ++i)
-    for (std::size_t k = i + 1; k < branches.size() && !failure_; ++k) {
-      if (is_empty(in.schemas, {&branches[i], &branches[k]}, 0)) continue;
-      // "oneOf" does not allow a value that both alternatives allow. So each of the two gets the opposite of
-      // the other.
-      for (const auto& [to, other] : {std::pair{i, k}, std::pair{k, i}}) {
-        const schema_ptr rest = opposite_of(&branches[other]);
-        if (rest == nullptr) {
-          refuse(errc::unsupported, schema, "oneOf",
-                 "alternatives " + std::to_string(i) + " and " + std::to_string(k) +
-                     " may allow the same value");
-          break;
-        }
-        out[to].push_back({rest, false});
-      }
-    }
-  return {std::make_shared<const branch_lists>(std::move(out)), open.parent};
 }
 
 std::vector<conjunction> schema_algebra::alternatives(const std::vector<schema_ptr>& roots) {
@@ -284,7 +256,7 @@ bool schema_algebra::is_empty(const conjunction& schemas, std::size_t depth) {
   }
   type_set types = types_of(schemas);
   const auto bounds = bounds_of(schemas);
-  if (is_empty_range(bounds.min, bounds.max, (types & number_types) == integer_type))
+  if (bounds.is_exact && is_empty_range(bounds.min, bounds.max, (types & number_types) == integer_type))
     types &= static_cast<type_set>(~number_types);
   if ((types & object_type) != 0) {
     for (const auto& [schema, parent] : schemas) {

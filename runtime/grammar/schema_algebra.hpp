@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -24,15 +25,20 @@ class schema_algebra {
  public:
   explicit schema_algebra(schema_document& document) : document_(document) {}
 
-  /// A value obeys all of `roots` if it obeys one of the alternatives.
+  /// A value obeys all of `roots` if it obeys one of the alternatives. More than `max_alternatives` are
+  /// refused.
   std::vector<conjunction> alternatives(const std::vector<schema_ptr>& roots);
+  static constexpr std::size_t max_alternatives = 64;
+  /// If `roots` is one "anyOf" of more than `max_alternatives` schemas without conditions beside it: schemas
+  /// such that a value must obey at least one of them. Empty otherwise.
+  std::vector<schema_ptr> separate_alternatives(const std::vector<schema_ptr>& roots);
 
   /// True if `value` obeys `schema`; nullopt where this code cannot tell.
   std::optional<bool> is_valid(const boost::json::value& value, schema_ptr schema, std::size_t depth = 0);
 
   /// The schemas that member `key` must obey in objects that obey `schemas`.
   std::vector<schema_ptr> member_schemas(const conjunction& schemas, std::string_view key);
-  /// Likewise for members that no schema names.
+  /// The schemas that a member must obey if no schema names it.
   std::vector<schema_ptr> other_member_schemas(const conjunction& schemas);
   bool is_required(const conjunction& schemas, std::string_view key);
   type_set types_of(const conjunction& schemas) { return facts_.types_of(schemas); }
@@ -74,6 +80,14 @@ class schema_algebra {
     std::vector<choice> open;
   };
   using schema_list = std::vector<schema_ptr>;
+  using value_list = std::vector<const boost::json::value*>;
+  using numbered_lists = std::vector<std::pair<std::size_t, value_list>>; ///< by the number of an alternative
+  /// An alternative of "anyOf" or "oneOf".
+  struct alternative {
+    schema_ptr whole;
+    schema_ptr allowed; ///< the same without the values that several alternatives of "oneOf" list
+    std::size_t number; ///< in the keyword's list
+  };
 
   /// False if no value obeys the result.
   bool add(partial& to, schema_ptr schema, std::ptrdiff_t parent);
@@ -84,6 +98,19 @@ class schema_algebra {
   void put_condition(schema_ptr schema, std::vector<choice>& out);
   void put_dependencies(schema_ptr schema, std::vector<choice>& out);
   choice resolved(const partial& in, choice open);
+  /// The alternatives of `keyword` ("anyOf" or "oneOf", a string literal). Those that only list values are
+  /// merged into one, but those with the type "integer" into another one. Computed once.
+  const std::vector<alternative>& united(schema_ptr schema, std::string_view keyword);
+  std::vector<alternative> united_lists(schema_ptr schema, std::string_view keyword,
+                                        const numbered_lists& lists);
+  /// The values that a schema lists with "const" and "enum"; nullopt if it has other conditions than these
+  /// and "type".
+  std::optional<value_list> only_values(schema_ptr schema);
+  /// The named members whose values the schema lists.
+  const std::vector<std::string_view>& tags_of(schema_ptr schema);
+  /// A schema that requires a member, such that no value obeys `a`, `b` and this schema; nullptr if there is
+  /// none. `a` and `b` are alternatives of the "oneOf" of `one_of`, and both list values of the member.
+  schema_ptr separating_member(const partial& in, schema_ptr one_of, schema_ptr a, schema_ptr b);
   /// Stores a rewritten part of `schema`. Costs one step for each value in it.
   schema_ptr keep(boost::json::value part, schema_ptr schema);
   /// True if certainly no value obeys all of `schemas` and `more`; false if in doubt.
@@ -123,6 +150,9 @@ class schema_algebra {
   schema_facts facts_;
   std::unordered_set<schema_ptr> checked_;
   std::unordered_map<schema_ptr, std::vector<choice>> choices_;
+  std::map<std::pair<schema_ptr, std::string_view>, std::vector<alternative>> united_; ///< by schema, keyword
+  std::unordered_map<schema_ptr, std::vector<std::string_view>> tags_;
+  std::map<std::pair<schema_ptr, std::string_view>, schema_ptr> required_members_;     ///< by "oneOf", name
   std::map<std::pair<schema_ptr, std::size_t>, std::optional<schema_list>> negations_; ///< by schema, depth
   std::unordered_map<schema_ptr, schema_ptr> opposites_;
   std::optional<error> failure_;

@@ -1,4 +1,5 @@
 // Rules for arrays and objects.
+#include "runtime/grammar/repetitions.hpp"
 #include "runtime/grammar/schema_keywords.hpp"
 #include "runtime/grammar/schema_writer.hpp"
 
@@ -22,27 +23,8 @@ std::size_t prefix_size(const conjunct& one) {
 
 std::string schema_writer::repeated(const std::string& what, std::uint32_t min,
                                     std::optional<std::uint32_t> max) {
-  constexpr std::uint32_t max_counted = 128; // the library counts further only where the number is exact
-  if (max && *max == 0) return "";
-  const std::string part = "(" + what + ")";
-  if (max && (*max <= max_counted || *max == min))
-    return part + "{" + std::to_string(min) + "," + std::to_string(*max) + "}";
-  const std::string least = min == 0 ? "" : part + "{" + std::to_string(min) + "} ";
-  return least + (max ? at_most(add_rule("i", what), *max - min) : part + "*");
-}
-
-std::string schema_writer::at_most(const std::string& rule, std::uint32_t count) {
-  std::string power = rule; // matches 2^k times
-  std::string fewer;        // matches fewer times
-  std::string rest;         // matches at most `count` mod 2^k times
-  for (std::uint32_t k = 0; (count >> k) != 0; ++k) {
-    if (((count >> k) & 1U) != 0)
-      rest = add_rule("i", power + " " + rest + " | " + (fewer.empty() ? "\"\"" : fewer));
-    if ((count >> k) == 1) break; // the highest bit
-    fewer = add_rule("i", power + "? " + fewer);
-    power = add_rule("i", power + " " + power);
-  }
-  return rest;
+  return grammar::repeated("(" + what + ")", min, max,
+                           [&](const std::string& body) { return add_rule("i", body); });
 }
 
 std::vector<schema_ptr> schema_writer::item_schemas(const conjunction& schemas, std::size_t index,
@@ -148,6 +130,7 @@ std::string schema_writer::object(const conjunction& schemas) {
 std::string schema_writer::members(const std::vector<object_member>& named, const std::string& other,
                                    std::uint32_t min, std::uint32_t max) {
   const auto size = named.size();
+  if (other.empty() && max >= size) max = unbounded;
   // Members are counted only up to the largest number that makes a difference.
   const std::uint32_t limit = max == unbounded ? min : std::min(max, max_count);
   if (static_cast<std::size_t>(limit + 1) * (size + 1) > max_counted_rules) {

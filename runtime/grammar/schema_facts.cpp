@@ -4,7 +4,6 @@
 #include "runtime/grammar/schema_keywords.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace paceline::grammar {
 
@@ -14,15 +13,13 @@ namespace json = boost::json;
 
 constexpr double max_exact_count = 1e9;
 
-double scale_of(const decimal_bound& bound) {
-  return static_cast<double>(bound.scaled) / std::pow(10.0, bound.num_decimals);
-}
-
 bool is_narrower(const decimal_bound& a, const std::optional<decimal_bound>& b, bool is_min) {
   if (!b) return true;
-  if (scale_of(a) == scale_of(*b)) return a.is_exclusive;
-  return is_min ? scale_of(a) > scale_of(*b) : scale_of(a) < scale_of(*b);
+  if (is_less(a, *b)) return !is_min;
+  return is_less(*b, a) ? is_min : a.is_exclusive;
 }
+
+bool is_lower(std::string_view keyword) { return keyword.ends_with("inimum"); }
 
 } // namespace
 
@@ -102,19 +99,25 @@ std::optional<bool> schema_facts::matches(std::string_view pattern, std::string_
   return found->second ? std::optional(found->second->accepts(text)) : std::nullopt;
 }
 
+std::optional<decimal_bound> bound_of(const json::value& value, std::string_view keyword) {
+  if (const auto exact = to_bound(value, keyword.starts_with("exclusive"))) return exact;
+  constexpr double two_to_64 = 18446744073709551616.0;
+  const auto number = value.to_number<double>();
+  if (is_lower(keyword) ? number > -two_to_64 : number < two_to_64) return std::nullopt;
+  constexpr scaled_int largest_bound = max_whole_bound;
+  return decimal_bound{is_lower(keyword) ? -largest_bound : largest_bound, 0, false};
+}
+
 number_bounds bounds_of(const conjunction& schemas) {
   number_bounds out;
   for (const auto& [schema, parent] : schemas)
     for (const std::string_view keyword : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}) {
       const auto* value = member(schema, keyword);
       if (value == nullptr) continue;
-      const bool is_min = keyword.ends_with("inimum");
-      const auto bound = to_bound(*value, keyword.starts_with("exclusive"));
-      auto& narrowest = is_min ? out.min : out.max;
-      if (!bound)
-        out.is_exact = false;
-      else if (is_narrower(*bound, narrowest, is_min))
-        narrowest = bound;
+      const auto bound = bound_of(*value, keyword);
+      if (!to_bound(*value, false)) out.is_exact = false;
+      auto& narrowest = is_lower(keyword) ? out.min : out.max;
+      if (bound && is_narrower(*bound, narrowest, is_lower(keyword))) narrowest = bound;
     }
   return out;
 }

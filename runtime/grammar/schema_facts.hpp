@@ -68,7 +68,11 @@ class schema_facts {
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };
 
-/// The narrowest bounds of numbers. `is_exact` is false if a bound has more digits than this code handles.
+/// The bound that `keyword` ("minimum", "exclusiveMaximum", ...) with this value states. A bound that leaves
+/// all integers of 64 bits becomes 2^64-1 or -(2^64-1). nullopt if it has more digits than this code handles.
+std::optional<decimal_bound> bound_of(const boost::json::value& value, std::string_view keyword);
+/// The narrowest bounds of numbers. `is_exact` is false if a bound is missing here or narrower than its
+/// keyword says.
 struct number_bounds {
   std::optional<decimal_bound> min;
   std::optional<decimal_bound> max;

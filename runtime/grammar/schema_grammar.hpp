@@ -32,8 +32,8 @@ inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 51
 ///   times, mail addresses, host names and URIs are not allowed.
 /// - If the items of an array with "uniqueItems" have more than 6 possible values, they come in ascending
 ///   order of their canonical_text (schema_types.hpp), whatever the order in the schema.
-/// - If two alternatives of "oneOf" list different values of a member and may otherwise allow the same object,
-///   this member is required in both.
+/// - If two alternatives of "oneOf" list different values of a member and may otherwise allow the same
+///   object, this member is required in both.
 /// - A number is at most 2^64-1 where it has a maximum, and at least -(2^64-1) where it has a minimum.
 /// - If a text may have more than 128 characters, an escape in it counts as several characters: those that
 ///   spell it.

@@ -242,6 +242,13 @@ std::string schema_writer::text(const conjunction& schemas) {
   text_terms terms;
   add_text_terms(schemas, terms);
   if (failure()) return "";
+  text_key key(terms.regexes, terms.format, terms.excluded, terms.least, terms.most);
+  const auto known = texts_.find(key);
+  if (known != texts_.end()) return known->second;
+  return texts_.emplace(std::move(key), new_text(schemas, terms)).first->second;
+}
+
+std::string schema_writer::new_text(const conjunction& schemas, const text_terms& terms) {
   const auto least = terms.least;
   const auto most = terms.most;
   if (most && least.value_or(0) > *most) return "";

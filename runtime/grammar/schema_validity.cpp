@@ -166,17 +166,19 @@ std::optional<bool> schema_algebra::is_valid_combination(const json::value& valu
     }
   if (const auto* all = keywords.if_contains("allOf"))
     for (const auto& inner : all->get_array()) out.also(is_valid(value, &inner, depth));
-  for (const char* keyword : {"anyOf", "oneOf"}) {
-    const auto* list = keywords.if_contains(keyword);
-    if (list == nullptr) continue;
+  for (const std::string_view keyword : {"anyOf", "oneOf"}) {
+    if (!keywords.contains(keyword)) continue;
     std::size_t num_valid = 0;
     bool is_open = false;
-    for (const auto& inner : list->get_array()) {
-      const auto answer = is_valid(value, &inner, depth);
+    for (const auto& one : united(schema, keyword)) {
+      const auto answer = is_valid(value, one.allowed, depth);
       num_valid += answer == true ? 1 : 0;
       is_open = is_open || !answer;
+      const bool is_listed_twice =
+          answer == false && one.whole != one.allowed && is_valid(value, one.whole, depth) == true;
+      num_valid += is_listed_twice ? 2 : 0;
     }
-    const bool is_any = keyword[0] == 'a';
+    const bool is_any = keyword == "anyOf";
     if (is_any ? num_valid > 0 : num_valid > 1)
       out.also(is_any);
     else

@@ -75,7 +75,10 @@ std::string schema_writer::value(const std::vector<schema_ptr>& roots) {
   rules_[key] = name;
   open_.insert(name);
   std::string body;
-  for (const auto& schemas : algebra_.alternatives(key)) add_alternative(body, alternative(schemas));
+  if (const auto separate = algebra_.separate_alternatives(key); !separate.empty())
+    for (schema_ptr one : separate) add_alternative(body, value({one}));
+  else
+    for (const auto& schemas : algebra_.alternatives(key)) add_alternative(body, alternative(schemas));
   const bool was_used = open_.erase(name) == 0;
   if (body.empty()) {
     if (was_used)
@@ -192,9 +195,11 @@ std::string schema_writer::number(const conjunction& schemas, type_set types) {
     for (const auto& [schema, parent] : schemas)
       for (const char* keyword : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
         if (const auto* value = schema->get_object().if_contains(keyword);
-            value != nullptr && !to_bound(*value, false))
-          algebra_.refuse(errc::unsupported, schema, keyword,
-                          "bounds of more than 15 digits or 6 decimals are not supported");
+            value != nullptr && !bound_of(*value, keyword))
+          algebra_.refuse(
+              errc::unsupported, schema, keyword,
+              "integers beyond 64 bits, and fractions of more than 15 digits or 6 decimals, are not "
+              "supported");
   if (failure()) return "";
   std::vector<decimal_bound> excluded;
   for (const auto* value : algebra_.excluded_values(schemas, types & number_types)) {
@@ -214,9 +219,10 @@ std::string schema_writer::number(const conjunction& schemas, type_set types) {
 std::string schema_writer::numbers_within(type_set types, const std::optional<decimal_bound>& min,
                                           const std::optional<decimal_bound>& max) {
   const bool has_bounds = min || max;
-  if ((types & fraction_type) == 0) return has_bounds ? integer_range(min, max) : "json_integer";
-  if ((types & integer_type) == 0) return has_bounds ? fraction_range(min, max) : "json_fraction";
-  return has_bounds ? number_range(min, max) : "json_number";
+  const auto ranged = [&](const std::string& range) { return range.empty() ? range : add_rule("n", range); };
+  if ((types & fraction_type) == 0) return has_bounds ? ranged(integer_range(min, max)) : "json_integer";
+  if ((types & integer_type) == 0) return has_bounds ? ranged(fraction_range(min, max)) : "json_fraction";
+  return has_bounds ? ranged(number_range(min, max)) : "json_number";
 }
 
 std::string schema_writer::numbers_between(type_set types, const number_bounds& bounds,

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,12 +55,12 @@ class schema_writer {
   std::string number(const conjunction& schemas, type_set types);
   std::string numbers_within(type_set types, const std::optional<decimal_bound>& min,
                              const std::optional<decimal_bound>& max);
-  /// Numbers within bounds, except those of `excluded`, which are exclusive bounds.
+  /// Numbers within bounds, except the numbers in `excluded` (stored as bounds with `is_exclusive` set).
   std::string numbers_between(type_set types, const number_bounds& bounds,
                               std::vector<decimal_bound> excluded);
   std::string multiples(const conjunction& schemas, type_set types, const number_bounds& bounds,
                         const decimal_bound& unit);
-  /// A list of all multiples between two bounds; nullopt if there are many.
+  /// EBNF that lists all multiples of `unit` between two bounds; nullopt if there are many.
   std::optional<std::string> listed_multiples(type_set types, const number_bounds& bounds,
                                               const decimal_bound& unit);
   std::string text(const conjunction& schemas);
@@ -77,20 +78,25 @@ class schema_writer {
              (least.value_or(0) > 0 ? 1 : 0);
     }
   };
+  /// The same without the place: texts with the same conditions have the same rules.
+  using text_key =
+      std::tuple<std::vector<std::pair<const regex_node*, bool>>, const text_format*, std::set<std::string>,
+                 std::optional<std::uint32_t>, std::optional<std::uint32_t>>;
+  std::string new_text(const conjunction& schemas, const text_terms& terms);
   void add_text_terms(const conjunction& schemas, text_terms& to);
   const regex_node* regex_of(schema_ptr from, std::string_view keyword, std::string_view pattern);
   std::string limited_text(const text_terms& terms, schema_ptr from, std::string_view keyword);
   std::string counted_text(const conjunction& schemas, std::uint32_t least,
                            std::optional<std::uint32_t> most);
-  /// Adds rules for the texts of an automaton between quotes and returns the name of the first rule. `ending`
-  /// gives what follows a text that obeys the conditions in its argument.
+  /// Adds rules for the texts of an automaton, between quotes, and returns the name of the first rule.
+  /// `ending` returns EBNF for what follows a text that obeys these conditions (bit i: condition i).
   std::string automaton_rules(const text_automaton& automaton,
                               const std::function<std::string(std::uint64_t)>& ending);
-  /// Adds a rule for what `rule` matches in at most `max_characters` characters. `rule` must be able to end
-  /// after exactly that many.
+  /// Adds a rule for the texts of `rule` with at most `max_characters` characters, and returns its name.
+  /// `rule` must be able to end after exactly that many.
   std::string budgeted(const std::string& rule, std::uint32_t max_characters);
-  /// Counts rules for places within a text, which take 20 ms of compilation each with a vocabulary of 152k
-  /// tokens. False if there are too many.
+  /// Counts rules for places within a text. Each takes 20 ms of compilation with a vocabulary of 152k tokens.
+  /// False if there are too many.
   bool spend_places(std::size_t count);
   /// EBNF for a JSON string, with quotes and without escapes, that is none of `texts`. If there are many
   /// texts, strings that begin like one of them are excluded, too. "" if too many rules would be needed.
@@ -99,19 +105,17 @@ class schema_writer {
   std::string array(const conjunction& schemas);
   /// EBNF for `what`, at least `min` and at most `max` times.
   std::string repeated(const std::string& what, std::uint32_t min, std::optional<std::uint32_t> max);
-  /// EBNF for up to `count` times `rule`, in numbers of times that are powers of two. At each place only a
-  /// few of these can be open, one for each bit of the count. The library's own {0,n} has 128 open places if
-  /// n is above 128, which makes masks ten times as slow and lets long arrays use up their work.
-  std::string at_most(const std::string& rule, std::uint32_t count);
   /// Arrays with "contains", and with "uniqueItems".
   std::string counted_array(const conjunction& schemas);
   std::string unique_array(const conjunction& schemas, schema_ptr from);
-  /// The schemas of the item at `index` if it obeys "contains" of the schemas at `matched`.
+  /// The schemas of the item at `index`, including the "contains" of schemas[i] for each i of `matched`.
   std::vector<schema_ptr> item_schemas(const conjunction& schemas, std::size_t index,
                                        const std::vector<std::size_t>& matched);
   /// All values that obey `roots`, from canonical text to EBNF; nullopt if the schemas do not list them.
   std::optional<std::map<std::string, std::string>> finite_values(const std::vector<schema_ptr>& roots);
 
+  /// Arrays as a state machine. `machine_ways` has the items that may follow in a state: for each the name of
+  /// its rule and the state after it. `from` and `keyword` are named in errors.
   using machine_state = std::vector<std::uint32_t>;
   struct machine_ways {
     std::vector<std::pair<std::string, machine_state>> items;
@@ -128,7 +132,7 @@ class schema_writer {
   std::vector<std::string> named_keys(const conjunction& schemas);
   /// A rule for a member that no schema names; "" if there can be none.
   std::string other_member(const conjunction& schemas, const std::vector<std::string>& keys);
-  /// Likewise if the schemas have conditions on names ("propertyNames", "patternProperties").
+  /// `other_member` for schemas with conditions on names ("propertyNames", "patternProperties").
   std::string matched_member(const conjunction& schemas, const std::vector<std::string>& keys);
   struct name_tests;
   enum class names_found { none, tested, unsupported };
@@ -136,7 +140,7 @@ class schema_writer {
   names_found collect_names(name_tests& to);
   /// False if there are too many tests.
   bool put_name_tests(name_tests& to);
-  /// A rule for the value of a member whose name obeys these conditions.
+  /// A rule for the value of a member whose name obeys the tests in `obeyed` (bit i: test i).
   std::string value_of_member(const conjunction& schemas, const name_tests& tests, std::uint64_t obeyed);
   std::string members(const std::vector<object_member>& named, const std::string& other, std::uint32_t min,
                       std::uint32_t max);
@@ -156,6 +160,7 @@ class schema_writer {
   schema_algebra algebra_;
   std::map<std::vector<schema_ptr>, std::string> rules_;
   std::map<std::string, std::string> names_; ///< of rules, by their bodies
+  std::map<text_key, std::string> texts_;    ///< what `text` has written
   std::set<std::string> open_;               ///< rules that are being written
   std::string text_;
   std::size_t num_rules_ = 0;

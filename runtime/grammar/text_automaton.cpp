@@ -1,5 +1,7 @@
 #include "runtime/grammar/text_automaton.hpp"
 
+#include "runtime/grammar/text_machine.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -9,147 +11,22 @@ namespace paceline::grammar {
 
 namespace {
 
-using kind = regex_node::kind;
-
-constexpr std::size_t max_nodes = 6'000;
-
-const code_set& every_character() {
-  static const code_set set = complement({});
-  return set;
-}
-
-/// A place of a nondeterministic automaton.
-struct place {
-  std::vector<std::uint32_t> free;     ///< reached without a character
-  std::vector<std::uint32_t> at_begin; ///< the same, at the beginning of the text
-  std::vector<std::uint32_t> at_end;   ///< the same, at its end: no character may follow
-  std::vector<std::pair<code_set, std::uint32_t>> on;
-};
-
-/// The automaton of one condition.
-struct machine {
-  std::vector<place> places{1};
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-  bool may_go_on = false; ///< any text may follow `end`
-
-  std::uint32_t add() {
-    places.emplace_back();
-    return static_cast<std::uint32_t>(places.size() - 1);
-  }
-
-  /// Adds the places and edges of `node` after the place `from`. Returns the place where they end.
-  std::uint32_t put(const regex_node& node, std::uint32_t from) {
-    if (places.size() > max_nodes) return from;
-    const auto step = [&](auto member) {
-      const auto to = add();
-      (places[from].*member).push_back(to);
-      return to;
-    };
-    switch (node.what) {
-    case kind::characters: {
-      const auto to = add();
-      places[from].on.emplace_back(node.characters, to);
-      return to;
-    }
-    case kind::begin_anchor:
-      return step(&place::at_begin);
-    case kind::end_anchor:
-      return step(&place::at_end);
-    case kind::sequence:
-      for (const auto& part : node.parts) from = put(part, from);
-      return from;
-    case kind::choice: {
-      const auto to = add();
-      for (const auto& part : node.parts) {
-        const auto first = add();
-        places[from].free.push_back(first);
-        const auto last = put(part, first);
-        places[last].free.push_back(to);
-      }
-      return to;
-    }
-    case kind::repeat:
-      break;
-    }
-    return put_repeat(node, from);
-  }
-
-  std::uint32_t put_repeat(const regex_node& node, std::uint32_t from) {
-    const auto& part = node.parts.front();
-    for (std::uint32_t i = 0; i < node.min && places.size() <= max_nodes; ++i) from = put(part, from);
-    const auto to = add();
-    places[from].free.push_back(to);
-    if (node.max == unbounded) {
-      const auto again = add();
-      places[from].free.push_back(again);
-      const auto last = put(part, again);
-      places[last].free.push_back(again);
-      places[last].free.push_back(to);
-      return to;
-    }
-    for (std::uint32_t i = node.min; i < node.max && places.size() <= max_nodes; ++i) {
-      const auto first = add();
-      places[from].free.push_back(first);
-      from = put(part, first);
-      places[from].free.push_back(to);
-    }
-    return to;
-  }
-};
-
-machine machine_of(const text_condition& condition) {
-  machine out;
-  if (condition.regex != nullptr) {
-    const auto start = out.add();
-    out.places[0].on.emplace_back(every_character(), 0);
-    out.places[0].free.push_back(start);
-    out.end = out.put(*condition.regex, start);
-    out.may_go_on = true;
-  } else if (condition.texts != nullptr) {
-    out.end = out.add();
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known; // by place and character
-    for (const auto& text : *condition.texts) {
-      std::uint32_t at = 0;
-      for (std::size_t i = 0; i < text.size() && out.places.size() <= max_nodes;) {
-        const auto code = next_code_point(text, i).value_or(0);
-        const auto [found, is_new] = known.try_emplace({at, code}, 0);
-        if (is_new) {
-          found->second = out.add();
-          out.places[at].on.push_back({{{code, code}}, found->second});
-        }
-        at = found->second;
-      }
-      out.places[at].free.push_back(out.end);
-    }
-  } else {
-    const auto count = condition.max_length == unbounded ? condition.min_length : condition.max_length;
-    out.end = out.add();
-    std::uint32_t at = 0;
-    for (std::uint32_t i = 0;; ++i) {
-      if (i >= condition.min_length) out.places[at].free.push_back(out.end);
-      if (i == count || out.places.size() > max_nodes) break;
-      const auto next = out.add();
-      out.places[at].on.emplace_back(every_character(), next);
-      at = next;
-    }
-    out.may_go_on = condition.max_length == unbounded;
-  }
-  return out;
-}
-
 /// Numbers of places. 2 * p stands for place p, and 2 * p + 1 for place p after an end anchor.
 using places_at = std::vector<std::uint32_t>;
 
 class builder {
  public:
-  explicit builder(const std::vector<text_condition>& conditions) {
-    for (const auto& condition : conditions) machines_.push_back(machine_of(condition));
+  explicit builder(const std::vector<text_condition>& conditions) : num_conditions_(conditions.size()) {
+    for (std::size_t i = 0; i < conditions.size(); ++i)
+      for (auto& [machine, is_wanted] : parts_of(conditions[i])) {
+        machines_.push_back(std::move(machine));
+        uses_.push_back({i, is_wanted});
+      }
   }
 
   bool is_possible() const {
     return std::all_of(machines_.begin(), machines_.end(),
-                       [](const machine& m) { return m.places.size() <= max_nodes; });
+                       [](const text_machine& m) { return m.places.size() <= text_machine::max_places; });
   }
 
   /// The work of looking once at every place and at every range of a set.
@@ -167,6 +44,7 @@ class builder {
   std::vector<places_at> start() {
     std::vector<places_at> out;
     for (const auto& one : machines_) out.push_back(closed(one, {one.begin * 2}, true));
+    give_up(out);
     return out;
   }
 
@@ -188,15 +66,19 @@ class builder {
       }
       out.push_back(closed(one, std::move(to), false));
     }
+    give_up(out);
     return out;
   }
 
   std::uint64_t obeyed(const std::vector<places_at>& at) const {
-    std::uint64_t out = 0;
-    for (std::size_t i = 0; i < machines_.size(); ++i)
-      if (std::any_of(at[i].begin(), at[i].end(), [&](std::uint32_t p) { return p / 2 == machines_[i].end; }))
-        out |= std::uint64_t{1} << i;
-    return out;
+    std::uint64_t broken = 0;
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      const bool is_at_end = std::ranges::any_of(
+          at[i], [&](std::uint32_t place_at) { return place_at / 2 == machines_[i].end; });
+      if (is_at_end != uses_[i].is_wanted) broken |= std::uint64_t{1} << uses_[i].condition;
+    }
+    const auto all = num_conditions_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << num_conditions_) - 1;
+    return all & ~broken;
   }
 
   /// Divides all characters into classes. Each set of a condition contains either all or none of a class's
@@ -252,8 +134,18 @@ class builder {
   std::size_t work() const noexcept { return work_; }
 
  private:
+  /// Clears the places of conditions that no continuation can obey any more, so that they all count as one
+  /// state.
+  void give_up(std::vector<places_at>& at) const {
+    for (std::size_t i = 0; i < machines_.size(); ++i) {
+      if (uses_[i].is_wanted || at[i] != places_at{machines_[i].end * 2}) continue;
+      for (std::size_t k = 0; k < machines_.size(); ++k)
+        if (uses_[k].condition == uses_[i].condition) at[k].clear();
+    }
+  }
+
   /// All places that can be reached from `at` without a character.
-  places_at closed(const machine& one, places_at at, bool is_begin) {
+  places_at closed(const text_machine& one, places_at at, bool is_begin) {
     std::set<std::uint32_t> seen(at.begin(), at.end());
     while (!at.empty()) {
       const auto now = at.back();
@@ -273,7 +165,14 @@ class builder {
     return {seen.begin(), seen.end()};
   }
 
-  std::vector<machine> machines_;
+  /// A text obeys the condition only if `is_wanted` tells whether it obeys the machine.
+  struct use {
+    std::size_t condition;
+    bool is_wanted;
+  };
+  std::size_t num_conditions_;
+  std::vector<text_machine> machines_;
+  std::vector<use> uses_; ///< of `machines_`
   std::size_t work_ = 0;
 };
 

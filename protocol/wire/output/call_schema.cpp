@@ -18,11 +18,22 @@ std::string as_resource(const std::string& schema, std::size_t number) {
          schema.substr(schema.find('{') + 1);
 }
 
-/// The schema with "type": "object" if it states no type, because arguments are an object.
+/// `type`: the value of the keyword.
+bool is_list_with_object(json_view type) {
+  for (const auto name : type.elements())
+    if (name.is_string("object")) return true;
+  return false;
+}
+
+/// The schema with "type": "object" if it states no type, or also allows other types. Arguments are an
+/// object.
 std::string of_objects(json_view schema) {
   if (!schema.is_object()) return R"({"type":"object"})";
   std::string text(schema.source());
-  if (member_of(schema, "type")) return text;
+  if (const auto type = member_of(schema, "type")) {
+    const auto place = static_cast<std::size_t>(type->source().data() - schema.source().data());
+    return is_list_with_object(*type) ? text.replace(place, type->source().size(), R"("object")") : text;
+  }
   return R"({"type":"object")" + std::string(schema.members().empty() ? "" : ",") +
          text.substr(text.find('{') + 1);
 }

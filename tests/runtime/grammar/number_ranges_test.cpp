@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <regex>
 #include <string>
 
@@ -62,7 +64,52 @@ TEST(number_ranges, numbers_with_fractions_obey_the_bounds) {
 TEST(number_ranges, a_bound_with_too_many_digits_is_none) {
   EXPECT_FALSE(to_bound(1e300, false));
   EXPECT_FALSE(to_bound(0.12345678, false));
-  EXPECT_EQ(to_bound(-0.125, false)->scaled, -125);
+  EXPECT_FALSE(to_bound(18446744073709551616.0, false));
+  EXPECT_EQ(static_cast<int>(to_bound(-0.125, false)->scaled), -125);
+}
+
+TEST(number_ranges, integers_of_64_bits_are_exact) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr auto most_unsigned = std::numeric_limits<std::uint64_t>::max();
+  const auto all = as_regex(integer_range(to_bound(least, false), to_bound(most, false)));
+  for (const char* text : {"0", "-1", "9223372036854775807", "-9223372036854775808", "9007199254740993"})
+    EXPECT_TRUE(std::regex_match(text, all)) << text;
+  for (const char* text : {"9223372036854775808", "-9223372036854775809", "10000000000000000000", "-0"})
+    EXPECT_FALSE(std::regex_match(text, all)) << text;
+  const auto inner = as_regex(integer_range(to_bound(least, true), to_bound(most, true)));
+  for (const char* text : {"9223372036854775806", "-9223372036854775807"})
+    EXPECT_TRUE(std::regex_match(text, inner)) << text;
+  for (const char* text : {"9223372036854775807", "-9223372036854775808"})
+    EXPECT_FALSE(std::regex_match(text, inner)) << text;
+  const auto large = as_regex(integer_range(to_bound(most, true), to_bound(most_unsigned, false)));
+  for (const char* text : {"9223372036854775808", "18446744073709551615"})
+    EXPECT_TRUE(std::regex_match(text, large)) << text;
+  for (const char* text : {"9223372036854775807", "18446744073709551616"})
+    EXPECT_FALSE(std::regex_match(text, large)) << text;
+}
+
+TEST(number_ranges, long_bounds_are_compared_exactly) {
+  const auto a = *to_bound(std::int64_t{9007199254740992}, false);
+  const auto b = *to_bound(std::int64_t{9007199254740993}, false);
+  EXPECT_TRUE(is_less(a, b));
+  EXPECT_FALSE(is_less(b, a));
+  EXPECT_TRUE(is_empty_range(b, a, false));
+  EXPECT_TRUE(is_less(*to_bound(0.5, false), a));
+}
+
+TEST(number_ranges, beside_a_long_bound_only_integers_have_many_digits) {
+  const auto range = as_regex(
+      number_range(to_bound(std::int64_t{-3}, true), to_bound(std::int64_t{9007199254740991}, true)));
+  for (const char* text : {"0", "1.0", "-2.75", "9007199254740990", "123456789.5", "1000000000000000"})
+    EXPECT_TRUE(std::regex_match(text, range)) << text;
+  for (const char* text :
+       {"-3", "-3.0", "-3.5", "9007199254740991", "9007199254740990.9", "9007199254740990.5"})
+    EXPECT_FALSE(std::regex_match(text, range)) << text;
+  const auto below = as_regex(number_range(std::nullopt, to_bound(std::int64_t{-9007199254740992}, false)));
+  EXPECT_TRUE(std::regex_match("-9007199254740992", below));
+  for (const char* text : {"-9007199254740991", "-9007199254740992.5", "0", "0.5"})
+    EXPECT_FALSE(std::regex_match(text, below)) << text;
 }
 
 } // namespace

@@ -42,6 +42,39 @@ TEST(regex, matches_as_ecmascript_does) {
   EXPECT_FALSE(finds("^a{3}$", "aa"));
 }
 
+TEST(regex, a_hyphen_beside_a_class_is_a_character) {
+  for (const char* pattern : {"^[\\w-.]+$", "^[\\w-\\.]+$", "^[.-\\w]+$", "^[.\\w-]+$"}) {
+    EXPECT_TRUE(finds(pattern, "a-b.c_9")) << pattern;
+    EXPECT_FALSE(finds(pattern, "a/b")) << pattern;
+    EXPECT_FALSE(finds(pattern, "a,b")) << pattern;
+  }
+  EXPECT_TRUE(finds("^[\\d-\\s]+$", "1- 2"));
+  EXPECT_FALSE(finds("^[^\\w-.]$", "-"));
+  EXPECT_FALSE(finds("^[+-.]$", "*")) << "a range";
+  EXPECT_TRUE(finds("^[+-.]$", ","));
+}
+
+TEST(regex, look_ahead_at_the_beginning_concerns_the_whole_text) {
+  const char* const decimal = "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$";
+  for (const char* text : {"1", "-1.50", ".5", "+0.", "007"}) EXPECT_TRUE(finds(decimal, text)) << text;
+  for (const char* text : {"", "-", ".", "+.", "1.2.3", "a"}) EXPECT_FALSE(finds(decimal, text)) << text;
+  const char* const mail = "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@"
+                           "([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$";
+  for (const char* text : {"a@b.de", "a.b+c@d-e.org"}) EXPECT_TRUE(finds(mail, text)) << text;
+  for (const char* text : {".a@b.de", "a..b@c.de", "a.@b.de", "a@b", "a@b..de"})
+    EXPECT_FALSE(finds(mail, text)) << text;
+  EXPECT_TRUE(finds("^(?=.*\\d)(?=.*[a-z]).{3,5}$", "ab1"));
+  EXPECT_FALSE(finds("^(?=.*\\d)(?=.*[a-z]).{3,5}$", "abc"));
+  EXPECT_TRUE(finds("^(?!ab|c)", "ac")) << "the rest is empty";
+  EXPECT_FALSE(finds("^(?!ab|c)", "cd"));
+}
+
+TEST(regex, two_halves_of_a_character_are_one) {
+  EXPECT_TRUE(finds("^\\uD83D\\uDE00$", "\xF0\x9F\x98\x80"));
+  EXPECT_TRUE(finds("^[\\ud83d\\ude00-\\ud83d\\ude02]$", "\xF0\x9F\x98\x81"));
+  EXPECT_FALSE(finds("^[\\ud83d\\ude00-\\ud83d\\ude02]$", "\xF0\x9F\x98\x83"));
+}
+
 TEST(regex, automata_know_their_longest_texts) {
   const auto make = [](const char* pattern, std::uint32_t min, std::size_t max_states) {
     const auto regex = *parse_regex(pattern);
@@ -72,12 +105,21 @@ TEST(regex, refuses_what_it_cannot_keep) {
       {"\xFF", errc::invalid_argument},
       {"(?=a)", errc::unsupported},
       {"(?<!a)b", errc::unsupported},
+      {"^a(?=b)", errc::unsupported},
+      {"^((?!a)b)", errc::unsupported},
+      {"^(?!(?=a)b)", errc::unsupported},
+      {"^(?!a)b|c", errc::unsupported},
+      {"^(?!a)*b", errc::invalid_argument},
+      {"^(?!a", errc::invalid_argument},
       {"(a)\\1", errc::unsupported},
       {"\\bword", errc::unsupported},
       {"\\p{L}", errc::unsupported},
       {"(?i)a", errc::unsupported},
       {"a{99999999999}", errc::unsupported},
       {"\\ud800", errc::unsupported},
+      {"\\ud83d\\u0041", errc::unsupported},
+      {"\\ude00\\ud83d", errc::unsupported},
+      {"[\\ud83d\\u00zz]", errc::invalid_argument},
       {"((a{1,50}){1,50}){1,50}", errc::unsupported},
   };
   for (const auto& [pattern, code] : cases) {
@@ -125,7 +167,7 @@ TEST(regex, ranges_of_sets_count) {
 
 TEST(regex, an_anchor_inside_is_refused_as_a_grammar) {
   const auto add_rule = [](const std::string&) { return std::string("r"); };
-  for (const char* pattern : {"a^b", "(a$)b", "a(b|^c)"})
+  for (const char* pattern : {"a^b", "(a$)b", "a(b|^c)", "^(?!a)b$"})
     EXPECT_FALSE(to_ebnf(*parse_regex(pattern), text_form::plain, true, add_rule)) << pattern;
   for (const char* pattern : {"^ab$", "(^a|b$)", "^(a|b)$"})
     EXPECT_TRUE(to_ebnf(*parse_regex(pattern), text_form::plain, true, add_rule)) << pattern;

@@ -1,10 +1,7 @@
 // Which values the grammars of schemas allow.
-#include "runtime/grammar/grammar_compiler.hpp"
-#include "tests/support/tiny_vocabulary.hpp"
+#include "schema_values.hpp"
 
-#include <gtest/gtest.h>
-
-#include <memory>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,36 +9,7 @@
 namespace paceline::grammar {
 namespace {
 
-struct values_of {
-  const char* schema;
-  std::vector<std::string> allowed;
-  std::vector<std::string> refused;
-};
-
-class schema_values : public testing::Test {
- protected:
-  bool allows(const token_constraint& constraint, const std::string& text) const {
-    const auto cursor = constraint.begin();
-    const auto tokens = *vocabulary.encode(text, {.add_special = false, .parse_special = false});
-    const token_id end = *vocabulary.eos();
-    return cursor->num_allowed({}, {}, tokens) == tokens.size() &&
-           cursor->num_allowed(tokens, {}, {&end, 1}) == 1;
-  }
-
-  void check(const std::vector<values_of>& cases) const {
-    for (const auto& one : cases) {
-      const auto made = library->compile({grammar_source::kind::json_schema, one.schema});
-      ASSERT_TRUE(made) << one.schema << ": " << made.error().message();
-      for (const auto& text : one.allowed) EXPECT_TRUE(allows(**made, text)) << one.schema << "\n" << text;
-      for (const auto& text : one.refused) EXPECT_FALSE(allows(**made, text)) << one.schema << "\n" << text;
-    }
-  }
-
-  tokenizer::tokenizer vocabulary =
-      *tokenizer::tokenizer::from_vocabulary(test::make_vocabulary(test::tiny_bpe{}));
-  std::unique_ptr<compiler> library =
-      make_compiler(vocabulary, static_cast<std::uint32_t>(vocabulary.size()), {*vocabulary.eos()});
-};
+using test_values::schema_values;
 
 TEST_F(schema_values, references_follow_identifiers_and_anchors) {
   check({
@@ -111,6 +79,40 @@ TEST_F(schema_values, long_arrays_end_exactly_at_their_limits) {
   }
 }
 
+TEST_F(schema_values, arrays_of_one_length_have_exactly_that) {
+  const auto array = [](int count) {
+    std::string text = "[1";
+    for (int i = 1; i < count; ++i) text += ",1";
+    return text + "]";
+  };
+  for (const int count : {128, 129, 200, 1'000}) {
+    const auto limit = std::to_string(count);
+    const std::string exact = R"({"type": "array", "items": {"type": "integer"}, "minItems": )" + limit +
+                              R"(, "maxItems": )" + limit + "}";
+    check({{exact.c_str(), {array(count)}, {"[]", array(count - 1), array(count + 1)}}});
+  }
+}
+
+TEST_F(schema_values, patterns_repeat_exactly_as_often_as_they_say) {
+  struct counts {
+    const char* pattern;
+    std::vector<std::size_t> allowed;
+    std::vector<std::size_t> refused;
+  };
+  for (const auto& one :
+       {counts{"a{0,200}", {0, 1, 128, 129, 199, 200}, {201, 256}},
+        counts{"a{130,200}", {130, 199, 200}, {0, 129, 201}}, counts{"a{200}", {200}, {0, 199, 201}},
+        counts{"a{130,}", {130, 131, 400}, {0, 129}}, counts{"(a?){0,200}", {0, 1, 128, 129, 200}, {201}},
+        counts{"(a?){150,200}", {0, 1, 149, 200}, {201}}}) {
+    const auto made = library->compile({grammar_source::kind::regex, one.pattern});
+    ASSERT_TRUE(made) << one.pattern << ": " << made.error().message();
+    for (const auto count : one.allowed)
+      EXPECT_TRUE(allows(**made, std::string(count, 'a'))) << one.pattern << " " << count;
+    for (const auto count : one.refused)
+      EXPECT_FALSE(allows(**made, std::string(count, 'a'))) << one.pattern << " " << count;
+  }
+}
+
 /// A long array is not one of the texts that take too much work.
 TEST_F(schema_values, a_long_array_takes_little_work) {
   const auto made =
@@ -155,6 +157,34 @@ TEST_F(schema_values, multiples_obey_all_units_and_signs) {
   });
 }
 
+/// The bounds that libraries write for every integer.
+TEST_F(schema_values, long_bounds_of_integers_are_exact) {
+  check({
+      {R"({"type": "integer", "minimum": -9007199254740991, "maximum": 9007199254740991})",
+       {"0", "-17", "9007199254740991", "-9007199254740991"},
+       {"9007199254740992", "-9007199254740992", "90071992547409910", "1.5"}},
+      {R"({"type": "integer", "exclusiveMinimum": 0, "maximum": 9007199254740991})",
+       {"1", "9007199254740991"},
+       {"0", "9007199254740992"}},
+      {R"({"type": "integer", "minimum": -9223372036854775808, "exclusiveMaximum": 9223372036854775807})",
+       {"-9223372036854775808", "9223372036854775806"},
+       {"-9223372036854775809", "9223372036854775807"}},
+      {R"({"type": "integer", "minimum": 0, "maximum": 18446744073709551615})",
+       {"18446744073709551615"},
+       {"18446744073709551616", "-1"}},
+      {R"({"type": "number", "minimum": 0.5, "maximum": 9007199254740991})",
+       {"0.5", "2", "12.25", "9007199254740991"},
+       {"0.25", "9007199254740992", "9007199254740990.9"}},
+      // A bound beyond 64 bits leaves all integers of 64 bits.
+      {R"({"type": "integer", "minimum": -1e300, "maximum": 1e300})",
+       {"0", "-9223372036854775808", "18446744073709551615"},
+       {"18446744073709551616"}},
+      {R"({"type": "integer", "allOf": [{"minimum": 9007199254740992}, {"minimum": 9007199254740993}]})",
+       {"9007199254740993"},
+       {"9007199254740992"}},
+  });
+}
+
 TEST_F(schema_values, texts_obey_patterns_formats_and_lengths_together) {
   const std::string a499(499, 'a');
   check({
@@ -183,6 +213,15 @@ TEST_F(schema_values, texts_obey_patterns_formats_and_lengths_together) {
       {R"({"type": "string", "not": {"enum": ["a", "bc"]}, "maxLength": 2})",
        {"\"b\"", "\"ab\""},
        {"\"a\"", "\"bc\"", "\"abc\""}},
+      {R"({"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"})",
+       {"\"-1.50\"", "\".5\""},
+       {"\"\"", "\"-\"", "\"-.\"", "\"1.2.3\""}},
+      {R"({"type": "string", "not": {"pattern": "^(?!a)[ab]*$"}})",
+       {"\"ab\"", "\"c\"", "\"bc\""},
+       {"\"\"", "\"b\"", "\"ba\""}},
+      {R"x({"type": "object", "patternProperties": {"^(?!x_)": {"type": "integer"}}, "additionalProperties": false})x",
+       {"{}", R"({"a": 1})"},
+       {R"({"x_a": 1})", R"({"a": "b"})"}},
       {R"({"type": "string", "format": "email"})",
        {"\"a.b+c@d-e.org\""},
        {"\"a\"", "\"a.@b\"", "\"a@b.\"", "\"@b\""}},
@@ -249,6 +288,26 @@ TEST_F(schema_values, names_of_members_obey_all_patterns) {
       {R"({"type": "object", "properties": {"a": {}, "c": {}}, "propertyNames": {"enum": ["a", "b"]}})",
        {R"({"a": 1})", R"({"a": 1, "b": 2})"},
        {R"({"c": 1})"}},
+  });
+}
+
+TEST_F(schema_values, a_largest_number_of_members_counts_where_it_can_be_reached) {
+  std::string properties;
+  for (int i = 0; i < 60; ++i) properties += (i > 0 ? ",\"p" : "\"p") + std::to_string(i) + R"(": {})";
+  const std::string object = R"({"type": "object", "additionalProperties": false, "properties": {)";
+  const std::string many = object + properties + R"(}, "maxProperties": 60})";
+  check({
+      {many.c_str(), {"{}", R"({"p0": 1, "p59": 2})"}, {R"({"q": 1})"}},
+      {R"({"type": "object", "additionalProperties": false, "properties": {"a": {}, "b": {}}, "maxProperties": 1})",
+       {"{}", R"({"a": 1})", R"({"b": 1})"},
+       {R"({"a": 1, "b": 1})"}},
+      {R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 2})",
+       {R"({"a": 1, "b": 1})", R"({"b": 1, "c": 1})"},
+       {R"({"a": 1, "b": 1, "c": 1})"}},
+      {R"({"type": "object", "additionalProperties": false, "properties": {"a": {}, "b": {}}, "minProperties": 1,
+        "maxProperties": 5})",
+       {R"({"a": 1})", R"({"a": 1, "b": 1})"},
+       {"{}"}},
   });
 }
 

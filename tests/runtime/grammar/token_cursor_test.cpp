@@ -267,6 +267,28 @@ TEST_F(cursors, leave_out_a_forced_token_that_may_become_a_longer_one) {
   EXPECT_EQ(vocabulary.decode(forced), "xab");
 }
 
+TEST_F(cursors, long_repetitions_end_exactly_and_take_little_work) {
+  const auto a = tokens_of("a"), b = tokens_of("b");
+  for (const std::size_t count : {128U, 129U, 130U, 255U, 256U, 257U, 1'500U}) {
+    const auto limit = std::to_string(count);
+    for (const std::size_t least : {std::size_t{0}, std::size_t{1}, count / 2}) {
+      const auto pattern = "[ab]{" + std::to_string(least) + "," + limit + "}";
+      const auto constraint = *make_compiler(vocabulary, vocab_size, {end},
+                                             {.cursor_work = 50'000, .cursor_work_per_token = 5'000})
+                                   ->compile({kind::regex, pattern});
+      const auto cursor = constraint->begin();
+      std::vector<token_id> text;
+      for (std::size_t i = 0; i <= count; ++i) {
+        const auto mask = copy(cursor->allowed(text, {}));
+        ASSERT_EQ(is_set(mask, static_cast<std::size_t>(a.front().value)), i < count) << pattern << i;
+        ASSERT_EQ(is_set(mask, static_cast<std::size_t>(end.value)), i >= least) << pattern << i;
+        text.push_back(i % 3 == 0 ? b.front() : a.front());
+      }
+      EXPECT_FALSE(cursor->is_exhausted()) << pattern;
+    }
+  }
+}
+
 /// With this grammar the work for a text grows with the cube of its length.
 TEST_F(cursors, allow_nothing_when_their_work_is_used_up) {
   const grammar_source cubic{kind::ebnf, "root ::= e \".\"\ne ::= e e | \"a\""};
