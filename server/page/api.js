@@ -53,6 +53,9 @@ export async function loadProgress() {
   return reply.ok ? 1 : (await reply.json()).progress ?? 0;
 }
 
+/** Of requests with messages, and of those with a text to continue. */
+export const paths = { chat: 'v1/chat/completions', text: 'v1/completions' };
+
 /** Whether a model takes messages; others continue a text. */
 export function isChat(model) {
   return model.meta?.chat_template !== false;
@@ -87,7 +90,7 @@ export function requestOf(model, messages, settings, extra = {}) {
     stream_options: { include_usage: true },
     paceline: { trace: true, token_ids: true },
   });
-  return { path: isChat(model) ? 'v1/chat/completions' : 'v1/completions', body };
+  return { path: isChat(model) ? paths.chat : paths.text, body };
 }
 
 /** The chunks of a streamed reply. `signal` ends it, and the server stops computing. */

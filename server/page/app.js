@@ -9,6 +9,14 @@ import { Settings } from './settings.js';
 
 const narrow = matchMedia('(max-width: 70rem)');
 
+/** Where there is room, settings and history are open; where there is none, they close, unless somebody is in them. */
+function fold() {
+  for (const box of [byId('settings_box'), byId('history_box')]) {
+    if (!narrow.matches) box.open = true;
+    else if (!box.contains(document.activeElement)) box.open = false;
+  }
+}
+
 class Page {
   constructor() {
     this.settings = new Settings(() => this.showModels());
@@ -18,8 +26,6 @@ class Page {
     for (const tab of this.tabs) tab.addEventListener('click', () => this.open(tab));
     document.querySelector('[role=tablist]').addEventListener('keydown', (event) => this.moveTab(event));
     byId('show_origins').addEventListener('change', (event) => document.body.classList.toggle('unmarked', !event.target.checked));
-    // Where there is room, settings and history are open.
-    const fold = () => ['settings_box', 'history_box'].forEach((name) => (byId(name).open = !narrow.matches));
     narrow.addEventListener('change', fold);
     fold();
     this.chat = new Chat(this);
@@ -37,6 +43,7 @@ class Page {
       view.hidden = !isOpen;
     }
     this.panel.openTab(tab.id);
+    if (tab.id === 'tab_chat') this.chat.shown();
   }
 
   moveTab(event) {

@@ -65,6 +65,11 @@ export class Chat {
     this.follower.toEnd();
   }
 
+  /** Its tab was opened. */
+  shown() {
+    this.follower.shown();
+  }
+
   /** Ends the reply that arrives, and keeps what is there of it. Returns whether its conversation still exists. */
   leave() {
     const { running } = this;
@@ -98,11 +103,16 @@ export class Chat {
     else this.send(text);
   }
 
-  /** Shows a message that is complete; returns the view of a reply. */
+  /** Shows a message that is complete, and that was kept if it has an `index`. Returns the view of a reply. */
   addMessage(message, index) {
     if (message.role === 'user') {
-      const copy = el('button', { type: 'button', class: 'small', click: () => copyText(message.content, copy) }, 'Copy');
-      this.addTurn('user', 'You', el('div', { class: 'text raw' }, message.content), el('div', { class: 'actions' }, copy));
+      const button = (label, act) => el('button', { type: 'button', class: 'small', click: act }, label);
+      const copy = button('Copy', () => copyText(message.content, copy));
+      // The last one of a conversation that was kept has no reply if the page could not keep any, as after a crash.
+      const isUnanswered = index === this.conversation.messages.length - 1;
+      const again = isUnanswered ? button('Try again', () => this.post(message.content)) : undefined;
+      const actions = el('div', { class: 'actions' }, copy, again);
+      this.addTurn('user', 'You', el('div', { class: 'text raw' }, message.content), actions);
       return undefined;
     }
     const reply = (message.reply && Reply.fromData(message.reply)) ?? Reply.fromText(message.content);
@@ -124,11 +134,15 @@ export class Chat {
     this.log.append(el('article', { class: `turn ${role}` }, el('h3', { class: 'by' }, by), ...content));
   }
 
-  /** The turns of a request whose reply is message `index`: without earlier ones that got no answer. */
+  /**
+   * The turns of a request whose reply is message `index`: without earlier ones that got no answer, because many
+   * templates refuse two messages of the same role in a row.
+   */
   turnsBefore(index) {
     const { messages } = this.conversation;
-    const isVoid = (at) => at < index && messages[at].role === 'assistant' && messages[at].content === '';
-    return messages.slice(0, index).filter((_, at) => !isVoid(at) && !isVoid(at + 1));
+    const isAnswer = (at) => messages[at].role === 'assistant' && messages[at].content !== '';
+    const isAnswered = (at) => messages[at].role === 'user' && (at === index - 1 || isAnswer(at + 1));
+    return messages.slice(0, index).filter((_, at) => isAnswer(at) || isAnswered(at));
   }
 
   /** The request of a reply that was kept: kept without the turns, which the conversation has. */
@@ -139,9 +153,9 @@ export class Chat {
     return { path: sent.path, body: sent.body.prompt === undefined ? { messages, ...sent.body } : sent.body };
   }
 
-  /** Sends a message; then those that were written meanwhile. */
-  async send(text) {
-    if (this.running || !this.page.canSend()) return this.composer.takeBack(text);
+  /** Sends a message, which may have waited; then those that were written meanwhile. */
+  async send(text, hasWaited = false) {
+    if (this.running || !this.page.canSend()) return this.composer.takeBackAll(text);
     const { conversation, page } = this;
     const message = { role: 'user', content: text };
     conversation.messages.push(message);
@@ -160,7 +174,7 @@ export class Chat {
     const running = this.begun(conversation, reply, { role: 'assistant', by, sent });
     this.running = running;
     this.showRunning(true);
-    announce('The reply begins.');
+    if (!hasWaited) announce('The reply begins.'); // else the reply before it is being told
     this.showKept(saveConversation(conversation));
     this.history.update();
     let exists = true;
@@ -172,7 +186,7 @@ export class Chat {
     }
     if (conversation !== this.conversation) return;
     if (reply.finish === 'failed') view.addAction('Try again', () => this.post(text));
-    this.next(exists && reply.finish !== 'failed' && reply.finish !== 'stopped');
+    this.next(exists && reply.isWhole);
   }
 
   /**
@@ -198,7 +212,7 @@ export class Chat {
   /** Sends what waits. After a reply that was cut off or removed it may no longer be meant, and goes back into the box. */
   next(isMeant) {
     if (this.composer.queue.length === 0) return;
-    if (isMeant) this.send(this.composer.next());
+    if (isMeant) this.send(this.composer.next(), true);
     else this.composer.takeBackAll();
   }
 

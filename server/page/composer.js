@@ -47,7 +47,6 @@ export class Composer {
   takeBack(...texts) {
     this.box.value = this.textWith(texts);
     this.fit();
-    this.focus();
   }
 
   /** A message waits; `event` is what for. */
@@ -57,9 +56,10 @@ export class Composer {
     announce(`The message waits until ${event}.`);
   }
 
-  /** All that waits goes back into the box. */
-  takeBackAll() {
-    if (this.queue.length > 0) this.takeBack(...this.queue.splice(0));
+  /** Puts `texts` and all that waits back into the box. A setting that is not allowed keeps the focus. */
+  takeBackAll(...texts) {
+    const all = [...texts, ...this.queue.splice(0)];
+    if (all.length > 0) this.takeBack(...all);
     this.list();
   }
 
@@ -76,6 +76,7 @@ export class Composer {
       const edit = () => {
         this.takeBack(...this.queue.splice(index, 1));
         this.list();
+        this.focus();
       };
       return el('li', {}, el('span', { class: 'queued' }, 'Waiting: '), el('span', {}, text),
         el('button', { type: 'button', class: 'small', click: edit }, 'Edit'));

@@ -24,17 +24,30 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
+const untold = []; // texts that wait; the first one is in the page
+const leastTime = 200; // ms that a text stays, at least: one that is replaced at once is not told
 let clearing;
 
-/**
- * Tells people who do not see the page, without moving their focus. Only a text that differs is told, so one that is
- * told twice gets a space. It goes after a while, because a search in the page would find it, too.
- */
+/** Tells people who do not see the page, without moving their focus; one text after the other. */
 export function announce(text) {
+  untold.push(text);
+  if (untold.length === 1) tellFirst();
+}
+
+/**
+ * Only a text that differs is told, so one that is told twice gets a space. It goes after a while, because a search in
+ * the page would find it, too.
+ */
+function tellFirst() {
+  const [text] = untold;
   const region = document.querySelector('dialog[open] [role=status]') ?? byId('status'); // all behind a dialog is silent
   region.textContent = region.textContent === text ? `${text}\u00a0` : text;
   clearTimeout(clearing);
   clearing = setTimeout(() => (region.textContent = ''), 20_000);
+  setTimeout(() => {
+    untold.shift();
+    if (untold.length > 0) tellFirst();
+  }, leastTime);
 }
 
 const restoring = new WeakMap(); // timers of buttons that say something else for a moment
@@ -128,11 +141,17 @@ export function largest(numbers) {
   return numbers.reduce((most, one) => Math.max(most, one), 0);
 }
 
-/** "1.24 s", "35.1 ms" or "14 µs" */
-export function timeText(microseconds) {
-  if (microseconds >= 1e6) return `${(microseconds / 1e6).toFixed(2)} s`;
-  if (microseconds >= 1e3) return `${(microseconds / 1e3).toFixed(1)} ms`;
-  return `${Math.round(microseconds)} µs`;
+const units = [
+  { name: 's', size: 1e6, decimals: 2 },
+  { name: 'ms', size: 1e3, decimals: 1 },
+  { name: 'µs', size: 1, decimals: 0 },
+];
+
+/** "1.24 s", "35.1 ms" or "14 µs"; of times that are `step` apart, with as many decimals as tell them apart. */
+export function timeText(microseconds, step) {
+  const { name, size, decimals } = units.find((unit) => microseconds >= unit.size) ?? units.at(-1);
+  const needed = step === undefined ? decimals : Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+  return `${(microseconds / size).toFixed(needed)} ${name}`;
 }
 
 /** A token with its white space visible. */

@@ -108,16 +108,16 @@ export class Edit {
   }
 }
 
-/** A button that puts the new file into the box, and then takes it back. */
+/** A button that puts the new file into the box, and then takes it back. What it takes out it keeps, edits included. */
 function offer(view, file) {
   const label = view.reply.finish === 'stop' ? 'Put into the box' : 'Put into the box (incomplete)';
-  let before;
+  const box = byId('file');
+  let kept = file;
+  let isThere = false;
   view.addAction(label, (button) => {
-    const isThere = before !== undefined;
-    const text = isThere ? before : file;
-    before = isThere ? undefined : byId('file').value;
-    byId('file').value = text;
-    button.textContent = isThere ? label : 'Take it back';
+    [box.value, kept] = [kept, box.value];
+    isThere = !isThere;
+    button.textContent = isThere ? 'Take it back' : label;
   });
 }
 

@@ -10,7 +10,10 @@ export class Follower {
   constructor(end, scroller, button) {
     Object.assign(this, { end, scroller, button, foot: button.parentElement, isFollowing: true, lastTop: 0 });
     // In narrow windows the foot covers the end of the page: the style sheet keeps what has the focus above it.
-    const tellHeight = () => document.documentElement.style.setProperty('--foot', `${this.foot.offsetHeight}px`);
+    const tellHeight = () => {
+      const { offsetHeight: height } = this.foot;
+      if (height > 0) document.documentElement.style.setProperty('--foot', `${height}px`); // 0 in a tab that is not open
+    };
     new ResizeObserver(tellHeight).observe(this.foot);
     scroller.addEventListener('scroll', () => this.scrolled(scroller.scrollTop), { passive: true });
     addEventListener('scroll', () => this.scrolled(scrollY), { passive: true });
@@ -37,6 +40,12 @@ export class Follower {
     // In a narrow window, the reader may have gone on to the panel below the text.
     if (this.end.getBoundingClientRect().bottom < 0) this.isFollowing = false;
     if (this.isFollowing) this.end.scrollIntoView({ block: 'nearest' });
+    else this.button.hidden = false;
+  }
+
+  /** The text can be seen again, after another tab: it may have grown, and its place may be lost. */
+  shown() {
+    if (this.isFollowing) this.toEnd();
     else this.button.hidden = false;
   }
 

@@ -26,8 +26,9 @@ function isConversation(one) {
 }
 
 /**
- * Puts a conversation first. Where room is short, old replies lose their rounds, then old conversations go. One that
- * another tab has changed or removed stays as it is there, and this one becomes another conversation.
+ * Puts a conversation first. Where room is short, old replies lose their rounds, then all but their answer, then old
+ * conversations go. One that another tab has changed or removed stays as it is there, and this one becomes another
+ * conversation.
  * @returns whether it is kept now
  */
 export function saveConversation(conversation) {
@@ -48,15 +49,27 @@ export function saveConversation(conversation) {
   return false;
 }
 
+function withoutRounds({ reply: { text, parts, finish, failure }, ...message }) {
+  return { ...message, reply: { text, parts, tokens: [], rounds: [], finish, failure } };
+}
+
+/** Also without thoughts, and without how the reply ended. */
+function withoutReply({ reply: _, ...message }) {
+  return message;
+}
+
 /** What there is room for, as JSON; undefined if there is none even for the first conversation alone. */
 function fitted(list, room) {
   const left = list.map((one) => ({ ...one, messages: [...one.messages] }));
   let length = JSON.stringify(left).length;
-  for (const { messages } of left.toReversed()) {
-    for (let index = 0; index < messages.length && length > room; ++index) {
-      const { reply, ...bare } = messages[index];
-      if (reply) length -= JSON.stringify(messages[index]).length - JSON.stringify(bare).length;
-      messages[index] = bare;
+  for (const reduced of [withoutRounds, withoutReply]) {
+    for (const { messages } of left.toReversed()) {
+      for (let index = 0; index < messages.length && length > room; ++index) {
+        const message = messages[index];
+        if (!message.reply) continue;
+        messages[index] = reduced(message);
+        length -= JSON.stringify(message).length - JSON.stringify(messages[index]).length;
+      }
     }
   }
   while (length > room && left.length > 1) length -= JSON.stringify(left.pop()).length + 1;

@@ -13,6 +13,7 @@ const marks = {
   rule: /^ {0,3}[-*_]/,
   quote: /^ {0,3}> ?/,
   item: /^( {0,8})([-*+]|\d{1,9}[.)])( +|$)/,
+  indent: /^(?: {4}| {0,3}\t)/,
 };
 
 /**
@@ -185,7 +186,7 @@ const list = {
       const found = marks.item.exec(lines[at].text);
       if (!found || found[1].length > indent.length + 1 || /\d/.test(found[2]) !== isOrdered) break;
       const width = found[0].length;
-      const stop = endOfItem(lines, at + 1, found[1].length + found[2].length);
+      const stop = endOfItem(lines, at + 1, found[1].length, found[2].length);
       items.push(lines.slice(at, stop).map((line, index) => withoutPrefix(line, index === 0 ? width : leading(line, width))));
       at = stop;
     }
@@ -194,13 +195,14 @@ const list = {
   },
 };
 
-/** An item goes on with what is indented, and with text that begins no other block. */
-function endOfItem(lines, from, indent) {
+/** An item goes on with what is indented more than its mark, and with text that begins no other block. */
+function endOfItem(lines, from, indent, markLength) {
   let stop = from;
   for (let index = from; index < lines.length; ++index) {
     const line = lines[index];
     if (isBlank(line)) continue;
-    const isIndented = leading(line, indent) >= Math.min(2, indent);
+    const least = indent + Math.min(2, markLength);
+    const isIndented = leading(line, least) === least;
     if (!isIndented && (index > stop || startsBlock(line))) break;
     stop = index + 1;
   }
@@ -256,6 +258,20 @@ function cellsOf({ text, at }) {
   return cells;
 }
 
+/** Code that is marked by four spaces. Not within a paragraph, which its own reader continues. */
+const indented = {
+  begins: (lines, index) => marks.indent.test(lines[index].text),
+  read(lines, from) {
+    let stop = countWhile(lines, from, (line) => marks.indent.test(line.text) || isBlank(line));
+    while (isBlank(lines[stop - 1])) --stop;
+    const inner = lines.slice(from, stop).map((line) => {
+      const [mark] = marks.indent.exec(line.text) ?? [line.text]; // of a blank line, all that is there
+      return withoutPrefix(line, mark.length);
+    });
+    return { stop, render: (put) => codeBlock(inner, '', put) };
+  },
+};
+
 const paragraph = {
   begins: () => true,
   read(lines, from) {
@@ -269,4 +285,5 @@ function startsBlock(line) {
   return [fence, heading, rule, quote, list].some((reader) => reader.begins([line], 0, 0));
 }
 
-const readers = [fence, heading, rule, quote, list, table, paragraph];
+// Lists and tables come before indented code: models indent them more than they should.
+const readers = [fence, heading, rule, quote, list, table, indented, paragraph];

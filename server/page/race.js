@@ -4,7 +4,7 @@ import { requestOf } from './api.js';
 import { announce, byId, el, prefersStillness, setHidden } from './dom.js';
 import { keepDraft } from './draft.js';
 import { countOrigins, Reply } from './reply.js';
-import { isReceiving, receive, tokenListeners } from './reply_view.js';
+import { endingOf, isReceiving, receive, tokenListeners } from './reply_view.js';
 import { showSnippets } from './snippets.js';
 import { TokenText } from './token_text.js';
 
@@ -25,10 +25,6 @@ export function verdict(plain, fast) {
 /** When the last token came, in ms after the request was sent. */
 export function timeOf(reply) {
   return reply.tokens.at(-1)?.at ?? 0;
-}
-
-function isWhole(reply) {
-  return reply.finish === 'stop' || reply.finish === 'length';
 }
 
 /** One side: its clock and its text, which shows the tokens that had come by a time. */
@@ -111,7 +107,7 @@ export class Race {
       this.show({ isRunning: false });
     }
     const [plain, fast] = runs;
-    const failed = runs.find(({ reply }) => !isWhole(reply));
+    const failed = runs.find(({ reply }) => !reply.isWhole);
     if (failed) {
       this.fail(failed.reply);
     } else {
@@ -124,13 +120,13 @@ export class Race {
   /** The second one only if the first one is complete. */
   async recordBoth(make, drafter) {
     const plain = await this.record('1 of 2, plain', make('none'));
-    if (!isWhole(plain.reply)) return [plain];
+    if (!plain.reply.isWhole) return [plain];
     return [plain, await this.record(`2 of 2, ${drafter ?? 'with the default drafter'}`, make(drafter))];
   }
 
-  fail({ finish, failure }) {
-    if (finish === 'failed') this.page.settings.load(); // the server may be gone, or have other models now
-    this.say(finish === 'failed' ? `Failed: ${failure}.` : 'Stopped.');
+  fail(reply) {
+    if (reply.finish === 'failed') this.page.settings.load(); // the server may be gone, or have other models now
+    this.say(endingOf(reply) ?? `Ended: ${reply.finish}.`);
   }
 
   /** The text is not drawn while it is timed; only tokens are counted. */

@@ -11,8 +11,8 @@ export const origins = {
 /** How far the text of a token may be from where the last one ended, in characters, if tokens between have no text. */
 const maxGap = 16;
 
-/** Text for which no token was found for so many characters has none. */
-const maxUnplaced = 1024;
+/** How the server writes a token that is no whole characters. */
+const bytesOnly = /^bytes:(?:\\x[0-9a-f]{2})+$/;
 
 export class Reply {
   constructor() {
@@ -25,6 +25,8 @@ export class Reply {
     this.finish = undefined; // why it ended; 'stopped' by the reader, 'failed' with `failure`
     this.failure = undefined;
     this.numPlaced = 0; // tokens whose place in the text is known
+    this.sought = []; // of the others: {text, since}, what each adds to the text, and where its chunk's text begins
+    this.decoder = new TextDecoder('utf-8', { ignoreBOM: true }); // keeps a character that is not complete
     this.placedTo = 0;
     this.unplaced = ''; // the text from there on; `text` is long, and cutting it copies all that was added to it
   }
@@ -38,8 +40,14 @@ export class Reply {
     return this.finish !== undefined;
   }
 
+  /** Whether it ended by itself or at its limit: not stopped, cancelled or failed. */
+  get isWhole() {
+    return this.finish === 'stop' || this.finish === 'length';
+  }
+
   /** Takes a chunk of the stream that came `at` milliseconds after the request was sent. */
   take(chunk, at) {
+    const since = this.text.length;
     this.usage = chunk.usage ?? this.usage;
     this.metrics = chunk.metrics ?? this.metrics;
     const choice = chunk.choices?.[0];
@@ -48,7 +56,7 @@ export class Reply {
     const thoughts = choice.delta?.reasoning_content ?? '';
     this.append('thoughts', thoughts);
     this.append('answer', text);
-    this.takeTokens(choice.token_ids ?? [], choice.paceline?.rounds ?? [], thoughts + text, at);
+    this.takeTokens(choice, thoughts + text, since, at);
     this.place();
     if (choice.finish_reason) this.end(choice.finish_reason);
   }
@@ -62,38 +70,50 @@ export class Reply {
     else this.parts.push({ kind, start, end: this.text.length });
   }
 
-  takeTokens(ids, rounds, text, at) {
+  /** The tokens of a chunk; `text` is what came with them, and begins at `since`. */
+  takeTokens(choice, text, since, at) {
+    const ids = choice.token_ids ?? [];
     let next = 0;
-    for (const round of rounds) {
+    for (const round of choice.paceline?.rounds ?? []) {
       const index = this.rounds.push(round) - 1;
       const count = round.tokens?.length ?? Math.min(ids.length - next, round.num_accepted + 1);
       const texts = round.token_texts ?? spelledByDraft(round, count, text);
       for (let place = 0; place < count; ++place) {
         const id = round.tokens?.[place] ?? ids[next];
         this.tokens.push({ id, text: texts[place], round: index, place, at, start: 0, end: 0 });
+        this.sought.push({ text: this.added(texts[place]), since });
         ++next;
       }
     }
   }
 
-  /** Finds the tokens in the text. Some have none there, such as special ones; some share a character with others. */
+  /** What a token adds to the text. The token with a character's last byte adds the character. */
+  added(text) {
+    if (!bytesOnly.test(text)) return this.decoder.decode() + text; // U+FFFD for a character that is not completed
+    const bytes = text.split('\\x').slice(1).map((digits) => parseInt(digits, 16));
+    return this.decoder.decode(Uint8Array.from(bytes), { stream: true });
+  }
+
+  /** Finds the tokens in the text. Some have none there, such as special ones; some are spelled differently there. */
   place() {
     for (; this.numPlaced < this.tokens.length; ++this.numPlaced) {
-      const token = this.tokens[this.numPlaced];
-      const from = this.placedTo;
+      const { text, since } = this.sought[0];
+      if (since > this.placedTo) this.skip(since - this.placedTo); // what arrived before the token is not its text
       const left = this.unplaced;
-      if (left.length < token.text.length && token.text.startsWith(left)) return; // its text is held back
-      const gap = left.slice(0, maxGap + token.text.length).indexOf(token.text);
-      token.start = token.end = from;
-      if (gap < 0 || token.text === '') continue;
+      if (left.length < text.length && text.startsWith(left)) return; // its text is held back
+      this.sought.shift();
+      const token = this.tokens[this.numPlaced];
       const before = this.tokens[this.numPlaced - 1];
-      if (gap > 0 && before?.start !== before?.end) continue; // the text between belongs to nobody: not this token's
-      if (gap > 0 && before) before.end = from + gap;
-      token.start = from + gap;
-      token.end = token.start + token.text.length;
-      this.skip(token.end - from);
+      const hasText = before && before.start !== before.end;
+      const gap = left.slice(0, maxGap + text.length).indexOf(text);
+      token.start = token.end = this.placedTo;
+      if (gap < 0 || text === '') continue;
+      if (gap > 0 && hasText) continue; // the text between belongs to nobody: not this token's
+      token.start += gap;
+      token.end = token.start + text.length;
+      if (before && !hasText && token.start - before.start <= maxGap) before.end = token.start;
+      this.skip(gap + text.length);
     }
-    if (this.unplaced.length > 2 * maxUnplaced) this.skip(this.unplaced.length - maxUnplaced);
   }
 
   skip(count) {
@@ -107,6 +127,7 @@ export class Reply {
     this.failure = failure;
     for (const token of this.tokens.slice(this.numPlaced)) token.start = token.end = this.text.length;
     this.numPlaced = this.tokens.length;
+    this.sought = [];
   }
 
   /** Plain data, to keep. */

@@ -1,6 +1,6 @@
 // A reply on the page: its text as it arrives, what went wrong, and what can be done with it.
 import { announce, copyText, el } from './dom.js';
-import { streamReply } from './api.js';
+import { paths, streamReply } from './api.js';
 import { showSnippets } from './snippets.js';
 import { TokenText } from './token_text.js';
 import { leaveTip, showTip } from './token_tip.js';
@@ -12,6 +12,11 @@ const endings = {
 };
 const told = { length: 'The reply ended at the limit', stopped: 'The reply was stopped', abort: 'The server cancelled the reply' };
 const maxTold = 2000; // letters of a reply that are told to people who do not see it
+
+/** How a reply ended, unless it ended by itself. */
+export function endingOf({ finish, failure }) {
+  return finish === 'failed' ? `Failed: ${failure}.` : endings[finish];
+}
 
 /** Pointing at tokens of a view shows the tip and the panel. */
 export function tokenListeners(panel, view) {
@@ -29,6 +34,7 @@ export class ReplyView {
   constructor(page, reply, request, { tab, name }) {
     Object.assign(this, { page, reply, request, tab, name });
     this.text = new TokenText(reply, tokenListeners(page.panel, this));
+    this.text.isRaw = request?.path === paths.text; // a continued text is seldom Markdown
     this.end = el('p', { class: 'ending', hidden: true });
     this.buttons = el('div', { class: 'actions' });
     this.element = el('div', { class: 'reply' }, this.text.element, this.end, this.buttons);
@@ -49,7 +55,7 @@ export class ReplyView {
 
   finish() {
     const { reply, request } = this;
-    const ending = reply.finish === 'failed' ? `Failed: ${reply.failure}.` : endings[reply.finish];
+    const ending = endingOf(reply);
     this.end.hidden = !ending;
     this.end.textContent = ending ?? '';
     this.end.classList.toggle('failed', reply.finish === 'failed');
@@ -59,7 +65,7 @@ export class ReplyView {
         this.text.showRaw(!this.text.isRaw);
         raw.setAttribute('aria-pressed', String(this.text.isRaw));
       });
-      raw.setAttribute('aria-pressed', 'false');
+      raw.setAttribute('aria-pressed', String(this.text.isRaw));
       this.addAction('Speculation', () => this.page.panel.open(this));
     }
     if (request) this.addAction('As code', () => showSnippets(request, this.page.settings.key !== ''));

@@ -1,17 +1,24 @@
 // A request as a program that sends it. The API key is never part of it: it comes from PACELINE_API_KEY.
-import { urlOf } from './api.js';
+import { paths, urlOf } from './api.js';
 import { byId, copyText } from './dom.js';
 
-/** Fields that the openai package takes by name; all others go into `extra_body`. */
-const openaiFields = new Set(['model', 'messages', 'prompt', 'max_tokens', 'temperature', 'seed', 'prediction', 'stream', 'stream_options']);
+/** Fields that both calls of the openai package take by name; all others go into `extra_body`. */
+const openaiFields = ['model', 'messages', 'prompt', 'max_tokens', 'temperature', 'seed', 'stream', 'stream_options'];
 
 function shellQuoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** The body comes from standard input, because Linux takes no argument above 128 KiB. */
 export function curlOf({ path, body }, hasKey) {
   const key = hasKey ? ` \\\n  -H "Authorization: Bearer $PACELINE_API_KEY"` : '';
-  return `curl -N ${shellQuoted(urlOf(path))} \\\n  -H 'Content-Type: application/json'${key} \\\n  -d ${shellQuoted(JSON.stringify(body, null, 2))}`;
+  const data = JSON.stringify(body, null, 2); // none of its lines is EOF
+  return `curl -N ${shellQuoted(urlOf(path))} \\
+  -H 'Content-Type: application/json'${key} \\
+  --data-binary @- <<'EOF'
+${data}
+EOF
+`;
 }
 
 /** JSON as a Python literal; its strings are Python strings as well. */
@@ -25,9 +32,10 @@ function pythonLiteral(value, indent) {
 }
 
 export function pythonOf({ path, body }, hasKey) {
-  const isChat = path.endsWith('chat/completions');
-  const extra = Object.fromEntries(Object.entries(body).filter(([name]) => !openaiFields.has(name)));
-  const named = Object.entries(body).filter(([name]) => openaiFields.has(name));
+  const isChat = path === paths.chat;
+  const isNamed = (name) => openaiFields.includes(name) || (isChat && name === 'prediction');
+  const extra = Object.fromEntries(Object.entries(body).filter(([name]) => !isNamed(name)));
+  const named = Object.entries(body).filter(([name]) => isNamed(name));
   const rows = [...named, ['extra_body', extra]].map(([name, value]) => `    ${name}=${pythonLiteral(value, '    ')},\n`);
   const key = hasKey ? 'os.environ["PACELINE_API_KEY"]' : '"unused"';
   const text = isChat ? 'chunk.choices[0].delta.content or ""' : 'chunk.choices[0].text';
@@ -44,7 +52,7 @@ for chunk in stream:
 
 export function javascriptOf({ path, body }, hasKey) {
   const key = hasKey ? ', authorization: `Bearer ${process.env.PACELINE_API_KEY}`' : '';
-  const text = path.endsWith('chat/completions') ? 'delta?.content' : 'text';
+  const text = path === paths.chat ? 'delta?.content' : 'text';
   return `const reply = await fetch(${JSON.stringify(urlOf(path))}, {
   method: 'POST',
   headers: { 'content-type': 'application/json'${key} },
@@ -59,7 +67,9 @@ for await (const bytes of reply.body) {
   rest = lines.pop();
   for (const line of lines) {
     if (!line.startsWith('data: ') || line === 'data: [DONE]') continue;
-    answer += JSON.parse(line.slice(6)).choices[0]?.${text} ?? '';
+    const event = JSON.parse(line.slice(6));
+    if (event.error) throw new Error(event.error.message);
+    answer += event.choices[0]?.${text} ?? '';
   }
 }
 console.log(answer);

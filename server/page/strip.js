@@ -40,7 +40,8 @@ export class Strip {
       const bar = event.target.closest?.('.round');
       if (bar) select(Number(bar.dataset.round));
     };
-    for (const name of ['pointerover', 'focusin', 'click']) this.bars.addEventListener(name, pick);
+    // Not `pointerover`, which also comes where the bars are drawn again under a pointer that rests.
+    for (const name of ['pointermove', 'focusin', 'click']) this.bars.addEventListener(name, pick);
     roveFocus(this.bars, '.round');
     new ResizeObserver(() => this.draw()).observe(this.bars);
   }
@@ -69,11 +70,13 @@ export class Strip {
     this.reveal();
   }
 
-  /** Scrolls to the selected round, sideways only. */
+  /** Scrolls to the selected round if it is out of view, sideways only. One that is pointed at stays in its place. */
   reveal() {
     const bar = this.bars.querySelector('.selected .verify');
     if (!bar || this.zoom === 1) return;
-    this.bars.scrollLeft = Number(bar.getAttribute('x')) - this.bars.clientWidth / 2;
+    const { scrollLeft, clientWidth } = this.bars;
+    const x = Number(bar.getAttribute('x'));
+    if (x < scrollLeft || x > scrollLeft + clientWidth) this.bars.scrollLeft = x - clientWidth / 2;
   }
 
   draw() {
@@ -127,7 +130,7 @@ function axis(total, scale, width) {
   for (let time = 0; time <= total; time += step) {
     const x = left + time * scale;
     marks.push(svg('line', { class: 'axis', x1: x, x2: x, y1: 10, y2: 68 }));
-    if (x + 44 < width || time === 0) marks.push(svg('text', { class: 'axis', x, y: 82 }, timeText(time)));
+    if (x + 52 < width || time === 0) marks.push(svg('text', { class: 'axis', x, y: 82 }, timeText(time, step)));
   }
   return marks;
 }

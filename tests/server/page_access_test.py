@@ -36,7 +36,7 @@ def test_a_screen_reader_finds_every_control(page):
     assert [name for name in SETTINGS if name not in tree] == []
     log = page.locator("#log")
     assert log.get_attribute("aria-live") == "off" and page.locator(".reply[aria-busy]").count() == 0
-    assert page.locator("#status").inner_text() == "The reply is complete: 9 tokens. The quick brown fox jumps over the lazy."
+    playwright.expect(page.locator("#status")).to_have_text("The reply is complete: 9 tokens. The quick brown fox jumps over the lazy.")
 
 
 def violations(page):

@@ -148,6 +148,22 @@ def test_the_focus_is_never_lost_in_the_panel(page):
     finish(page)
 
 
+def test_a_window_that_becomes_narrow_does_not_close_what_somebody_writes_in(page):
+    answer_with(page, canned_reply.one_of_each())
+    ask(page, "x")
+    page.locator("[name=system]").focus()
+    page.keyboard.type("Be ")
+    page.set_viewport_size({"width": 640, "height": 400})
+    wait_until(page, "!document.querySelector('#history_box').open")
+    page.keyboard.type("brief.")
+    assert page.locator("[name=system]").input_value() == "Be brief." and page.locator("[name=system]").is_visible()
+    page.set_viewport_size({"width": 1400, "height": 900})
+    wait_until(page, "document.querySelector('#history_box').open")
+    page.locator("#message").focus()
+    page.set_viewport_size({"width": 640, "height": 400})
+    wait_until(page, "!document.querySelector('#settings_box').open")
+
+
 def test_the_button_to_the_end_passes_the_focus_on(page):
     page.set_viewport_size({"width": 1400, "height": 420})
     answer_with(page, canned_reply.of_text("\n\n".join(["word"] * 60)))
@@ -184,8 +200,22 @@ def test_a_reply_is_told_once_at_its_end(page):
     wait_until(page, "window.told.length === 4")
     assert page.evaluate("window.told.at(-1)") == "The reply was stopped: 1 tokens. One"
     page.evaluate("async () => { const { announce } = await import('/page/dom.js'); announce('x'); announce('x'); }")
-    wait_until(page, "window.told.length >= 5")
-    assert page.evaluate("document.querySelector('#status').textContent") == "x\u00a0", "the same again is told again"
+    wait_until(page, "window.told.length === 6")
+    assert page.evaluate("window.told.slice(4)") == ["x", "x\u00a0"], "the same again is told again, and one after the other"
+
+
+def test_a_reply_is_told_although_the_next_message_is_sent_at_once(page):
+    write_replies_by_hand(page)
+    page.evaluate(TOLD)
+    send(page, "x")
+    send(page, "y")
+    write(page, canned_reply.of_text("One."))
+    wait_until(page, "window.streams.length === 2")
+    wait_until(page, "window.told.length === 3")
+    told = ["The reply begins.", "The message waits until the reply is complete.", "The reply is complete: 1 tokens. One."]
+    assert page.evaluate("window.told") == told
+    page.wait_for_timeout(300)  # longer than a text stays if another one waits
+    assert page.locator("#status").text_content() == told[-1]
 
 
 def test_what_is_missing_is_told_once(browser, url):
@@ -197,6 +227,7 @@ def test_what_is_missing_is_told_once(browser, url):
     page.route("**/v1/models", lambda route: route.fulfill(status=503, json=one) if (one := next(answers, None)) else route.continue_())
     page.goto(url)
     page.locator("#served", has_text="context of").wait_for()
+    wait_until(page, "window.told.length >= 2")
     told = page.evaluate("window.told")
     assert told[0] == "Loading the models: 50 %" and told[1].startswith("Ready: smollm2") and len(told) == 2
     context.close()

@@ -92,6 +92,24 @@ def test_what_has_no_room_leaves_the_others(page):
     assert [one["id"] for one in kept(page)] == ["small"]
 
 
+def test_rounds_are_given_up_before_thoughts_and_endings(page):
+    kept_reply = {
+        "text": "So yes", "parts": [{"kind": "thoughts", "start": 0, "end": 3}, {"kind": "answer", "start": 3, "end": 6}],
+        "tokens": [{"id": 1, "text": "x" * 200_000, "round": 0, "place": 0, "start": 0, "end": 3}],
+        "rounds": [{"draft_tokens": [], "parents": [], "accepted": [], "num_accepted": 0}], "finish": "failed", "failure": "no more",
+    }
+    for number in range(10):
+        messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes", "reply": kept_reply}]
+        assert page.evaluate(SAVE, {"id": f"{number}", "title": f"{number}", "messages": messages})
+    replies = [one["messages"][1]["reply"] for one in kept(page)]
+    assert replies[0] == kept_reply and replies[-1] == {**kept_reply, "tokens": [], "rounds": []} and len(replies) == 10
+    page.reload()
+    page.get_by_role("button", name="0", exact=True).click()
+    turn = page.locator(".turn.assistant")
+    assert turn.locator(".thoughts div").text_content() == "So " and turn.locator(".answer").inner_text() == "yes"
+    assert turn.locator(".ending").inner_text() == "Failed: no more."
+
+
 def test_no_more_is_given_up_than_there_is_no_room_for(page):
     for number in range(10):
         assert page.evaluate(SAVE, of_length(f"{number}", 100_000))
@@ -262,6 +280,31 @@ def test_an_empty_reply_still_knows_its_request(page):
         text = page.locator("#snippet").inner_text()
         assert [one for one in ("Say nothing", "And now?") if one in text] == contents
         page.keyboard.press("Escape")
+
+
+def test_a_message_without_a_reply_is_not_sent_with_the_next_one(page):
+    """Its reply was lost with the browser. Many chat templates refuse two messages of a user in a row."""
+    messages = [{"role": "user", "content": "One"}, {"role": "assistant", "content": "1"}, {"role": "user", "content": "Two"}]
+    assert page.evaluate(SAVE, {"id": "a", "title": "One", "messages": messages})
+    page.reload()
+    page.locator("#served", has_text="context of").wait_for()
+    answer_with(page, canned_reply.of_text("2"))
+
+    def sent_by(act):
+        number = page.locator(".turn.assistant").count()
+        with page.expect_request("**/v1/chat/completions") as sent:
+            act()
+        reply(page, number)
+        return [message["content"] for message in sent.value.post_data_json["messages"]]
+
+    assert sent_by(lambda: send(page, "Three")) == ["One", "1", "Three"]
+    assert page.evaluate(SAVE, {"id": "b", "title": "One", "messages": messages})
+    page.reload()
+    page.locator("#served", has_text="context of").wait_for()
+    assert sent_by(lambda: page.get_by_role("button", name="Try again").click()) == ["One", "1", "Two"]
+    assert sent_by(lambda: send(page, "Three")) == ["One", "1", "Two", "2", "Three"]
+    page.reload()
+    assert page.locator(".turn.user").count() == 4 and page.get_by_role("button", name="Try again").count() == 0
 
 
 def test_what_another_version_has_kept_is_shown_as_text(browser, url):

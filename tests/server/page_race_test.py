@@ -85,6 +85,24 @@ def test_nothing_else_is_sent_while_a_race_runs(page):
     assert page.evaluate(num_sent) == 4
 
 
+def test_what_the_server_cancels_is_not_what_the_reader_stops(page):
+    cancelled = canned_reply.of_text("a§b").replace('"finish_reason": "stop"', '"finish_reason": "abort"')
+    write_replies_by_hand(page)
+    send(page, "The first")
+    send(page, "The second")
+    write(page, cancelled)
+    wait_until(page, "document.querySelector('#stop').hidden")
+    assert page.locator(".ending").inner_text() == "Cancelled by the server."
+    assert page.locator("#message").input_value() == "The second" and page.locator("#queue li").count() == 0
+    assert page.evaluate("window.streams.length") == 1, "the server may have no time for the next one, either"
+    page.locator("#tab_race").click()
+    page.get_by_role("button", name="Race", exact=True).click()
+    wait_until(page, "window.streams.length === 2")
+    write(page, cancelled)
+    page.locator("#race_stop").wait_for(state="hidden")
+    assert page.locator("#race_result").inner_text() == "Cancelled by the server."
+
+
 def test_an_edit_that_still_arrives_says_so(page):
     write_replies_by_hand(page)
     page.locator("#tab_edit").click()
@@ -126,6 +144,6 @@ def test_both_requests_of_a_race_are_shown_as_code(page):
     page.locator("#race_result strong").wait_for()
     for lane, drafter in [("#lane_plain", "none"), ("#lane_fast", "ngram")]:
         page.locator(lane).get_by_role("button", name="As code").click()
-        body = json.loads(re.search(r"-d '(.*)'$", page.locator("#snippet").inner_text(), re.DOTALL)[1].replace("'\\''", "'"))
+        body = json.loads(re.search(r"<<'EOF'\n(.*)\nEOF$", page.locator("#snippet").inner_text().strip(), re.DOTALL)[1])
         assert body["speculation"]["drafter"] == drafter and body["cache_salt"].startswith("race-")
         page.keyboard.press("Escape")

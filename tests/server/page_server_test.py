@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from chromium_page import configure, let_one_reply_run_on, needs_page, reply, send
+from chromium_page import configure, let_one_reply_run_on, needs_page, playwright, reply, send
 from daemon import Daemon
 from loading_daemon import loading_daemons
 
@@ -42,7 +42,7 @@ def test_it_shows_how_far_the_models_are_and_goes_on_by_itself(page, tmp_path):
         daemon.go_on()
         daemon.wait_until_it_serves()
         page.locator("#served", has_text="second, context of").wait_for()
-        assert page.locator("#status").inner_text().startswith("Ready: second")
+        playwright.expect(page.locator("#status")).to_have_text(re.compile("^Ready: second"))
         assert page.locator("[name=drafter]").input_value() == "suffix", "what was chosen outlives an empty list"
         page.locator("#message").press("Enter")
         reply(page)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, ask, configure, logged, needs_page
+from chromium_page import answer_with, ask, begin_canned, configure, logged, needs_page, reply, send, wait_until, write, write_replies_by_hand
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -55,9 +55,23 @@ def spelled(text, **delta):
     return {"round": {"tokens": [1], "token_texts": [text]}, **delta}
 
 
+def together(texts, content):
+    """One round of several tokens."""
+    return {"round": {"tokens": [1] * len(texts), "token_texts": texts}, "content": content}
+
+
 @pytest.mark.parametrize("chunks, texts", [
     # A character of two tokens is shown with the second one.
     ([spelled("Hi", content="Hi"), spelled("bytes:\\xf0\\x9f"), spelled("bytes:\\x98\\x80", content="😀"), spelled("!", content="!")], ["Hi", "", "😀", "!"]),
+    # However many of them there are in a row, in a chunk each or in one chunk.
+    ([*[spelled("bytes:\\xf0\\x9f"), spelled("bytes:\\x98\\x80", content="😀")] * 30, spelled("!", content="!")], ["", "😀"] * 30 + ["!"]),
+    ([together(["bytes:\\xe4\\xb8", "bytes:\\xad"] * 30 + ["!"], "中" * 30 + "!")], ["", "中"] * 30 + ["!"]),
+    # A token with the end of a character and the beginning of the next one.
+    ([together(["a", "bytes:\\x62\\xf0\\x9f", "bytes:\\x98\\x80\\xe4", "bytes:\\xb8\\xad", "c"], "ab😀中c")], ["a", "b", "😀", "中", "c"]),
+    # A character that is never completed.
+    ([spelled("bytes:\\xf0\\x9f"), spelled("a", content="\ufffda"), spelled("b", content="b")], ["", "\ufffda", "b"]),
+    # The text of the first token is without its blank.
+    ([spelled(" Hi", content="Hi"), spelled(" you", content=" you")], ["Hi", " you"]),
     # Marks of thoughts, and the end token, have no text.
     ([spelled("<think>"), spelled("\n"), spelled("So", reasoning_content="So"), spelled("</think>"), spelled("Yes", content="Yes"), spelled("<|im_end|>")],
      ["", "", "So", "", "Yes", ""]),
@@ -91,9 +105,17 @@ def test_a_long_reply_takes_no_longer_for_each_token(page):
 
 
 def test_text_without_tokens_does_not_lose_those_behind_it(page):
-    chunks = [spelled("a", content="a"), *[{"ids": [], "content": "x" * 100}] * 40, *[spelled(text, content=text) for text in [" b", " c"] * 600]]
+    texts = [f" {number}" for number in range(1200)]
+    silent = {"ids": [], "content": "x 7" * 40}
+    chunks = [spelled("a", content="a"), *[silent] * 40, *[spelled(text, content=text) for text in texts]]
     found, answer = page.evaluate(PLACES, [{**chunk, "round": chunk.get("round", {"tokens": []})} for chunk in chunks])
-    assert len(answer) == 1 + 4000 + 2400 and found[:1] == ["a"] and found[-40:] == [" b", " c"] * 20
+    assert answer == "a" + "x 7" * 1600 + "".join(texts) and found == ["a", *texts]
+
+
+def test_a_token_that_is_spelled_otherwise_costs_one_chunk_its_marks(page):
+    """Its text is longer than what a token is searched for."""
+    found, _ = page.evaluate(PLACES, [spelled("a", content="a"), spelled("other", content="y" * 40), spelled("b", content="b"), spelled("c", content="c")])
+    assert found == ["a", "", "b", "c"]
 
 
 def test_a_reply_of_many_rounds_is_shown(page):
@@ -137,6 +159,52 @@ def test_rounds_are_drawn_to_scale(page):
     page.get_by_role("button", name="Show less time").click()
     wider = float(page.locator(".strip rect.verify").nth(1).get_attribute("x")) - float(page.locator(".strip rect.verify").first.get_attribute("x"))
     assert wider > 1.9 * steps[0]
+
+
+def test_a_round_stays_chosen_while_others_are_drawn_below_the_pointer(page):
+    write_replies_by_hand(page)
+    send(page, "x")
+    # Without an explanation, which would move the rounds down at the end.
+    rest = begin_canned(page, canned_reply.stream([canned_reply.plain("word ")] * 24, explanation=""), 13)
+    page.wait_for_timeout(250)  # the panel is drawn less often than the text
+    write(page, rest.pop(0))
+    wait_until(page, "document.querySelectorAll('.round').length === 13")
+    page.locator('.round[data-round="5"] .verify').hover()
+    chosen = "document.querySelector('.round.selected').dataset.round"
+    assert page.evaluate(chosen) == "5" and page.locator(".detail h3").inner_text() == "Round 6"
+    write(page, "".join(rest))
+    reply(page)
+    assert page.locator(".round").count() == 24
+    page.wait_for_timeout(300)  # a browser tells later that something else is below the pointer
+    assert page.evaluate(chosen) == "5" and page.locator(".detail h3").inner_text() == "Round 6"
+
+
+def test_what_is_pointed_at_is_not_scrolled_away(page):
+    answer_with(page, canned_reply.of_text("§".join(["word "] * 40)))
+    ask(page, "x")
+    for _ in range(2):
+        page.get_by_role("button", name="Show less time").click()
+    strip = page.locator(".strip")
+    strip.evaluate("(node) => { node.scrollLeft = 200; }")
+    page.locator('.round[data-round="8"] .verify').hover()
+    there = strip.evaluate("(node) => node.scrollLeft")
+    page.locator('.round[data-round="7"] .verify').hover()
+    assert page.locator(".detail h3").inner_text() == "Round 8" and strip.evaluate("(node) => node.scrollLeft") == there
+    page.locator(".turn.assistant .token").nth(35).hover()  # a round out of view
+    assert strip.evaluate("(node) => node.scrollLeft") > there
+
+
+def test_ticks_have_the_digits_that_tell_them_apart(page):
+    ticks = """async ([zoom, end_us]) => {
+      const { Strip } = await import('/page/strip.js');
+      const strip = Object.assign(new Strip(() => {}), { zoom });
+      strip.show([{ draft_tokens: [], parents: [], accepted: [], num_accepted: 0, start_us: 0, end_us }]);
+      return [...strip.element.querySelectorAll('text.axis')].slice(0, -2).map((text) => text.textContent);
+    }"""
+    close = page.evaluate(ticks, [128, 1_200_000])
+    assert len(set(close)) == len(close) > 200 and {"0 µs", "5 ms", "995 ms", "1.000 s", "1.005 s"} <= set(close)
+    assert page.evaluate(ticks, [1, 2_000_000]) == ["0 µs", "1 s"]
+    assert page.evaluate(ticks, [2, 2_000_000])[:3] == ["0 µs", "500 ms", "1.0 s"]
 
 
 def test_a_shorter_reply_has_a_stop_of_tab_among_its_rounds(page):

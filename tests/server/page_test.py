@@ -6,9 +6,12 @@ import sys
 import urllib.error
 import urllib.request
 
+import pytest
+
 import canned_reply
 from chromium_page import (
     LONG,
+    answer_with,
     ask,
     begin_canned,
     configure,
@@ -194,6 +197,27 @@ def test_scrolling_on_a_phone_does_not_fight_the_reader(page):
     assert abs(page.evaluate(f"{end} - {foot}")) < 30, "and follows again"
 
 
+@pytest.mark.parametrize("width", [1400, 390])
+def test_scrolling_goes_on_after_another_tab(page, width):
+    page.set_viewport_size({"width": width, "height": 400})
+    below = "document.querySelector('#log_end').getBoundingClientRect().bottom - document.querySelector('.foot').getBoundingClientRect().top"
+    write_replies_by_hand(page)
+    send(page, "x")
+    rest = begin_canned(page, canned_reply.of_text("\n\n§".join(f"Paragraph {number}." for number in range(90))), 30)
+    wait_until(page, "document.querySelector('.turn.assistant').innerText.includes('Paragraph 28.')")
+    page.locator("#tab_edit").dispatch_event("click")  # in a narrow window, a click would scroll to the tab first
+    write(page, "".join(rest))
+    wait_until(page, "document.querySelector('#stop').hidden")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # the box has no height now
+    page.locator("#tab_chat").dispatch_event("click")
+    assert page.evaluate(below) < 30 and page.locator("#to_end").is_hidden()
+    page.locator(".turn.user").hover()  # which scrolls up
+    page.locator("#to_end").wait_for()
+    page.locator("#tab_edit").dispatch_event("click")
+    page.locator("#tab_chat").dispatch_event("click")
+    assert page.evaluate(below) > 300 and page.locator("#to_end").is_visible()
+
+
 def snippets(page):
     page.get_by_role("button", name="As code").click()
     texts = {}
@@ -228,6 +252,27 @@ def test_copied_programs_send_the_same_request(page):
     assert outputs["curl"].split()[0] in shown
 
 
+def test_a_long_request_is_sent_by_curl(page):
+    """Linux takes no argument above 128 KiB."""
+    answer_with(page, canned_reply.of_text("Fine."))
+    page.locator("#message").evaluate("(node) => { node.value = 'it\\'s $HOME '.repeat(15_000); }")
+    page.locator("#message").press("Enter")
+    reply(page)
+    curl = snippets(page)["curl"]
+    assert len(curl) > 150_000
+    sent = subprocess.run(["bash"], input=curl, capture_output=True, text=True, timeout=60)
+    assert sent.returncode == 0 and json.loads(sent.stdout)["error"]["code"] == "context_length_exceeded", sent
+
+
+def test_a_copied_program_tells_what_went_wrong(page):
+    answer_with(page, canned_reply.of_text("Fine."))
+    ask(page, "x")
+    program = snippets(page)["JavaScript"]
+    page.evaluate("""() => { window.fetch = async () => new Response('data: {"error": {"message": "no more"}}\\n\\n'); }""")
+    with pytest.raises(playwright.Error, match="Error: no more"):
+        page.evaluate(f"async () => {{ {program} }}")
+
+
 def test_a_key_stays_with_the_tab(browser, start_daemon, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("secret-key\n")
@@ -241,7 +286,7 @@ def test_a_key_stays_with_the_tab(browser, start_daemon, tmp_path):
     for wrong, why in [("other-key", "the API key is not valid"), ("no key", "an API key has no such characters")]:
         configure(page, key=wrong)
         page.locator("#served", has_text=f"The API key was not accepted: {why}.").wait_for()
-        assert why in page.locator("#status").inner_text()
+        playwright.expect(page.locator("#status")).to_have_text(re.compile(why))
     configure(page, key="secret-key", max_tokens=8)
     page.locator("#served", has_text="hash").wait_for()
     ask(page, "x")
@@ -271,8 +316,18 @@ def test_a_model_without_a_chat_template_continues_text(browser, tmp_path):
         with page.expect_request("**/v1/completions") as sent:
             turn = ask(page, "Once upon a time")
         assert json.loads(sent.value.post_data)["prompt"] == "Once upon a time" and turn.locator(".token").count() > 0
+        assert turn.locator(".answer.raw").count() == 1, "it is no Markdown"
+        assert turn.get_by_role("button", name="Show source").get_attribute("aria-pressed") == "true"
         texts = snippets(page)
         assert "client.completions.create(" in texts["Python"] and "/v1/completions" in texts["curl"]
+        page.locator("#tab_edit").click()
+        page.locator("#file").fill("x = 1\n")
+        page.locator("#change").fill("y")
+        page.get_by_role("button", name="Edit the file").click()
+        page.locator("#edit_result").get_by_role("button", name="As code").wait_for()
+        program = snippets(page)["Python"]
+        assert "prediction" in program
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_refusals_are_shown_and_can_be_sent_again(browser, url):

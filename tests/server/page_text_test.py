@@ -73,6 +73,12 @@ RENDER = """async (texts) => {
     ("~~~js `x`\na\n~~~\n````\n```\n````", "<div><div><span>js</span></div><pre><code>a</code></pre></div><div><div><span>text</span></div><pre><code>```</code></pre></div>"),
     ("```\na\n    ```\n   ```", "<div><div><span>text</span></div><pre><code>a\n    ```</code></pre></div>"),
     ("``` a`b\nc", "<p>``` a`b\nc</p>"),
+    ("    a *b*\n\n      c\n    - d\n\n\nend", "<div><div><span>text</span></div><pre><code>a *b*\n\n  c\n- d</code></pre></div><p>end</p>"),
+    ("# t\n\ta\n\tb", "<h4>t</h4><div><div><span>text</span></div><pre><code>a\nb</code></pre></div>"),
+    ("a\n    b\n\n   c", "<p>a\nb</p><p>c</p>"),
+    ("    - a\n    - b\n      - c\n\n    d", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul></li></ul>"
+     "<div><div><span>text</span></div><pre><code>d</code></pre></div>"),
+    ("1. a\n\n    b\n\n       c", "<ol start=\"1\"><li><p>a</p><p>b</p><div><div><span>text</span></div><pre><code>c</code></pre></div></li></ol>"),
     ("- a\n- b\n  - c\n\n    d", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p><p>d</p></li></ul></li></ul>"),
 ])
 def test_marks_within_marks(page, text, html):
@@ -114,7 +120,7 @@ GROWN = """async ([before, after]) => {
 }"""
 
 
-@pytest.mark.parametrize("text", [canned_reply.MARKDOWN.replace("§", ""), "1. a\n2. b\n\n```py\nx\n```\n[a](https://b/) [c](https://d/)", "a|b\n-|-\n1|2\n# x\n> y"])
+@pytest.mark.parametrize("text", [canned_reply.MARKDOWN.replace("§", ""), "1. a\n2. b\n\n```py\nx\n```\n[a](https://b/) [c](https://d/)", "a|b\n-|-\n1|2\n# x\n> y", "x\n\n    a\n    b\n\n      c\n\nd\n    e"])
 def test_text_that_grew_looks_like_text_that_came_at_once(page, text):
     for stop in range(len(text)):
         assert page.evaluate(GROWN, [text[:stop], text[: stop + 7]]), (text[:stop], text[: stop + 7])
@@ -146,7 +152,7 @@ REPEATED = [
     "~", "`", "~`", "```\n", "~~~ a\n", "*", "* ", "*a ", "**a", "_a ", "*a**", "**a*", "*a**b", "***a** ", "*_", "*a_b", "~~a", "__a__", "`*a", "`a``",
     "[", "](", "![", "[](", "[](a ", "[a](", "[a](b ", "[a](b)", "[a](https://b)", "[a]((b", '[a](b "c', "![[", "https://", "https://%", "https://. ",
     "https://a ", "> ", ">\n", "> a\n", "- ", "- a\n", "-\n", "1. a\n", "  - a\n", "- - -\n", "* * *", "# ", "# #", " #", "#", "|", "| - ", "a|b\n-|-\n",
-    "\n", " ", " \n", "\t", "\\", "\\`", "a ", "a\n", "*a\n\n", "😀",
+    "\n", " ", " \n", "\t", "\\", "\\`", "a ", "a\n", "*a\n\n", "😀", "    a\n", "    a\n\n", "    \n",
 ]
 
 

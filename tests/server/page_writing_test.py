@@ -2,7 +2,7 @@
 import pytest
 
 import canned_reply
-from chromium_page import answer_with, needs_page, opened, reply, send, wait_until, write_replies_by_hand
+from chromium_page import answer_with, configure, needs_page, opened, reply, send, wait_until, write, write_replies_by_hand
 
 pytest_plugins = ["chromium_page"]  # its fixtures
 pytestmark = needs_page
@@ -86,6 +86,38 @@ def test_an_enter_that_ends_a_word_sends_nothing(page, event):
     message.fill("かな")
     page.evaluate(f"document.querySelector('#message').dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter', cancelable: true, ...{event} }}))")
     assert message.input_value() == "かな" and page.locator(".turn").count() == 0
+
+
+def test_what_waits_is_taken_back_where_a_setting_is_refused(page):
+    write_replies_by_hand(page)
+    for text in ("The first", "The second", "The third"):
+        send(page, text)
+    page.locator("#message").fill("a thought")
+    configure(page, temperature=3)
+    write(page, canned_reply.one_of_each())
+    reply(page)
+    wait_until(page, "document.querySelector('#stop').hidden")
+    assert page.locator("#message").input_value() == "The second\n\nThe third\n\na thought" and page.locator("#queue li").count() == 0
+    assert page.evaluate("document.activeElement.name") == "temperature" and page.evaluate("window.streams.length") == 1
+
+
+def test_taking_a_file_back_keeps_what_was_written_since(page):
+    answer_with(page, canned_reply.of_text("```\n§x = 2\n§```"))
+    page.locator("#tab_edit").click()
+    file = page.locator("#file")
+    file.fill("x = 1\n")
+    page.locator("#change").fill("y")
+    page.get_by_role("button", name="Edit the file").click()
+    page.get_by_role("button", name="Put into the box").click()
+    assert file.input_value() == "x = 2\n"
+    file.fill("x = 2\ny = 3\n")
+    page.get_by_role("button", name="Take it back").click()
+    assert file.input_value() == "x = 1\n"
+    file.fill("x = 0\n")
+    page.get_by_role("button", name="Put into the box").click()
+    assert file.input_value() == "x = 2\ny = 3\n"
+    page.get_by_role("button", name="Take it back").click()
+    assert file.input_value() == "x = 0\n"
 
 
 def test_what_waits_leaves_room_for_the_text(browser, url):
