@@ -22,7 +22,7 @@ void add_generation(CLI::App& app, run_options& o) {
   add_model(app, o.choice);
   app.add_option(
       "--drafter", o.choice.drafter,
-      "auto (whatever is fastest), none, or a kind of drafter: ngram, suffix, lookahead, self, ... (docs/adding_a_drafter.md)");
+      "auto (whatever is fastest; default, unless --draft-model or --draft-head is given), none, or a kind of drafter: ngram, suffix, lookahead, self, ... (docs/adding_a_drafter.md)");
   add_drafting(app, o.choice);
   add_rule(app, o);
   app.add_option("-n,--max-tokens", o.max_tokens, "output tokens at most");

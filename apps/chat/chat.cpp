@@ -29,6 +29,8 @@ namespace json = boost::json;
 
 namespace {
 
+constexpr std::string_view more_room = "/new, or a larger --ctx-size";
+
 /// Messages to the user go to standard error; standard output has only the replies.
 void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
@@ -38,7 +40,7 @@ class chat_session {
   chat_session(engine& runtime, const chat_options& options)
       : runtime_(runtime), model_(*runtime.model("")), options_(options),
         reader_(make_line_reader(options.keeps_history ? history_file() : std::filesystem::path(), watch_)) {
-    if (const auto chosen = default_drafter(options_.choice)) options_.choice.drafter = *chosen;
+    if (auto chosen = default_drafter(options_.choice)) drafter_ = *std::move(chosen);
   }
 
   int run() {
@@ -46,20 +48,35 @@ class chat_session {
     for (std::string line;;) {
       watch_.reset(); // an interrupt that came after the end of the last reply
       const auto came = reader_->read(lines_.is_open() ? "... " : "> ", line);
-      if (came == line_outcome::end) return exit_success;
+      if (came == line_outcome::end) return finish();
       if (came == line_outcome::interrupted) {
         if (!lines_.is_open()) tell("Ctrl-D or /bye ends the conversation.\n");
         lines_.reset();
         continue;
       }
       auto message = lines_.add(line);
-      if (!message || message->find_first_not_of(" \t\n") == std::string::npos) continue;
-      reader_->remember(*message);
-      if (const auto code = obey(read_message(*std::move(message)))) return *code;
+      if (!message) continue;
+      if (const auto code = handle(*std::move(message))) return *code;
     }
   }
 
  private:
+  /// Handles the end of the input; returns the exit code. A person who ends it drops an incomplete message,
+  /// but the message of a script must not be lost.
+  int finish() {
+    if (!lines_.is_open() || isatty(STDIN_FILENO) != 0) return exit_success;
+    if (!lines_.is_quoted()) return handle(lines_.finish()).value_or(exit_success);
+    tell("paceline: the message has no closing \"\"\"\n");
+    return exit_usage;
+  }
+
+  /// Returns the exit code if the message ends the chat.
+  std::optional<int> handle(std::string message) {
+    if (message.find_first_not_of(" \t\n") == std::string::npos) return std::nullopt;
+    reader_->remember(message);
+    return obey(read_message(std::move(message)));
+  }
+
   /// Returns the exit code if the command ends the chat.
   std::optional<int> obey(std::variant<std::string, chat_order, unknown_order> wanted) {
     if (const auto* message = std::get_if<std::string>(&wanted)) return answer(*message);
@@ -100,11 +117,11 @@ class chat_session {
   void choose(const std::string& name) {
     const auto& known = model_.drafters();
     if (std::ranges::find(known, name) != known.end()) {
-      options_.choice.drafter = name;
+      drafter_ = name;
       return tell("Drafter: " + name + "\n");
     }
     tell((name.empty() ? "" : "There is no drafter " + name + ". ") + "Drafters: " + joined(known, ", ") +
-         ". Now: " + options_.choice.drafter + ". --drafter, --draft-model and --draft-head load others.\n");
+         ". Now: " + drafter_ + ". --drafter, --draft-model and --draft-head load others.\n");
   }
 
   std::string legend() const {
@@ -122,17 +139,21 @@ class chat_session {
 
   /// Generates with `drafter` and shows the text. With its own `memory`, the run does not reuse what other
   /// runs read and wrote.
-  generated reply(std::vector<token_id> prompt, const std::string& drafter, const std::string& memory = {}) {
-    auto request = make_request(options_, std::move(prompt));
-    request.speculation.drafter = drafter;
-    request.cache_salt = memory;
-    request.tenant = memory;
-    request.trace = options_.trace;
+  expected<generated> reply(std::vector<token_id> prompt, const std::string& drafter,
+                            const std::string& memory = {}) {
+    auto request = make_request(options_, std::move(prompt), model_.context_length(), more_room);
+    if (!request) return std::move(request).error();
+    request->speculation.drafter = drafter;
+    request->cache_salt = memory;
+    request->tenant = memory;
+    request->trace = options_.trace;
     token_painter painter(model_.vocabulary(), painting_for_output(options_.trace));
     auto made = generate(
-        runtime_, std::move(request), [&](const token_event& event) { print_now(painter.show(event)); },
+        runtime_, *std::move(request), [&](const token_event& event) { print_now(painter.show(event)); },
         [&] { return watch_.interrupted(); });
     print_now("\n");
+    if (made.last.finish == finish_reason::error)
+      return made.last.failure.value_or(error{errc::internal, ""});
     return made;
   }
 
@@ -145,13 +166,13 @@ class chat_session {
   std::optional<int> answer(const std::string& message) {
     auto prompt = prompt_with(message);
     if (!prompt) return fail_turn(prompt.error());
-    const auto made = reply(*std::move(prompt), options_.choice.drafter);
-    if (made.last.finish == finish_reason::error)
-      return fail_turn(made.last.failure.value_or(error{errc::internal, ""}));
+    auto made = reply(*std::move(prompt), drafter_);
+    if (!made) return fail_turn(made.error());
     messages_.push_back(chat_turn("user", message));
-    messages_.push_back(chat_turn("assistant", made.text));
-    if (made.last.finish == finish_reason::length) tell(cut_notice(made.tokens.size()));
-    if (options_.trace) tell(figures(made));
+    messages_.push_back(chat_turn("assistant", made->text));
+    if (made->last.finish == finish_reason::length)
+      tell(cut_notice(made->tokens.size(), options_.max_tokens, more_room));
+    if (options_.trace) tell(figures(*made));
     return std::nullopt;
   }
 
@@ -181,20 +202,19 @@ class chat_session {
     auto prompt = prompt_with(message);
     messages_ = std::move(kept);
     if (!prompt) return fail_turn(prompt.error());
-    const auto& drafter = options_.choice.drafter;
-    race_run runs[] = {{"plain", {}, {}}, {drafter == "none" ? "auto" : drafter, {}, {}}};
+    race_run runs[] = {{"plain", {}, {}}, {drafter_ == "none" ? "auto" : drafter_, {}, {}}};
     for (auto& one : runs) {
       tell("--- " + one.name + "\n");
       const auto begin = std::chrono::steady_clock::now();
       // Otherwise the second run would find the prompt in the prefix cache, and its drafter would find the
       // reply.
-      one.result =
+      auto made =
           reply(*prompt, one.name == "plain" ? "none" : one.name, "race " + std::to_string(++num_runs_));
       one.time = std::chrono::steady_clock::now() - begin;
+      if (!made) return fail_turn(made.error());
+      one.result = *std::move(made);
       if (one.result.last.finish == finish_reason::cancelled)
         return tell("The race was stopped.\n"), std::nullopt;
-      if (one.result.last.finish == finish_reason::error)
-        return fail_turn(one.result.last.failure.value_or(error{errc::internal, ""}));
     }
     tell("---\n" + race_report(runs[0], runs[1]));
     return std::nullopt;
@@ -203,6 +223,7 @@ class chat_session {
   engine& runtime_;
   const served_model& model_;
   chat_options options_; ///< with the changes that commands have made
+  std::string drafter_;  ///< of the next reply
   /// Ctrl-C drops a line or ends a reply, but never the conversation, whatever it interrupts.
   interrupt_watch watch_;
   std::unique_ptr<line_reader> reader_;

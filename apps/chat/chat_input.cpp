@@ -49,6 +49,12 @@ std::optional<std::string> message_lines::add(std::string_view line) {
   return std::exchange(text_, {});
 }
 
+std::string message_lines::finish() {
+  if (text_.ends_with('\n')) text_.pop_back(); // the line that follows did not come
+  state_ = state::rest;
+  return std::exchange(text_, {});
+}
+
 void message_lines::reset() {
   state_ = state::rest;
   text_.clear();

@@ -19,6 +19,10 @@ class message_lines {
   std::optional<std::string> add(std::string_view line);
   /// True if the message is incomplete: another line must follow.
   bool is_open() const noexcept { return state_ != state::rest; }
+  /// True if the message began with """ and has no closing """ yet.
+  bool is_quoted() const noexcept { return state_ == state::quoted; }
+  /// Ends an incomplete message; returns the lines so far.
+  std::string finish();
   /// Forgets an incomplete message.
   void reset();
 

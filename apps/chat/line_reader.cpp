@@ -2,15 +2,20 @@
 
 #include "apps/chat/history_file.hpp"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 #include <fcntl.h>
+#include <functional>
 #include <histedit.h>
 #include <optional>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <utility>
 
@@ -25,10 +30,59 @@ namespace fs = std::filesystem;
 /// standard input itself would also hold for the shell. A negative number if it cannot be opened.
 int open_keyboard() { return open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }
 
+// The handler of the signals at a prompt may run on any thread and cannot reach an object.
+std::atomic<int> signal_of_end{0};  ///< arrived and ends the process; 0: none
+std::atomic<int> signal_events{-1}; ///< an eventfd, which stays open
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note_signal(int signal) {
+  const int before = errno;
+  if (signal != SIGCONT) signal_of_end = signal;
+  eventfd_write(signal_events, 1);
+  errno = before;
+}
+
+/// While an object exists, signals that end or continue the process are only noted, because the editor has
+/// changed the modes of the terminal. The destructor raises the noted signal again. At most one object may
+/// exist at a time.
+class prompt_signals {
+ public:
+  prompt_signals() {
+    if (signal_events < 0) signal_events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct sigaction action {};
+    action.sa_handler = note_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (auto& [signal, before] : before_) {
+      sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr); // nohup ignores SIGHUP
+    }
+  }
+  ~prompt_signals() {
+    for (const auto& [signal, before] : before_) sigaction(signal, &before, nullptr);
+    if (const int signal = take()) raise(signal);
+  }
+  prompt_signals(const prompt_signals&) = delete;
+  prompt_signals& operator=(const prompt_signals&) = delete;
+
+  /// Forgets what has arrived. Returns the signal that ends the process; 0: none.
+  static int take() {
+    eventfd_t count = 0;
+    eventfd_read(signal_events, &count);
+    return signal_of_end.exchange(0);
+  }
+
+ private:
+  std::array<std::pair<int, struct sigaction>, 4> before_{
+      {{SIGTERM, {}}, {SIGHUP, {}}, {SIGQUIT, {}}, {SIGCONT, {}}}};
+};
+
 /// Bytes of standard input. An interrupt ends the wait for them.
 class interruptible_input {
  public:
-  explicit interruptible_input(const interrupt_watch& watch) : watch_(watch) {
+  /// `on_signal` is called when one of the signals at a prompt has been noted; empty: they are not watched.
+  explicit interruptible_input(const interrupt_watch& watch, std::function<void()> on_signal = {})
+      : watch_(watch), on_signal_(std::move(on_signal)) {
     if (isatty(STDIN_FILENO) != 0) keyboard_ = open_keyboard();
   }
   ~interruptible_input() {
@@ -41,10 +95,14 @@ class interruptible_input {
   std::optional<std::size_t> read(char* to, std::size_t most) const {
     const int from = keyboard_ >= 0 ? keyboard_ : STDIN_FILENO;
     for (;;) {
-      pollfd waits[] = {{from, POLLIN, 0}, {watch_.descriptor(), POLLIN, 0}};
+      pollfd waits[] = {{from, POLLIN, 0},
+                        {watch_.descriptor(), POLLIN, 0},
+                        {on_signal_ ? signal_events.load() : -1, POLLIN, 0}};
       // A signal; if it was an interrupt, the next call of poll reports it.
-      if (poll(waits, 2, -1) < 0) continue;
+      if (poll(waits, 3, -1) < 0) continue;
+      if (waits[2].revents != 0) on_signal_();
       if (waits[1].revents != 0) return std::nullopt;
+      if (waits[0].revents == 0) continue;
       const auto count = ::read(from, to, most);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue; // the interrupt follows
       return count < 0 ? 0 : static_cast<std::size_t>(count);
@@ -53,6 +111,7 @@ class interruptible_input {
 
  private:
   const interrupt_watch& watch_;
+  const std::function<void()> on_signal_;
   int keyboard_ = -1;
 };
 
@@ -116,10 +175,10 @@ class editing_reader final : public line_reader {
  public:
   editing_reader(const fs::path& file, const interrupt_watch& watch)
       : file_(file), editor_(el_init("paceline", stdin, stderr, stderr), el_end),
-        history_(history_init(), history_end), input_(watch) {
+        history_(history_init(), history_end), input_(watch, [this] { obey_signal(); }) {
     std::setlocale(LC_CTYPE, ""); // characters of more than one byte
     prepare_history(history_.get());
-    if (!file_.empty()) load_history(history_.get(), file_);
+    if (!file_.empty()) check_history(load_history(history_.get(), file_));
     el_set(editor_.get(), EL_CLIENTDATA, this);
     el_set(
         editor_.get(), EL_PROMPT, +[](EditLine* editor) { // a pointer: arguments are not converted
@@ -145,6 +204,7 @@ class editing_reader final : public line_reader {
     prompt_ = prompt;
     int count = 0;
     was_interrupted_ = false;
+    const prompt_signals signals;
     // This is done before the prompt is seen, because the terminal turns a Ctrl-D that arrives in line mode
     // into a NUL.
     el_set(editor_.get(), EL_PREP_TERM, 1);
@@ -160,11 +220,32 @@ class editing_reader final : public line_reader {
 
   void remember(const std::string& message) override {
     history(history_.get(), &event_, H_ENTER, message.c_str());
-    if (!file_.empty()) add_to_history(file_, message);
+    if (!file_.empty()) check_history(add_to_history(file_, message));
   }
 
  private:
-  const fs::path file_;
+  /// After a failure the file is left alone. The user is told once.
+  void check_history(const expected<void>& done) {
+    if (done) return;
+    std::fprintf(stderr, "paceline: %s; what is typed is not kept\n", done.error().message().c_str());
+    file_.clear();
+  }
+
+  /// Ends the process with the terminal's own modes, or draws the prompt again after a stop, during which a
+  /// shell may have changed the modes.
+  void obey_signal() {
+    el_set(editor_.get(), EL_PREP_TERM, 0);
+    if (const int signal = prompt_signals::take()) {
+      std::fputc('\n', stderr);
+      std::signal(signal, SIG_DFL);
+      raise(signal);
+    }
+    el_set(editor_.get(), EL_PREP_TERM, 1);
+    std::fputc('\r', stderr); // SIGCONT may come without a stop, behind the prompt
+    el_set(editor_.get(), EL_REFRESH);
+  }
+
+  fs::path file_; ///< empty: the history is not saved
   std::unique_ptr<EditLine, decltype(&el_end)> editor_;
   std::unique_ptr<History, decltype(&history_end)> history_;
   HistEvent event_{};

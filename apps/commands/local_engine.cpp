@@ -17,17 +17,26 @@ namespace paceline::apps {
 
 namespace {
 
+/// The drafter that --draft-model or --draft-head brings; empty if neither is given.
+expected<std::string> brought_drafter(const model_choice& choice) {
+  if (!choice.draft_head.empty() && !choice.draft_model.empty())
+    return error{errc::invalid_argument, "--draft-model and --draft-head: one of them drafts"};
+  if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
+  return std::string(choice.draft_model.empty() ? "" : "model");
+}
+
+std::string default_among(const model_choice& choice, const std::string& brought) {
+  return choice.drafter ? *choice.drafter : brought.empty() ? "auto" : brought;
+}
+
 /// The drafters to configure, each named after its kind: those that requests can name, and from which "auto"
-/// chooses.
-/// `drafter`: the one that requests have by default.
-std::vector<config::drafter_options> drafters_for(const model_choice& choice, const std::string& drafter) {
-  auto named = choice.further_drafters;
-  named.push_back(choice.drafter);
-  std::vector<config::drafter_options> all;
-  if (std::ranges::find(named, "auto") != named.end()) all = config::drafters_of({});
-  named.push_back(drafter);
-  for (const auto& kind : named) {
-    if (kind == "auto" || kind == "none" || (kind == "model" && choice.draft_model.empty())) continue;
+/// chooses. `further`: kinds to add to those that every model has.
+std::vector<config::drafter_options> drafters_for(const model_choice& choice,
+                                                  const std::vector<std::string>& further) {
+  auto all = config::drafters_of({});
+  for (const auto& kind : further) {
+    if (kind.empty() || kind == "auto" || kind == "none") continue;
+    if (kind == "model" && choice.draft_model.empty()) continue;
     if (std::ranges::find(all, kind, &config::drafter_options::name) != all.end()) continue;
     all.emplace_back();
     all.back().name = all.back().kind = kind;
@@ -42,7 +51,8 @@ std::vector<config::drafter_options> drafters_for(const model_choice& choice, co
   return all;
 }
 
-config::engine_options options_for(const model_choice& choice, const std::string& drafter) {
+/// `brought`: the drafter that --draft-model or --draft-head brings, or empty.
+config::engine_options options_for(const model_choice& choice, const std::string& brought) {
   config::engine_options options;
   config::model_options model;
   model.name = "default";
@@ -55,8 +65,10 @@ config::engine_options options_for(const model_choice& choice, const std::string
     model.kind = "hash";
   else
     model.path = choice.model;
-  model.drafters = drafters_for(choice, drafter);
-  model.default_drafter = drafter;
+  model.default_drafter = default_among(choice, brought);
+  auto further = choice.further_drafters;
+  further.insert(further.end(), {brought, model.default_drafter});
+  model.drafters = drafters_for(choice, further);
   options.models.push_back(std::move(model));
   options.threads = choice.threads;
   options.partitions = choice.partitions;
@@ -74,16 +86,15 @@ void show_progress(const load_progress& p) {
 } // namespace
 
 expected<std::string> default_drafter(const model_choice& choice) {
-  if (!choice.draft_head.empty() && !choice.draft_model.empty())
-    return error{errc::invalid_argument, "--draft-model and --draft-head: one of them drafts"};
-  if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
-  return choice.draft_model.empty() ? choice.drafter : std::string("model");
+  const auto brought = brought_drafter(choice);
+  if (!brought) return brought.error();
+  return default_among(choice, *brought);
 }
 
 expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet) {
-  auto drafter = default_drafter(choice);
-  if (!drafter) return std::move(drafter).error();
-  auto options = options_for(choice, *drafter);
+  auto brought = brought_drafter(choice);
+  if (!brought) return std::move(brought).error();
+  auto options = options_for(choice, *brought);
   auto started = quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
   if (!started) return started;
   if (const auto own = (*started)->model("")->context_length(); own < choice.context_length)

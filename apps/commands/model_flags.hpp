@@ -48,7 +48,7 @@ inline void add_kv_dtype(CLI::App& app, kv_type& type) {
 /// Adds the flags of every command that runs a model itself.
 inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("-m,--model", choice.model,
-                 "GGUF file or Hugging Face directory (\"hash\": the weightless model)")
+                 "GGUF file or Hugging Face directory (\"hash\": no weights, for tests)")
       ->required();
   app.add_option("-t,--threads", choice.threads, "CPU threads; 0: all cores");
   app.add_option("-c,--ctx-size", choice.context_length,

@@ -14,22 +14,22 @@ namespace paceline::apps {
 
 /// The model options of commands that run a model themselves (run, chat, bench).
 struct model_choice {
-  std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
+  std::string model;                ///< GGUF file or Hugging Face directory; "hash": no weights, for tests
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
-  std::string chat_template;        ///< file that replaces the model's own template; empty: none
+  std::string chat_template;        ///< file of the template, or "chatml"; empty: the model's own template
   kv_type kv_dtype = kv_type::f16;
-  std::string device = "auto";                    ///< auto, cpu, or cuda:N, also with /fast or /reference
-  std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
+  std::string device = "auto"; ///< auto, cpu, or cuda:N, also with /fast or /reference
+  /// auto, none, or a kind of drafter; nullopt: what `draft_model` or `draft_head` brings, otherwise auto
+  std::optional<std::string> drafter = {};
   std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
-  std::string draft_model;                        ///< path of a drafter's model; the drafter is then `model`
-  std::string draft_head; ///< directory or GGUF file of a trained head; the drafter is then the head's kind
+  std::string draft_model;                        ///< path of a drafter's model; adds the drafter `model`
+  std::string draft_head; ///< directory or GGUF file of a trained head; adds a drafter of the head's kind
   std::string draft_device = "auto"; ///< for the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter decides
   std::uint32_t partitions = 1;  ///< groups of cores; with two, drafting models run on the second
   std::uint32_t max_running = 1; ///< requests at the same time
 
-  bool brings_drafter() const noexcept { return !draft_model.empty() || !draft_head.empty(); }
   std::uint32_t num_threads() const noexcept {
     return threads != 0 ? threads : std::max(std::thread::hardware_concurrency(), 1U);
   }

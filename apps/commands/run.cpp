@@ -20,6 +20,8 @@ namespace json = boost::json;
 
 namespace {
 
+constexpr std::string_view more_room = "a shorter prompt, or a larger --ctx-size";
+
 /// The prompt's tokens. The prompt is a message in the chat template if the model has one and --raw was not
 /// given.
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options) {
@@ -49,7 +51,9 @@ double milliseconds(std::chrono::nanoseconds d) {
   return std::chrono::duration<double, std::milli>(d).count();
 }
 
-json::object report(const run_options& options, const std::vector<token_id>& prompt, const generated& g) {
+/// `drafter`: the one that was used.
+json::object report(const run_options& options, const std::string& drafter,
+                    const std::vector<token_id>& prompt, const generated& g) {
   json::object out{{"model", options.alias ? *options.alias : options.choice.model},
                    {"prompt_tokens", ids(prompt)},
                    {"tokens", ids(g.tokens)},
@@ -77,7 +81,7 @@ json::object report(const run_options& options, const std::vector<token_id>& pro
   }
   if (const auto& s = g.last.speculation) {
     json::array histogram(s->acceptance_histogram.begin(), s->acceptance_histogram.end());
-    json::object figures{{"drafter", options.choice.draft_model.empty() ? options.choice.drafter : "model"},
+    json::object figures{{"drafter", drafter},
                          {"rule", std::string(name_of(options.rule))},
                          {"guarantee", std::string(name_of(s->guarantee))},
                          {"num_rounds", s->num_rounds},
@@ -113,25 +117,29 @@ int run(const run_options& given) {
   auto options = given;
   options.prompt = read_prompt(given.prompt);
   settle_seed(options);
+  const auto drafter = default_drafter(options.choice);
+  if (!drafter) return fail(drafter.error());
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
   auto prompt = prompt_tokens(model, options);
   if (!prompt) return fail(prompt.error());
-  auto request = make_request(options, *prompt);
-  request.trace = options.trace;
+  auto request = make_request(options, *prompt, model.context_length(), more_room);
+  if (!request) return fail(request.error());
+  request->trace = options.trace;
   auto view = make_trace_view(model);
   std::function<void(const token_event&)> on_event;
   if (options.trace)
     on_event = [&](const token_event& event) { print_now(view.show(event)); };
   else if (!options.json)
     on_event = print_text;
-  const auto g = generate(**runtime, std::move(request), on_event);
+  const auto g = generate(**runtime, *std::move(request), on_event);
   if (options.json) {
-    std::cout << for_output(wire::json_text(report(options, *prompt, g))) << '\n';
+    std::cout << for_output(wire::json_text(report(options, *drafter, *prompt, g))) << '\n';
   } else {
     print_now(options.trace ? "\n" + for_output(g.text) + "\n\n" + view.summary() : "\n");
-    if (g.last.finish == finish_reason::length) std::fputs(cut_notice(g.tokens.size()).c_str(), stderr);
+    if (g.last.finish == finish_reason::length)
+      std::fputs(cut_notice(g.tokens.size(), options.max_tokens, more_room).c_str(), stderr);
     if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());
   }
   return g.last.failure ? exit_failure : exit_success;

@@ -2,6 +2,7 @@
 
 #include "apps/exit_codes.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -30,7 +31,14 @@ void settle_seed(run_options& options) {
                static_cast<unsigned long long>(*options.seed));
 }
 
-generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
+expected<generation_request> make_request(const run_options& options, std::vector<token_id> prompt,
+                                          std::uint32_t context_length, std::string_view more_room) {
+  if (prompt.size() >= context_length)
+    return error{errc::context_length_exceeded, "the prompt's " + std::to_string(prompt.size()) +
+                                                    " tokens leave no room in the context of " +
+                                                    std::to_string(context_length) + ": use " +
+                                                    std::string(more_room)};
+  const auto room = static_cast<std::uint32_t>(context_length - prompt.size());
   generation_request r;
   r.prompt = std::move(prompt);
   r.sampling.temperature = options.temperature;
@@ -39,10 +47,9 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.sampling.min_p = options.min_p;
   r.sampling.seed = options.seed.value_or(0);
   r.beams = {options.beam_width, options.num_best, options.length_penalty};
-  r.stop.max_tokens = options.max_tokens;
+  r.stop.max_tokens = std::min(options.max_tokens, room);
   r.stop.stop_strings = options.stop;
   r.stop.ignore_eos = options.ignore_eos;
-  if (!options.choice.brings_drafter()) r.speculation.drafter = options.choice.drafter;
   r.speculation.draft_length = options.choice.draft_length;
   r.speculation.rule = options.rule;
   r.speculation.lenience = options.lenience.value_or(r.speculation.lenience);
@@ -51,8 +58,10 @@ generation_request make_request(const run_options& options, std::vector<token_id
   return r;
 }
 
-std::string cut_notice(std::size_t num_tokens) {
-  return "[cut at " + std::to_string(num_tokens) + " tokens; -n allows more]\n";
+std::string cut_notice(std::size_t num_tokens, std::uint32_t max_tokens, std::string_view more_room) {
+  const auto cut = "[cut at " + std::to_string(num_tokens) + " tokens";
+  if (num_tokens >= max_tokens) return cut + "; -n allows more]\n";
+  return cut + ", where the context ends: use " + std::string(more_room) + "]\n";
 }
 
 void print_now(std::string_view text) {

@@ -121,9 +121,11 @@ expected<std::string> file_of_keys(const std::vector<std::string>& given) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
+/// Sets the kind and the path, because the configuration file may have a first model of the other kind.
 void add_model(const std::string& model, assignments& out) {
   const bool is_hash = model == "hash";
-  out.emplace_back(is_hash ? "models.0.kind" : "models.0.path", model);
+  out.emplace_back("models.0.kind", is_hash ? "hash" : "file");
+  out.emplace_back("models.0.path", is_hash ? std::string() : model);
   out.emplace_back("models.0.name", is_hash ? model : std::filesystem::path(model).stem().string());
 }
 

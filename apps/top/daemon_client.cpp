@@ -33,16 +33,18 @@ constexpr std::chrono::seconds patience{5};
 constexpr std::chrono::milliseconds wait_step{50}; ///< between two questions whether to end
 constexpr std::uint64_t most_bytes = 16U << 20U;   ///< maximum size of a reply
 
-/// The `message` of OpenAI's error object, or only the status.
+/// The `message` of OpenAI's error object, or only the status; for a missing or wrong key, how to give one.
 error refusal(unsigned status, const std::string& body) {
   error_code failed;
   const auto parsed = json::parse(body, failed);
   const auto* why = failed || !parsed.is_object() ? nullptr : parsed.as_object().if_contains("error");
   const auto* message =
       why != nullptr && why->is_object() ? why->as_object().if_contains("message") : nullptr;
-  const auto text = "the daemon answered " + std::to_string(status);
-  if (message == nullptr || !message->is_string()) return {errc::invalid_argument, text};
-  return {errc::invalid_argument, text + ": " + for_terminal(std::string(message->as_string()), "")};
+  auto text = "the daemon answered " + std::to_string(status);
+  if (message != nullptr && message->is_string())
+    text += ": " + for_terminal(std::string(message->as_string()), "");
+  if (status == 401) text += "; give a key with --api-key or PACELINE_API_KEY";
+  return {errc::invalid_argument, text};
 }
 
 /// The parts of a URL.
@@ -50,6 +52,7 @@ struct place {
   std::string host;
   std::string port;
   bool is_secure = false;
+  std::string prefix; ///< of every path; empty, or it begins with a slash and does not end with one
 };
 
 expected<place> place_of(const std::string& given) {
@@ -60,7 +63,10 @@ expected<place> place_of(const std::string& given) {
     return error{errc::invalid_argument, "\"" + given + "\" is no URL such as http://127.0.0.1:8080"};
   const bool is_secure = parsed->scheme() == "https";
   const std::string port = parsed->has_port() ? std::string(parsed->port()) : is_secure ? "443" : "80";
-  return place{parsed->host_address(), port, is_secure};
+  const auto path = parsed->encoded_path();
+  std::string prefix(path.begin(), path.end());
+  while (prefix.ends_with('/')) prefix.pop_back();
+  return place{parsed->host_address(), port, is_secure, prefix};
 }
 
 /// The addresses of a host name.
@@ -177,7 +183,7 @@ class client final : public daemon_client {
   error_code ask(const std::string& path, std::string& bytes) {
     auto stream = make_stream();
     if (const auto failed = open(stream)) return failed;
-    const auto request = "GET " + path + " HTTP/1.0\r\nHost: " + authority() + "\r\n" +
+    const auto request = "GET " + where_.prefix + path + " HTTP/1.0\r\nHost: " + authority() + "\r\n" +
                          (key_.empty() ? "" : "Authorization: Bearer " + key_ + "\r\n") + "\r\n";
     if (const auto failed =
             run(stream, [&](auto done) { asio::async_write(stream, asio::buffer(request), done); }))

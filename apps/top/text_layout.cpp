@@ -69,7 +69,7 @@ text_table::text_table(std::string_view title, std::vector<table_column> numbers
     taken -= 1 + last->width;
     last->width = 0;
   }
-  name_width_ = std::clamp(std::max(columns, taken) - taken, narrowest, widest);
+  name_width_ = std::max(narrowest, std::min(std::max(columns, taken) - taken, widest));
 }
 
 std::string text_table::head() const {

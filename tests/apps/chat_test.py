@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -24,7 +25,7 @@ def piped(text, *arguments, environment={}):
 class Terminal:
     """A chat whose three streams are a terminal."""
 
-    def __init__(self, home, *arguments, environment={}):
+    def __init__(self, home, *arguments, environment={}, prompt="> "):
         self.master, slave = pty.openpty()
         clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "XDG_STATE_HOME")}
         self.process = subprocess.Popen(
@@ -34,7 +35,7 @@ class Terminal:
         )
         os.close(slave)
         self.seen = b""
-        self.wait_for("> ")
+        self.wait_for(prompt)
 
     def wait_for(self, text, seconds=60):
         """Reads until `text` appears; returns all up to there and forgets it."""
@@ -117,6 +118,17 @@ def test_lines_are_joined_to_messages():
     assert joined != replies(piped("one\ntwo\n"))
 
 
+@pytest.mark.parametrize("end", ["\\", "\\\n"])
+def test_a_last_line_that_goes_on_is_a_message(end):
+    assert replies(piped("one\\\ntwo" + end)) == replies(piped("one\\\ntwo\n"))
+
+
+def test_quotes_that_are_not_closed_are_wrong_usage():
+    done = piped('abcabc\n"""one\ntwo\n')
+    assert done.returncode == 2 and done.stderr.endswith('paceline: the message has no closing """\n')
+    assert done.stdout == replies(piped("abcabc\n")), "the messages before are answered"
+
+
 def test_commands_are_told_from_messages():
     done = piped("/draftr ngram\n/xyzzy\n/drafter\n/drafter nobody\n/help\n")
     assert done.returncode == 0 and done.stdout == ""
@@ -153,6 +165,15 @@ def test_a_race_leaves_the_conversation_alone():
 def test_a_message_that_does_not_fit_is_an_error_in_a_script():
     done = piped("abc" * 40 + "\nabc\n", "--ctx-size", "64")
     assert done.returncode == 1 and "context" in done.stderr
+
+
+def test_a_reply_ends_where_the_context_does():
+    """The default of --max-tokens is above this context."""
+    command = [PACELINE, "chat", "--model", "hash", "--chat-template", "chatml", "--ignore-eos", "--ctx-size", "256"]
+    done = subprocess.run(command, input="abcabc\nabcabc\n", capture_output=True, text=True, timeout=60, errors="replace")
+    assert "where the context ends: use /new, or a larger --ctx-size]" in done.stderr and "-n" not in done.stderr
+    assert len(done.stdout) > 5 and done.returncode == 1
+    assert "leave no room in the context of 256: use /new, or a larger --ctx-size" in done.stderr, "the second message"
 
 
 def test_a_model_without_a_template_cannot_chat():
@@ -199,6 +220,18 @@ def test_the_history_is_there_the_next_time_and_for_nobody_else(terminal, tmp_pa
     assert second.end() == 0
 
 
+def test_a_file_that_is_no_history_is_left_alone(terminal, tmp_path):
+    kept = tmp_path / ".local/state/paceline/chat_history"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("of another program\n")
+    chat = terminal(prompt="what is typed is not kept\r\n")
+    chat.wait_for("> ")
+    assert "not kept" not in chat.say("/system a secret"), "it is told once"
+    assert "The system prompt is set." in chat.say("\x1b[A"), "within the conversation there is a history"
+    assert chat.end() == 0
+    assert kept.read_text() == "of another program\n"
+
+
 def test_two_chats_keep_the_history_of_both(terminal, tmp_path):
     first, second = terminal(), terminal()
     first.say("/system one")
@@ -222,6 +255,50 @@ def test_keys_are_read_one_by_one_as_soon_as_there_is_a_prompt(terminal):
     for _ in range(100):
         assert not termios.tcgetattr(chat.master)[3] & termios.ICANON, "a Ctrl-D typed now would be lost"
         chat.say("/new")
+    assert chat.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_at_the_prompt_leaves_the_terminal_as_before(number, tmp_path):
+    """The terminal is not the process's own one, and stays open: otherwise the system would reset its modes."""
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+
+    def prepare():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored
+
+    process = subprocess.Popen([PACELINE, "chat", *MODEL, "--no-history"], stdin=slave, stdout=slave, stderr=slave, preexec_fn=prepare,
+                               env=os.environ | {"TERM": "xterm"})
+    try:
+        seen = b""
+        while b"> " not in seen:
+            seen += os.read(master, 65536)
+        assert not termios.tcgetattr(slave)[3] & termios.ECHO
+        process.send_signal(number)
+        assert process.wait(timeout=30) == -number, "the caller sees the signal"
+        assert termios.tcgetattr(slave) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(slave)
+
+
+def test_the_prompt_is_drawn_again_after_a_stop(terminal):
+    chat = terminal()
+    during = termios.tcgetattr(chat.master)
+    chat.type("/sys")
+    chat.wait_for("/sys")
+    chat.process.send_signal(signal.SIGSTOP)
+    os.waitpid(chat.process.pid, os.WUNTRACED)
+    modes = termios.tcgetattr(chat.master)
+    modes[3] |= termios.ICANON | termios.ECHO  # what a shell does
+    termios.tcsetattr(chat.master, termios.TCSANOW, modes)
+    chat.process.send_signal(signal.SIGCONT)
+    chat.wait_for("> /sys")
+    assert termios.tcgetattr(chat.master) == during
+    assert "The system prompt is set." in chat.say("tem x")
     assert chat.end() == 0
 
 

@@ -1,15 +1,19 @@
 """`paceline run`: the flags that choose how drafts are verified, what the report says of it, and what a terminal sees."""
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
 import subprocess
 import threading
 
+import numpy
 import pytest
+from safetensors.numpy import save_file
 
 PACELINE = os.environ["PACELINE_BIN"]
+TINY_MODEL_TOOL = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin" / "tiny_model_tool"
 HASH = ("--model", "hash", "--prompt", "abcabcabc", "--max-tokens", "60", "--ignore-eos", "--temperature", "0.3")
 
 
@@ -108,6 +112,54 @@ def test_a_cut_output_says_so():
     assert "[cut at 60 tokens; -n allows more]" in run("--trace").stderr
     assert "cut" not in run("--json").stderr, "the report has the reason"
     assert "cut" not in run("--stop", json.loads(run("--json").stdout)["text"][2:4]).stderr
+
+
+def test_an_output_ends_where_the_context_does():
+    cut = run("--ctx-size", "64")
+    assert cut.returncode == 0 and "where the context ends: use a shorter prompt, or a larger --ctx-size]" in cut.stderr
+    report = json.loads(run("--ctx-size", "64", "--json").stdout)
+    assert len(report["prompt_tokens"]) + len(report["tokens"]) == 64 and report["finish_reason"] == "length"
+
+
+def test_a_prompt_without_room_for_an_output_is_an_error_with_advice():
+    done = subprocess.run([PACELINE, "run", "--model", "hash", "--prompt", "abc" * 40, "--ctx-size", "64"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "leave no room in the context of 64: use a shorter prompt, or a larger --ctx-size" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    subprocess.run([TINY_MODEL_TOOL, "write", path], check=True, capture_output=True)
+    return path
+
+
+def speculation(model, *arguments):
+    """What the report of a run with the model says of speculation."""
+    command = [PACELINE, "run", "--model", model, "--raw", "--prompt", "ab", "--max-tokens", "24", "--ignore-eos", "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["speculation"]
+
+
+def test_a_drafter_that_is_named_is_used_beside_a_drafting_model(tiny_model):
+    drafted = speculation(tiny_model, "--draft-model", tiny_model)
+    assert drafted["drafter"] == "model" and drafted["num_draft_tokens"] > 0
+    plain = speculation(tiny_model, "--draft-model", tiny_model, "--drafter", "none")
+    assert plain["drafter"] == "none" and plain["num_draft_tokens"] == 0
+    assert speculation(tiny_model, "--draft-model", tiny_model, "--drafter", "ngram")["drafter"] == "ngram"
+    assert speculation(tiny_model)["drafter"] == "auto"
+
+
+def test_the_report_names_the_drafter_of_a_head(tiny_model, tmp_path):
+    """A Medusa head of one level."""
+    shown = subprocess.run([PACELINE, "inspect", tiny_model, "--json"], capture_output=True, text=True, timeout=60)
+    hidden = json.loads(shown.stdout)["config"]["hidden_size"]
+    save_file({"blocks.0.layers.0.weight": numpy.zeros((hidden, hidden), numpy.float16),
+               "lm_heads.0.weight": numpy.zeros((8, hidden), numpy.float16), "token_map": numpy.arange(8)}, tmp_path / "model.safetensors")
+    drafted = speculation(tiny_model, "--draft-head", tmp_path)
+    assert drafted["drafter"] == "medusa" and drafted["num_draft_tokens"] > 0
+    assert speculation(tiny_model, "--draft-head", tmp_path, "--drafter", "none")["num_draft_tokens"] == 0
 
 
 def test_a_random_seed_is_told():

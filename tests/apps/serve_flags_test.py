@@ -42,6 +42,15 @@ def config(tmp_path):
     return path
 
 
+def test_a_model_may_be_of_another_kind_than_the_configured_one(config, tmp_path):
+    lines = settings("--config", config, "-m", "big.gguf")
+    assert any(line.startswith("kind: file ") for line in lines) and any(line.startswith("path: big.gguf ") for line in lines)
+    of_a_file = tmp_path / "file.yaml"
+    of_a_file.write_text("version: 1\nmodels: [{name: configured, path: small.gguf}]\n")
+    lines = settings("--config", of_a_file, "-m", "hash")
+    assert any(line.startswith("kind: hash ") for line in lines) and not any("small.gguf" in line for line in lines)
+
+
 @pytest.mark.parametrize("flag", ["--ctx-size", "-c"])
 def test_the_context_is_that_of_a_request(flag):
     assert any(line.startswith("context_length: 1234 ") for line in settings("--model", "hash", flag, "1234"))

@@ -295,7 +295,8 @@ def test_keys_are_sent(tmp_path):
     (tmp_path / "keys").write_text("sesame\n")
     running = Daemon(tmp_path, **{"server.api_keys_file": tmp_path / "keys", "metrics.require_key": "true"})
     refused = top(running.url, "--once")
-    assert refused.returncode == 1 and "an API key is required" in refused.stderr
+    assert refused.returncode == 1
+    assert "401: an API key is required; give a key with --api-key or PACELINE_API_KEY\n" in refused.stderr
     assert top(running.url, "--once", "--interval", "0.1", "--api-key", "sesame").returncode == 0
     assert running.stop() == 0
 
@@ -311,7 +312,27 @@ class HostileDaemon(http.server.BaseHTTPRequestHandler):
 def test_messages_of_a_daemon_have_no_control_characters():
     with serving(HostileDaemon) as url:
         refused = top(url, "--once")
-    assert refused.returncode == 1 and "the daemon answered 401: \ufffd[2J\ufffd no\n" in refused.stderr
+    assert refused.returncode == 1 and "the daemon answered 401: \ufffd[2J\ufffd no; give a key with" in refused.stderr
+
+
+class DaemonBehindAProxy(http.server.BaseHTTPRequestHandler):
+    """Answers below one path only."""
+
+    def do_GET(self):
+        if self.path.startswith(("/llm/metrics", "/llm/paceline/events?")):
+            self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + (b"data: {}\n\n" if "events" in self.path else b"a 1\n"))
+        else:
+            self.wfile.write(b"HTTP/1.0 404 No\r\n\r\n")
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.parametrize("path, code", [("/llm", 0), ("/llm/", 0), ("", 1), ("/", 1)])
+def test_the_path_of_a_url_is_asked_below(path, code):
+    with serving(DaemonBehindAProxy) as url:
+        done = top(url + path, "--once", "--interval", "0.1")
+    assert done.returncode == code, done.stderr
 
 
 @pytest.mark.parametrize(

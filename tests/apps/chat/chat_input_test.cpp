@@ -41,6 +41,17 @@ TEST(message_lines, what_is_incomplete_can_be_forgotten) {
   EXPECT_EQ(reader.add("two"), "two");
 }
 
+TEST(message_lines, what_is_incomplete_can_be_ended) {
+  message_lines reader;
+  EXPECT_EQ(reader.add("one\\"), std::nullopt);
+  EXPECT_EQ(reader.add("two\\"), std::nullopt);
+  EXPECT_FALSE(reader.is_quoted());
+  EXPECT_EQ(reader.finish(), "one\ntwo");
+  EXPECT_FALSE(reader.is_open());
+  EXPECT_EQ(reader.add(R"("""three)"), std::nullopt);
+  EXPECT_TRUE(reader.is_quoted());
+}
+
 chat_order order_in(const std::string& text) { return std::get<chat_order>(read_message(text)); }
 
 TEST(read_message, commands_have_names_and_arguments) {
