@@ -40,7 +40,7 @@ void write(benchmark::State& state) {
   http_reply reply;
   reply.headers = {{"x-request-id", "req_0123456789abcdef0123456789abcdef"}, {"x-model", "smollm2"}};
   reply.body = std::string(500, 'x');
-  for (auto _ : state) benchmark::DoNotOptimize(write_reply(reply, true, false));
+  for (auto _ : state) benchmark::DoNotOptimize(write_reply(reply, true, false, 0));
 }
 
 void chunk(benchmark::State& state) {

@@ -106,7 +106,10 @@ void read_tool(field_reader& reader, json_writer& out) {
     check_function(body);
     reader.check_unread("tools[]", in::chat);
     if (body.failure()) return reader.fail(*body.failure());
-    out.raw(compact(*nested));
+    out.begin_object();
+    for (const auto member : nested->members()) // null counts as absent, also for templates
+      if (!member.value.is_null()) out.key(member.name()).raw(compact(member.value));
+    out.end_object();
   } else {
     check_function(reader);
     out.begin_object();
@@ -124,6 +127,15 @@ std::size_t count_argument_values(std::span<const chat_message> messages) {
   std::size_t count = 0;
   for (const auto& message : messages)
     for (const auto& call : message.tool_calls) count += count_values(json_view(call.arguments));
+  return count;
+}
+
+std::size_t text_bytes(std::span<const chat_message> messages) {
+  std::size_t count = 0;
+  for (const auto& message : messages) {
+    count += message.reasoning.size() + (message.content ? message.content->size() : 0);
+    for (const auto& call : message.tool_calls) count += call.arguments.size();
+  }
   return count;
 }
 

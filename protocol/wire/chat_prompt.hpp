@@ -41,12 +41,12 @@ struct chat_message {
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
-/// Replaces arguments that are not the JSON text of an object by {}, and returns the object, which refers to
-/// them. A model may write such arguments, and clients send them back with its answer; templates cannot
-/// render them. Fails for an object that nests too deep.
+/// Returns the arguments of `call` as an object, which refers to `call.arguments`. Arguments that are not the
+/// JSON text of an object are first replaced by {}: a model may write such arguments, clients send them back
+/// with its answer, and templates cannot render them. Fails `reader` if the object nests too deep.
 json_view replace_broken_arguments(field_reader& reader, tool_call& call);
 
-/// What `tool_choice` says: "auto", "required", a function by name, or "none".
+/// The value of `tool_choice`: "auto", "required", a function by name, or "none".
 struct tool_demand {
   bool required = false;
   std::string function;   ///< the only one that may be called; empty: any
@@ -64,8 +64,8 @@ struct chat_prompt {
   std::string reasoning_effort;        ///< empty: the template's default
 };
 
-/// Limit of `argument_budget`. A tree of this many values needs about 16 MiB. A template that writes that
-/// many values exceeds its own limits long before.
+/// Most JSON values in the call arguments of a conversation (`argument_budget`), and in its tools. A tree of
+/// so many values needs about 16 MiB. A template exceeds its output limits before it has written so many.
 inline constexpr std::size_t max_tree_values = 400'000;
 
 /// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
@@ -83,16 +83,19 @@ class argument_budget {
 /// Number of values in the arguments of all calls, which the budget bounds.
 std::size_t count_argument_values(std::span<const chat_message> messages);
 
-/// OpenAI's `messages`. At least one; text only.
+/// Bytes of the texts, thoughts and call arguments in `messages`.
+std::size_t text_bytes(std::span<const chat_message> messages);
+
+/// Reads OpenAI's `messages`: 1 to `max_messages` of them, with text only.
 void read_messages(field_reader& reader, std::size_t max_messages, std::vector<chat_message>& out);
 
-/// Reads `tools`; `read` reads one of them and appends it in the form that templates expect. Returns the JSON
-/// of the list; empty without tools and after a failure.
+/// Reads `tools`; `read` reads one tool and appends it in the form that templates expect. Returns the JSON of
+/// the list; empty if there are no tools, and after a failure.
 std::string read_tool_list(field_reader& reader, void (*read)(field_reader&, json_writer&));
 
 /// Reads `tools` and `tool_choice` of chat and responses requests. The two formats spell a function
-/// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.
-/// `parallel`: `parallel_tool_calls`.
+/// differently (nested under "function", or flat). `out` always gets the nested form, which templates expect.
+/// `parallel` gets `parallel_tool_calls`.
 void read_tools(field_reader& reader, std::string& out, bool& parallel, tool_demand& demand);
 /// The same for a prompt, from which tools are left out if `tool_choice` is "none".
 void read_tools(field_reader& reader, chat_prompt& out);
@@ -101,14 +104,14 @@ void read_tools(field_reader& reader, chat_prompt& out);
 void judge_tool_demand(field_reader& reader, const std::string& tools, const tool_demand& demand);
 
 /// Text of a message or item: a string, or parts of the types `text`, `input_text`, `output_text` and
-/// `refusal`, whose texts are joined by line breaks. Other parts are refused. `out` is unchanged without
-/// `content`. Returns false after a failure.
+/// `refusal`, whose texts are joined by line breaks. Other parts are refused. If there is no `content`, `out`
+/// is unchanged. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
 /// Like `read_content`, for the field `row`.
 bool read_text_parts(field_reader& reader, const field_spec& row, std::optional<std::string>& out);
 
-/// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking,
-/// reasoning_effort.
+/// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking and its other name
+/// thinking, reasoning_effort.
 boost::json::object template_variables(const chat_prompt& prompt);
 
 } // namespace paceline::wire

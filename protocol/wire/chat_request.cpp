@@ -8,27 +8,6 @@ namespace paceline::wire {
 
 namespace {
 
-/// Reads the template arguments that a client may set. The list is closed, because the server sets the other
-/// variables.
-void read_template_arguments(field_reader& outer, chat_request& out) {
-  auto& prompt = out.prompt;
-  outer.boolean(spec("add_generation_prompt"), prompt.add_generation_prompt);
-  bool thinking = false;
-  if (outer.boolean(spec("enable_thinking"), thinking)) prompt.enable_thinking = thinking;
-  const auto fields = outer.object(spec("chat_template_kwargs"));
-  if (!fields) return;
-  field_reader reader(*fields, outer.path_of("chat_template_kwargs"));
-  const auto& own = spec("chat_template_kwargs.enable_thinking");
-  const auto& alias = spec("chat_template_kwargs.thinking");
-  if (reader.boolean(own, thinking) || reader.boolean(alias, thinking)) prompt.enable_thinking = thinking;
-  read_effort(reader, spec("chat_template_kwargs.reasoning_effort"), out.fields.effort);
-  reader.accept(own);
-  reader.accept(alias);
-  for (const auto& name : reader.ignored())
-    reader.fail(unsupported(name, name + ": only enable_thinking, thinking and reasoning_effort may be set"));
-  if (reader.failure()) outer.fail(*reader.failure());
-}
-
 void read_modalities(field_reader& reader) {
   const auto modalities = reader.array(spec("modalities"));
   if (!modalities) return;
@@ -47,7 +26,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_messages(reader, limits.max_messages, request.prompt.messages);
   read_tools(reader, request.prompt);
   read_reasoning_options(reader, request.fields.thoughts);
-  read_template_arguments(reader, request);
+  read_template_arguments(reader, request.prompt, request.fields.effort);
   read_constraint(reader, request.fields.constraint);
   read_generation_fields(reader, limits, request.fields);
   read_paceline_object(reader, request.fields);
@@ -59,7 +38,6 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   if (reader.integer(spec("top_logprobs", in::chat), num_top) && !logprobs && num_top > 0)
     reader.fail("top_logprobs", "needs logprobs: true");
   read_modalities(reader);
-  read_effort(reader, spec("reasoning_effort"), request.fields.effort);
   refuse_unsupported(reader, in::chat);
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;

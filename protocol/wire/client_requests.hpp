@@ -22,6 +22,7 @@ struct completion_request {
   generation_fields fields;
   std::vector<prompt_input> prompts; ///< at least one
   bool echo = false;                 ///< the prompt's text is returned before the output
+  /// Number of likeliest tokens reported at each position; nullopt: no log-probabilities.
   std::optional<std::uint32_t> num_logprobs;
 };
 
@@ -29,10 +30,10 @@ struct completion_request {
 struct chat_request {
   generation_fields fields;
   chat_prompt prompt;
-  std::optional<std::uint32_t> num_logprobs;
+  std::optional<std::uint32_t> num_logprobs; ///< as in `completion_request`
 };
 
-/// The point from which a client that lost its connection reads on.
+/// The point at which a client that has lost its connection continues to read.
 struct resume_point {
   std::string response_id;
   std::uint32_t next_token = 0; ///< output index of the first token that the client has not seen
@@ -56,7 +57,7 @@ struct response_request {
   generation_fields fields;
   std::string instructions;
   std::vector<chat_message> input;
-  /// If there are any, `input` has one turn for each item until `resolve_references`.
+  /// If not empty, `input` has one turn for each item until `resolve_references` is called.
   std::vector<item_reference> references;
   std::string tools; ///< JSON text of the array; empty: none
   bool parallel_tool_calls = true;
@@ -65,7 +66,7 @@ struct response_request {
   std::string metadata = "{}";                     ///< JSON text, echoed
   std::string safety_identifier, prompt_cache_key; ///< echoed
   std::string text_format;                         ///< JSON text of `text.format`, echoed; empty: free text
-  std::optional<std::uint32_t> num_logprobs;
+  std::optional<std::uint32_t> num_logprobs;       ///< as in `completion_request`
   bool store = true;
   bool generate = true; ///< false: compute the prompt into the prefix cache and return no answer
   response_options options;
@@ -75,7 +76,7 @@ struct response_request {
 struct client_frame {
   enum class kind { create, cancel };
   kind what = kind::create;
-  std::string stream_id;   ///< lane; empty = the default one
+  std::string stream_id;   ///< lane, one of the response streams of a WebSocket; empty = the default lane
   response_request create; ///< with kind::create
   std::string response_id; ///< with kind::cancel
 };
@@ -85,9 +86,10 @@ struct tokenize_request {
   std::string model;
   std::optional<std::string> text;
   chat_prompt prompt; ///< instead of text
+  effort_wish effort; ///< of the prompt
   bool add_special_tokens = true;
   bool parse_special_tokens = true;
-  bool with_pieces = false;
+  bool with_pieces = false; ///< the reply has the text of each token
   std::vector<std::string> ignored_fields;
 };
 struct detokenize_request {
@@ -102,15 +104,16 @@ parsed<response_request> parse_response_request(std::string_view body, const req
 parsed<tokenize_request> parse_tokenize_request(std::string_view body, const request_limits& limits);
 parsed<detokenize_request> parse_detokenize_request(std::string_view body, const request_limits& limits);
 
-/// The item of a stored response as a turn; nullopt if there is none of that id.
+/// Returns the item of a stored response that has this id, as a turn; nullopt if there is no such item.
 using item_lookup = std::function<std::optional<chat_message>(const std::string& id)>;
-/// Replaces the references in `request.input` by what `find` returns, and joins the turns. An error if there
-/// is no such item, or if the items have more than `max_bytes` bytes of text: a short request may name a long
-/// item many times.
+/// Replaces the references in `request.input` by the turns that `find` returns, and joins the turns. Error: a
+/// referenced item does not exist; the referenced items have more than `max_bytes` bytes of text (a short
+/// request may name a long item many times); or the calls have more than `max_tree_values` values in their
+/// arguments.
 std::optional<api_error> resolve_references(response_request& request, std::size_t max_bytes,
                                             const item_lookup& find);
 
-/// A frame that is refused. `stream_id` is its lane, if that could be parsed.
+/// A frame that is refused. `stream_id` is the frame's lane, or empty if that could not be parsed.
 struct refused_frame {
   std::string stream_id;
   api_error failure;

@@ -110,7 +110,7 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   for (const auto* row : {&spec("prompt", in::tokenize), &spec("content", in::tokenize)})
     if (reader.text(*row, text)) request.text = std::move(text);
   read_tools(reader, request.prompt);
-  reader.boolean(spec("add_generation_prompt"), request.prompt.add_generation_prompt);
+  read_template_arguments(reader, request.prompt, request.effort);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);
     request.add_special_tokens = false; // the template writes them

@@ -66,7 +66,7 @@ void read_named_schema(field_reader& outer, std::optional<output_constraint>& ou
   const auto& schema = spec("response_format.json_schema.schema");
   if (!reader.find(schema)) reader.fail("schema", "is required");
   read_schema(reader, schema, out);
-  if (reader.failure()) outer.fail(*reader.failure());
+  outer.adopt(reader);
 }
 
 /// `nested` means that the schema is in "json_schema".
@@ -99,7 +99,7 @@ void read_response_format(field_reader& outer, std::optional<output_constraint>&
               {spec("response_format.type"), spec("response_format.schema"), spec("response_format.name"),
                spec("response_format.description"), spec("response_format.strict")},
               true, out);
-  if (reader.failure()) outer.fail(*reader.failure());
+  outer.adopt(reader);
 }
 
 void read_structured_outputs(field_reader& outer, std::optional<output_constraint>& out) {
@@ -118,7 +118,7 @@ void read_structured_outputs(field_reader& outer, std::optional<output_constrain
   reader.accept(spec("structured_outputs.disable_any_whitespace"));
   reader.accept(spec("structured_outputs.disable_additional_properties"));
   reader.accept(spec("structured_outputs.whitespace_pattern"));
-  if (reader.failure()) outer.fail(*reader.failure());
+  outer.adopt(reader);
 }
 
 } // namespace
@@ -143,7 +143,7 @@ void read_text_format(field_reader& text, std::optional<output_constraint>& out)
               {spec("text.format.type"), spec("text.format.schema"), spec("text.format.name"),
                spec("text.format.description"), spec("text.format.strict")},
               false, out);
-  if (reader.failure()) text.fail(*reader.failure());
+  text.adopt(reader);
 }
 
 void read_output_format(field_reader& output_config, std::optional<output_constraint>& out) {
@@ -154,7 +154,7 @@ void read_output_format(field_reader& output_config, std::optional<output_constr
   if (!reader.choice(spec("output_config.format.type"))) reader.fail("type", "is required");
   if (!reader.find(schema)) reader.fail("schema", "is required");
   read_schema(reader, schema, out);
-  if (reader.failure()) output_config.fail(*reader.failure());
+  output_config.adopt(reader);
 }
 
 } // namespace paceline::wire

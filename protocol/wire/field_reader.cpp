@@ -323,9 +323,15 @@ std::optional<json_elements> field_reader::array(std::string_view name, std::siz
   return elements;
 }
 
+void field_reader::adopt(const field_reader& inner) {
+  if (inner.failure()) return fail(*inner.failure());
+  for (auto& name : inner.ignored())
+    if (ignored_inside_.size() < max_ignored) ignored_inside_.push_back(std::move(name));
+}
+
 std::vector<std::string> field_reader::ignored() const {
   constexpr std::size_t max_name_bytes = 256;
-  std::vector<std::string> names;
+  std::vector<std::string> names = ignored_inside_;
   std::vector<std::string_view> raw_names; // a name may be repeated a million times
   for (const auto member : fields_.members()) {
     if (std::find(raw_names.begin(), raw_names.end(), member.raw_name) != raw_names.end()) continue;

@@ -23,7 +23,7 @@ struct json_limits {
 /// Checks that `text` is one JSON object within `limits`. Builds no tree of values: the returned view reads
 /// `text`, which must outlive it. If a key is repeated, its last value is used.
 parsed<json_view> parse_object(std::string_view text, const json_limits& limits = {});
-/// The beginning of the message of a failure of `parse_object` by `max_depth`.
+/// How the error message of `parse_object` begins if the text nests deeper than `max_depth`.
 inline constexpr std::string_view nests_too_deep = "the JSON text nests deeper than ";
 
 /// The type of a JSON value, for error messages: "a string", "an object", "a number with a fraction".
@@ -40,7 +40,7 @@ inline std::string indexed(std::string_view name, std::size_t i) {
 ///
 /// A body may have a million members. The constructor reads the text once and keeps the members whose name is
 /// in the field table, the last one of each name. So the time to read such a field does not depend on the
-/// number of members. A name that is not in the table is searched in the text.
+/// number of members. A field whose name is not in the table is searched in the text at each call.
 class field_reader {
  public:
   /// `path` prefixes field names in messages ("messages[2]"); empty at the top level. `fields` must be an
@@ -68,9 +68,10 @@ class field_reader {
   void accept(const field_spec& row) { mark_as_read(row.name); }
   /// Fails if the field is present and its value is neither null nor one of the row's neutral values.
   void refuse(const field_spec& row);
-  /// Checks type and bounds of those fields of the object at `path` that the table has for requests of `kind`
-  /// and that were not read. (The parser does not read fields that belong to another role or type of the
-  /// object.) For lists it checks the number of elements.
+  /// Checks fields that were not read because they belong to another role or type of the object. `path` is
+  /// the object's path in the table; only fields that the table has for requests of `kind` are checked.
+  /// Refused fields fail (`refuse`). Booleans, integers and texts are checked for type and bounds, objects
+  /// and lists of objects only for type and number of elements; other fields are not checked.
   void check_unread(std::string_view path, request_kinds kind);
 
   // The same with bounds given by the caller.
@@ -116,6 +117,8 @@ class field_reader {
   /// Fails if the field, which is known but not supported, is present and not null.
   void refuse(std::string_view name, std::string_view why);
 
+  /// `value` as a number; nullopt and a failure that names the field `name` if it has another type or is not
+  /// in the range.
   std::optional<std::int64_t> to_integer(json_view value, std::string_view name, std::int64_t min,
                                          std::int64_t max);
   std::optional<float> to_number(json_view value, std::string_view name, float_range range);
@@ -125,6 +128,9 @@ class field_reader {
   std::string path_of(std::string_view name) const;
 
   const std::optional<api_error>& failure() const noexcept { return failure_; }
+  /// To be called after `inner` has read an object inside this one. Takes over the failure of `inner` or, if
+  /// there is none, the fields that `inner` did not read.
+  void adopt(const field_reader& inner);
   /// Paths of the fields that were not read: the first `max_ignored`, with long names truncated.
   std::vector<std::string> ignored() const;
   static constexpr std::size_t max_ignored = 32;
@@ -145,7 +151,8 @@ class field_reader {
   std::vector<member> members_;      ///< at most one for each name
   std::vector<std::uint8_t> places_; ///< by index of the name: position in `members_`, plus 1; 0: absent
   std::string path_;
-  std::vector<std::string_view> read_; ///< names, not in the table, that were read
+  std::vector<std::string_view> read_;      ///< names, not in the table, that were read
+  std::vector<std::string> ignored_inside_; ///< paths of ignored fields of adopted readers
   std::optional<api_error> failure_;
 };
 

@@ -223,7 +223,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.text(spec("user"), out.user);
   reader.integer(spec("priority"), out.priority);
   reader.integer(spec("deadline_ms"), out.deadline_ms);
-  if (reader.text(spec("request_id"), out.request_id) &&
+  if (reader.text(spec("request_id", in::whole_texts), out.request_id) &&
       !std::all_of(out.request_id.begin(), out.request_id.end(), [](char c) { return c > ' ' && c < 0x7f; }))
     reader.fail("request_id", "must be printable ASCII without spaces");
   reader.text(spec("cache_salt"), out.cache_salt);

@@ -111,8 +111,8 @@ class json_members {
 /// The value of the last member called `name`; nullopt if there is none or `object` is not an object.
 std::optional<json_view> member_of(json_view object, std::string_view name);
 
-/// The elements as token ids, which are integers in [0, 2^31); nullopt if any element is something else.
-/// Never uses more than 4 bytes for each token.
+/// The elements as token ids, which are integers in [0, 2^31); nullopt if any element is something else. Uses
+/// no memory beyond the result's 4 bytes for each token.
 std::optional<std::vector<token_id>> read_token_ids(json_elements elements);
 
 /// Number of JSON values in `value`, including itself: the number of nodes that a tree of it would have.

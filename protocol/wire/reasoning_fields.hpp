@@ -5,6 +5,7 @@
 namespace paceline::wire {
 
 class field_reader;
+struct chat_prompt;
 struct field_spec;
 
 /// How the model's reasoning (its *thoughts*) is returned.
@@ -27,5 +28,10 @@ struct effort_wish {
 /// If the field that `row` describes is present, stores its level in `out`, in place of an earlier one.
 /// Errors are kept by `reader`.
 void read_effort(field_reader& reader, const field_spec& row, effort_wish& out);
+
+/// Reads the arguments of the chat template that a client may set: `add_generation_prompt`,
+/// `enable_thinking`, `chat_template_kwargs` and `reasoning_effort`. The list is closed, because the server
+/// sets the other variables. Errors are kept by `reader`.
+void read_template_arguments(field_reader& reader, chat_prompt& prompt, effort_wish& effort);
 
 } // namespace paceline::wire

@@ -32,9 +32,12 @@ void read_thoughts(field_reader& reader, std::string& out) {
 /// belongs to them.
 chat_message read_item(field_reader& reader, std::size_t place, std::vector<item_reference>& references) {
   std::string type = "message";
-  reader.text(spec("input[].type"), type);
+  const bool has_type = reader.text(spec("input[].type"), type);
   chat_message message;
-  if (type == "item_reference") {
+  // OpenAI's schema lets references leave out their type.
+  const bool is_only_id = !has_type && reader.find(spec("input[].id")) &&
+                          !reader.find(spec("input[].role")) && !reader.find(spec("input[].content"));
+  if (type == "item_reference" || is_only_id) {
     item_reference reference{{}, place};
     message.role = "assistant";
     if (!reader.text(spec("input[].id"), reference.id)) reader.fail("id", "is required");
@@ -140,7 +143,7 @@ void read_text_options(field_reader& outer, response_request& out) {
   std::string verbosity = "medium";
   if (reader.text(spec("text.verbosity"), verbosity) && verbosity != "medium")
     reader.fail(unsupported("text.verbosity", "text.verbosity: only \"medium\" is offered"));
-  if (reader.failure()) outer.fail(*reader.failure());
+  outer.adopt(reader);
 }
 
 void read_include(field_reader& reader, bool& logprobs) {
@@ -181,7 +184,7 @@ void read_reasoning(field_reader& outer, effort_wish& out) {
   read_effort(reader, spec("reasoning.effort"), out);
   reader.accept(spec("reasoning.summary"));
   reader.accept(spec("reasoning.generate_summary"));
-  if (reader.failure()) outer.fail(*reader.failure());
+  outer.adopt(reader);
 }
 
 /// Reads options that allow only one value.
@@ -246,12 +249,6 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
     reader.fail("input", "is required");
 }
 
-std::size_t bytes_of_turn(const chat_message& turn) {
-  auto count = turn.reasoning.size() + (turn.content ? turn.content->size() : 0);
-  for (const auto& call : turn.tool_calls) count += call.arguments.size();
-  return count;
-}
-
 } // namespace
 
 std::optional<api_error> resolve_references(response_request& request, std::size_t max_bytes,
@@ -272,7 +269,7 @@ std::optional<api_error> resolve_references(response_request& request, std::size
                        field + ": no stored response has the item \"" + reference.id + "\"",
                        field,
                        0};
-    num_bytes += bytes_of_turn(*turn);
+    num_bytes += text_bytes({&*turn, 1});
     if (num_bytes > max_bytes)
       return invalid_value(field, field + ": names, with the references before it, items of more than " +
                                       std::to_string(max_bytes) + " bytes");

@@ -17,7 +17,7 @@ inline constexpr field_spec request_rows[] = {
         "A configured name or alias; `default` is the first model. The tokenizer endpoints require it where several "
         "models are served."),
     integer("n", in::whole_texts, 1, request_limits{}.max_choices, "1", "Choices for each prompt."),
-    integer("n", in::all_responses | in::all_messages, 1, 1, "1", "These have one choice."),
+    integer("n", in::all_responses | in::all_messages, 1, 1, "1", "Responses and messages have one choice."),
     integer(
         "priority", in::generating, -max_int32 - 1, max_int32, "0",
         "Lower runs first. If the daemon has keys, values below 0 need one that allows them (see *Who may connect*)."),
@@ -29,9 +29,11 @@ inline constexpr field_spec request_rows[] = {
         "user", in::generating, 0, 512, {},
         "The end user. Drafters that learn from outputs use only outputs of the same user, `cache_salt` and API key."),
     text(
-        "request_id", in::generating, 1, 128, {},
+        "request_id", in::whole_texts | in::all_messages, 1, 128, {},
         "The client's own name for the request, in printable ASCII without spaces; it becomes part of the reply's "
         "`id`."),
+    text("request_id", in::all_responses, 1, 128, {},
+         "Printable ASCII without spaces. Has no effect: the server chooses the ids of responses."),
     text("cache_salt", in::generating, 1, 512, {},
          "Prompts share cached prefixes only within the same salt, and never across API keys."),
 };

@@ -74,7 +74,7 @@ inline constexpr field_spec message_api_rows[] = {
         "call.")),
     text("tool_choice.name", in::all_messages, 1, 256, {}, "Only for type `tool`, where it is required."),
     boolean("tool_choice.disable_parallel_tool_use", in::all_messages, "false",
-            "The reply ends behind the first call."),
+            "The reply ends after the first call."),
     object("thinking", in::all_messages, "Whether the model reasons first."),
     required(choice("thinking.type", in::all_messages, thinking_types, {},
                     "Sets `enable_thinking` of the template. `adaptive`: the template's default.")),
@@ -111,7 +111,7 @@ inline constexpr field_spec message_api_rows_without_effect[] = {
     without_effect("messages[].content[].is_error", in::all_messages, "templates have no place for it"),
     without_effect("messages[].content[].signature", in::all_messages, no_thoughts),
     without_effect("messages[].content[].data", in::all_messages, no_thoughts),
-    // Claude Code sends it in every request.
+    // Claude Code sends this field in every request.
     told_as_ignored(without_effect("context_management", in::all_messages,
                                    "contexts are never compacted; `x-paceline-ignored-fields` names it")),
     without_effect("speed", in::all_messages, "the answer would be the same"),

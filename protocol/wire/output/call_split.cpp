@@ -122,7 +122,7 @@ void call_split::finish(bool is_cut, output_items& out) {
     add_text(opening_, out);
     reader_->give_back(held_);
   } else if (reader_) {
-    reader_->finish(held_, calls_, out);
+    reader_->finish(held_, is_cut, calls_, out);
     if (!is_cut) calls_.end(out);
     spans_.end(position());
     behind_call_ = true;

@@ -197,7 +197,7 @@ class hermes_reader final : public call_reader {
     }
     return take_closing_tag(text);
   }
-  void finish(std::string& text, call_writer& calls, output_items& out) override {
+  void finish(std::string& text, bool /*is_cut*/, call_writer& calls, output_items& out) override {
     call_.cut(calls, out);
     text.clear();
   }
@@ -224,7 +224,7 @@ class bare_reader final : public call_reader {
     // A model that leaves out the opening tag may write the closing one.
     return fenced_ ? take_closing_tag(text, "```") : take_closing_tag(text);
   }
-  void finish(std::string& text, call_writer& calls, output_items& out) override {
+  void finish(std::string& text, bool /*is_cut*/, call_writer& calls, output_items& out) override {
     call_.cut(calls, out);
     text.clear();
   }
@@ -251,7 +251,7 @@ class mistral_reader final : public call_reader {
     return form_ == form::list ? read_list(text, calls, out) : read_named(text, calls, out);
   }
   void give_back(std::string& text) override { text.insert(0, before_); }
-  void finish(std::string& text, call_writer& calls, output_items& out) override {
+  void finish(std::string& text, bool /*is_cut*/, call_writer& calls, output_items& out) override {
     if (call_) call_->cut(calls, out);
     text.clear();
   }

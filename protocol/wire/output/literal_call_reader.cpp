@@ -2,8 +2,12 @@
 // complete.
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/output/call_reader.hpp"
+#include "runtime/base/utf8.hpp"
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -158,6 +162,41 @@ class literals {
     return quoted(text_[at_++]);
   }
 
+  /// Appends what the escape at `at_`, behind its backslash, stands for in Python, which keeps unknown ones.
+  /// `at_` is then its last character. Two halves of a character are joined, as in JSON.
+  void append_escaped(std::string& text) {
+    static constexpr std::string_view letters = "ntrbfav\\'\"", meanings = "\n\t\r\b\f\a\v\\'\"";
+    const char escape = text_[at_];
+    if (const auto known = letters.find(escape); known != std::string_view::npos) {
+      text += meanings[known];
+      return;
+    }
+    const std::size_t num_digits = escape == 'x' ? 2 : escape == 'u' ? 4 : escape == 'U' ? 8 : 0;
+    auto code = num_digits > 0 ? hexadecimal(at_ + 1, num_digits) : std::nullopt;
+    if (!code || *code > 0x10FFFF) {
+      text.append({'\\', escape});
+      return;
+    }
+    at_ += num_digits;
+    const bool is_half = *code >= 0xD800 && *code < 0xE000;
+    if (is_half && *code < 0xDC00 && text_.substr(at_ + 1, 2) == "\\u")
+      if (const auto low = hexadecimal(at_ + 3, 4); low && *low >= 0xDC00 && *low < 0xE000) {
+        at_ += 6;
+        append_utf8(text, 0x10000 + ((*code - 0xD800) << 10U) + (*low - 0xDC00));
+        return;
+      }
+    is_half ? void(text += replacement_character) : append_utf8(text, *code);
+  }
+
+  std::optional<char32_t> hexadecimal(std::size_t from, std::size_t num_digits) const {
+    const auto digits = text_.substr(std::min(from, text_.size()), num_digits);
+    std::uint32_t code = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (failure != std::errc{} || digits.size() < num_digits || end != digits.data() + num_digits)
+      return std::nullopt;
+    return code;
+  }
+
   std::optional<std::string> quoted(char quote) {
     std::string text;
     for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
@@ -165,17 +204,8 @@ class literals {
         text += text_[at_];
         continue;
       }
-      const char escape = text_[++at_];
-      if (escape == 'n')
-        text += '\n';
-      else if (escape == 't')
-        text += '\t';
-      else if (escape == 'r')
-        text += '\r';
-      else if (escape == '\\' || escape == '\'' || escape == '"')
-        text += escape;
-      else
-        text.append({'\\', escape}); // like Python, keeps an unknown escape
+      ++at_;
+      append_escaped(text);
     }
     failed_ = failed_ || at_ == text_.size();
     if (failed_) return std::nullopt;

@@ -2,11 +2,12 @@
 #include "protocol/wire/field_reader.hpp"
 #include "protocol/wire/json_view.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/output/blanks.hpp"
 #include "protocol/wire/output/call_reader.hpp"
 
-#include "protocol/wire/output/blanks.hpp"
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace paceline::wire {
@@ -33,13 +34,24 @@ std::optional<std::string> as_json(std::string_view text) {
   return std::string(text);
 }
 
-/// The tags of a syntax. A name is between `name_begin` and `name_end`, and a value ends at `value_end`.
+/// The tags of a syntax. A name is between `name_begin` and `name_end`.
 struct tags {
-  std::string_view call_end, name_begin, name_end, value_begin, value_end;
-  bool strips_line; ///< a value stands between two line breaks of its own
+  std::span<const std::string_view> call_ends; ///< the first one is the call's own
+  std::string_view name_begin, name_end, value_begin;
+  std::span<const std::string_view> value_ends; ///< likewise the value's
+  bool strips_line;                             ///< a value stands between two line breaks of its own
 };
-constexpr tags qwen3_coder_tags{"</function>", "<parameter=", ">", "", "</parameter>", true};
-constexpr tags glm_tags{"</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", false};
+// Models leave out closing tags now and then. Then the tag that must come next ends the call or the value.
+// For a value it must stand on a line of its own, as the templates write it, because files that a call writes
+// may have such tags in them.
+constexpr std::string_view qwen3_coder_call_ends[] = {"</function>", "</tool_call>", "<tool_call>",
+                                                      function_tag};
+constexpr std::string_view qwen3_coder_value_ends[] = {"</parameter>",
+                                                       "\n<parameter=", "\n</function>\n</tool_call>"};
+constexpr std::string_view glm_call_ends[] = {"</tool_call>", "<tool_call>"};
+constexpr std::string_view glm_value_ends[] = {"</arg_value>"};
+constexpr tags qwen3_coder_tags{qwen3_coder_call_ends, "<parameter=", ">", "", qwen3_coder_value_ends, true};
+constexpr tags glm_tags{glm_call_ends, "<arg_key>", "</arg_key>", "<arg_value>", glm_value_ends, false};
 
 class tagged_reader final : public call_reader {
  public:
@@ -60,19 +72,19 @@ class tagged_reader final : public call_reader {
     return closed;
   }
 
-  /// Handles output that ends within a call. A truncated value becomes a text without an end. Tags without a
-  /// value become text of the answer.
-  void finish(std::string& text, call_writer& calls, output_items& out) override {
-    if (const auto found = state_ == state::arguments ? find_argument(text) : std::nullopt) {
-      keep_between(text, *found);
-      auto value = std::string_view(text).substr(found->value);
-      value.remove_suffix(undecided_bytes(value, tags_.value_end));
-      if (tags_.strips_line && value.starts_with('\n')) value.remove_prefix(1);
-      auto json = beginning_of(found->name);
-      append_json_string(json, value);
-      json.pop_back();
-      calls.arguments(json, out);
-      text.clear();
+  /// Handles output that ends within a call. If it is cut, an open value becomes a text without an end, and
+  /// the arguments stay open. If the model has ended it, they end there. Tags without a value become text of
+  /// the answer.
+  void finish(std::string& text, bool is_cut, call_writer& calls, output_items& out) override {
+    if (state_ == state::arguments) {
+      if (const auto found = find_argument(text)) {
+        keep_between(text, *found);
+        const auto value = std::string_view(text).substr(found->value);
+        write_last(found->name, value.substr(0, first_marker(value, tags_.value_ends).begin), is_cut, calls,
+                   out);
+        text.clear();
+      }
+      if (!is_cut && num_arguments_ > 0) calls.arguments("}", out);
     }
     if (state_ == state::close) text.clear();
     text.insert(0, std::exchange(between_, {}));
@@ -87,7 +99,7 @@ class tagged_reader final : public call_reader {
     std::string_view name;
     std::size_t end = 0;
     if (syntax_ == call_syntax::glm) {
-      end = std::min(text.find(tags_.name_begin), text.find(tags_.call_end));
+      end = std::min(text.find(tags_.name_begin), text.find(tags_.call_ends.front()));
       name = trimmed(std::string_view(text).substr(0, end));
     } else {
       std::size_t begin = 0;
@@ -137,26 +149,29 @@ class tagged_reader final : public call_reader {
   /// Reads one argument, or the end of the call. False if more text is needed.
   bool read_argument(std::string& text, call_writer& calls, output_items& out) {
     const auto all = std::string_view(text);
-    const auto call_end = all.substr(0, all.find(tags_.name_begin)).find(tags_.call_end);
-    if (call_end != std::string_view::npos) {
-      keep_between(all.substr(0, call_end));
+    const auto call_end = first_marker(all.substr(0, all.find(tags_.name_begin)), tags_.call_ends);
+    if (!call_end.marker.empty()) {
+      keep_between(all.substr(0, call_end.begin));
       if (num_arguments_ > 0) calls.arguments("}", out);
       calls.end(out);
-      text.erase(0, syntax_ == call_syntax::glm ? call_end : call_end + tags_.call_end.size());
+      const bool is_own = syntax_ != call_syntax::glm && call_end.marker == tags_.call_ends.front();
+      text.erase(0, call_end.begin + (is_own ? call_end.marker.size() : 0));
       state_ = state::close;
       return true;
     }
     const auto found = find_argument(text);
     if (!found) return false;
-    const auto value_end = text.find(tags_.value_end, std::max(found->value, searched_));
-    if (value_end == std::string::npos) {
-      searched_ = text.size() - undecided_bytes(text, tags_.value_end);
+    const auto from = std::max(found->value, searched_);
+    const auto end = first_marker(all.substr(from), tags_.value_ends);
+    if (end.marker.empty()) {
+      searched_ = from + end.begin;
       return false;
     }
     searched_ = 0;
     keep_between(all, *found);
-    write(found->name, all.substr(found->value, value_end - found->value), calls, out);
-    text.erase(0, value_end + tags_.value_end.size());
+    write(found->name, all.substr(found->value, from + end.begin - found->value), calls, out);
+    const bool is_own = end.marker == tags_.value_ends.front();
+    text.erase(0, from + end.begin + (is_own ? end.marker.size() : 0));
     return true;
   }
 
@@ -174,6 +189,17 @@ class tagged_reader final : public call_reader {
     std::string json = num_arguments_++ == 0 ? "{" : ", ";
     append_json_string(json, name);
     return json += ": ";
+  }
+
+  /// Writes the value in which the output ends.
+  void write_last(std::string_view name, std::string_view value, bool is_cut, call_writer& calls,
+                  output_items& out) {
+    if (!is_cut) return write(name, value, calls, out);
+    if (tags_.strips_line && value.starts_with('\n')) value.remove_prefix(1);
+    auto json = beginning_of(name);
+    append_json_string(json, value);
+    json.pop_back(); // the text has no end
+    calls.arguments(json, out);
   }
 
   void write(std::string_view name, std::string_view value, call_writer& calls, output_items& out) {

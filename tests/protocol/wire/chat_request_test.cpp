@@ -122,6 +122,11 @@ TEST(chat_request, keeps_tools_in_the_nested_spelling) {
   ASSERT_TRUE(request);
   EXPECT_EQ(request->prompt.tools,
             R"([{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])");
+  const auto nulls = with(
+      R"("tools":[{"type":"function","function":{"name":"f","description":null,"parameters":{"default":null}}}])");
+  EXPECT_EQ(nulls->prompt.tools,
+            R"([{"type":"function","function":{"name":"f","parameters":{"default":null}}}])")
+      << "templates must not see members that count as absent";
   EXPECT_EQ(
       with(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none")")->prompt.tools,
       "");

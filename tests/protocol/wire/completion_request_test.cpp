@@ -62,6 +62,15 @@ TEST(tokenize_request, reads_both_spellings_and_messages) {
   EXPECT_EQ(parse_tokenize_request("{}", {}).failure().param, "messages");
 }
 
+TEST(tokenize_request, reads_what_shapes_the_prompt_of_a_chat) {
+  const auto request = parse_tokenize_request(
+      R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low"})",
+      {});
+  ASSERT_TRUE(request) << request.failure().message;
+  EXPECT_EQ(request->prompt.enable_thinking, false);
+  EXPECT_EQ(request->effort.level, "low");
+}
+
 TEST(tokenize_request, takes_a_text_or_messages_and_judges_the_other_fields_with_both) {
   const auto failure = [](const std::string& rest) {
     return parse_tokenize_request(R"({"prompt":"x",)" + rest + "}", {}).failure();

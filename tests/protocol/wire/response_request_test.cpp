@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace paceline::wire::response_request_test {
 namespace {
 
@@ -21,6 +25,16 @@ TEST(response_request, reads_text_and_items) {
   EXPECT_EQ(request->input[1].content, "b");
   EXPECT_EQ(request->input[1].tool_calls.at(0).name, "f") << "the model wrote both in one turn";
   EXPECT_EQ(request->input[2].tool_call_id, "c");
+}
+
+TEST(response_request, names_ignored_members_of_objects) {
+  const auto request = parse(
+      R"("input":"x","reasoning":{"efort":"high"},"text":{"a":1,"format":{"type":"json_object","b":1}},"structured_outputs":{"c":1})");
+  ASSERT_TRUE(request) << request.failure().message;
+  auto names = request->fields.ignored_fields;
+  std::ranges::sort(names);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"reasoning.efort", "structured_outputs.c", "text.a", "text.format.b"}));
 }
 
 TEST(response_request, broken_arguments_of_an_earlier_call_are_an_empty_object) {
@@ -48,6 +62,9 @@ TEST(response_request, names_what_it_refuses) {
       {R"("input":[{"type":"reasoning"}])", "input"},
       {R"("input":[{"type":"item_reference"}])", "input[0].id"},
       {R"("input":[{"type":"item_reference","id":7}])", "input[0].id"},
+      {R"("input":[{"id":7}])", "input[0].id"},
+      {R"("input":[{"id":"msg_1","role":"user"}])", "input[0].content"},
+      {R"("input":[{"id":"msg_1","content":"x"}])", "input[0].role"},
       {R"("input":[{"type":"reasoning","call_id":1}])", "input[0].call_id"},
       {R"("input":[{"type":"function_call","name":"f","content":[1]}])", "input[0].content[0]"},
       {R"("input":[{"role":"user","content":"x","output":1}])", "input[0].output"},
@@ -117,6 +134,9 @@ TEST(response_request, references_become_the_items_that_they_name) {
                                         {"tool", "7", "", {}, "call_1"}};
   EXPECT_EQ(request.input, turns) << "as if they had been repeated";
   EXPECT_TRUE(request.references.empty());
+  auto without_type = input(R"({"role":"user","content":"a"},{"id":"msg_1"})");
+  EXPECT_FALSE(resolve_references(without_type, 1000, find));
+  EXPECT_EQ(without_type.input.at(1).content, "Look:");
 
   auto unknown = input(result + "," + refer("unknown"));
   const auto missing = resolve_references(unknown, 1000, find);

@@ -89,7 +89,7 @@ const spelled_output outputs[] = {
     {call_syntax::mistral, "a [TOOL_CALLS] [ , \n", "a [TOOL_CALLS] [ , \n"},
     {call_syntax::qwen3_coder,
      "<tool_call><function=weather><parameter=city>\nUlm\n</parameter>\n<parameter=note>\nIt \"r",
-     "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r)"},
+     "call_0 weather({\"city\": \"Ulm\", \"note\": \"It \\\"r\"})"},
     {call_syntax::qwen3_coder, "<tool_call><function=weather><parameter=ci",
      "call_0 weather({}) | <parameter=ci"},
     {call_syntax::qwen3_coder,
@@ -134,6 +134,23 @@ const spelled_output outputs[] = {
      "Write <function=then> before | call_0 now({}) | !"},
     {call_syntax::qwen3_coder, "<tool_call>or <function=now></function></tool_call>",
      "<tool_call>or | call_0 now({})"},
+    // Without a closing tag: of a value, of a function, of both.
+    {call_syntax::qwen3_coder,
+     "<tool_call>\n<function=weather>\n<parameter=city>\nUlm\n<parameter=days>\n3\n</function>\n</tool_call>\n"
+     "<tool_call>\n<function=now>\n</function>\n</tool_call>",
+     "call_0 weather({\"city\": \"Ulm\", \"days\": 3}) | call_1 now({})"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=weather><parameter=city>1</parameter></tool_call><tool_call><function=f>"
+     "<parameter=y>2</parameter></function></tool_call> after",
+     "call_0 weather({\"city\": \"1\"}) | call_1 f({\"y\": 2}) | after"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=f><parameter=y>2</parameter>\n<tool_call><function=now></function></tool_call>",
+     "call_0 f({\"y\": 2}) | call_1 now({})"},
+    {call_syntax::qwen3_coder, "<function=weather><parameter=city>1</parameter>\n<function=now></function>",
+     "call_0 weather({\"city\": \"1\"}) | call_1 now({})"},
+    {call_syntax::qwen3_coder,
+     "<tool_call><function=f><parameter=y>a <parameter=z> b</function></tool_call>c\n</parameter></function></tool_call>",
+     "call_0 f({\"y\": \"a <parameter=z> b</function></tool_call>c\"})"}, // a value about tags
     {call_syntax::qwen3_coder, "a <function=now", "a <function=now"},
     {call_syntax::qwen3_coder, "a <functi", "a <functi"},
     {call_syntax::qwen3_coder,
@@ -169,6 +186,9 @@ const spelled_output outputs[] = {
      "call_0 weather({\"city\": \"U\\\"lm\", \"days\": 3}) | call_1 now({}) | Checking."},
     {call_syntax::lfm2, "<|tool_call_start|>[f(a=['x', None, True, -1.5e3], b={'k': 'v'})]<|tool_call_end|>",
      "call_0 f({\"a\": [\"x\", null, true, -1.5e3], \"b\": {\"k\": \"v\"}})"},
+    {call_syntax::lfm2,
+     R"(<|tool_call_start|>[f(a="caf\u00e9 \x41\U0001F600 \ud83d\ude00 \ud83d. \u12 \xZZ \q \b", b='\'')]<|tool_call_end|>)",
+     R"(call_0 f({"a": "café A😀 😀 �. \\u12 \\xZZ \\q \u0008", "b": "'"}))"},
     {call_syntax::lfm2, "<|tool_call_start|>[f(a=import os)]<|tool_call_end|>",
      "<|tool_call_start|>[f(a=import os)]<|tool_call_end|>"},
     {call_syntax::gemma4,
@@ -315,6 +335,20 @@ TEST(output_format, sees_a_prompt_that_ends_with_an_open_thought) {
   EXPECT_FALSE(ends_inside_reasoning("<think>", {}));
 }
 
+TEST(output_pipeline, arguments_end_where_the_model_ends_its_output) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"<tool_call><function=f><parameter=x>\nUlm\n</parameter>", "call_0 f({\"x\": \"Ulm\""},
+      {"<tool_call><function=f><parameter=x>\nUlm\n</parameter>\n</func", "call_0 f({\"x\": \"Ulm\""},
+      {"<tool_call><function=f><parameter=x>\nUlm\n</para", "call_0 f({\"x\": \"Ulm"}};
+  for (const auto& [text, open] : cases) {
+    EXPECT_EQ(told(read(plan_of(call_syntax::qwen3_coder), {text}, true)).find(open), 0U) << text;
+    EXPECT_EQ(told(read(plan_of(call_syntax::qwen3_coder), {text}, true)).find('}'), std::string::npos);
+    EXPECT_EQ(told(read(plan_of(call_syntax::qwen3_coder), {text}, false)).find("call_0 f({\"x\": \"Ulm\"})"),
+              0U)
+        << text;
+  }
+}
+
 TEST(output_pipeline, a_call_that_the_model_ends_before_its_arguments_has_none) {
   for (const auto& [syntax, text] : {std::pair{call_syntax::hermes, R"(<tool_call>{"name": "now")"},
                                      std::pair{call_syntax::qwen3_coder, "<tool_call><function=now>"}}) {
@@ -350,6 +384,10 @@ TEST(callable_functions, have_objects_as_arguments) {
   for (const char* const nothing : {"{}", "true", "null"}) EXPECT_EQ(arguments(nothing), any) << nothing;
   EXPECT_EQ(arguments(R"({"properties":{}})"), R"({"type":"object","properties":{}})");
   EXPECT_EQ(arguments(R"({"type":"object","properties":{}})"), R"({"type":"object","properties":{}})");
+  EXPECT_EQ(arguments(R"({"properties":{},"type":["null","object"],"title":"t"})"),
+            R"({"properties":{},"type":"object","title":"t"})");
+  EXPECT_EQ(arguments(R"({"properties":{"type":{"type":["object","null"]}},"type":["object", "null"]})"),
+            R"({"properties":{"type":{"type":["object","null"]}},"type":"object"})");
 }
 
 } // namespace
