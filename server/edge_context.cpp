@@ -21,6 +21,30 @@ std::array<unsigned char, N> random_bytes() {
 
 } // namespace
 
+namespace {
+
+/// True if an object of `body` may have a member that leads to a grammar. An escaped letter could be part of
+/// such a name.
+bool may_name_a_grammar(std::string_view body) {
+  static constexpr std::string_view names[] = {
+      "\"response_format\"", "\"structured_outputs\"", "\"guided_", "\"grammar\"",
+      "\"json_schema\"",     "\"output_config\"",      "\"tools\""};
+  static constexpr std::string_view escape = "\\u00";
+  for (const auto name : names)
+    if (body.find(name) != std::string_view::npos) return true;
+  for (auto at = body.find(escape); at != std::string_view::npos; at = body.find(escape, at + 1))
+    if (at + escape.size() < body.size() && body[at + escape.size()] < '8') return true;
+  return false;
+}
+
+} // namespace
+
+job_traits generation_traits(const edge_context& edge, const caller& who, std::string_view body) {
+  auto traits = traits_of(edge, who, body.size());
+  traits.large = traits.large || may_name_a_grammar(body);
+  return traits;
+}
+
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes) {
   return {who.tenant, edge.num_tenants(), body_bytes > large_body_bytes};
 }

@@ -35,8 +35,8 @@ struct edge_context {
   job_pool& jobs;
   job_pool& scrape_jobs; ///< for /metrics only, because a scrape may have to wait long
   event_log& log;
-  std::string fingerprint; ///< "system_fingerprint" of replies: "paceline-0.1.0"
-  std::function<time_point()> now;
+  std::string fingerprint;         ///< "system_fingerprint" of replies: "paceline-0.1.0"
+  std::function<time_point()> now; ///< the clock, which tests replace
   /// Places for requests in the engine, divided between API keys.
   std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
 
@@ -52,19 +52,23 @@ struct caller {
   /// Requests of different tenants share neither prefix caches nor stored responses.
   std::string tenant;
   std::string request_id; ///< the client's x-request-id, or a generated one
-  /// Lowest `priority` that the client's requests may ask for (lower runs first); without keys any.
+  /// Lowest `priority` that the client's requests may ask for (lower runs first); any if no keys are
+  /// configured.
   std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();
 };
 
 /// Traits of a job that parses a body of `body_bytes` bytes for `who`.
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
+/// Traits of a job that parses the generation `body` for `who`. If the body may name a grammar, a schema or
+/// tools, the job is large, whatever its length, because the compilation of a grammar may take seconds.
+job_traits generation_traits(const edge_context& edge, const caller& who, std::string_view body);
 
 /// Must be called, on a thread of edge_pool, before the text of a body is read. Returns an error if the
 /// body's memory was taken back while the body waited to be parsed (body_budget).
 std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body);
 
-/// `prefix` and 128 random bits in hexadecimal. Nobody can guess the id. So if no keys are configured, only
-/// clients that were told an id can use what it names; with keys the tenant is compared, too.
+/// `prefix` and 128 random bits in hexadecimal. The id cannot be guessed. If no keys are configured, this is
+/// the only protection of the object that the id names. With keys, the tenant is compared, too.
 std::string fresh_id(std::string_view prefix);
 /// 64 random bits, for requests that name no seed.
 std::uint64_t fresh_seed();

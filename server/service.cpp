@@ -209,7 +209,7 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
                                             std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
   const bool chat = request.where.target == endpoint::chat_completions;
-  const auto traits = traits_of(edge_, request.who, body.text.size());
+  const auto traits = generation_traits(edge_, request.who, body.text);
   auto prepare = [this, chat, who = request.who, model = request.where.id,
                   body = std::move(body)]() -> wire::parsed<prepared_completion> {
     if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
@@ -222,7 +222,7 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
 std::shared_ptr<exchange> service::say(const admitted_request& request, request_body body,
                                        std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<message_session>(edge_, executor, std::move(channel), request.who);
-  const auto traits = traits_of(edge_, request.who, body.text.size());
+  const auto traits = generation_traits(edge_, request.who, body.text);
   auto prepare = [this, who = request.who, model = request.where.id,
                   body = std::move(body)]() -> wire::parsed<prepared_completion> {
     if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
@@ -268,6 +268,7 @@ std::shared_ptr<exchange> service::scrape(const admitted_request& request,
                                                       id_headers(request.who.request_id, error_form::openai));
   const bool accepted = scrapes_->ask([session, executor](const scrape_desk::text& text) {
     executor->post([session, text] {
+      if (!text) return session->fail(overloaded());
       http_reply reply;
       reply.shared_body = text;
       reply.content_type = "text/plain; version=0.0.4; charset=utf-8";

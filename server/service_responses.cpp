@@ -5,6 +5,7 @@
 #include "protocol/wire/json_writer.hpp"
 #include "server/http/long_reply.hpp"
 #include "server/sessions/conversion.hpp"
+#include "server/sessions/preparation.hpp"
 #include "server/sessions/response_exchange.hpp"
 
 #include <charconv>
@@ -68,9 +69,10 @@ void make_from_request(const response_services& services, const caller& who, req
   auto place = std::exchange(body, {}).place;
   if (!read) return done(std::move(read).failure());
   auto again = traits_of(edge, who,
-                         text_bytes(read->request.input) +
-                             (read->previous ? text_bytes(read->previous->conversation) : 0));
+                         wire::text_bytes(read->request.input) +
+                             (read->previous ? wire::text_bytes(read->previous->conversation) : 0));
   again.continues = true;
+  again.large = again.large || may_compile(read->request);
   const bool is_longer = again.large && !is_large;
   auto rest = [make, done, place = std::move(place), read = *std::move(read)]() mutable {
     std::vector<wire::chat_message> history;
@@ -183,10 +185,13 @@ void service::list_input(const admitted_request& request, reply_channel& channel
 
 void service::cancel_response(const admitted_request& request, reply_channel& channel) {
   const header_list headers{{"x-request-id", request.who.request_id}};
-  const auto object = registry_.cancel(request.where.id, request.who.tenant);
-  if (!object)
-    return channel.reply(error_reply(unknown_response("no running response has this id"), headers));
-  reply_made(channel, object->open(), headers);
+  const auto& id = request.where.id;
+  // In this order, a response that ends meanwhile is found.
+  const auto cancelled = registry_.cancel(id, request.who.tenant);
+  const auto ended = find_ended(services_, request.who, id);
+  if (!cancelled && !ended)
+    return channel.reply(error_reply(unknown_response("no response of this id runs or is kept"), headers));
+  reply_made(channel, (ended ? ended : cancelled)->open(), headers);
 }
 
 http_reply service::delete_response(const admitted_request& request) {

@@ -4,6 +4,7 @@
 #include "server/http/http_writer.hpp"
 #include "server/http/request_head.hpp"
 
+#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,7 +15,7 @@ namespace paceline::server {
 /// whether another request may follow.
 class reply_framing {
  public:
-  /// Called before the next request's head is read: until then a refusal has a body.
+  /// Called before the next request's head is read. Until `belong_to` is called, a reply has a body.
   void reset() noexcept { head_only_ = chunked_ = false; }
   void belong_to(const request_head& head) {
     keep_alive_ = head.keep_alive;
@@ -27,7 +28,7 @@ class reply_framing {
 
   /// The bytes of a whole reply, except a shared body.
   std::string whole(const http_reply& reply, bool keep_alive) const {
-    return write_reply(reply, keep_alive, head_only_);
+    return write_reply(reply, keep_alive, head_only_, std::time(nullptr));
   }
   /// A body in pieces begins. It is chunked, or, for an HTTP/1.0 client, ends when the connection is closed.
   void begin_pieces() noexcept { keep_alive_ = (chunked_ = !http_1_0_) && keep_alive_; }
@@ -41,7 +42,7 @@ class reply_framing {
     if (head_only_) return nullptr;
     return chunked_ ? in_chunks(std::move(bytes)) : std::move(bytes);
   }
-  /// What ends the body.
+  /// The bytes that end the body; empty if it is not chunked.
   std::string end() const { return chunked_ && !head_only_ ? std::string(last_chunk) : std::string(); }
 
  private:

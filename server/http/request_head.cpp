@@ -151,7 +151,9 @@ refusal filter(const split_head& parts, std::string_view bytes, const head_limit
   if (auto refused = read_fields(parts, bytes, head)) return refused;
   if (!authority.empty() && authority != head.host)
     return refuse(400, "the request target names another host than Host");
-  head.upgrades_to_websocket = parts.asks_for_upgrade && lower(head.header("upgrade")) == "websocket";
+  // RFC 6455 section 4.2.1, RFC 9110 section 7.8: only a GET of HTTP/1.1 can become a WebSocket.
+  head.upgrades_to_websocket = parts.asks_for_upgrade && head.method == "GET" && !head.http_1_0 &&
+                               lower(head.header("upgrade")) == "websocket";
   return std::nullopt;
 }
 

@@ -11,9 +11,14 @@ bool scrape_desk::ask(std::function<void(const text&)> answer) {
     if (std::exchange(serving_, true)) return true;
   }
   if (jobs_.submit([self = shared_from_this()] { self->serve(); }, {})) return true;
-  std::lock_guard lock(mutex_);
-  serving_ = false;
-  waiting_.clear();
+  std::vector<std::function<void(const text&)>> asked;
+  {
+    std::lock_guard lock(mutex_);
+    serving_ = false;
+    asked.swap(waiting_);
+  }
+  // The first one is this call's own. The others were asked meanwhile and rely on the job.
+  for (std::size_t i = 1; i < asked.size(); ++i) asked[i](nullptr);
   return false;
 }
 

@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,7 @@ class http_connection final : public connection,
   /// and closes. `place.held` must not be null.
   void start(const connection_set::place& place);
   /// Instead of `start`, for a client that sent plain HTTP to a TLS port: sends status 400 with the message
-  /// that the port speaks TLS, and closes. `ticket` is that of the TLS connection that this object replaces.
+  /// that the port speaks TLS, and closes. `ticket` belonged to the TLS connection that this object replaces.
   void start_refusal(std::shared_ptr<connection_set::ticket> ticket);
 
   // connection
@@ -74,11 +75,11 @@ class http_connection final : public connection,
   }
   void begin_stream(const header_list& headers) override {
     framing_.begin_pieces();
-    send_bytes(write_stream_head(headers, framing_.chunked(), keeps_alive()));
+    send_bytes(write_stream_head(headers, framing_.chunked(), keeps_alive(), std::time(nullptr)));
   }
   void begin_pieces(const header_list& headers) override {
     framing_.begin_pieces();
-    send_bytes(write_pieces_head(headers, framing_.chunked(), keeps_alive()));
+    send_bytes(write_pieces_head(headers, framing_.chunked(), keeps_alive(), std::time(nullptr)));
   }
   void send(std::string bytes) override { send_bytes(framing_.piece(std::move(bytes))); }
   void send(std::unique_ptr<wire::text_source> bytes) override {
@@ -90,7 +91,7 @@ class http_connection final : public connection,
     end_exchange();
   }
   void abandon() override {
-    exchange_.reset(); // it is the caller, so `shut` must not call its on_disconnect
+    exchange_.reset(); // the exchange is the caller, so `shut` must not call its on_disconnect
     shut();
   }
   void keep(std::size_t bytes) override { out_.keep(bytes); }

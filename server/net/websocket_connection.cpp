@@ -56,8 +56,7 @@ class websocket_connection final : public connection,
     context_.connections.replace(*ticket_, shared_from_this());
     out_.count_in(claim_output(context_, strand_, weak_from_this()));
     out_.belong_to(request.who.tenant);
-    // A silent client is pinged after half the idle time and closed after the whole idle time.
-    stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.idle_timeout, true});
+    set_reading(false);
     const auto offered = read_protocols(request.head.header("sec-websocket-protocol"));
     stream_.set_option(websocket::stream_base::decorator(
         [id = request.who.request_id,
@@ -142,12 +141,22 @@ class websocket_connection final : public connection,
     return session_ && session_->busy() ? out_.congested() : out_.holds_back_requests();
   }
 
+  /// Sets Beast's time limits. During a read, a silent client is pinged after half the idle time and closed
+  /// after the whole idle time. Beast sees the answer only while it reads, so at other times there is no such
+  /// limit; `watch_` limits how long the client may leave output unread.
+  void set_reading(bool reading) {
+    reading_ = reading;
+    auto idle_time = websocket::stream_base::none();
+    if (reading) idle_time = options_.idle_timeout;
+    stream_.set_option(websocket::stream_base::timeout{handshake_time, idle_time, true});
+  }
+
   void read_more() {
     if (shut_ || reading_ || !wants_message_ || holds_back()) return; // `on_written` calls this again
-    reading_ = true;
+    set_reading(true); // Beast begins to count the idle time when a read begins
     stream_.async_read_some(asio::buffer(chunk_),
                             [self = shared_from_this()](error_code failure, std::size_t count) {
-                              self->reading_ = false;
+                              self->set_reading(false);
                               if (self->shut_) return;
                               if (failure) return self->shut(); // Beast has sent 1002, 1007 or 1009
                               self->on_bytes(std::string_view(self->chunk_.data(), count));

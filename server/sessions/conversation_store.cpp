@@ -25,15 +25,6 @@ std::size_t bytes_of(const std::vector<wire::chat_message>& messages) {
   return bytes;
 }
 
-std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
-  std::size_t count = 0;
-  for (const auto& message : messages) {
-    count += message.reasoning.size() + (message.content ? message.content->size() : 0);
-    for (const auto& call : message.tool_calls) count += call.arguments.size();
-  }
-  return count;
-}
-
 std::optional<wire::api_error> judge_arguments(const std::vector<wire::chat_message>& messages) {
   if (wire::count_argument_values(messages) <= wire::max_tree_values) return std::nullopt;
   return wire::invalid_value("previous_response_id",

@@ -15,7 +15,8 @@ namespace paceline::server {
 
 /// The turns of finished responses of one connection, for `previous_response_id`. Entries and bytes are
 /// limited, and `kept_memory` limits the bytes of all connections; the least recently used entry is evicted
-/// first. An entry has its whole conversation, so it does not depend on other entries.
+/// first. An entry has its whole conversation, so it does not depend on other entries. Used on the
+/// executor of the connection.
 class conversation_store {
  public:
   conversation_store(std::size_t max_entries, std::size_t max_bytes, std::shared_ptr<kept_memory> kept,
@@ -56,11 +57,10 @@ class conversation_store {
 
 /// Bytes of memory that a conversation needs.
 std::size_t bytes_of(const std::vector<wire::chat_message>& messages);
-/// Bytes of the texts of a conversation, which a template writes into the prompt.
-std::size_t text_bytes(const std::vector<wire::chat_message>& messages);
 
-/// The error for a conversation, continued from kept responses, whose calls have too many values in their
-/// arguments. Parsers bound those of one request only.
+/// An error if the tool calls of a conversation have too many JSON values in their arguments altogether. A
+/// parser limits the calls of one request only, but a conversation that continues kept responses has the
+/// calls of several requests.
 std::optional<wire::api_error> judge_arguments(const std::vector<wire::chat_message>& messages);
 
 /// The error for a `previous_response_id` that is not kept.

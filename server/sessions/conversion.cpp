@@ -173,6 +173,7 @@ parsed<made_text> tokenize_reply(const edge_context& edge, request_body body, st
   if (!found) return found.failure();
   const auto& model = **found;
   if (!request->text) {
+    if (auto failure = apply_effort(model, request->effort, request->prompt)) return *std::move(failure);
     auto rendered = render_text(model, request->prompt, "messages");
     if (!rendered) return std::move(rendered).failure();
     request->text = *std::move(rendered);

@@ -11,16 +11,12 @@
 
 namespace paceline::server {
 
-/// WebSocket close codes this server uses (RFC 6455 section 7.4).
+/// WebSocket close codes (RFC 6455 section 7.4.1, and IANA's registry for 1013).
 enum class close_code : std::uint16_t {
-  normal = 1000,
   /// The server drains, or the connection's lifetime has ended: the client may connect again.
   going_away = 1001,
   unsupported_data = 1003, ///< a binary message
-  policy_violation = 1008, ///< the client does not read, or sends too much
-  too_big = 1009,
-  internal_error = 1011,
-  try_again = 1013, ///< too many large messages arrive at the same time
+  try_again = 1013,        ///< too many large messages arrive at the same time
 };
 
 /// Sends messages to the client of one WebSocket connection. All functions are called on the connection's
@@ -39,7 +35,7 @@ class frame_channel {
   /// Sets whether messages sent from now on are binary; initially false. Must be called only while nothing
   /// waits to be sent.
   virtual void send_binary(bool binary) = 0;
-  /// Sends waiting messages, then closes.
+  /// Sends waiting messages, then closes. `reason` has at most 123 bytes (RFC 6455 section 5.5).
   virtual void close(close_code code, std::string_view reason) = 0;
 };
 

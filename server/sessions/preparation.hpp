@@ -11,8 +11,9 @@
 
 namespace paceline::server {
 
-/// A completion or chat request, ready for the engine. Sequences are ordered by prompt: choice c of prompt p
-/// has index p * n + c.
+/// A completion or chat request, ready for the engine. Choices are ordered by prompt: choice c of prompt p
+/// has index p * num_choices + c. Sequence s has the `choices_a_sequence` choices from index
+/// s * choices_a_sequence on.
 struct prepared_completion {
   const model_view* model = nullptr;
   bool chat = false;
@@ -21,7 +22,7 @@ struct prepared_completion {
   bool echo = false;
   bool has_prediction = false;
   wire::reply_shape shape;
-  wire::output_plan output;      ///< what is separated from the answer in each choice
+  wire::output_plan output;      ///< reasoning and tool calls to separate from the answer
   std::uint32_t num_choices = 1; ///< for each prompt
   /// 1, or `num_choices` for a beam search, whose sequence returns all choices of a prompt.
   std::uint32_t choices_a_sequence = 1;
@@ -39,12 +40,13 @@ struct prepared_response {
   const model_view* model = nullptr;
   wire::response_request request;
   generation_request sequence;
-  wire::output_plan output;                     ///< what is separated from the answer
+  wire::output_plan output;                     ///< reasoning and tool calls to separate from the answer
   std::vector<wire::chat_message> conversation; ///< all turns of the prompt, without instructions
 };
 
-// These functions take milliseconds and run on threads of edge_pool. They have no side effects; the only
-// input besides the arguments is random seeds.
+// These functions take milliseconds, or seconds if a grammar has to be compiled, so they run on threads of
+// edge_pool. Their only side effect is on the cache of compiled grammars. Besides the arguments they use only
+// the settings, the clock and random seeds.
 
 /// `path_model`: the model that the request's path names; may be empty.
 wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
@@ -56,15 +58,21 @@ wire::parsed<prepared_completion> prepare_message(const edge_context& edge, cons
                                                   std::string_view body, std::string_view path_model = {});
 /// The prompt of a response that continues `history`.
 wire::chat_prompt prompt_of(const wire::response_request& request, std::vector<wire::chat_message> history);
+
+/// True if a grammar may have to be compiled for `request`.
+inline bool may_compile(const wire::response_request& request) {
+  return request.fields.constraint || !request.tools.empty();
+}
 /// `history`: the turns of the response that this one continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
-/// Sets the template variables for the wanted reasoning effort. If the template has `reasoning_effort`, the
-/// levels low, medium and high set it. Otherwise, if the template can switch reasoning and the request does
-/// not do so itself, "none" switches it off and every other level on. Otherwise the level is an error, except
-/// medium for a template without levels. No effect if the model does not reason.
+/// Sets the template variables for the wanted reasoning effort. No effect if the model does not reason or the
+/// request names no level. If the template has `reasoning_effort`, the levels low, medium and high set it.
+/// Otherwise the level switches reasoning, if the template can do that: "none" switches it off and every
+/// other level on, unless the request has set `enable_thinking` itself. A level that can do neither is an
+/// error, except medium for a template without `reasoning_effort`.
 std::optional<wire::api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
                                             wire::chat_prompt& prompt);
 

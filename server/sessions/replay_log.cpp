@@ -33,13 +33,17 @@ void replay_log::make_room() {
   count();
 }
 
+void replay_log::append(const wire::response_event& event) {
+  num_bytes_ += event.num_bytes();
+  untaken_bytes_ += event.num_bytes();
+  events_.push_back(event);
+}
+
 void replay_log::on_event(const wire::response_event& event) {
   notification notify;
   {
     std::lock_guard lock(mutex_);
-    num_bytes_ += event.num_bytes();
-    untaken_bytes_ += event.num_bytes();
-    events_.push_back(event);
+    append(event);
     skip_unawaited();
     count();
     if (awaits_events_) notify = notify_reader_;
@@ -48,11 +52,13 @@ void replay_log::on_event(const wire::response_event& event) {
   if (notify) notify();
 }
 
-void replay_log::on_finished(const finished_response& finished) {
+void replay_log::on_end(const std::vector<wire::response_event>& closing, const finished_response& finished) {
   notification notify;
   auto kept = std::make_shared<const finished_response>(finished);
   {
     std::lock_guard lock(mutex_);
+    for (const auto& event : closing) append(event);
+    skip_unawaited();
     finished_ = std::move(kept);
     result_bytes_ = finished_->object.num_bytes() + bytes_of(finished_->conversation);
     count();
@@ -82,6 +88,7 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
   std::uint64_t reader = 0;
   {
     std::lock_guard lock(mutex_);
+    if (is_closed_) return std::nullopt;
     auto first = first_sequence_;
     const auto end = first_sequence_ + events_.size();
     if (start.only_result) {
@@ -195,9 +202,10 @@ std::shared_ptr<const finished_response> replay_log::result() const {
   return finished_;
 }
 
-std::optional<time_point> replay_log::unread_since() const {
+bool replay_log::close_if_unread(time_point deadline) {
   std::lock_guard lock(mutex_);
-  return unread_since_;
+  if (unread_since_ && *unread_since_ <= deadline) is_closed_ = true;
+  return is_closed_;
 }
 
 } // namespace paceline::server

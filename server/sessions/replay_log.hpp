@@ -22,7 +22,7 @@ struct replay_start {
 };
 
 /// The events of one resumable response, kept for clients that reconnect. Written on the response's executor
-/// and read on that of a connection. There is one reader at a time; a new reader replaces it. Above
+/// and read on a connection's executor. There is one reader at a time; a new reader replaces it. Above
 /// `max_bytes`, the oldest events that the reader has taken are dropped. The generation pauses while the
 /// events that are not taken have more than `max_bytes` / 2 bytes. `kept_memory` does not evict a log that is
 /// being read. If that memory is used up and nothing can be evicted, the log drops all taken events, and the
@@ -45,12 +45,14 @@ class replay_log final : public response_listener {
   using notification = std::function<void()>;
 
   void on_event(const wire::response_event& event) override;
-  void on_finished(const finished_response& finished) override;
+  void on_finished(const finished_response& finished) override { on_end({}, finished); }
+  /// Appends the last events and the result in one step: a reader that takes the last event learns the end.
+  void on_end(const std::vector<wire::response_event>& closing, const finished_response& finished) override;
   bool congested() const override;
 
   /// Makes the caller the reader, starting at `start`. `notify` is called when events arrive or another
   /// reader replaces this one. Returns an id of this reader; nullopt if `start` is before the oldest event
-  /// kept or after the newest, or if the log has been evicted.
+  /// kept or after the newest, or if the log has been evicted or closed.
   std::optional<std::uint64_t> attach(const replay_start& start, notification notify);
   void detach(std::uint64_t reader, time_point now);
 
@@ -64,13 +66,15 @@ class replay_log final : public response_listener {
 
   /// How the response ended; null while it runs.
   std::shared_ptr<const finished_response> result() const;
-  /// The time since which the log has had no reader; nullopt while it has one.
-  std::optional<time_point> unread_since() const;
+  /// Closes the log, for ever, if it has had no reader since `deadline` or earlier. Returns true if it is
+  /// closed.
+  [[nodiscard]] bool close_if_unread(time_point deadline);
 
   /// `notify` is called, without the log's lock, when the log is no longer congested.
   void on_room(notification notify);
 
  private:
+  void append(const wire::response_event& event);
   void drop_taken();
   /// Counts all events as taken, unless a reader takes them or will.
   void skip_unawaited();
@@ -96,7 +100,8 @@ class replay_log final : public response_listener {
   bool memory_is_short_ = false;
   bool awaits_events_; ///< a reader takes events, or one of a streamed response will
   std::uint64_t reader_ = 0;
-  std::optional<time_point> unread_since_;
+  std::optional<time_point> unread_since_; ///< nullopt: it has a reader, or has never had one
+  bool is_closed_ = false;
   notification notify_reader_;
   notification notify_writer_;
   std::shared_ptr<const finished_response> finished_;

@@ -37,6 +37,16 @@ std::optional<wire::api_error> resolve_references(const response_services& servi
   });
 }
 
+std::shared_ptr<const wire::output_json> find_ended(const response_services& services, const caller& who,
+                                                    const std::string& id) {
+  if (const auto stored = services.stored->find(id, who.tenant, services.edge.now()))
+    return {stored, &stored->object};
+  const auto log = services.registry.log(id, who.tenant);
+  const auto result = log ? log->result() : nullptr;
+  if (!result) return nullptr;
+  return {result, &result->object};
+}
+
 void told_response::on_writable() {
   if (session_) session_->on_writable();
   if (reader_) reader_->on_writable();

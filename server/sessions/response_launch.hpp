@@ -30,6 +30,11 @@ struct response_services {
 std::optional<wire::api_error> resolve_references(const response_services& services, const caller& who,
                                                   wire::response_request& request);
 
+/// The object of a response that has ended and is kept, as a stored response or as a resumable one. Null if
+/// the tenant has none of this id.
+std::shared_ptr<const wire::output_json> find_ended(const response_services& services, const caller& who,
+                                                    const std::string& id);
+
 /// A response that is being sent to one client: directly from its session, or, if it is resumable, from its
 /// log.
 class told_response {

@@ -1,7 +1,7 @@
 #include "server/sessions/response_registry.hpp"
 
+#include <iterator>
 #include <utility>
-#include <vector>
 
 namespace paceline::server {
 
@@ -62,12 +62,10 @@ std::shared_ptr<replay_log> response_registry::log(const std::string& id, const 
 void response_registry::sweep(time_point now) {
   std::lock_guard lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
-    const auto since = it->second.log ? it->second.log->unread_since() : std::nullopt;
-    if (!since || now - *since < retention_) {
-      ++it;
-      continue;
-    }
-    it = drop(it);
+    // A request that has found the log here may attach to it only later. It must not wait for a response that
+    // is ended now, so the log is closed first.
+    const auto& log = it->second.log;
+    it = log && log->close_if_unread(now - retention_) ? drop(it) : std::next(it);
   }
 }
 

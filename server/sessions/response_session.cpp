@@ -121,10 +121,9 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   if (prepared_.request.generate) finished.conversation.push_back(narrator_.answer());
   // The response is stored first, because a client that has read the end may refer to it at once.
   if (finished.stored && store_) store_->put(tenant_, finished, edge_.now());
-  tell(closing);
   group_.reset();
   prepared_.request = {}; // the session of a resumable response exists until its events expire
-  if (const auto listener = listener_.lock()) listener->on_finished(finished);
+  if (const auto listener = listener_.lock()) listener->on_end(closing, finished);
 }
 
 } // namespace paceline::server

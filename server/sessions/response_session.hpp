@@ -29,20 +29,26 @@ struct finished_response {
 };
 
 /// Receives the events of a response: an HTTP exchange, a lane of a WebSocket (one `stream_id`), or the log
-/// of a resumable response (replay_log). All functions are called on the session's executor; those of a
-/// replay_sink on the sink's executor.
+/// of a resumable response (replay_log). All functions are called on the session's executor, except the
+/// functions of a replay_sink, which are called on the sink's executor.
 class response_listener {
  public:
   virtual ~response_listener() = default;
   virtual void on_event(const wire::response_event& event) = 0;
   virtual void on_finished(const finished_response& finished) = 0;
+  /// The last events, and how the response ended. A client that has read the last event may refer to the
+  /// response at once. So a listener that is read on another thread must not show that event before the end.
+  virtual void on_end(const std::vector<wire::response_event>& closing, const finished_response& finished) {
+    for (const auto& event : closing) on_event(event);
+    on_finished(finished);
+  }
   /// True if the generation must pause, as in `generation_observer::congested`.
   virtual bool congested() const = 0;
 };
 
 /// Generates one response and passes its events to the listener. From `start` on, all functions except `id`
-/// must be called on the executor. The listener receives exactly one `on_finished`, unless `abandon` is
-/// called first.
+/// must be called on the executor. The listener receives exactly one `on_end`, unless `abandon` is called
+/// first.
 class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:

@@ -1,7 +1,9 @@
 #include "server/sessions/websocket_session.hpp"
 
 #include "server/http/error_reply.hpp"
+#include "server/sessions/preparation.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ class websocket_session::lane final : public replay_sink {
     const auto session = session_.lock();
     if (!session) return;
     if (finished.continuable) session->conversations_.put(finished.id, finished.conversation);
+    session->note_end(finished.id);
     session->end_lane(stream_id_);
   }
   void on_replaced() override {
@@ -123,10 +126,22 @@ void websocket_session::handle(std::variant<wire::client_frame, wire::refused_fr
 }
 
 void websocket_session::cancel(const wire::client_frame& frame) {
-  if (!services_.registry.cancel(frame.response_id, who_.tenant))
-    refuse({404, "not_found_error", "response_not_found",
-            "no running response has the id \"" + frame.response_id + "\"", "response_id", 0},
-           frame.stream_id);
+  const auto& id = frame.response_id;
+  if (services_.registry.cancel(id, who_.tenant)) return;
+  if (has_ended(id)) return; // the client sent this before it had read the end
+  refuse({404, "not_found_error", "response_not_found",
+          "no response of the id \"" + id + "\" runs or is kept", "response_id", 0},
+         frame.stream_id);
+}
+
+void websocket_session::note_end(const std::string& response_id) {
+  ended_.push_back(response_id);
+  if (ended_.size() > services_.edge.limits.max_stored_responses) ended_.pop_front();
+}
+
+bool websocket_session::has_ended(const std::string& response_id) const {
+  return std::ranges::find(ended_, response_id) != ended_.end() ||
+         find_ended(services_, who_, response_id) != nullptr;
 }
 
 void websocket_session::create(wire::client_frame frame, time_point arrival, message_claim claim) {
@@ -163,9 +178,10 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, mes
     else
       return refuse(unknown_previous(previous), id);
   }
-  auto traits = traits_of(services_.edge, who_, text_bytes(history) + text_bytes(frame.create.input));
+  auto traits =
+      traits_of(services_.edge, who_, wire::text_bytes(history) + wire::text_bytes(frame.create.input));
   // How long the items are that the input refers to is not known yet.
-  traits.large = traits.large || claim.large || !frame.create.references.empty();
+  traits.large = traits.large || claim.large || !frame.create.references.empty() || may_compile(frame.create);
   traits.continues = true; // the frame is kept until then, before other messages are read
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,

@@ -4,6 +4,7 @@
 #include "server/sessions/frame_channel.hpp"
 #include "server/sessions/response_launch.hpp"
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,10 @@ class websocket_session final : public frame_session, public std::enable_shared_
               message_claim claim);
   void create(wire::client_frame frame, time_point arrival, message_claim claim);
   void cancel(const wire::client_frame& frame);
+  /// Remembers that a response has ended on this connection.
+  void note_end(const std::string& response_id);
+  /// True for a response that is kept, or one of the last that ended on this connection.
+  bool has_ended(const std::string& response_id) const;
   void launch_lane(const std::string& stream_id, wire::parsed<prepared_response> prepared,
                    time_point arrival);
   void refuse(const wire::api_error& failure, const std::string& stream_id);
@@ -60,6 +65,7 @@ class websocket_session final : public frame_session, public std::enable_shared_
   caller who_;
   conversation_store conversations_;
   std::map<std::string, std::shared_ptr<lane>> lanes_;
+  std::deque<std::string> ended_; ///< ids of the last responses that ended here, the oldest first
   bool draining_ = false;
 };
 

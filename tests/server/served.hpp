@@ -15,6 +15,9 @@
 
 namespace paceline::server {
 
+/// Headers of a request with a body.
+inline const std::string json_body = "Content-Type: application/json\r\nContent-Length: 10\r\n";
+
 /// A service over the scripted backend, asked without sockets.
 struct served {
   scripted_edge edge;

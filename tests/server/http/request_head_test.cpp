@@ -229,8 +229,14 @@ TEST(request_head, understands_connection_and_upgrade) {
   EXPECT_FALSE(head(post("Connection: foo\r\nConnection: close\r\n")).keep_alive);
   EXPECT_FALSE(head("GET / HTTP/1.0\r\nHost: a\r\n\r\n").keep_alive);
   EXPECT_TRUE(head("GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n").keep_alive);
-  EXPECT_TRUE(head(post("Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n")).upgrades_to_websocket);
-  EXPECT_FALSE(head(post("Upgrade: websocket\r\n")).upgrades_to_websocket);
+  const auto upgrades = [&](const std::string& line, const std::string& fields) {
+    return head(line + "\r\nHost: a\r\n" + fields + "\r\n").upgrades_to_websocket;
+  };
+  const std::string both = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n";
+  EXPECT_TRUE(upgrades("GET / HTTP/1.1", both));
+  EXPECT_FALSE(upgrades("GET / HTTP/1.1", "Upgrade: websocket\r\n"));
+  EXPECT_FALSE(upgrades("HEAD / HTTP/1.1", both)) << "its reply has no body";
+  EXPECT_FALSE(upgrades("GET / HTTP/1.0", both)) << "which has no upgrades";
   EXPECT_TRUE(head(post("Expect: 100-continue\r\n")).expects_continue);
 }
 

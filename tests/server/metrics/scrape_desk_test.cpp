@@ -12,7 +12,9 @@ class held_jobs final : public job_pool {
  public:
   bool closed = false;
   std::deque<std::function<void()>> jobs;
+  std::function<void()> while_submitted = [] {};
   bool submit(std::function<void()> job, const job_traits&) override {
+    while_submitted();
     if (!closed) jobs.push_back(std::move(job));
     return !closed;
   }
@@ -34,7 +36,7 @@ struct desk {
   });
 
   bool ask() {
-    return scrapes->ask([this](const scrape_desk::text& text) { answers.push_back(*text); });
+    return scrapes->ask([this](const scrape_desk::text& text) { answers.push_back(text ? *text : "none"); });
   }
 };
 
@@ -68,6 +70,14 @@ TEST(scrape_desk, who_asks_while_a_text_is_made_shares_the_next) {
   EXPECT_TRUE(d.ask());
   d.jobs.run();
   EXPECT_EQ(d.answers.back(), "3");
+}
+
+TEST(scrape_desk, who_relies_on_a_job_that_cannot_start_is_told) {
+  desk d;
+  d.jobs.closed = true;
+  d.jobs.while_submitted = [&] { EXPECT_TRUE(d.ask()) << "another call is about to start the job"; };
+  EXPECT_FALSE(d.ask());
+  EXPECT_EQ(d.answers, std::vector<std::string>{"none"});
 }
 
 TEST(scrape_desk, refuses_when_there_is_nobody_to_do_it) {

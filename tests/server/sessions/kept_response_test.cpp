@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::server {
@@ -36,6 +38,45 @@ TEST(websocket_session, a_resumable_response_outlives_its_connection_and_goes_on
   EXPECT_EQ(again->types().back(), "response.completed");
   EXPECT_EQ(again->frames.back().at("response").at("output").at(0).at("content").at(0).at("text"), "abcde");
   EXPECT_EQ(session->num_lanes(), 0U);
+}
+
+/// Runs a task as soon as it is posted, or after the one that posts it: a thread that is always quicker.
+class eager_executor final : public serial_executor {
+ public:
+  void post(std::function<void()> task) override {
+    tasks_.post(std::move(task));
+    if (std::exchange(running_, true)) return;
+    tasks_.run();
+    running_ = false;
+  }
+
+ private:
+  queue_executor tasks_;
+  bool running_ = false;
+};
+
+TEST(websocket_session, a_client_that_answers_the_end_of_a_resumable_response_at_once_finds_it_ended) {
+  scripted_socket s;
+  const auto own = std::make_shared<queue_executor>();
+  s.services.make_executor = [own] { return own; };
+  s.session = std::make_shared<websocket_session>(s.services, std::make_shared<eager_executor>(), s.channel,
+                                                  caller{"", "req"});
+  const std::string create = R"({"type":"response.create","input":"hi","store":false,)";
+  s.session->on_text(create + R"("paceline":{"resumable":true}})");
+  own->run();
+  const auto id = s.response_id();
+  bool answered = false;
+  s.channel->on_frame = [&](const std::string& type) {
+    if (type != "response.completed") return;
+    answered = true;
+    EXPECT_FALSE(s.registry.in_progress(id, ""));
+    EXPECT_TRUE(s.registry.log(id, "")->result());
+    s.session->on_text(create + R"("previous_response_id":")" + id + "\"}");
+  };
+  s.edge.engine.end(1, finish_reason::stop, "ab");
+  own->run();
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(s.edge.engine.submissions.size(), 2U) << "the lane is free, and the conversation is kept";
 }
 
 TEST(websocket_session, lanes_that_end_when_the_client_reads_on_leave_the_others_in_order) {
@@ -70,6 +111,29 @@ TEST(websocket_session, a_resumable_response_that_nobody_resumes_is_ended) {
   s.edge.executor->run();
   EXPECT_EQ(s.registry.num_resumable(), 0U);
   EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+}
+
+TEST(websocket_session, a_reader_that_comes_while_a_response_is_dropped_does_not_wait_for_it) {
+  scripted_socket s;
+  s.say(R"({"type":"response.create","input":"hi","paceline":{"resumable":true}})");
+  const auto id = s.response_id();
+  s.session->on_disconnect();
+  const auto log = s.registry.log(id, ""); // as `resume` takes it, just before the sweep
+  s.edge.now += std::chrono::seconds(60);
+  s.registry.sweep(s.edge.now);
+  EXPECT_EQ(s.registry.num_resumable(), 0U);
+  EXPECT_FALSE(log->attach({}, {})) << "nobody writes to this log any more";
+}
+
+TEST(websocket_session, a_reader_that_comes_before_the_sweep_keeps_the_response) {
+  scripted_socket s;
+  s.say(R"({"type":"response.create","input":"hi","paceline":{"resumable":true}})");
+  const auto id = s.response_id();
+  s.session->on_disconnect();
+  s.edge.now += std::chrono::seconds(60);
+  EXPECT_TRUE(s.registry.log(id, "")->attach({}, {}));
+  s.registry.sweep(s.edge.now);
+  EXPECT_EQ(s.registry.num_resumable(), 1U);
 }
 
 TEST(websocket_session, what_is_kept_for_nobody_goes_when_memory_is_short_as_if_expired) {

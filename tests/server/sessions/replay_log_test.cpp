@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace paceline::server {
 namespace {
 
@@ -128,9 +130,39 @@ TEST(replay_log, a_new_reader_takes_over) {
   EXPECT_TRUE(log.take(*first, 100).replaced);
   EXPECT_FALSE(log.take(*second, 100).replaced);
   log.detach(*first, time_point{}); // it is not the reader any more: nothing happens
-  EXPECT_FALSE(log.unread_since());
+  EXPECT_FALSE(log.close_if_unread(time_point{}));
   log.detach(*second, time_point{});
-  EXPECT_TRUE(log.unread_since());
+  EXPECT_TRUE(log.close_if_unread(time_point{}));
+}
+
+TEST(replay_log, takes_no_reader_once_it_is_closed) {
+  replay_log log(1000);
+  EXPECT_FALSE(log.close_if_unread(time_point{})) << "its first reader is about to attach";
+  const auto reader = log.attach({}, {});
+  EXPECT_FALSE(log.close_if_unread(time_point{}));
+  log.detach(*reader, time_point{} + std::chrono::seconds(2));
+  EXPECT_FALSE(log.close_if_unread(time_point{} + std::chrono::seconds(1)));
+  const auto again = log.attach({}, {});
+  ASSERT_TRUE(again);
+  log.detach(*again, time_point{} + std::chrono::seconds(3));
+  EXPECT_TRUE(log.close_if_unread(time_point{} + std::chrono::seconds(3)));
+  EXPECT_FALSE(log.attach({}, {}));
+}
+
+TEST(replay_log, a_reader_that_takes_the_last_event_learns_the_end) {
+  replay_log log(1000);
+  std::uint64_t reader = 0;
+  int num_last = 0;
+  const auto read = [&] { // on a thread that is quicker than the writer
+    const auto batch = log.take(reader, 1 << 20);
+    if (batch.events.empty() || batch.events.back().type != "response.completed") return;
+    ++num_last;
+    EXPECT_TRUE(batch.finished);
+  };
+  reader = log.attach({}, read).value();
+  log.on_event(event(0, 1));
+  log.on_end({event(1, 1, "response.output_text.done"), event(2, 1, "response.completed")}, {});
+  EXPECT_EQ(num_last, 1);
 }
 
 TEST(replay_log, is_finished_once_everything_was_taken) {

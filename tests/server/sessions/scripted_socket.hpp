@@ -7,6 +7,7 @@
 #include <boost/json/parse.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,11 @@ class recording_frames final : public frame_channel {
   std::optional<close_code> closed;
   int reads = 0;
   bool full = false;
-  void send(std::string text) override { frames.push_back(boost::json::parse(text).as_object()); }
+  std::function<void(const std::string& type)> on_frame; ///< a client that answers at once; may be empty
+  void send(std::string text) override {
+    frames.push_back(boost::json::parse(text).as_object());
+    if (on_frame) on_frame(std::string(frames.back().at("type").as_string()));
+  }
   void send(std::unique_ptr<wire::text_source> text) override { send(text->next(1U << 30U)); }
   void read_next() override { ++reads; }
   bool congested() const override { return full; }

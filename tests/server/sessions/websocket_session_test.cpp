@@ -105,6 +105,16 @@ TEST(websocket_session, a_large_message_stays_large_whatever_it_is_made_of) {
   }
 }
 
+TEST(websocket_session, a_request_with_a_schema_or_tools_is_large) {
+  for (const std::string field :
+       {R"("tools":[{"type":"function","name":"f"}])", R"("text":{"format":{"type":"json_object"}})"}) {
+    scripted_socket s;
+    s.say(R"({"type":"response.create","input":"x",)" + field + "}");
+    ASSERT_EQ(s.edge.jobs.submitted.size(), 2U) << field;
+    EXPECT_TRUE(s.edge.jobs.submitted[1].large) << field;
+  }
+}
+
 TEST(websocket_session, bounds_its_lanes) {
   scripted_socket s;
   s.edge.options.max_lanes = 2;
@@ -193,6 +203,58 @@ TEST(websocket_session, cancels_by_id_and_hears_the_ending) {
   EXPECT_EQ(s.channel->frames.back().at("response").at("status"), "cancelled");
   s.say(R"({"type":"response.cancel","response_id":"resp_unknown"})");
   EXPECT_EQ(s.channel->error_code(), "response_not_found");
+}
+
+/// Cancels a response. True if that is answered by nothing, and the next message is read.
+bool is_ignored(scripted_socket& s, const std::string& id) {
+  const auto num_frames = s.channel->frames.size();
+  const auto num_reads = s.channel->reads;
+  s.say(R"({"type":"response.cancel","stream_id":"x","response_id":")" + id + "\"}");
+  EXPECT_EQ(s.channel->reads, num_reads + 1);
+  return s.channel->frames.size() == num_frames;
+}
+
+TEST(websocket_session, a_cancel_that_comes_after_the_end_is_ignored) {
+  scripted_socket s;
+  s.say(R"({"type":"response.create","input":"hi","store":false})");
+  const auto ended = s.response_id();
+  s.end(1);
+  EXPECT_TRUE(is_ignored(s, ended));
+  const auto first = s.channel->frames.size();
+  s.say(R"({"type":"response.create","input":"hi"})");
+  s.edge.engine.fail(2, errc::queue_full);
+  s.edge.executor->run();
+  EXPECT_TRUE(is_ignored(s, s.response_id(first)));
+  EXPECT_FALSE(is_ignored(s, "resp_unknown"));
+  EXPECT_EQ(s.channel->error_code(), "response_not_found");
+  EXPECT_EQ(s.channel->frames.back().at("stream_id"), "x");
+}
+
+TEST(websocket_session, a_cancel_that_comes_before_the_client_reads_the_end_is_ignored) {
+  scripted_socket s;
+  s.say(R"({"type":"response.create","input":"hi","store":false,"paceline":{"resumable":true}})");
+  s.channel->full = true;
+  s.end(1);
+  EXPECT_EQ(s.session->num_lanes(), 1U) << "its end waits in the log";
+  EXPECT_TRUE(is_ignored(s, s.response_id()));
+  s.channel->full = false;
+  s.session->on_writable();
+  s.edge.executor->run();
+  EXPECT_EQ(s.channel->types().back(), "response.completed");
+}
+
+TEST(websocket_session, remembers_a_bounded_number_of_responses_that_have_ended) {
+  scripted_socket s;
+  s.edge.limits.max_stored_responses = 2;
+  std::vector<std::string> ids;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    s.say(R"({"type":"response.create","input":"hi","store":false})");
+    s.end(i);
+    ids.emplace_back(s.channel->frames.back().at("response").at("id").as_string());
+  }
+  EXPECT_FALSE(is_ignored(s, ids[0]));
+  EXPECT_TRUE(is_ignored(s, ids[1]));
+  EXPECT_TRUE(is_ignored(s, ids[2]));
 }
 
 TEST(websocket_session, another_tenant_cannot_name_a_response) {
