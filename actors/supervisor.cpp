@@ -185,7 +185,8 @@ supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_p
   self->attach_functor([where = shared->where](const caf::error& reason) {
     if (reason == caf::exit_reason::user_shutdown) return;
     where->faults()->note_lost(
-        the_supervisor, error{errc::internal, "the supervisor failed: what fails now is not started again"});
+        the_supervisor,
+        error{errc::internal, "the supervisor failed: parts that fail from now on are not restarted"});
     where->mark_unhealthy(); // last, so that a reader that sees the mark also finds the reason
   });
   shared->where->set_num_models(shared->models.size());
