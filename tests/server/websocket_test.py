@@ -171,19 +171,15 @@ def test_a_client_that_does_not_read_is_held_back_and_then_closed(start_daemon):
 
 def test_a_client_whose_messages_wait_until_it_reads_is_not_called_idle(start_daemon):
     """Nothing is read from it meanwhile, no pong either, so only the time limit for reading output may close it."""
-    daemon = start_daemon(**{"server.idle_timeout": "4s", "server.send_timeout": "8s", "server.send_buffer": "16KiB", "models.0.context_length": 1000000})
-    closed = daemon.metric("paceline_stalled_closes_total")
+    daemon = start_daemon(**{"server.idle_timeout": "2s", "server.send_timeout": "5s"})
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.connect((daemon.host, daemon.port))
-    with open_socket(daemon, sock=raw, max_queue=1) as ws:
-        create(ws, input="x", max_output_tokens=900000, stream_id="a")
-        daemon.wait_for(lambda: daemon.metric("paceline_flow_pauses_total") > 0)
-        create(ws, input="y", max_output_tokens=2000, stream_id="b")  # is read; the next message would wait
-        daemon.wait_for(lambda: daemon.metric("paceline_open_requests") == 2)
+    with open_socket(daemon, sock=raw, max_queue=1, close_timeout=1) as ws:
+        for _ in range(10000):  # all the errors do not fit into the buffers of the sockets
+            ws.send("{}")
         daemon.wait_for(lambda: daemon.metric("paceline_websocket_connections_active") == 0)
-        assert daemon.metric("paceline_stalled_closes_total") == closed + 1
-        daemon.wait_until_idle()
+        assert daemon.metric("paceline_stalled_closes_total") == 1
 
 
 def test_foreign_pages_are_refused(daemon):
