@@ -23,8 +23,8 @@ using assignment = std::pair<std::string, std::string>;
 /// Splits "server.port=8080"; nullopt if there is no '='.
 std::optional<assignment> parse_assignment(std::string_view text);
 
-/// Origin of an effective value: "default", "FILE:LINE:COLUMN", "environment PACELINE_SERVER_PORT" or
-/// "command line".
+/// An option's effective value. `origin` is "default", "FILE:LINE:COLUMN", "environment
+/// PACELINE_SERVER_PORT" or "command line".
 struct setting {
   std::string path;
   std::string value; ///< spelled as in the file

@@ -24,9 +24,9 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
 /// `budget_bytes`. If `budget_bytes` is 0, it is the smaller of the wanted memory and `bytes_for_cells` of
 /// the space, but at least the minimum of all pools.
 ///
-/// State slots are allotted first. Each pool gets its minimum. The slots of all pools together get at most
-/// half of the memory that the minimum of blocks leaves, or their minimum if that is more. Slots beyond the
-/// minimum are divided in proportion to what each pool wants beyond its minimum.
+/// State slots are allotted first. Each pool gets its minimum. After the minimum of blocks is set aside,
+/// all slots together get at most half of the remaining memory, or the minimum of slots if that is more.
+/// Slots beyond the minimum are divided in proportion to what each pool wants beyond its minimum.
 ///
 /// The budget of a space is the rest, for blocks. If it is too small for all wanted blocks, the division
 /// depends on the space. In a space that allocates memory page by page, each pool may grow up to the whole

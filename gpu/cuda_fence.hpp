@@ -12,8 +12,8 @@ namespace paceline::gpu {
 
 /// The fence of a program on a GPU. It has two stages: the program is *issued* when its host code has
 /// returned and all its work was submitted to the device; it has *passed* when the device has completed this
-/// work. Streams of the same device continue when the program is issued: the device itself waits for the
-/// work. Thread-safe.
+/// work. A stream of the same device that waits for this fence goes on as soon as the program is issued,
+/// because the wait for its work is enqueued on the device. Thread-safe.
 class cuda_fence final : public device::fence::state {
  public:
   explicit cuda_fence(const device_context& on) : on_(&on) {}

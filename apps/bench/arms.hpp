@@ -27,8 +27,8 @@ struct run_settings {
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;
-  /// Number of groups. A group has `concurrency` requests and is run with every arm. If there are too few
-  /// prompts, they are used again. 0: each prompt is used once.
+  /// Number of groups of prompts. A group has `concurrency` requests and is run with every arm. If there are
+  /// too few prompts, they are used again. 0: each prompt is used once.
   std::uint32_t pairs = 0;
   bool trace = false; ///< count rounds as well as events; makes events larger
 };

@@ -19,7 +19,8 @@ inline constexpr std::uint32_t block_size = 32;
 /// A model on a device, without an engine, and one sequence of it.
 class lone_model {
  public:
-  /// `choice`: path, device and type of KV cells. The sequence has `num_positions` positions.
+  /// `choice`: the model's path, its device, and the type of its KV cells. The sequence has `num_positions`
+  /// positions.
   static expected<lone_model> open(const model_choice& choice, std::uint32_t num_threads,
                                    std::uint32_t num_positions);
 

@@ -47,7 +47,7 @@ constexpr std::uint16_t bf16_of_float(float value) noexcept {
 }
 
 /// 2^-8 times the value of the E4M3 number `code` as a float16; exact. 0x7f and 0xff, which are NaN in E4M3,
-/// give 480 and -480, the values that these bits would have without the exception.
+/// are treated as 480 and -480, the values that these bits would have if they were ordinary numbers.
 constexpr std::uint16_t f16_of_e4m3_over_256(std::uint8_t code) noexcept {
   return static_cast<std::uint16_t>((code & 0x80U) << 8 | (code & 0x7fU) << 7);
 }

@@ -13,7 +13,7 @@ struct schema_cost {
   std::size_t steps = 0;          ///< units of work of at most a few microseconds each
   std::size_t automaton_work = 0; ///< units of work of at most 100 nanoseconds each
   std::size_t rules = 0;
-  std::size_t places = 0; ///< rules for places within texts, up to 20 ms of compilation each
+  std::size_t places = 0; ///< rules for states within JSON strings, up to 20 ms of compilation each
   std::size_t bytes = 0;  ///< of EBNF
 
   schema_cost& operator+=(const schema_cost& other) noexcept;
@@ -24,8 +24,8 @@ inline constexpr schema_cost most_schema_cost{200'000, 8'000'000, 4'000, 384, 51
 /// A grammar in EBNF, with start rule "root", for JSON texts that obey `schema` (JSON Schema, draft 2020-12).
 /// Every text that the grammar allows obeys the schema, but some texts that obey the schema are not allowed:
 /// - Members come in the order in which the schema names them, and those that it does not name come last.
-///   Members that no schema forbids are allowed, as JSON Schema says; "additionalProperties": false forbids
-///   them.
+///   Members that the schema does not name are allowed, as JSON Schema says, unless the schema forbids them,
+///   for example with "additionalProperties": false.
 /// - Between tokens there is nothing, one space, or a line break and up to 20 spaces or tabs.
 /// - "format" is enforced for the formats of format_named (schema_keywords.hpp); the other formats that JSON
 ///   Schema defines are refused, and formats that it does not define have no effect. Some forms of dates,

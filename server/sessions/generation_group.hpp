@@ -43,10 +43,10 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   generation_group& operator=(const generation_group&) = delete;
 
   /// Submits all sequences: the first few at once, the others in separate tasks, so that other work of the
-  /// executor's thread can run in between. Unless `how` is `pacing::engine`, a sequence commits at most its
-  /// credit (`edge_limits::initial_credit`, or less if the group has many sequences) while the observer is
-  /// congested. If the sequences would need places that are reserved for other keys (waiting_places), returns
-  /// an error and submits nothing.
+  /// executor's thread can run in between. Unless `how` is `pacing::engine`, a sequence commits at most as
+  /// many further tokens as its credit (`edge_limits::initial_credit`, or less if the group has many
+  /// sequences) once the observer is congested. If the sequences need more of the model's places for requests
+  /// than this API key may take (`waiting_places`), returns an error and submits nothing.
   std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
                                        pacing how);
   /// Cancels the running sequences; their final events (cancelled) are still delivered.
@@ -91,7 +91,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   executor_ptr executor_;
   std::weak_ptr<generation_observer> observer_;
   std::string tenant_;
-  std::string model_; ///< the model whose places running sequences occupy
+  std::string model_; ///< the sequences take places of this model (`waiting_places`)
   time_point arrival_;
   model_metrics* metrics_ = nullptr;
   std::vector<sequence> sequences_;

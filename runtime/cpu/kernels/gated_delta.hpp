@@ -12,7 +12,8 @@ namespace {
 /// One step of one group of columns. `q` and `k`: [key_dim]; `from`: the old state S, [key_dim][16]. Writes
 /// the new state to `running`, and also to `slot` unless it is null. Returns S^T q of the new state. With
 /// `streams` (`slot` not null, aligned to 64 bytes) the slot is written with non-temporal stores, so that the
-/// processor need not read its cache lines first. Later rows of the pass usually read the state in `running`.
+/// processor need not read its cache lines first. This costs little, because
+/// later rows of the pass usually read the state from `running`.
 template <class V, bool streams>
 typename V::vec delta_step(const float* from, float* running, float* slot, const float* q, const float* k,
                            std::uint32_t key_dim, typename V::vec v, delta_factors factors) {
@@ -49,7 +50,7 @@ void gated_delta(const device::gated_delta_args& args, const delta_unit& unit) {
   };
   const std::size_t key_at = std::size_t{heads.key_of(unit.head)} * heads.key_dim;
   const std::size_t value_at = std::size_t{unit.head} * heads.value_dim + unit.group * std::size_t{V::lanes};
-  const std::uint32_t columns = heads.value_dim - unit.group * V::lanes; // in this group or after it
+  const std::uint32_t columns = heads.value_dim - unit.group * V::lanes; // from this group on
   for (const device::state_step& step : unit.steps) {
     const float* const q = args.x + step.row * args.stride + key_at;
     const float* const k = q + heads.keys_size();

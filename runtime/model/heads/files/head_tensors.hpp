@@ -31,8 +31,8 @@ struct head_memory {
   device::buffer_memory& buffers;
 };
 
-/// Maps a tensor's name in any published layout to the name that the loader uses. Empty: the tensor belongs
-/// to another part of the checkpoint.
+/// Maps a tensor's name in any published layout to the name that the loader uses. Returns "" if the
+/// tensor belongs to another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;
 /// Maps a name that the loader uses to the name in the file.
 using name_in_file = std::function<std::string(std::string_view own)>;
@@ -43,8 +43,8 @@ expected<double> setting_of(const std::filesystem::path& directory, std::string_
 /// number. An absent file or key is no error.
 expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value);
 
-/// The tensors of a draft head's files. The caller takes them by name, one after another. A tensor that was
-/// not taken at the end is refused, because it could change what the head computes.
+/// The tensors of a draft head's files. The caller takes them by name, one after another. Tensors that
+/// were never taken are an error in the end, because they could change what the head computes.
 ///
 /// Matrices are packed as stored, or quantised to `format` if they are not quantised already. Matrices in FP8
 /// (F8_E4M3 with scales in other tensors, as "quantization_config" says) count as not quantised. `upload`
@@ -83,11 +83,11 @@ class head_tensors {
   void vector(const std::string& name, std::uint64_t size, const float*& to, bool required = true);
   /// A vector of `size` equal values.
   void constant(std::uint64_t size, float value, const float*& to);
-  /// Sets a number that is added to every vector whose name contains "norm": files that store the factors of
-  /// norms minus 1 need 1.
+  /// Sets a number that is added to every vector whose name contains "norm": it is 1 for files that store
+  /// w - 1 in place of a norm's factor w.
   void set_norm_offset(float offset) { norm_offset_ = offset; }
-  /// Sets the function that gives the name in files for errors about a missing tensor. Without this call such
-  /// errors have the loader's name.
+  /// Sets the function that gives the name in files for errors about a missing tensor. Without this
+  /// call, such errors name the tensor as the loader does.
   void set_file_names(name_in_file names) { file_names_ = std::move(names); }
   /// The query projection of an attention with an output gate, [2 * q_size][cols]: for each head the rows of
   /// the query, then those of the gate.
@@ -110,12 +110,13 @@ class head_tensors {
   /// then the name in the file. False if they differ or one of them is absent.
   bool ignore_copy(const std::string& name, const std::string& of);
 
-  /// Takes the tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on. `input_size`: number
-  /// of values that queries, keys and values read. Projections may be fused ("qkv_proj", "gate_up_proj").
-  /// These are taken if the file has them: biases (of queries, keys and values: all or none), QK norms (both
-  /// or none) and the norm before attention (`attention_norm`). `upload` sets the vectors in `to`.
-  /// `is_gated`: the query projection includes an output gate (`gated_queries`), and there must be QK norms.
-  /// If the config's layers have experts, the feed-forward block is not taken here: call `mixture`.
+  /// Takes the tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on. `input_size`: width
+  /// of the input of the query, key and value projections. Projections may be fused ("qkv_proj",
+  /// "gate_up_proj"). These are taken if the file has them: biases (of queries, keys and values: all or
+  /// none), QK norms (both or none) and the norm before attention (`attention_norm`). `upload` sets the
+  /// vectors in `to`. `is_gated`: the query projection includes an output gate (`gated_queries`), and there
+  /// must be QK norms. If the config's layers have experts, the feed-forward block is not taken here: call
+  /// `mixture`.
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
              layer_weights& to, bool is_gated = false);
   /// Takes the mixture of experts of a layer, with the sizes of the config's layer 0. Router and shared
@@ -131,7 +132,8 @@ class head_tensors {
 
   /// Records the error that `tensor` breaks `rule`, unless there is an error already.
   void refuse(const std::string& tensor, const std::string& rule);
-  /// Refuses a head without tensor `name`, which is the loader's name. `why` may follow "is missing".
+  /// Refuses a head without tensor `name`, which is the loader's name. `why`, if not empty, follows
+  /// "is missing" in the message.
   void refuse_missing(const std::string& name, const std::string& why = "");
 
  private:

@@ -13,7 +13,7 @@
 
 namespace paceline::model {
 
-/// The tokenizer settings of a Hugging Face directory outside tokenizer.json.
+/// The tokenizer settings that a Hugging Face directory has in other files than tokenizer.json.
 struct hf_tokenizer_settings {
   std::filesystem::path tokenizer_json; ///< empty if there is none
   std::string chat_template;            ///< Jinja source; empty if there is none
