@@ -103,7 +103,7 @@ struct session_client {
   std::function<void()> ended; ///< called once, when the session has ended
 };
 /// The part of a session that outlives the actor's state, so that the client gets its last event even if the
-/// session crashes. Only the session's actor uses it, and the function that CAF calls when this actor ends.
+/// session crashes. Used only by the session's actor and by the function that CAF calls when this actor ends.
 struct client_line {
   session_state<protocol::scheduler_actor> state;
   scheduling::admitted_request request;

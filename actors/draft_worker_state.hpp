@@ -32,7 +32,7 @@ class draft_worker_state {
 
   /// Enqueues drafting for `plan`, to start once `after`, the fence of the group's previous round, has
   /// passed. If that round still runs, and the `ahead` mode of an item is not off, a program that makes
-  /// drafts in advance is enqueued first. It does not wait for `after`.
+  /// drafts in advance is enqueued first. This program does not wait for `after`.
   enqueued_draft on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                             const device::fence& after);
 

@@ -11,7 +11,7 @@
 namespace paceline::actors {
 
 /// The failures since the engine's start, one entry for each part that failed. Deaths that a restart repairs
-/// are not recorded. For operators, because clients do not see all failures. Thread-safe.
+/// are not recorded. The book is for operators, because clients do not see all failures. Thread-safe.
 class fault_book {
  public:
   struct entry {

@@ -65,14 +65,14 @@ class kv_pool_state {
   kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;
   table* find(model_number model, pool_number pool, request_id request);
   void note_refusal(model_number model);
-  /// Number of blocks and state slots, in all pools, that are leased, or released but possibly still used by
-  /// programs. If it falls, memory was freed.
+  /// Number of blocks and state slots, in all pools, that are not free: they are leased, or they were
+  /// released but programs may still use them. If this number falls, memory was freed.
   std::uint64_t num_held() const;
 
   kv::pool_manager* manager_;
   std::vector<std::vector<kv::pool_id>> pools_;
   std::map<table_key, table> tables_;
-  std::vector<bool> refused_; ///< by model: memory was refused since some was last freed
+  std::vector<bool> refused_; ///< by model: it was refused memory, and none was freed since then
 };
 
 } // namespace paceline::actors

@@ -28,7 +28,7 @@ struct drafter_seat {
   std::uint32_t max_tree_nodes = 0; ///< in one round
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   std::optional<pool_number> pool = {};             ///< for a drafter with KV cells of its own
-  model::kv_storage* kv = nullptr;                  ///< of that pool
+  model::kv_storage* kv = nullptr;                  ///< of `pool`
   std::unique_ptr<device::stream> stream = nullptr; ///< for a drafter that runs in a worker
 };
 
@@ -38,8 +38,8 @@ struct model_materials {
   model::kv_storage* kv = nullptr;
   std::unique_ptr<device::stream> stream; ///< the target's
   std::vector<drafter_seat> drafters;     ///< [0] is "none"
-  scheduling::scheduler_options limits;   ///< without drafters: model_assembly adds those of `drafters`
-  std::uint32_t num_pools = 1;            ///< the target's and those of drafters
+  scheduling::scheduler_options limits;   ///< its `drafters` are empty: model_assembly adds them
+  std::uint32_t num_pools = 1;            ///< the target's pool and the drafters' pools
   const clock* time = nullptr;
   /// Input vectors of the drafters' probes (`drafter::inputs`), concatenated in the order of the drafters:
   /// [num_inputs][hidden_size], in the memory of the target's device. Null if there are none.
@@ -86,7 +86,7 @@ class model_assembly {
 /// seat. For "auto": the maximum over the other drafters, at least `length`. For "none": 0.
 std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
                          std::uint32_t length);
-/// Largest number of rows of such a draft in a pass: its nodes, and the drafter's probes.
+/// Largest number of rows of a draft of `length` levels in a pass: its nodes, and the drafter's probes.
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

@@ -31,8 +31,8 @@ struct supervisor_parts {
 /// sends the new address to the actors that need it. After more than `max_restarts` deaths within
 /// `restart_window`, an actor is lost: it is not restarted, and `directory::faults` records the loss. If a
 /// model's scheduler or verifier is lost, that model is out of service; if the KV pool or fan_out is lost,
-/// all models are. The requests of such a model end, and new ones are refused. If a draft worker is lost, its
-/// model decodes without that drafter. actors/supervisor_state.hpp has the steps.
+/// all models are. The requests of a model that is out of service end, and new ones are refused. If a draft
+/// worker is lost, its model decodes without that drafter. actors/supervisor_state.hpp has the steps.
 ///
 /// | actor that died | what its successor finds | what may be lost (who sends it again) |
 /// | --- | --- | --- |
@@ -40,7 +40,7 @@ struct supervisor_parts {
 /// | kv_pool | tables, budget | commands (scheduler, which also lists the leases that requests hold) |
 /// | target_verifier | rounds waiting and enqueued | plans of rounds (scheduler) |
 /// | draft_worker | the stream with its work | draft requests (verifier) |
-/// | fan_out | the registry of sessions | events (nobody, so requests submitted before fail with device_lost) |
+/// | fan_out | the registry of sessions | events (nobody: all requests of that time fail with device_lost) |
 using supervisor_actor =
     caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 

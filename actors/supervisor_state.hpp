@@ -84,7 +84,7 @@ using supervision_step =
                  steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
                  steps::give_back_memory, steps::tell_sessions>;
 
-/// Decides which dead actors are restarted, and which parts and sessions are told of it.
+/// Decides which dead actors are restarted, and which parts and sessions are told of a death.
 ///
 /// Invariants: until the shutdown begins, every part that was started is either alive or lost. A model is out
 /// of service exactly if its scheduler, its verifier, the KV pool or fan_out is lost. Nothing is started or

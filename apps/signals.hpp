@@ -14,7 +14,8 @@ class signals {
 
   /// The signal that `wake_up` sends: SIGUSR1.
   static const int wake;
-  /// Makes a `wait` of the thread that constructed this object return `wake`. Callable on any thread.
+  /// Makes a call of `wait`, on the thread that constructed this object, return `wake`. Callable on any
+  /// thread.
   void wake_up() const;
 
   /// Waits for SIGTERM, SIGINT, SIGHUP or `wake` and returns it; nullopt after `limit`, or earlier if another

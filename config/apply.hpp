@@ -17,8 +17,8 @@ namespace paceline::config {
 using origins = std::map<std::string, place, std::less<>>;
 
 /// Sets in `config` the options that are written in `root`, and records their places in `from`. Unknown keys,
-/// wrong types and values out of range each append a message with `file_name` to `errors`; such an option
-/// keeps its value. Returns the sections (`section_of`) that have errors.
+/// wrong types and values out of range each append a message with `file_name` to `errors`; an option with an
+/// error keeps its value. Returns the sections (`section_of`) that have errors.
 std::set<std::string, std::less<>> apply(const node& root, std::string_view file_name, daemon_config& config,
                                          origins& from, std::vector<std::string>& errors);
 

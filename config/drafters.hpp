@@ -38,7 +38,8 @@ bool widens_for_beams(const drafter_options& options);
 /// - `tree`: `dynamic` for eagle2 and eagle3; `fixed` for medusa, hydra and ppd; `dart` for dart; `by_kind`
 ///   if `widens_for_beams`; `chain` for all others.
 /// - `tree_paths`, for a fixed tree of medusa or hydra: the published general tree of Medusa (mc_sim_7b_63).
-///   For ppd they stay empty: the trees beside the adapter are used, or else one made from `tree_top_k`.
+///   For ppd they stay empty: the trees in the head's directory are used or, if there are none, one made from
+///   `tree_top_k`.
 /// - `max_tree_nodes`: for dynamic trees of eagle2 and eagle3, 8 or the draft length if that is larger; 60
 ///   for tree `dart`; 64 for all others.
 drafter_options with_kind_defaults(drafter_options options, std::uint32_t num_levels = 0);

@@ -44,8 +44,8 @@ enum class slot_alignment : std::uint8_t { by_file, same, next };
 /// Format of a trained head's matrices in memory: as in the file, or quantised when the head is loaded.
 enum class head_format : std::uint8_t { stored, q8_0, q4_0 };
 
-/// One drafter of one model. If the comment of an option begins with kinds, a rule or a tree, only drafters
-/// with these use the option. "Heads" are the kinds with a trained head (`drafts_with_head`).
+/// One drafter of one model. If the comment of an option begins with kinds, a rule (`length_rule`) or a tree,
+/// only drafters with these use the option. "Heads" are the kinds with a trained head (`drafts_with_head`).
 struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
   std::string kind = "none"; ///< a key of the drafter registry
@@ -100,7 +100,7 @@ struct drafter_options {
   std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
   std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified in a round
   /// Drafters with a model: index of the CPU partition on which the model runs. If there is no such
-  /// partition, the model runs on the target's.
+  /// partition, the model runs on the target's partition.
   std::uint32_t partition = 0;
   std::string device = "auto"; ///< kinds model, cascade: see `parse_device`; auto: the target's device
 };
@@ -143,9 +143,9 @@ struct engine_options {
   std::vector<model_options> models;
   std::uint32_t threads = 0;    ///< CPU threads in all partitions; 0 = one for each core
   std::uint32_t partitions = 1; ///< independent groups of cores
-  /// Limit for the KV of all models and drafters in the host's memory, and the same limit for each GPU's. 0 =
-  /// as much as `max_running` requests need, at most half of the machine's memory and nine tenths of a GPU's
-  /// free memory.
+  /// Limit for the KV of all models and drafters in the host's memory. The same limit applies to each GPU's
+  /// memory. 0 = as much as `max_running` requests need, at most half of the machine's memory and nine tenths
+  /// of a GPU's free memory.
   std::uint64_t memory_budget_bytes = 0;
   overlap_mode overlap = overlap_mode::automatic;
   std::uint32_t outcome_guesses = 1; ///< for mode outcomes: tokens guessed at each position of a draft

@@ -24,8 +24,8 @@ inline double widen(float x) {
   return wide;
 }
 
-/// The value of the option that is stored in `m`. `choices`: if `Member` is an enum, whose values must be 0,
-/// 1, ..., the word of each enumerator, in order; otherwise unused.
+/// The value of the option that is stored in `m`. `choices`: for an enum, the word of each enumerator, in
+/// order (the enumerators must have the values 0, 1, ...); for other types unused.
 template <class Member>
 value to_value(const Member& m, const std::vector<std::string_view>& choices) {
   if constexpr (std::is_enum_v<Member>)

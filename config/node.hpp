@@ -22,14 +22,14 @@ struct place {
 
 struct entry;
 
-/// A configuration before it is checked against the option table: maps, lists and the texts of scalars.
+/// A configuration before it is checked against the option table: maps, lists and unparsed scalars.
 struct node {
   enum class kind : std::uint8_t { null, scalar, list, map };
 
   kind type = kind::null;
   config::place place;
-  std::string text;           ///< for a scalar
-  bool quoted = false;        ///< the scalar was quoted: it is a text even if it looks like a number
+  std::string text;           ///< content of a scalar, not parsed
+  bool quoted = false;        ///< the scalar was quoted: a string even if it looks like a number
   std::vector<node> items;    ///< for a list
   std::vector<entry> entries; ///< for a map, in order; keys are distinct
 

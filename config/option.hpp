@@ -66,8 +66,8 @@ struct option_group {
   std::vector<std::string> names_in(std::string_view section) const;
 };
 
-/// Options of a daemon_config. The group's `elements` are the options of models, and their `elements` those
-/// of drafters.
+/// The options of a daemon_config. The `elements` of this group are the group of a model's options; the
+/// `elements` of the model's group are the group of a drafter's options.
 const option_group& root_options();
 
 } // namespace paceline::config

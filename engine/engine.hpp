@@ -36,9 +36,9 @@ using event_sink = std::function<void(const token_event&)>;
 
 /// How many tokens a request may commit before its client has taken earlier ones.
 struct flow_control {
-  /// If the engine grants credit itself: how many tokens a request may commit beyond those of the events for
-  /// which the sink has returned. Enough for seven rounds with the longest draft (64 tokens and one more); at
-  /// most two rounds are in flight.
+  /// If the engine grants credit itself: how many committed tokens of a request may be in events for which
+  /// the sink has not returned yet. Enough for seven rounds with the longest draft (64 tokens and one more);
+  /// at most two rounds are in flight.
   static constexpr std::uint32_t own_window = 512;
   /// Tokens that may be committed before `grant` is called. If it is 0, the engine pauses the request until
   /// `grant` is called. The score of a prompt token (`sampling.prompt_logprobs`) counts as one token.
@@ -62,9 +62,9 @@ struct load_progress {
 /// not destroy an engine inside a sink: the destructor would wait for that sink.
 class engine {
  public:
-  /// Loads every configured model and starts the actors in an actor system of its own. Blocks until then.
-  /// `progress` is called on the threads that load, one call at a time, and must not throw. Error: that of
-  /// the first model or drafter that cannot be loaded, or errc::resource_exhausted if the memory does not
+  /// Loads every configured model and starts the actors in an actor system of its own. Blocks until this is
+  /// done. `progress` is called on the threads that load, one call at a time, and must not throw. Error: that
+  /// of the first model or drafter that cannot be loaded, or errc::resource_exhausted if the memory does not
   /// suffice for weights or KV cells.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
@@ -93,8 +93,8 @@ class engine {
   /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
   void cancel(request_id request);
 
-  /// Allows a request to commit `tokens` more tokens, or to report as many scores of its prompt. Unknown or
-  /// finished ids are ignored.
+  /// Allows a request to commit `tokens` more tokens, or to report the scores of as many tokens of its
+  /// prompt. Unknown or finished ids are ignored.
   void grant(request_id request, std::uint32_t tokens);
 
   /// Refuses new requests from now on (errc::draining) and waits until no request is left. Returns false if

@@ -50,7 +50,8 @@ struct model_unit {
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
-  /// A drafter by name; "default" and "" are the configured one. Error: invalid_argument for another name.
+  /// A drafter by name; "default" and "" mean `options.default_drafter`. Error: invalid_argument for an
+  /// unknown name.
   expected<drafter_index> find_drafter(const std::string& name) const;
   /// The drafter of a request: the one that it names. A request that names no drafter but has a prediction
   /// gets `prediction`, unless the default is `auto`. Other requests get the default. In place of `auto`, a

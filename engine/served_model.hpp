@@ -53,8 +53,8 @@ class served_model {
   virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
   /// One line of text about the parts of the model's files that are not used; empty if there are none.
   virtual const std::string& unused_parts() const noexcept = 0;
-  /// Text that says which drafts are limited by the memory, and which option leaves more for each request;
-  /// empty if none are.
+  /// If memory for recurrent states limits the drafts: a text that says how far, and which option leaves more
+  /// memory for each request. Otherwise empty.
   virtual const std::string& shortage() const noexcept = 0;
 };
 

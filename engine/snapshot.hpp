@@ -15,7 +15,7 @@ struct drafter_counters {
   std::uint64_t num_rounds = 0;
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
-  /// [j] = number of those drafts of which more than j tokens were accepted.
+  /// [j] = number of verified drafts of which more than j tokens were accepted.
   std::vector<std::uint64_t> accepted_per_position;
   /// How often a draft was made in advance for a request while its round was verified: counted once for each
   /// request and round.
@@ -30,15 +30,15 @@ struct pool_gauges {
   std::string name;                      ///< of its model or drafter
   std::uint64_t num_blocks = 0;          ///< the sum of the next four
   std::uint64_t active_blocks = 0;       ///< leased to requests
-  std::uint64_t cached_blocks = 0;       ///< leased to none, but kept in the prefix cache
+  std::uint64_t cached_blocks = 0;       ///< leased to no request, but kept in the prefix cache
   std::uint64_t deferred_blocks = 0;     ///< released, but programs of their stream may still use them
   std::uint64_t free_blocks = 0;         ///< not in use, including those that have no memory at present
   std::uint64_t prefix_query_tokens = 0; ///< tokens looked up in the prefix cache, since start
-  std::uint64_t prefix_hit_tokens = 0;   ///< those of them that the cache had
+  std::uint64_t prefix_hit_tokens = 0;   ///< tokens looked up that the cache had, since start
   std::uint64_t num_evictions = 0;       ///< blocks evicted from the prefix cache, since start
   std::uint64_t num_state_slots = 0;     ///< slots of recurrent states: the sum of the next three
   std::uint64_t held_state_slots = 0;    ///< leased to requests, or in use by programs that still run
-  std::uint64_t idle_snapshots = 0;      ///< in the prefix cache, leased to none
+  std::uint64_t idle_snapshots = 0;      ///< states kept in the prefix cache and leased to no request
   std::uint64_t free_state_slots = 0;
 };
 
@@ -54,7 +54,7 @@ struct actor_gauges {
 /// A part of the engine that failed.
 struct engine_fault {
   std::string part;      ///< "target_verifier/0", "draft_worker/0/1", "drafter/0/1", "fan_out"
-  std::string model;     ///< the model it serves; empty: all of them
+  std::string model;     ///< the model that the part serves; empty: it serves all models
   std::string drafter;   ///< name, if the part is a draft worker or drafter
   std::string reason;    ///< of the last failure, or of the loss
   std::uint64_t num = 0; ///< number of failures, except those that a restart repaired
@@ -109,7 +109,7 @@ struct model_counters {
   double prompt_seconds = 0;                               ///< of the rounds with prompt rows
   double target_busy_seconds = 0;                          ///< of the target's stream
   double draft_busy_seconds = 0;
-  double overlap_seconds = 0; ///< in which the target's stream and a draft stream were busy
+  double overlap_seconds = 0; ///< time in which the target's stream and a draft stream were both busy
   // Steps of all streams of the target's device, by the device's own clock (device::step_times). 0 on CPUs.
   std::uint64_t num_device_steps = 0;
   double device_busy_seconds = 0;

@@ -34,8 +34,9 @@ struct tile_slice {
   split_range range{};
 };
 
-/// The range from the first to the last split that any of `rows` sees. It is for launches of one row
-/// (`first_row` 0, `num_rows` 1) that process `rows` one after another. `window`: as in attention_shape.
+/// The range from the first to the last split (`kv_split` positions) that any of `rows` sees. It is for
+/// launches of one row (`first_row` 0, `num_rows` 1) that process `rows` one after another. `window`: as in
+/// attention_shape.
 split_range range_over(std::span<const device::batch_entry> rows, std::uint32_t window) noexcept;
 
 /// Bytes of the partial results of the rows and splits in `range`.

@@ -9,11 +9,11 @@
 
 namespace paceline::gpu {
 
-/// A pass as the stages of one launch of draft_chain (gpu/kernels/chain_params.hpp).
+/// A pass as the stages of one launch of the kernel draft_chain (gpu/kernels/chain_params.hpp).
 struct chain_plan {
   std::vector<chain_stage> stages;
   std::uint32_t shared_bytes = 0; ///< shared memory that the stages need, a multiple of 16
-  std::uint32_t most_blocks = 0;  ///< largest number of blocks of a stage: more would have no work
+  std::uint32_t most_blocks = 0;  ///< largest number of blocks of a stage: further ones would have no work
 
   /// Whether all blocks synchronise after the last stage.
   bool waits_at_end() const noexcept { return !stages.back().is_small; }
@@ -27,8 +27,8 @@ struct chain_plan {
 /// The number is an estimate from latencies, not a measurement.
 inline constexpr std::uint32_t small_stage_blocks = 2;
 
-/// Makes a stage of each launch of `pass`, in order. Error: `unsupported`, with the reason why the pass
-/// cannot be a chain.
+/// Makes a stage of each launch of `pass`, in order. Error: `unsupported`, with the reason why one
+/// launch cannot compute the pass.
 expected<chain_plan> plan_chain(const step_queue::step& pass);
 
 /// Sets `first_block` of the stages that are not small, for a launch of `num_blocks` blocks. The first of

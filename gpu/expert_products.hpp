@@ -19,10 +19,10 @@ struct expert_sets {
 };
 
 /// Launches the part of a mixture of experts (runtime/device/op_expert_mixture.hpp) that follows the router's
-/// product: the selection of experts, the products of the (row, expert) pairs, sorted by expert, and their
-/// sums. The launches depend only on shapes, so the host does not wait for the selection. Each product has
-/// the same bits as a matmul with the expert's matrix. One object for each queue, used by the queue's thread.
-/// Functions throw cuda_failure.
+/// product: the selection of experts, the products of the (row, expert) pairs, and their sums. The pairs are
+/// sorted by expert. The launches depend only on shapes, so the host does not wait for the selection. Each
+/// product has the same bits as a matmul with the expert's matrix. One object for each queue, used by the
+/// queue's thread. Functions throw cuda_failure.
 class expert_products {
  public:
   /// Largest number of rows in a call of `run`. It limits the memory that this object allocates.
@@ -47,7 +47,7 @@ class expert_products {
   struct places {
     float* products = nullptr; ///< [pair][2 inner]: gate and up
     float* outputs = nullptr;  ///< [pair][num_outputs]
-    float* inputs = nullptr;   ///< [pair][num_cols], with weigh_inputs
+    float* inputs = nullptr;   ///< [pair][num_cols], used if `weigh_inputs`
     std::uint32_t inner = 0, num_outputs = 0;
   };
   /// Results of a product. If there are several splits, these are partial sums, which a later kernel adds.
@@ -61,7 +61,7 @@ class expert_products {
   void multiply_up(const device::expert_mixture_args& args, const expert_sets& sets,
                    const expert_pairs& pairs, const places& at);
   split_products multiply_down(const expert_sets& sets, const expert_pairs& pairs, const places& at);
-  /// Writes the products of all pairs with the matrices of their experts, from `set`, to `y`.
+  /// Multiplies the row of each pair with its expert's matrix from `set`, and writes the products to `y`.
   void multiply(const cuda_matrix_set& set, const expert_pairs& pairs, pair_inputs& inputs, float* y,
                 std::size_t y_stride);
   void multiply_stored(const cuda_matrix_set& set, const expert_pairs& pairs, pair_inputs& inputs, float* y,

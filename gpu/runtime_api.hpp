@@ -33,8 +33,8 @@ struct device_facts {
   /// the device.
   int kernel_target = 0;
 
-  /// True if launches can start early. Kernels that were compiled for older GPUs must not, because their
-  /// wait_for_previous does nothing.
+  /// True if launches can start early. Kernels that were compiled for older GPUs must not start early,
+  /// because their wait_for_previous does nothing.
   bool can_start_early() const noexcept { return compute_capability >= 90 && kernel_target >= 90; }
 };
 
@@ -122,7 +122,7 @@ class runtime_api {
   /// Sets everything except `kernel_target`.
   virtual status inspect(int device, device_facts& out) = 0;
   /// Sets `out` to `device_facts::kernel_target` of the current device. Fails if the program has no kernels
-  /// for it.
+  /// for this device.
   virtual status find_kernel_target(int& out) = 0;
   /// Selects the device for the other calls of the calling thread.
   virtual status use(int device) = 0;
@@ -200,7 +200,7 @@ class runtime_api {
 
   virtual status make_blas(raw_blas& out) = 0;
   virtual status end_blas(raw_blas blas) = 0;
-  /// The library's choice for products of this shape that need at most `workspace_bytes`.
+  /// cuBLASLt's choice of an algorithm for products of this shape. It needs at most `workspace_bytes`.
   virtual status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
                                   std::size_t workspace_bytes) = 0;
   virtual status multiply(raw_blas blas, const blas_command& command, raw_stream stream) = 0;

@@ -55,7 +55,7 @@ class step_queue {
   /// `to` is pinned.
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   /// `beside`: this launch does not depend on the launch before it. A chain then needs no barrier between the
-  /// two; streams and graphs run them in order.
+  /// two; streams and graphs run them in order anyway.
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params, bool beside = false) {
     static_assert(std::is_trivially_copyable_v<Params>);
@@ -91,7 +91,7 @@ class step_queue {
   void begin_program() noexcept { is_done_ = false; }
   /// Ensures that `of`, in device memory, has at least `num_bytes`. If it is too small, ends the step, waits
   /// until the device has completed everything that may use the memory, and allocates new memory; the content
-  /// is lost. While commands are recorded for `end_recording`, they are kept.
+  /// is lost. Exception: while commands are recorded for `end_recording`, the step goes on and keeps them.
   void make_room(memory& of, std::size_t num_bytes);
 
   enum class command_kind : std::uint8_t { copy_in, copy_out, launch };

@@ -75,7 +75,7 @@ struct round_command {
 };
 
 /// target_verifier -> draft_worker, sent when the group's previous round was enqueued: draft for `plan` once
-/// `after` has passed. `from` is the verifier's epoch, which the answer repeats.
+/// `after` has passed. `from` is the verifier's epoch (runtime/base/ids.hpp), which the answer repeats.
 struct draft_request {
   std::shared_ptr<const scheduling::round_plan> plan;
   device::fence after;

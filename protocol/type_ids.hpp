@@ -4,7 +4,7 @@
 
 #include <caf/all.hpp>
 
-// Every message struct has a number; CAF_ENABLE_TYPE_ID_CHECKS turns a forgotten one into a compile error.
+// Every message struct has a number; CAF_ENABLE_TYPE_ID_CHECKS turns a missing number into a compile error.
 // The structs are marked unsafe (not serializable): most hold pointers, and none leaves the process.
 
 CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)

@@ -40,9 +40,9 @@ class text_decoder {
 
 /// How a chat template influences reasoning.
 struct template_reasoning {
-  bool any = false;         ///< it opens thoughts itself, or depends on one of the variables below
+  bool any = false;         ///< the template opens thoughts, or depends on a variable below
   bool is_switched = false; ///< `enable_thinking` (or `thinking`) switches reasoning on or off
-  bool has_effort = false;  ///< it depends on `reasoning_effort`
+  bool has_effort = false;  ///< the template depends on `reasoning_effort`
 };
 
 /// A served model as the edge (the network side of the server) sees it: tokenizer, template and limits.
@@ -87,7 +87,7 @@ class model_view {
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 
-/// The runtime as the edge sees it: an engine, or a script in tests. Thread-safe; see engine/engine.hpp.
+/// The runtime as the edge sees it: an engine, or a substitute in tests. Thread-safe; see engine/engine.hpp.
 class backend {
  public:
   virtual ~backend() = default;

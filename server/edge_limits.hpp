@@ -22,8 +22,8 @@ struct edge_limits {
   /// than eight share eight times `initial_credit`.
   std::uint32_t least_credit = 65;
   /// Bytes of finished and unfinished choices that a reply without streaming may hold. Above this number,
-  /// sending begins with the finished choices. Of the unfinished choices, only the first continues until the
-  /// client has read some of the reply.
+  /// sending begins with the finished choices, and all unfinished choices except the first pause. They go on
+  /// when the client has read enough of the reply.
   std::uint64_t kept_of_reply = 12U << 20U;
   std::uint32_t max_stored_responses = 64;    ///< in one WebSocket connection, for previous_response_id
   std::uint64_t max_stored_bytes = 4U << 20U; ///< in one WebSocket connection, and in one stored response

@@ -15,8 +15,8 @@ namespace paceline::server {
 /// and actors do not wait for it. Jobs must not throw. The destructor drops jobs that have not begun and
 /// joins the threads.
 ///
-/// Large jobs (job_traits::large) may occupy all threads except one. A pool with one thread runs them, too.
-/// Tenants take turns.
+/// Large jobs (job_traits::large) may occupy all threads except one. Exception: if the pool has only one
+/// thread, it runs large jobs, too. Tenants take turns.
 class edge_pool final : public job_pool {
  public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);

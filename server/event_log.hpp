@@ -59,7 +59,7 @@ class event_log {
   std::atomic<config::log_level> level_{config::log_level::off};
   config::log_format format_ = config::log_format::text;
   std::string path_; ///< empty: standard error
-  std::mutex mutex_; ///< held while a line is checked for room and written
+  std::mutex mutex_; ///< held while the room for a line is checked and the line is written
   int descriptor_ = -1;
   std::atomic<std::uint64_t> num_dropped_{0};
 };

@@ -25,9 +25,9 @@ struct job_traits {
   bool continues = false;      ///< continues an earlier job, whose memory is held until this one has run
 };
 
-/// A job that reads a larger body, or a conversation with a longer text, is large, and so is one that may
-/// compile a grammar. Large jobs may occupy all edge threads (edge_pool) except one, so that short requests
-/// need not wait for requests that take seconds.
+/// A job is large if it reads a body of more bytes than this or a conversation whose text has more bytes, or
+/// if it may compile a grammar. Large jobs may occupy all edge threads (edge_pool) except one, so that short
+/// requests need not wait for requests that take seconds.
 inline constexpr std::size_t large_body_bytes = 64U << 10U;
 
 /// Runs jobs on other threads. `submit` returns false if too many jobs wait already.

@@ -10,8 +10,8 @@ namespace paceline::server {
 /// Places shared by several API keys. Half of the places are divided equally between the keys and reserved
 /// for them (at least one for each key, if there are enough); the rest is first come, first served. So
 /// neither one key nor several together can lock out another key, and one key alone can get more than half of
-/// the places. The only exception is a request that needs more than its key's share: see the second `take`.
-/// With one key or none no place is reserved.
+/// the places. Exception: a request that needs more than its key's share may take places that are reserved
+/// for other keys; see the second `take`. With one key or none, no place is reserved.
 ///
 /// Not thread-safe: the caller must hold a lock.
 class fair_share {

@@ -26,7 +26,7 @@ class job_queue {
 
   explicit job_queue(std::size_t max_waiting) : places_(max_waiting) {}
 
-  /// False if too many wait already.
+  /// False if too many jobs wait already.
   [[nodiscard]] bool push(std::function<void()> run, const job_traits& traits) {
     if (!places_.take(traits.tenant, traits.num_tenants)) return false;
     auto found = lines_.begin();

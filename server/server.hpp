@@ -47,16 +47,17 @@ class http_server {
   /// Applies the options marked *reload* in config/README.md, and reads the files of keys and certificates
   /// again. Running requests keep the old values, and open connections stay open. On an error nothing
   /// changes. Errors: an unreadable file; a key that does not belong to the certificate; no API keys for an
-  /// address that other machines can reach; TLS switched on or off. Metrics count both outcomes.
+  /// address that other machines can reach; TLS switched on or off. Metrics count successes and errors.
   expected<edge_changes> reload(const config::server_options& options,
                                 const config::metrics_options& metrics);
   /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 
-  /// Refuses new generations (503, also from /readyz; /livez still answers 200) and lets running ones end,
-  /// for at most `drain_timeout`. Generations that still run then end with the error `draining`, and all
-  /// connections are closed. Returns when no thread and no connection of this server is left. True if no
-  /// generation was cut short. Only the first call does this; later calls return true at once.
+  /// Refuses new generations (503, also from /readyz; /livez still answers 200), and waits at most
+  /// `drain_timeout` until the running ones end. Then the generations that still run get the error
+  /// `draining`, and all connections are closed. Returns when no thread and no connection of this server is
+  /// left. True if no generation was cut short. Only the first call does this; later calls return true at
+  /// once.
   bool stop(std::chrono::milliseconds drain_timeout);
 
   /// Starts a server for `runtime`; objects to which the backend refers must outlive the server. With a
@@ -75,7 +76,7 @@ class http_server {
   std::unique_ptr<parts> parts_;
 };
 
-/// Starts a server for `runtime`, which must outlive it.
+/// Starts a server for `runtime`, which must outlive the server.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
                                              config::metrics_options metrics = {},
                                              std::shared_ptr<event_log> log = {});

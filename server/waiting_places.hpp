@@ -14,8 +14,8 @@ namespace paceline::server {
 /// requests. Thread-safe.
 class waiting_places {
  public:
-  /// Takes `count` of the model's `num_places` places for `tenant`, one of `num_tenants` tenants. False, and
-  /// none taken, if that is not possible.
+  /// Takes `count` of the model's `num_places` places for `tenant`, one of `num_tenants` tenants. False if
+  /// `tenant` cannot have so many places now; no place is taken then.
   [[nodiscard]] bool take(const std::string& model, std::size_t num_places, const std::string& tenant,
                           std::size_t count, std::size_t num_tenants) {
     if (num_tenants < 2) num_places = static_cast<std::size_t>(-1);

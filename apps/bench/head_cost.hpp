@@ -25,8 +25,8 @@ class head_costs {
   expected<void> measure(const lone_model& target, std::uint32_t context, std::uint32_t repeat);
 
   /// Medians of the times in seconds, with their spread, for each head and draft shape. The speed-up is
-  /// computed for the acceptance length `length`, in tokens; 0: for the published length, and no speed-up if
-  /// there is none.
+  /// computed for the acceptance length `length`, in tokens. If `length` is 0, the published length is used;
+  /// if none was published, there is no speed-up.
   /// Requires a call of `measure` with `repeat` above 0.
   boost::json::array to_json(const lone_model& target, double length) const;
 

@@ -14,7 +14,7 @@ namespace paceline::apps::bench {
 /// change from minute to minute, so they are sampled between the passes with which they are compared.
 class machine_limits {
  public:
-  /// Allocates more memory than any known last-level cache.
+  /// Allocates a buffer that is larger than any known last-level cache.
   explicit machine_limits(cpu::thread_team& team);
 
   /// Takes one sample; to be called between the passes that are timed.

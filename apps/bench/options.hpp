@@ -39,7 +39,7 @@ struct cost_options : common_options {
   /// Also time each op (on a CPU).
   bool by_op = false;
   std::vector<std::string> draft_heads;             ///< directories or GGUF files, timed as well
-  std::optional<device::tensor_type> draft_weights; ///< format of their matrices; nullopt: as stored
+  std::optional<device::tensor_type> draft_weights; ///< format of the heads' matrices; nullopt: as stored
   /// Tokens per round for the speed-up of the heads; 0: the value published for each family.
   double acceptance_length = 0;
 };
@@ -62,8 +62,8 @@ struct door_options {
 struct serve_bench_options : common_options {
   door_options doors;
   std::string workload; ///< JSON lines, each with "messages" or "prompt"
-  /// Compared with each other; the first one is the baseline. Each group of `concurrency` prompts is run with
-  /// all of them before the next group. "ngram/8" is ngram with draft length 8.
+  /// Compared with each other; the first one is the baseline. Each set of `concurrency` prompts is run with
+  /// all drafters before the next set. "ngram/8" is ngram with draft length 8.
   std::vector<std::string> drafters{"ngram"};
   std::uint32_t requests = 0; ///< prompts taken from the file; 0: all
   std::uint32_t concurrency = 1;
@@ -73,7 +73,7 @@ struct serve_bench_options : common_options {
 
 struct spec_options : common_options {
   door_options doors;
-  std::vector<std::string> workloads;                 ///< like those of serve
+  std::vector<std::string> workloads;                 ///< files, as in serve_bench_options
   std::vector<std::string> drafters{"ngram", "auto"}; ///< in addition to plain decoding
   std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of every drafter except "auto"
   /// Each drafter is run in each of these modes; empty: the engine chooses.

@@ -29,8 +29,8 @@ struct summary {
 /// Statistics of `values`, in any order, at least one.
 summary summarise(std::vector<double> values);
 
-/// The percentile by nearest rank: the smallest of `values` that at least the fraction `share` (0 to 1) of
-/// them do not exceed. There must be at least one value.
+/// The percentile by nearest rank: the smallest value v in `values` such that at least the fraction `share`
+/// (0 to 1) of `values` are less than or equal to v. There must be at least one value.
 double percentile(std::vector<double> values, double share);
 
 boost::json::object to_json(const summary& s);
@@ -48,10 +48,10 @@ idle_share idle_share_of(double busy_seconds, double launching_seconds, double w
 boost::json::object to_json(const idle_share& share);
 
 /// The origin of a figure: processor, cores, load, instruction set of the CPU kernels, version, commit, time,
-/// seed, and the command line that repeats it.
+/// seed, and the command line that repeats the measurement.
 boost::json::object provenance(const std::string& command_line, std::uint64_t seed);
 
-/// A table with a header line and right-aligned columns, except the first one.
+/// A table with a header line. The first column is left-aligned, all others are right-aligned.
 class table {
  public:
   explicit table(std::vector<std::string> head);

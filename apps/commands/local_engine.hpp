@@ -19,9 +19,9 @@
 
 namespace paceline::apps {
 
-/// The drafter of requests that name none: the one that --drafter names. Without that flag it is the head's
-/// kind with --draft-head, `model` with --draft-model, and otherwise `auto`. Error if both --draft-head and
-/// --draft-model are given.
+/// The drafter of requests that name none: the one that --drafter names. Without --drafter it is the head's
+/// kind if --draft-head is given, `model` if --draft-model is given, and otherwise `auto`. Error if both
+/// --draft-head and --draft-model are given.
 expected<std::string> default_drafter(const model_choice& choice);
 
 /// An engine for one model in this process. Reports the progress of loading on standard error.

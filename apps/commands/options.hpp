@@ -20,7 +20,7 @@ struct model_choice {
   std::string chat_template;        ///< file of the template, or "chatml"; empty: the model's own template
   kv_type kv_dtype = kv_type::f16;
   std::string device = "auto"; ///< auto, cpu, or cuda:N, also with /fast or /reference
-  /// auto, none, or a kind of drafter; nullopt: what `draft_model` or `draft_head` brings, otherwise auto
+  /// auto, none, or a kind of drafter; nullopt: the drafter of `draft_model` or `draft_head`, otherwise auto
   std::optional<std::string> drafter = {};
   std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
   std::string draft_model;                        ///< path of a drafter's model; adds the drafter `model`
@@ -53,7 +53,7 @@ struct run_options {
   std::optional<float> epsilon;  ///< of rule typical
   std::optional<float> delta;    ///< of rule typical
   std::uint32_t beam_width = 0;  ///< 0: no beam search
-  std::uint32_t num_best = 1;    ///< number of its hypotheses to show
+  std::uint32_t num_best = 1;    ///< number of hypotheses of the beam search to show
   float length_penalty = 1;
   std::vector<std::string> stop;
   bool ignore_eos = false;

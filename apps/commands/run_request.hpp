@@ -21,8 +21,8 @@ int refuse_stray_parameters(const run_options& options);
 void settle_seed(run_options& options);
 
 /// The request that the flags of `run` and `chat` describe, for a model with this context. Its output is
-/// limited by --max-tokens and by the positions that the prompt leaves. Error if it leaves none; the message
-/// advises to use `more_room`.
+/// limited by --max-tokens and by the number of positions that the prompt leaves free. Error if the prompt
+/// leaves none; the message advises to use `more_room` ("a shorter prompt, or a larger --ctx-size").
 expected<generation_request> make_request(const run_options& options, std::vector<token_id> prompt,
                                           std::uint32_t context_length, std::string_view more_room);
 

@@ -41,15 +41,15 @@ class emulated_graph {
 
   /// `after` is null or a node of this graph. Returns null otherwise, or if an early start is not possible.
   const node* add(graph_command what, const void* after, launch_start start = launch_start::at_end);
-  /// The nodes in a permitted order that differs from the order of insertion where possible: of the nodes
-  /// that may come next, the one that was added last.
+  /// The nodes in a permitted order that differs from the order of insertion where possible: the next node is
+  /// always the one that was added last among the nodes that may come next.
   std::vector<const node*> in_order() const;
 
  private:
   std::list<node> nodes_;
 };
 
-/// A copy of a graph that can be launched (cudaGraphExec_t), and whose copies can be updated.
+/// The launchable form of a graph (cudaGraphExec_t). Its copy commands can be updated.
 class emulated_executable {
  public:
   explicit emulated_executable(const std::shared_ptr<const emulated_graph>& from);
@@ -65,7 +65,7 @@ class emulated_executable {
 
  private:
   std::weak_ptr<const emulated_graph> from_;
-  std::map<const void*, std::size_t> numbers_; ///< of the nodes' steps
+  std::map<const void*, std::size_t> numbers_; ///< by node: index of its step
   std::vector<step> steps_;
 };
 

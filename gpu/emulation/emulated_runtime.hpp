@@ -69,8 +69,8 @@ class emulated_runtime : public runtime_api {
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
-  /// Makes a call with this name ("cudaMalloc", "cudaLaunchKernel", ...), after `skipped` others, fail as if
-  /// the device were out of memory or lost. A lost device stays lost.
+  /// Makes one call with this name ("cudaMalloc", "cudaLaunchKernel", ...) fail as if the device were out of
+  /// memory or lost. The next `skipped` calls with this name succeed first. A lost device stays lost.
   void fail(std::string call, std::uint32_t skipped, failure_kind how);
   /// Number of calls with this name so far.
   std::uint32_t num_calls(const std::string& call) const;
@@ -92,8 +92,8 @@ class emulated_runtime : public runtime_api {
   void say_not_yet(std::uint32_t times) { num_not_yet_ = times; }
   /// Sets the number of blocks that can be launched together.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
-  /// Number of allocations of either kind of memory, streams, events, graphs and handles that were not
-  /// released.
+  /// Number of objects that were not released: allocations of device memory and of pinned memory, streams,
+  /// events, graphs, executables and handles of cuBLASLt.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
  protected:
@@ -110,7 +110,7 @@ class emulated_runtime : public runtime_api {
     failure_kind how = failure_kind::other;
   };
 
-  // The commands of a graph launch and of a stream, once they were accepted.
+  // Enqueue a command of a stream or of a graph launch, after the call was accepted.
   void enqueue(const copy_command& copy, raw_stream stream);
   void enqueue(const kept_launch& launch, launch_start start, raw_stream stream);
   /// Defers `command` until the earlier launches of the stream have ended.

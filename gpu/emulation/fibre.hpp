@@ -10,8 +10,8 @@ namespace paceline::gpu::emulation {
 /// one thread at a time.
 class fibre {
  public:
-  /// The first `resume` calls `body`. If `body` has returned, the next `resume` calls it again. It must not
-  /// throw.
+  /// The first `resume` calls `body`. If `body` has returned, the next `resume` calls it again. `body` must
+  /// not throw.
   explicit fibre(std::function<void()> body);
   /// If the body is suspended, does not call the destructors of objects on its stack.
   ~fibre();

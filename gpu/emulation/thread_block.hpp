@@ -102,9 +102,9 @@ const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
 
 /// Begins a copy of at most 16 bytes to shared memory. The bytes of the destination are 0xff until
 /// `wait_for_copies` has waited for the copy. The copy is made in that call, the latest time at which a GPU
-/// may make it, with the content that `from` has then. Both addresses must be multiples of `num_bytes`, and
-/// all of `to` must be in the block's shared memory. If the thread does not wait for a copy, the copy is
-/// dropped.
+/// may make it, with the content that `from` has then. (Exception: `grid_run::start_early`.) Both addresses
+/// must be multiples of `num_bytes`, and all of `to` must be in the block's shared memory. If the thread does
+/// not wait for a copy, the copy is dropped.
 ///
 /// Throws copy_fault.
 void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes);

@@ -51,9 +51,9 @@ PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_co
   return largest;
 }
 
-/// Returns the 8 values of lane `lane` < 4 of a row in the unit that begins at column `first`, and sets
-/// `sum_of_unit` to the sum over the four lanes. Columns from `end` on are zeros. All lanes of the warp call
-/// it.
+/// Returns 8 values of a row: those that lane `lane` < 4 has in the unit of 32 columns that begins at column
+/// `first`. Sets `sum_of_unit` to the sum of all values of the unit. Columns from `end` on are zeros. All
+/// lanes of the warp call it.
 PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, std::uint32_t end,
                                   std::uint32_t lane, float multiplier, float& sum_of_unit) {
   quad out{};
@@ -72,8 +72,8 @@ PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, st
   return out;
 }
 
-/// Writes `sum`, of a unit of row `row`, as two float16: the rounded sum, and 2^11 times the remainder. The
-/// factor brings the remainder into the range of float16.
+/// Writes `sum`, the sum of unit `unit` of row `row`, as two float16: the rounded sum, and 2^11 times the
+/// remainder. The factor brings the remainder into the range of float16.
 PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t unit, std::uint32_t row,
                                       float sum) {
   const std::uint32_t nearest = halves_of(sum, 0) & 0xffffU;
@@ -113,7 +113,7 @@ PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const bool is_finite = multiplier == multiplier;
   if (block.index_in_row() == 0) p.out.scales[number] = 1.0F / multiplier;
   const std::uint32_t unit = block.index_in_row() / 4, lane = block.index_in_row() % 4;
-  if (unit >= p.out.num_units) return; // the whole warp returns: units come in groups of eight
+  if (unit >= p.out.num_units) return; // the whole warp: 8 divides num_units
   float sum = 0;
   const quad values = arrange_lane(row, unit * unit_cols, is_finite ? p.num_cols : 0, lane, multiplier, sum);
   const std::size_t tile = std::size_t{unit} * p.out.num_tiles + number / token_tile;

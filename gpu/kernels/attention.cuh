@@ -15,7 +15,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Largest number of dimensions of a head whose values one thread sums.
+/// Largest number of dimensions that one thread sums.
 inline constexpr std::uint32_t dimensions_of_thread = device::max_head_dim / attention_threads;
 
 /// One row and head.

@@ -11,9 +11,9 @@
 namespace paceline::gpu {
 
 // A chain of passes in one launch of draft_chain (runtime/device/op_chain.hpp, docs/decisions/0507). The pass
-// is described by data: a list of *stages*. These are the launches that the pass would make without a chain,
-// in order. All blocks of draft_chain run at the same time and divide the blocks of each stage among them.
-// They synchronise before a stage that needs results of other blocks.
+// is described by data: a list of *stages*. The stages are the kernel launches, in order, that the pass would
+// need outside a chain. All blocks of draft_chain run at the same time and divide the blocks of each stage
+// among them. They synchronise before a stage that needs results of other blocks.
 
 /// Threads of a block of draft_chain.
 inline constexpr std::uint32_t chain_threads = 128;
@@ -24,7 +24,7 @@ inline constexpr std::uint32_t chain_queries = 8;
 /// Bytes reserved in a stage for the kernel's parameters.
 inline constexpr std::size_t stage_params_bytes = 496;
 
-/// A stage: the launch of a kernel whose work the blocks of draft_chain do.
+/// A stage: a launch of a kernel. The blocks of draft_chain do the work of this kernel's blocks.
 struct alignas(16) chain_stage {
   std::byte params[stage_params_bytes]; ///< the kernel's struct
   std::uint32_t blocks_x = 1;           ///< of the kernel's grid

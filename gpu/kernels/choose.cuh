@@ -196,8 +196,9 @@ PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeli
 }
 
 /// Finds the `count` likeliest tokens of a row, in order, and returns their number. They lie in the `count`
-/// likeliest chunks, where ties go to the lower chunk: a token elsewhere is preceded by at least `count`
-/// tokens, one in each of these chunks. So at most `count` chunks are read, whatever the ties.
+/// likeliest chunks. (A chunk is as likely as its likeliest token; of equal chunks the lower one comes
+/// first.) A token elsewhere is preceded by at least `count` tokens, one in each of these chunks. So at most
+/// `count` chunks are read, even if there are ties.
 PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t count, choice_memory& shared) {
   constexpr float lowest = std::numeric_limits<float>::lowest();
   const auto chunk_at = [&](std::uint32_t c) { return scored{row.score(row.maxima[c]), c}; };
@@ -212,8 +213,8 @@ PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t co
   return find_best(count, num_chunks * choice_chunk, bound, token_at, shared.top);
 }
 
-/// How many of the `num_tokens` likeliest tokens form the shortest leading run with the share top_p of the
-/// total weight.
+/// The smallest k such that the k likeliest tokens have at least the share top_p of the total weight of the
+/// `num_tokens` likeliest.
 PACELINE_DEVICE std::uint32_t leading_run(std::uint32_t num_tokens, float top_p, choice_memory& shared) {
   shared.value[thread_index()] = static_cast<double>(portable_exp(shared.top.best[thread_index()].score));
   sync_block();

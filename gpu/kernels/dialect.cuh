@@ -6,9 +6,9 @@
 //
 // Rules of the dialect, in addition to CUDA's. A kernel takes one struct of plain values. It rounds where its
 // op's contract rounds and nowhere else (-fmad=false; fused products are written std::fma). No thread returns
-// before a barrier at which others of its warp or block wait. Of the host's constexpr functions a kernel
-// calls only those that do arithmetic on their arguments. If nvcc cannot compile a call (for example, of a
-// string's length), it treats the call as unreachable and removes the code that leads to it;
+// before a barrier at which others of its warp or block wait. A kernel may call a constexpr function of the
+// host only if the function does nothing but arithmetic on its arguments. If nvcc cannot compile a call (for
+// example, of a string's length), it treats the call as unreachable and removes the code that leads to it;
 // tests/gpu/device_code_test.py looks for missing code.
 
 #include <cstddef>
@@ -17,11 +17,11 @@
 #ifdef __CUDACC__
 #define PACELINE_KERNEL_SPACE on_gpu
 #define PACELINE_KERNEL __global__ void
-/// Always inlined into its kernel: a call would force its arrays into memory.
+/// A device function is always inlined, because a call would force its arrays into memory.
 #define PACELINE_DEVICE __device__ __forceinline__
 /// Before a loop over an array that must be in registers: unrolling makes all indices constant.
 #define PACELINE_UNROLL _Pragma("unroll")
-/// Before a loop with a long body that need not be fast: without unrolling fewer instructions are read from
+/// Before a loop with a long body that need not be fast. Without unrolling, fewer instructions are read from
 /// memory.
 #define PACELINE_ROLL _Pragma("unroll 1")
 #else

@@ -27,13 +27,14 @@ PACELINE_DEVICE Params params_of(const chain_stage& stage) {
 
 template <tensor_type Type>
 PACELINE_DEVICE void do_product(const chain_stage& stage, grid_place block) {
-  // max_chain_rows fit in one tile. The blocks have synchronised before the stage, so no further waiting is
-  // needed.
+  // The rows, at most max_chain_rows, fit in one tile. The blocks have synchronised before the stage, so no
+  // further waiting is needed.
   multiply_strips<Type, 1>(params_of<streamed_params>(stage), block, [] {});
 }
 static_assert(device::max_chain_rows <= token_tile);
 
-/// Does a block of a product; most of the time is spent here. Returns false if the stage is not a product.
+/// Computes one block of a product; a chain spends most of its time here. Returns false if the stage is not a
+/// product.
 PACELINE_DEVICE bool do_product(const chain_stage& stage, grid_place block) {
   switch (stage.kernel) {
   case kernel_id::stream_q4_0:
@@ -108,8 +109,9 @@ PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
   }
 }
 
-/// Does the share of this block of draft_chain in a stage. This is every `num_blocks`-th of the stage's
-/// blocks, or of groups of four if these are single warps. Block 0 does all of a small stage.
+/// Does the share of this block of draft_chain in a stage: every `num_blocks`-th block of the stage or, if
+/// the stage's blocks are single warps, every `num_blocks`-th group of four of them. Block 0 does all of a
+/// small stage.
 PACELINE_DEVICE void do_share(const draft_chain_params& p, const chain_stage& stage) {
   if (stage.is_small && block_x() != 0) return;
   const std::uint32_t num_workers = stage.is_small ? 1 : p.num_blocks;

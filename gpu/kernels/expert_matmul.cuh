@@ -8,10 +8,10 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Rows of x of a segment's pairs.
+/// The rows of x that belong to a segment's pairs.
 struct rows_of_pairs {
   const expert_pairs& pairs;
-  std::uint32_t first; ///< place in the order
+  std::uint32_t first; ///< index in `expert_pairs::order`
   std::uint32_t pairs_of_row;
   PACELINE_DEVICE std::uint32_t operator[](std::uint32_t i) const {
     return pair_at(pairs, first + i) / pairs_of_row;

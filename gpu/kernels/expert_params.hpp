@@ -9,9 +9,9 @@
 namespace paceline::gpu {
 
 // Parameters of the kernels of a mixture of experts (runtime/device/op_expert_mixture.hpp). A *pair* is a row
-// and one of the experts selected for it: pair row * num_used + slot. A *segment* is a number of pairs of one
-// expert for which a thread block reads weights once. Which experts the pairs use is known on the device
-// only, so grids have room for every possibility, and blocks without work end at once.
+// and one of the experts selected for it; its index is row * num_used + slot. A *segment* is a group of pairs
+// of one expert; a thread block reads weights once for all of them. Which experts the pairs use is known on
+// the device only, so grids have room for every possibility, and blocks without work end at once.
 
 /// Distances from a matrix of a set to the next one.
 struct matrix_strides {
@@ -68,9 +68,10 @@ struct weigh_rows_params {
 /// because each lane also keeps the places of its rows.
 inline constexpr std::uint32_t expert_rows = 32;
 
-/// One product of every pair with a matrix of its expert, in streaming order: a warp multiplies two strips.
-/// Or a gated product (runtime/device/op_gated_matmul.hpp): a warp multiplies one strip of the gate and one
-/// of `up`. A block has one segment; grid (strips / 8 or strips / 4, segments * num_blocks).
+/// The product of every pair with a matrix of its expert. The matrices are in streaming order
+/// (gpu/kernels/streamed_layout.hpp), and a warp multiplies two strips. Or a gated product
+/// (runtime/device/op_gated_matmul.hpp): a warp multiplies one strip of the gate and one of `up`. A block has
+/// one segment; grid (strips / 8 or strips / 4, segments * num_blocks).
 struct expert_stream_params {
   streamed_weights weights; ///< of expert 0
   streamed_weights up;      ///< of expert 0, same type and shape; without bytes if the product is not gated
@@ -93,9 +94,9 @@ struct expert_stream_params {
   std::size_t y_stride;
 };
 
-/// One product of every pair with a matrix of its expert, which is not streamed. Quantised weights: one warp
-/// for each output; grid (outputs / matmul_warps, segments of matmul_chains / num_planes pairs). Other
-/// weights: grid (outputs / float_outputs, segments of float_rows pairs).
+/// The product of every pair with a matrix of its expert, for matrices that are not in streaming order.
+/// Quantised weights: one warp for each output; grid (outputs / matmul_warps, segments of matmul_chains /
+/// num_planes pairs). Other weights: grid (outputs / float_outputs, segments of float_rows pairs).
 struct expert_matmul_params {
   weight_rows weights; ///< of expert 0
   matrix_strides strides;

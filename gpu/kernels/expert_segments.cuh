@@ -51,11 +51,11 @@ PACELINE_KERNEL sort_pairs(sort_pairs_params p) {
 /// Pairs of one expert that are adjacent in `expert_pairs::order`: the work of a block.
 struct expert_segment {
   std::uint32_t expert = 0;
-  std::uint32_t first = 0; ///< place in the order
+  std::uint32_t first = 0; ///< index in `expert_pairs::order`
   std::uint32_t count = 0; ///< 0: there is no such segment
 };
 
-/// Segment `number` if a segment has at most `most` pairs. All lanes of the warp call it.
+/// Segment number `number`, where a segment has at most `most` pairs. All lanes of the warp call it.
 PACELINE_DEVICE expert_segment segment_at(const expert_pairs& pairs, std::uint32_t number,
                                           std::uint32_t most) {
   expert_segment found{};

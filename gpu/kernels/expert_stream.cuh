@@ -4,13 +4,13 @@
 #include "gpu/kernels/streamed_matmul.cuh"
 
 // Streamed products of a mixture of experts, with the same bits as the products of
-// gpu/kernels/streamed_matmul.cuh. A block has pairs of one expert. Each lane reads its row at the row's own
-// place, so rows are arranged once and not gathered for each expert. The weights that a block reads are known
-// only after routing, so none are loaded before the previous kernel has ended.
+// gpu/kernels/streamed_matmul.cuh. A block has pairs of one expert. Each lane reads its row from the place
+// where all rows were arranged once, so rows are not gathered for each expert. The weights that a block reads
+// are known only after routing, so none are loaded before the previous kernel has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Rows of x of the pairs of a segment, 8 for each tile. After the last pair, its row is repeated.
+/// The rows of x for the pairs of a segment, 8 in each tile. Places after the last pair repeat its row.
 template <std::uint32_t NumTiles>
 struct gathered_rows {
   arranged_rows x;
@@ -39,7 +39,7 @@ PACELINE_DEVICE const std::uint32_t* sums_of_span(const gathered_rows<NumTiles>&
   return reinterpret_cast<const std::uint32_t*>(at + rows.halves_at[j] / 2);
 }
 
-/// Pair number `i` of the segment, or its last pair if it has fewer.
+/// Pair number `i` of the segment, or the segment's last pair if there is no pair `i`.
 PACELINE_DEVICE std::uint32_t pair_of(const expert_stream_params& p, const expert_segment& segment,
                                       std::uint32_t i) {
   return pair_at(p.pairs, segment.first + (i < segment.count ? i : segment.count - 1));

@@ -5,12 +5,13 @@
 #include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 
-// The part of op qkv (runtime/device/op_qkv.hpp) that follows the products, in one kernel. From the partial
-// sums to the write to its cell, a head of a row stays in its warp's shared memory.
+// The part of op qkv (runtime/device/op_qkv.hpp) that follows the products, in one kernel. A warp keeps its
+// head of a row in shared memory, from the addition of the partial sums until the head is written to its
+// destination.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// The head on which a warp works, and its index among heads of its kind.
+/// The head on which a warp works, and its index among the heads of its kind (query, key or value).
 struct head_at_hand {
   head_products from;
   std::uint32_t number;

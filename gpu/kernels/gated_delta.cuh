@@ -1,6 +1,6 @@
-// A gated delta rule (runtime/device/op_gated_delta.hpp). A block has a group of columns of one head's state
-// in registers, from one row of a text to the next: thread 16 * p + c has the elements i of column c with
-// i mod 4 = p.
+// A gated delta rule (runtime/device/op_gated_delta.hpp). A block keeps a group of columns of one head's
+// state in registers, from one row of a text (runtime/device/state_plan.hpp) to the next. Thread 16 * p + c
+// has the elements i of column c with i mod 4 = p.
 #pragma once
 
 #include "gpu/kernels/intrinsics.cuh"

@@ -111,8 +111,9 @@ PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
 }
 
-/// Allows the next kernel to begin, if it was launched to start early, once all blocks of this kernel have
-/// called this function or ended. It does not make this kernel's writes visible to the next one.
+/// Allows the next kernel to begin once all blocks of this kernel have called this function or ended. Has an
+/// effect only if the next kernel was launched to start early. Does not make this kernel's writes visible to
+/// the next one.
 PACELINE_DEVICE void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");

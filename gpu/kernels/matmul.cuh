@@ -51,8 +51,8 @@ PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   }
 }
 
-/// Indices of the rows of x that a block multiplies: one of the types for `Rows` below, for adjacent rows.
-/// The other type is `rows_of_pairs` (gpu/kernels/expert_matmul.cuh).
+/// Indices of the rows of x that a block multiplies, if these rows are adjacent. This is one of the two types
+/// for `Rows` below; the other is `rows_of_pairs` (gpu/kernels/expert_matmul.cuh).
 struct adjacent_rows {
   std::uint32_t first;
   PACELINE_DEVICE std::uint32_t operator[](std::uint32_t i) const { return first + i; }
@@ -94,7 +94,7 @@ PACELINE_DEVICE float add_terms(const chain_terms& terms, std::uint32_t c, std::
   return acc;
 }
 
-/// Computes output `n` of `num_rows` rows, at most matmul_chains / num_planes, with a warp. Calls `store`
+/// Computes output `n` of `num_rows` rows (at most matmul_chains / num_planes) with a warp. Calls `store`
 /// with the number of each row and its sum, in a different lane for each row.
 template <class Rows, class Store>
 PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quantised_rows& x,
@@ -125,7 +125,7 @@ PACELINE_DEVICE void multiply_quantised(const weight_rows& weights, const quanti
   store(lane, sum);
 }
 
-/// Computes `float_outputs` outputs, from `first_output` on, of `num_rows` rows, at most float_rows. Calls
+/// Computes `float_outputs` outputs, from `first_output` on, of `num_rows` rows (at most float_rows). Calls
 /// `store` with the number of a row, an output and the sum. All threads of the block call it. The next
 /// columns are loaded during the sums: each sum is a chain of fused products, which would take much longer if
 /// it had to wait for memory.

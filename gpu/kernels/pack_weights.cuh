@@ -63,8 +63,8 @@ PACELINE_DEVICE std::byte* value_at(std::byte* tile, const code_place& at) {
   return tile + at.step * 512 + at.lane * 16 + at.pair * 4 + at.half * 2;
 }
 
-/// Writes the scales and minima of row `row` < 16 of a tile to the header of its span. In the matrix it is
-/// row `matrix_row`.
+/// Writes the scales and minima of row `row` < 16 of a tile to the header of the tile's span. This row is row
+/// `matrix_row` of the matrix.
 PACELINE_DEVICE void write_header(const pack_weights_params& p, std::byte* header, std::uint32_t row,
                                   std::uint32_t matrix_row, std::uint32_t tile) {
   if (p.from.type == tensor_type::f8_e4m3) {

@@ -7,7 +7,8 @@
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 /// Combines the values of each group of `2 * Half` adjacent lanes: first of lanes that are `Half` apart, then
-/// `Half / 2`, down to 1. `combine` gets a lane's own value first. All lanes of the warp must call it.
+/// `Half / 2`, down to 1. The first argument of `combine` is a lane's own value. All lanes of the warp must
+/// call it.
 template <std::uint32_t Half, class Combine>
 PACELINE_DEVICE float reduce_warp(float value, const Combine& combine) {
 #ifdef __CUDACC__

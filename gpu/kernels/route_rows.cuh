@@ -99,7 +99,7 @@ PACELINE_DEVICE float score_slot(std::uint32_t num_used, float logit) {
   return exponential / add_lanes<device::routing::lanes>(part);
 }
 
-/// The part of step 2 about groups: marks the experts of groups that are not used as taken.
+/// The part of step 2 about groups: sets `taken` for the experts of all groups that are not used.
 PACELINE_DEVICE void exclude_groups(const device::expert_routing& by, const route_memory& m) {
   const std::uint32_t size = by.num_experts / by.num_groups;
   for (std::uint32_t g = lane_index(); g < by.num_groups; g += warp_size) {
@@ -118,7 +118,8 @@ PACELINE_DEVICE void exclude_groups(const device::expert_routing& by, const rout
     m.taken[e] = m.group_taken[e / size] == 0 ? 1 : 0;
 }
 
-/// Step 3: returns the weight of the lane's slot. `weight`: its score; `weights`: `route_memory::weights`.
+/// Step 3: returns the weight of the lane's slot. `weight`: the slot's score; `weights`:
+/// `route_memory::weights`.
 PACELINE_DEVICE float finish_weight(const device::expert_routing& by, float weight, std::uint32_t expert,
                                     float* weights) {
   const bool is_slot = lane_index() < by.num_used;

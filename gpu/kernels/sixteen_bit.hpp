@@ -41,13 +41,13 @@
 // there is one. With `add` the result is added to y, otherwise it is stored in y.
 //
 // Every step except the tensor core's is rounded once. How the tensor core rounds the sum of its 17 terms
-// depends on the kind of GPU. The rounded sum is assumed to be a float32, and its error to be at most
-// 17 * 2^-23 of the largest term. In this bound a factor below 2^-14 counts as 2^-14 (code * scale of Q4_K
-// and Q5_K is at least 2^-15). So on one kind of GPU a row's result has the same bits whatever other rows are
-// computed with it, but another kind may give other bits.
+// depends on the kind of GPU. So on one kind of GPU a row's result has the same bits whatever other rows are
+// computed with it, but another kind may give other bits. The tensor core's rounded sum is assumed to be a
+// float32, and its error to be at most 17 * 2^-23 of the largest term. In this bound a factor below 2^-14
+// counts as 2^-14 (code * scale of Q4_K and Q5_K is at least 2^-15).
 //
 // **Fast mode** (docs/decisions/0508) does not guarantee the same bits for passes of more than 64 rows. In
-// these, weights are multiplied by a power of two for each row and rounded to float16 (F16 and BF16 as
+// such passes weights are multiplied by a power of two for each row and rounded to float16 (F16 and BF16 as
 // above). cuBLASLt multiplies them by the activations described above. It sums in float32, in an order that
 // it chooses by the shape of the product.
 

@@ -11,8 +11,8 @@
 #include <limits>
 
 // Attention that reads keys and values once for all query heads of a key-value head and for several rows of a
-// sequence (defined in gpu/kernels/split_attention_params.hpp). The cells of a split that the rows of a
-// block see are its *columns*: first the cells in the slots of their positions, which rows share, then the
+// sequence (defined in gpu/kernels/split_attention_params.hpp). The *columns* of a block are the cells of its
+// split that its rows see. First come the cells that rows share, whose slots equal their positions, then the
 // cells on the rows' paths through a draft tree. One thread for each column computes scores, one warp for
 // each query the probabilities, and one thread for each dimension the weighted values. Each score, and each
 // sum of weighted values, is computed by one thread, in order.
@@ -44,7 +44,7 @@ PACELINE_DEVICE std::uint32_t first_seen(const device::batch_entry& row, std::ui
 struct tile_work {
   const attend_params& p;
   row_tile tile;
-  std::uint32_t split; ///< in the launch
+  std::uint32_t split; ///< counted from the launch's first split
   std::uint32_t kv_head;
   std::uint32_t first_head; ///< of the queries
   std::uint32_t num_heads;

@@ -43,8 +43,8 @@ inline constexpr std::uint32_t merge_threads = 128;
 
 /// Largest total number of cells on tree paths of the rows in one tile.
 inline constexpr std::uint32_t most_path_cells = 64;
-/// Largest number of cells that a tile reads in a split: those in the slots of their positions, then those on
-/// paths.
+/// Largest number of cells that a tile reads in a split: first those whose slots equal their positions, then
+/// those on tree paths.
 inline constexpr std::uint32_t tile_columns = kv_split + most_path_cells;
 /// Dimensions of a key, or positions of values, that a thread loads at a time.
 inline constexpr std::uint32_t kv_batch = 16;

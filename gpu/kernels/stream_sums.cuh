@@ -34,7 +34,7 @@ struct sums_of_warp {
   }
 };
 
-/// Index of a split's sum among those of one matrix.
+/// Index of a split's sum among the partial sums of one matrix.
 PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
                                           std::uint32_t n) {
   return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;

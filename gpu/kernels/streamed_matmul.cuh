@@ -9,7 +9,7 @@
 // converts the weights to operands in registers and multiplies each operand with all tiles of 8 rows of x,
 // which it reads from the cache of the multiprocessor. It does not synchronise with other warps. The same
 // code, in the same order, is used for every number of tiles of x. For a gated product a warp has one strip
-// of each of the two matrices. If there is one split, the warp also applies the activation to the sums.
+// of each of the two matrices. If there is only one split, the warp also applies the activation to the sums.
 // Weights do not change while programs run, so their first tiles are loaded before the previous kernel has
 // ended.
 
@@ -56,7 +56,7 @@ PACELINE_DEVICE void read_rows(const rows_ahead<NumTiles, HeldSums>& rows, std::
   out = rows.units[Unit];
 }
 
-/// The two words of operand B for the sums of span `span` of 8 units, of tile `j` of 8 rows.
+/// The two words of operand B with the sums of span `span` (8 units) for tile `j` (8 rows of x).
 template <std::uint32_t NumTiles>
 PACELINE_DEVICE const std::uint32_t* sums_of_span(const arranged_rows& x, std::uint32_t span,
                                                   std::uint32_t j) {

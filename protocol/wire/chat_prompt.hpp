@@ -64,8 +64,9 @@ struct chat_prompt {
   std::string reasoning_effort;        ///< empty: the template's default
 };
 
-/// Most JSON values in the call arguments of a conversation (`argument_budget`), and in its tools. A tree of
-/// so many values needs about 16 MiB. A template exceeds its output limits before it has written so many.
+/// Largest number of JSON values in the call arguments of a conversation (`argument_budget`), and in its
+/// tools. A tree of so many values needs about 16 MiB. A template exceeds its output limits before it has
+/// written so many.
 inline constexpr std::size_t max_tree_values = 400'000;
 
 /// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
@@ -80,7 +81,7 @@ class argument_budget {
   std::size_t num_values_ = 0;
 };
 
-/// Number of values in the arguments of all calls, which the budget bounds.
+/// Number of JSON values in the arguments of all calls; `argument_budget` limits this number.
 std::size_t count_argument_values(std::span<const chat_message> messages);
 
 /// Bytes of the texts, thoughts and call arguments in `messages`.

@@ -70,7 +70,7 @@ class field_reader {
   void refuse(const field_spec& row);
   /// Checks fields that were not read because they belong to another role or type of the object. `path` is
   /// the object's path in the table; only fields that the table has for requests of `kind` are checked.
-  /// Refused fields fail (`refuse`). Booleans, integers and texts are checked for type and bounds, objects
+  /// Refused fields fail (`refuse`). Booleans, integers and strings are checked for type and bounds, objects
   /// and lists of objects only for type and number of elements; other fields are not checked.
   void check_unread(std::string_view path, request_kinds kind);
 
@@ -92,7 +92,7 @@ class field_reader {
     out = value;
     return true;
   }
-  /// Index of the field's text in `allowed`.
+  /// Index in `allowed` of the field's value, a string.
   std::optional<std::size_t> choice(std::string_view name, std::span<const std::string_view> allowed);
 
   /// The field's value if present and not null. Marks it as read.

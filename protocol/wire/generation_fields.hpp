@@ -89,10 +89,11 @@ void read_reply_options(field_reader& reader, generation_fields& out);
 void read_paceline_object(field_reader& outer, generation_fields& out);
 
 /// The engine's request for one prompt and one choice. The output is limited to the room that the prompt
-/// leaves in the context, and to `max_tokens` or, if the client sent none (and not -1), `default_max_tokens`.
-/// A prompt is never truncated. Error context_length_exceeded: the prompt leaves no room for an output
-/// (unless `max_tokens` is 0), or `max_tokens` exceeds the context length and `clamps_max_tokens` is not set.
-/// Other errors: token ids outside the vocabulary, an unknown drafter, fields that are incompatible with beam
+/// leaves in the context, and to `max_tokens`. If the client sent no max_tokens, `default_max_tokens` (if
+/// set) is the limit instead; after -1 (`no_token_limit`) only the context limits the output. A prompt is
+/// never truncated. Error context_length_exceeded: the prompt leaves no room for an output (unless
+/// `max_tokens` is 0), or `max_tokens` exceeds the context length and `clamps_max_tokens` is not set. Other
+/// errors: token ids outside the vocabulary, an unknown drafter, fields that are incompatible with beam
 /// search, and a min_tokens above the limit of the output.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
@@ -105,12 +106,13 @@ std::optional<api_error> keep_usable_prediction(generation_fields& fields, const
 /// 4096 tokens; this model's maximum context length is 4096 tokens".
 api_error prompt_too_long(const model_limits& model);
 
-/// Estimate of the most bytes that one sequence of a reply that is not streamed holds until its choice is
-/// written. It assumes 8 bytes of text for each token.
+/// Estimated upper bound, in bytes, of the memory that one sequence of a reply that is not streamed occupies
+/// until its choice is written. It assumes 8 bytes of text for each token.
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved);
 
-/// Number of log-probabilities that all sequences of a reply that is not streamed may hold until the end.
-/// `judge_kept_scores` returns the error for a request that needs more, is not streamed and has n above 8.
+/// Limit for the log-probabilities that all sequences of a reply that is not streamed hold until the end.
+/// `judge_kept_scores` returns the error for a request above this limit. Requests with n of at most 8 are
+/// exempt.
 inline constexpr std::uint64_t max_kept_scores = 6'000'000;
 std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                                            const generation_request& resolved, std::uint64_t num_sequences);

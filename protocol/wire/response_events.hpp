@@ -93,7 +93,7 @@ class response_narrator {
 
   void open_item(response_part::kind what, events& out);
   void close_item(bool whole, events& out);
-  /// Makes an item of that kind the current one: begins a new item if the current one has another kind.
+  /// Makes an item of kind `what` the current one: begins a new item if the current one has another kind.
   void ensure_item(response_part::kind what, events& out);
   void add(const output_item& item, bool last, events& out);
   void add_delta(const std::string& text, bool last, events& out);

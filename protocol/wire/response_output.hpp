@@ -11,8 +11,8 @@
 
 namespace paceline::wire {
 
-/// An item of a response's output, or the list of its token ids. All events that repeat it share one copy.
-/// Once complete it is immutable, so that connections can share it and read it on several threads.
+/// An item of a response's output, or the list of the output's token ids. All events that repeat it share one
+/// copy. Once complete it is immutable, so that connections can share it and read it on several threads.
 struct response_part {
   enum class kind : std::uint8_t {
     message,
@@ -28,7 +28,7 @@ struct response_part {
   score_log scores;             ///< of a message, if the client asked for log-probabilities
   std::vector<token_id> tokens; ///< if the client asked for token ids
   token_speller spell;
-  bool is_whole = true; ///< false: the response ended within it
+  bool is_whole = true; ///< false: the response ended within the item
 
   std::size_t num_bytes() const noexcept {
     return text.size() + scores.num_bytes() + tokens.size() * sizeof(token_id);

@@ -68,9 +68,9 @@ class whole_reply {
   whole_reply(const whole_reply&) = delete;
   whole_reply& operator=(const whole_reply&) = delete;
 
-  /// Returns the next piece. It has at least `num_bytes` bytes, and exceeds that by at most one step: 4 KiB
-  /// of text before escaping, 64 token ids, one token's scores, or one round. It is shorter if no more
-  /// content is available yet, and empty if none is.
+  /// Returns the next piece. It has at least `num_bytes` bytes, and exceeds this number by at most one step:
+  /// 4 KiB of text before escaping, 64 token ids, one token's scores, or one round. Exception: while no
+  /// further content is available, the piece may be shorter, or empty.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return completed_ && parts_.empty(); }
   /// Bytes held for the choices that are not written yet, and for the prompts until the end.

@@ -15,7 +15,7 @@ enum class errc : std::uint8_t {
   not_found,               ///< no such file, model or request
   context_length_exceeded, ///< prompt plus requested tokens do not fit; the message has both numbers
   queue_full,              ///< admission refused; try again later
-  pool_full,               ///< not enough free KV blocks now (an ordinary answer)
+  pool_full,               ///< not enough free KV blocks now; an ordinary answer, no fault
   cancelled,               ///< cancelled by the client, or the client left
   deadline_exceeded,       ///< the request's time limit has passed
   stale,                   ///< the message belongs to an earlier epoch (ids.hpp) or base length
@@ -24,7 +24,7 @@ enum class errc : std::uint8_t {
   resource_exhausted,      ///< memory, threads or file descriptors
   internal,                ///< a broken invariant, confined to one request or one worker
   out_of_service,   ///< a part that the request needs has failed and will not work again in this process
-  state_slots_full, ///< like pool_full, but not enough free slots of recurrent states (an ordinary answer)
+  state_slots_full, ///< like pool_full, but not enough free slots of recurrent states
 };
 
 /// Name of `code` as it appears on the wire and in logs.

@@ -36,7 +36,7 @@ using round_id = strong_id<struct round_id_tag, std::uint64_t>;
 using group_id = strong_id<struct group_id_tag, std::uint32_t>;
 /// One of the engine's models, in the order of the configuration.
 using model_number = strong_id<struct model_number_tag, std::uint32_t>;
-/// One of a model's drafters: `plain_decoding` first, then in the order of its configuration.
+/// One of a model's drafters: `plain_decoding` first, then the configured drafters in their order.
 using drafter_index = strong_id<struct drafter_index_tag, std::uint32_t>;
 /// The drafter "none", which every model has and which drafts nothing.
 inline constexpr drafter_index plain_decoding{0};
@@ -56,7 +56,7 @@ using token_id = strong_id<struct token_id_tag, std::int32_t>;
 /// same position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
-/// A place for the recurrent state of one sequence in the memory of a model that has one.
+/// A place in a KV pool for one recurrent state of a sequence, in models that have such states.
 using state_slot = strong_id<struct state_slot_tag, std::uint32_t>;
 
 /// Absolute index of a token in its sequence, prompt included, from 0. The only id with arithmetic.

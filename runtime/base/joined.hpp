@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-/// Concatenates the texts of `parts` with `separator` between them. `text` turns a part into text. No
-/// separator follows empty texts at the beginning.
+/// Concatenates the texts of `parts` with `separator` between them. `text` turns a part into text. Exception:
+/// no separator follows texts at the beginning that are empty.
 template <class Range, class Text = std::identity>
 std::string joined(const Range& parts, std::string_view separator, Text text = {}) {
   std::string out;

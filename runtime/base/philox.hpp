@@ -77,7 +77,7 @@ struct noise_stream {
   constexpr philox_counter words(std::uint32_t index) const noexcept {
     return philox4x32_10({position.value, choice_index, decision(), index}, key());
   }
-  /// A uniform number for a decision that is not among tokens.
+  /// A uniform number, for a decision other than the choice of a token.
   constexpr double uniform() const noexcept { return uniform_of(words(0)[0]); }
 
   double gumbel(token_id token) const noexcept;

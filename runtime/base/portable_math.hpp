@@ -43,9 +43,9 @@ constexpr double portable_log(double x) noexcept {
 
 /// e^x for x <= 88, within 2 units in the last place of a float. 0 below -86.99 (and for -infinity and NaN),
 /// so that no result is subnormal.
-/// x = n*log(2) + r, |r| <= 0.35; e^r by seven terms of its series. 2^n is computed as 2 * 2^(n-1): the
-/// factor built from bits is 0 for n = -126, which bounds the range without a second comparison (which would
-/// prevent vectorisation).
+/// x = n*log(2) + r, |r| <= 0.35; e^r by seven terms of its series. 2^n is computed as 2 * 2^(n-1). The
+/// factor 2^(n-1) is built from bits and is 0 for n = -126. So the lower end of the range needs no second
+/// comparison, which would prevent vectorisation.
 constexpr float portable_exp(float x) noexcept {
   constexpr float smallest = -87.3F;     // rounds to n = -126
   constexpr float shifter = 12582912.0F; // 1.5 * 2^23: adding it rounds to an integer

@@ -41,7 +41,7 @@ struct stop_params {
   std::uint32_t max_tokens = 16;       ///< output tokens, at least 0 (0 only with prompt_logprobs)
   std::uint32_t min_tokens = 0;        ///< EOS and stop ids have probability 0 before this many output tokens
   std::vector<token_id> eos_ids = {};  ///< of the model; `engine::submit` fills an empty list and sorts it
-  std::vector<token_id> stop_ids = {}; ///< of the request; sorted; it ends when one is committed
+  std::vector<token_id> stop_ids = {}; ///< of the request, which ends when one is committed; sorted
   std::vector<std::string> stop_strings = {}; ///< end the request; searched across token boundaries
   bool ignore_eos = false;                    ///< EOS is an ordinary token
   bool include_stop_string = false;           ///< the matched stop string is part of the text
@@ -106,8 +106,8 @@ enum class ahead_mode : std::uint8_t {
 enum class overlap_request : std::uint8_t { off, groups, ahead, outcomes };
 inline constexpr std::array<std::string_view, 4> overlap_request_names{"off", "groups", "ahead", "outcomes"};
 
-/// What `asked` means for the request's own drafts. `groups` only affects how requests are grouped, so it
-/// gives `off`.
+/// What `asked` means for the request's own drafts. `groups` only affects how requests are grouped, so the
+/// result is `off` for it.
 constexpr ahead_mode ahead_mode_of(overlap_request asked) noexcept {
   return asked == overlap_request::ahead      ? ahead_mode::ahead
          : asked == overlap_request::outcomes ? ahead_mode::outcomes

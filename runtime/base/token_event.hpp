@@ -28,8 +28,9 @@ struct draft_account {
     std::string drafter;
     std::uint32_t num_proposals = 0; ///< rounds in which it proposed a draft
     std::uint32_t num_chosen = 0;    ///< rounds that verified its draft
-    /// Sums over its proposals of two ratios. Each compares the pass that verifies the best part of the draft
-    /// (at least one token) with the pass without a draft: in the expected tokens, and in the expected time.
+    /// Sums of two ratios over its proposals: of expected tokens, and of expected time. Each ratio is the
+    /// value for the pass that verifies the best part of the draft (at least one token), divided by the value
+    /// for the pass without a draft.
     double tokens = 0, time = 0;
   };
   std::vector<candidate> candidates;      ///< all candidates of `auto`, in the order of the model's drafters
@@ -84,7 +85,7 @@ struct work_span {
 struct round_trace {
   round_id round;
   std::uint32_t base_length = 0;           ///< committed tokens before the round, prompt included
-  std::string drafter;                     ///< whose draft it was
+  std::string drafter;                     ///< the drafter that made the draft
   std::vector<token_id> draft_tokens;      ///< proposed, in node order
   std::vector<std::int32_t> parents;       ///< parent node of each draft token; -1 = the last committed token
   std::vector<std::int32_t> accepted;      ///< nodes kept, root first

@@ -9,8 +9,8 @@
 namespace paceline::cpu {
 
 /// Executes device::gated_delta_args on a team. Columns of a state do not depend on each other, so groups of
-/// columns are divided among the members. A member computes a group for all rows of a text, in order. The
-/// runner keeps its memory between calls; one call at a time.
+/// columns are divided among the team's threads (members). A member computes a group for all rows of a text
+/// (device::state_plan), in order. The runner keeps its memory between calls; one call at a time.
 class gated_delta_runner {
  public:
   /// `team` and `kernels` must outlive the runner.

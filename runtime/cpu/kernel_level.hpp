@@ -22,8 +22,8 @@ std::string_view to_string(kernel_level level) noexcept;
 /// The level with this name ("scalar", "avx2", "avx_vnni", "avx512vnni").
 std::optional<kernel_level> parse_kernel_level(std::string_view name) noexcept;
 
-/// True if this machine and its operating system can run `level`. Support of a level does not imply the lower
-/// ones: Zen 4 has AVX-512 VNNI and no AVX-VNNI.
+/// True if this machine and its operating system can run `level`. A machine that runs a level need not run
+/// the lower ones: Zen 4 has AVX-512 VNNI and no AVX-VNNI.
 bool machine_runs(kernel_level level) noexcept;
 
 /// The highest level this machine can run.

@@ -19,8 +19,8 @@ struct row_segment {
   std::span<const device::matmul_output> outputs; ///< y: [position][N], for positions from 0 on
 };
 
-/// Products of segments of rows, each with its own matrices, as the experts of a mixture need them. The other
-/// fields are those of device::matmul_args.
+/// Products of segments of rows. Each segment has its own matrices, as the experts of a mixture need. The
+/// fields before `rows` are those of device::matmul_args.
 struct segmented_matmul {
   const float* x = nullptr;
   std::size_t x_stride = 0;

@@ -8,10 +8,10 @@
 
 namespace paceline::cpu {
 
-/// Number of interleaved rows. A *tile* is this many rows over all columns. It is a multiple of the number of
-/// lanes of every vector size.
+/// Number of interleaved rows: a multiple of the number of lanes of every vector size. A *tile* is this many
+/// rows over all columns.
 inline constexpr std::uint32_t tile_rows = 16;
-/// Columns of a *block*: those that share one activation scale.
+/// Columns of a *block*. They share one activation scale.
 inline constexpr std::uint32_t block_cols = 32;
 /// Bytes of a *line*, which kernels load at once. For each row of the tile it has four bytes, one for each of
 /// four adjacent columns. If codes have fewer than 8 bits, a byte also has bits of other columns.

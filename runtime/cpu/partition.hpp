@@ -29,14 +29,15 @@ struct partition_options {
 ///
 /// The executor considers the streams whose oldest program has no fence left to wait for. It takes the tenant
 /// with the least computing time (as device::turn_order counts it). Of this tenant's programs it takes the
-/// one whose stream has the highest priority; of several, the one that was submitted first. A program that
-/// was overtaken once has the highest priority. A program that waits for a fence delays only its own stream.
+/// one whose stream has the highest priority; of several, the one that was submitted first. Once a program
+/// has been overtaken, it has the highest priority. A program that waits for a fence delays only its own
+/// stream.
 ///
 /// A program may pause between two of its parallel loops for a program of another tenant. It pauses if the
-/// other tenant, after that program, is expected to have less computing time than every tenant whose program
-/// has begun. The executor then runs the other program to its end inside the paused program's call of an op.
-/// Programs of one tenant never run inside each other. While a program calls an op, it must not hold a lock
-/// that another tenant's program takes.
+/// other tenant's computing time, plus the expected time of its program, is less than the computing time of
+/// every tenant whose program has begun. The executor then runs the other program to its end inside the
+/// paused program's call of an op. Programs of one tenant never run inside each other. While a program calls
+/// an op, it must not hold a lock that another tenant's program takes.
 class partition {
  public:
   /// Throws std::system_error if the machine grants no more threads.

@@ -50,8 +50,8 @@ struct taken_work {
 };
 
 /// The queues of a partition's streams, and the order of turns. The fences for which queued work waits share
-/// the object, because they may pass, on any thread, while the partition is being destroyed. Thread-safe,
-/// except for functions marked "Executor only".
+/// ownership of the object, because they may pass, on any thread, while the partition is being destroyed.
+/// Thread-safe, except for functions marked "Executor only".
 class program_queues : public std::enable_shared_from_this<program_queues> {
  public:
   std::shared_ptr<stream_queue> open(device::stream_options options);
@@ -78,8 +78,8 @@ class program_queues : public std::enable_shared_from_this<program_queues> {
   void complete(stream_queue& queue, queued_work& item, std::optional<error> failure);
   void stop();
 
-  /// True while a program runs and a tenant without a begun program has a ready one. Only then can
-  /// `take_before` return work.
+  /// True while a program runs and another tenant, none of whose programs has begun, has a ready program.
+  /// Only then can `take_before` return work.
   const std::atomic<bool>& others_wait() const noexcept { return others_wait_; }
 
  private:

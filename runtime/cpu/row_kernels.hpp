@@ -53,7 +53,7 @@ struct delta_factors {
 };
 
 /// The part of a gated delta rule that one call computes: a group of columns of one head's state, for the
-/// rows of one text.
+/// rows of one text (device::state_plan).
 struct delta_unit {
   std::span<const device::state_step> steps;
   std::uint32_t head = 0; ///< value head
@@ -64,8 +64,8 @@ struct delta_unit {
   float* running = nullptr;
 };
 
-/// The ops other than products, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the
-/// definition. The functions access only their arguments and may run on any thread.
+/// The ops other than matrix products, at one kernel level. Levels agree to the bit; `reference_row_kernels`
+/// is the definition. The functions access only their arguments and may run on any thread.
 struct row_kernels {
   void (*rms_norm)(const device::rms_norm_args&, row_range);
   void (*rope)(const device::rope_args&, row_range);

@@ -14,8 +14,8 @@ namespace paceline::cpu {
 /// The row kernels of `level`, which this CPU must support.
 const row_kernels& row_kernels_of(kernel_level level);
 
-/// With fewer values than this, a row op or a step of a mixture runs on the calling thread alone: that is
-/// work of about a microsecond.
+/// A row op, or a step of a mixture of experts, on fewer values than this runs on the calling thread alone,
+/// because so few values take only about a microsecond.
 inline constexpr std::size_t values_worth_sharing = 8192;
 
 /// Executes the row ops on a thread team. The assignment to threads changes no result. Small work stays on

@@ -22,8 +22,8 @@ class buffer {
   virtual void fill(std::uint64_t offset, std::uint64_t num_bytes, std::byte value) = 0;
 };
 
-/// Allocates device memory except packed weights (weight_memory) and the scratch memory of a pass. KV pools
-/// and norms, for example, are allocated here. Must outlive its buffers. Thread-safe.
+/// Allocates device memory for everything, such as KV pools and norms, except packed weights (weight_memory)
+/// and the scratch memory of a pass. Must outlive its buffers. Thread-safe.
 class buffer_memory {
  public:
   virtual ~buffer_memory() = default;

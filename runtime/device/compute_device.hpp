@@ -43,7 +43,7 @@ class compute_device {
   virtual const std::string& name() const noexcept = 0;
 
   /// True if a row's results have the same bits whatever other rows are in its pass. False in fast mode,
-  /// where the last bits of a prompt's rows depend on the number of rows in their pass.
+  /// where the low bits of a prompt row's results depend on the number of rows in its pass.
   virtual bool is_strict() const noexcept { return true; }
 
   /// The memory for KV cells. Returns an error if the device cannot be queried.

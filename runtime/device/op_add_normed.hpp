@@ -9,8 +9,8 @@ namespace paceline::device {
 ///
 ///     hidden += rms_norm(x, weight)
 ///
-/// Equal to the bit to `rms_norm` (op_rms_norm.hpp, one part for each row) followed by `add`
-/// (op_elementwise.hpp), which is also the default implementation.
+/// The result has the same bits as that of `rms_norm` (op_rms_norm.hpp, one part for each row) followed by
+/// `add` (op_elementwise.hpp). These two ops are also the default implementation.
 struct add_normed_args {
   float* x = nullptr; ///< [num_rows][width]; contents are unspecified afterwards
   std::size_t x_stride = 0;

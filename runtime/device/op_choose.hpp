@@ -36,7 +36,7 @@ struct token_choice {
   float top_p = 1;
   float min_score = -std::numeric_limits<float>::infinity(); ///< tokens with a lower score are removed
   std::uint64_t seed = 0;
-  /// Which of the request's `n` choices this is. The noise depends on it, as on the seed.
+  /// Which of the request's `n` choices this is. The noise depends on this index and on the seed.
   std::uint32_t choice_index = 0;
 
   std::span<const std::pair<token_id, float>> biases; ///< at most one entry for each token
@@ -66,8 +66,8 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 
 /// Chooses a token from each row and verifies the drafts: starting at the root, the current row's choice
 /// decides, and a child is accepted if it has that token. Siblings with equal tokens count as one node with
-/// the branches of all of them. If the accepted path then ends in several nodes, `place` is the first of them
-/// under the first of their parents. This is rule `coupled` (speculation::verify_coupled). A row's choice
+/// the branches of all of them. If the accepted path then ends in several nodes, `place` is the first of
+/// those that have the first parent. This is rule `coupled` (speculation::verify_coupled). A row's choice
 /// equals that of sampling::pipeline::choose for the same settings, to the bit:
 /// - The logits are changed in float32: x + bias. Tokens of `counts`, and of the row's path from the root: x
 ///   / repetition_penalty if x > 0, else x * repetition_penalty. Tokens with n > 0 occurrences in output and
@@ -75,11 +75,11 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 /// - At temperature 0 the token with the largest logit is chosen; NaN never; ties go to the lowest id.
 /// - At other temperatures +infinity counts as the largest finite number and NaN as -infinity, and a token
 ///   has the score (x - largest) / temperature. With top_k the first top_k tokens by falling score remain;
-///   ties go to the lowest id; -infinity never remains. With top_p < 1 the shortest leading run of these
-///   remains whose weight is at least double(top_p) * total. A weight is portable_exp(score); both sums are
-///   in double, one weight after another in this order. Tokens below min_score are removed. Of the rest, the
-///   token with the largest double(score) + noise is chosen (runtime/base/philox.hpp, purpose `target`, at
-///   position + level); ties go to the lowest id.
+///   ties go to the lowest id; -infinity never remains. With top_p < 1 only a leading run of these remains:
+///   the shortest one whose weight is at least double(top_p) * total. A weight is portable_exp(score); both
+///   sums are in double, one weight after another in this order. Tokens below min_score are removed. Of the
+///   rest, the token with the largest double(score) + noise is chosen (runtime/base/philox.hpp, purpose
+///   `target`, at position + level); ties go to the lowest id.
 ///
 /// Leaves `logits` in an unspecified state. The results are at `out` after the next `ops::deliver`. Until
 /// then they are in device memory, at the address that the op returns.

@@ -13,9 +13,9 @@ namespace paceline::device {
 inline constexpr std::uint32_t max_head_dim = 512;
 
 /// Keys and values of one layer in a pool of blocks. In memory the position is the fastest index of keys, so
-/// that one load reads the same dimension of adjacent positions; the dimension is the fastest index of
-/// values; the position is the fastest index of scales, which only q8 has. With S heads from one block to the
-/// next (`block_stride_heads()`):
+/// that one load reads the same dimension of adjacent positions. The fastest index of values is the
+/// dimension. Only q8 has scales; their fastest index is the position. S is the number of heads from one
+/// block to the next (`block_stride_heads()`):
 ///
 ///     key   (block b, head h, cell c, dimension d) at ((b * S + h) * head_dim + d) * block_size + c
 ///     value (block b, head h, cell c, dimension d) at ((b * S + h) * block_size + c) * head_dim + d

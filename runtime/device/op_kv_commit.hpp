@@ -10,9 +10,9 @@ namespace paceline::device {
 
 /// A draft whose nodes have cells: node n is in slot base + n of its sequence.
 struct drafted_cells {
-  std::uint32_t choice = 0;   ///< index of its result in `kv_commit_args::chosen`
-  std::uint32_t sequence = 0; ///< index into `row_batch::sequences`
-  kv_slot base;               ///< slot with the number base length: the target of the path's first cell
+  std::uint32_t choice = 0;              ///< index of its result in `kv_commit_args::chosen`
+  std::uint32_t sequence = 0;            ///< index into `row_batch::sequences`
+  kv_slot base;                          ///< slot at the base length: the path's first cell is moved there
   std::span<const std::int32_t> parents; ///< for each node, at most max_draft_nodes, an earlier node or -1
 };
 
@@ -24,8 +24,9 @@ struct cell_vectors {
 };
 
 /// Moves the accepted paths of drafts to consecutive slots, in all layers. Let n_0 < n_1 < ... be the nodes
-/// from the root's child down to the accepted place. The cell of slot base + n_i goes to slot base + i with
-/// its scales and its vector, in the order of i. A place of -1 has no path. No other cell changes.
+/// from the root's child down to node `place` (chosen_run). The cell of slot base + n_i goes to slot base + i
+/// with its scales and its vector, in the order of i. If `place` is -1, nothing is moved. No other cell
+/// changes.
 ///
 /// A path ascends and n_i >= i, so no cell is overwritten before it is read. Nodes of different drafts have
 /// no common cell. The default implementation, for devices whose memory the host can access, is a `kv_copy`

@@ -19,11 +19,11 @@ struct qkv_weights {
   const float* norm = nullptr;
 };
 
-/// Prepares the inputs of attention: the layer's norm; queries, keys and values of the rows; QK norm;
-/// rotation; and writes keys and values into their cells. Equal to the bit to `rms_norm`, one `matmul` with
-/// three outputs, `rms_norm` of the queries and of the keys, by heads or by rows, `rope` of both and
-/// `kv_write`, which is also the default implementation. A fused implementation need not write keys and
-/// values anywhere except into their cells.
+/// Prepares the inputs of attention: applies the layer's norm, computes queries, keys and values of the rows,
+/// applies QK norm and rotation, and writes keys and values into their cells. The results have the same bits
+/// as those of the default implementation, which calls these ops: `rms_norm`; one `matmul` with three
+/// outputs; `rms_norm` of queries and keys, by heads or by rows; `rope` of queries and keys; `kv_write`. A
+/// fused implementation need not write keys and values anywhere except into their cells.
 struct qkv_args {
   const row_batch* batch = nullptr;
   const float* x = nullptr; ///< [num_rows][num_cols], rows `x_stride` values apart

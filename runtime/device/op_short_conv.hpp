@@ -11,7 +11,8 @@ namespace paceline::device {
 /// Largest number of inputs of a convolution, the row's own included.
 inline constexpr std::uint32_t max_conv_taps = 16;
 
-/// The inputs of a convolution in the slots of a state: the last num_taps - 1 before the next row.
+/// The slots of a convolution's state. A slot holds the inputs z of the last num_taps - 1 rows, which the
+/// next row needs.
 struct conv_states {
   float* values = nullptr;     ///< device memory: slot s has [num_taps - 1][width] at s * slot_stride,
                                ///< oldest first

@@ -34,9 +34,9 @@ struct scatter_args;
 struct short_conv_args;
 
 /// The operations of a device, one virtual function for each op. Shapes, roundings and the reference of an op
-/// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). Unless an op's
-/// comment names another default, its default implementation throws check_failure with the op's name, which
-/// fails the calling program: the device does not support the op.
+/// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). The default
+/// implementation of an op is for devices that do not support it: it throws check_failure with the op's name,
+/// which fails the calling program. Comments of single ops name other defaults.
 class ops {
  public:
   virtual ~ops() = default;

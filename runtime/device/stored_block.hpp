@@ -19,8 +19,8 @@ namespace paceline::device {
 ///     d * scale_g * code_i + m * min_g
 ///
 /// d and m are float16 numbers of the block; scale_g, code_i and min_g are integers. In a format without
-/// integer scales scale_g = 1, in one without integer minima min_g = 1, and in one without m, m = 0. Codes
-/// are signed: `code = stored - offset`, or `code = iq4_values[stored]` with `lookup`.
+/// integer scales, scale_g = 1. In a format without integer minima, min_g = 1. In a format without m, m = 0.
+/// Codes are signed: `code = stored - offset`, or `code = iq4_values[stored]` with `lookup`.
 struct quantised_traits {
   std::uint16_t num_values = 0;  ///< 32, or 256 in the K and XS formats
   std::uint8_t code_bits = 0;    ///< of a stored code: 2, 3, 4, 5, 6 or 8

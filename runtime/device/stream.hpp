@@ -49,11 +49,11 @@ class stream {
   /// Runs `work` once everything submitted before it on this stream is complete and all `after` fences have
   /// passed.
   ///
-  /// An asynchronous device may run the host code of `work` earlier: once the host code of the earlier
-  /// programs of this stream, and of the programs of the same device whose fences are in `after`, has run.
-  /// Their ops still run before those of `work`, and results that they deliver to the host are there
-  /// (`ops::deliver`). The fence of `work` passes after all of them. It fails if a fence in `after` fails
-  /// meanwhile.
+  /// An asynchronous device may run the host code of `work` before that: as soon as the host code of its
+  /// predecessors has run. These are the programs submitted before it on this stream, and the programs of the
+  /// same device whose fences are in `after`. The ops of the predecessors still run before those of `work`,
+  /// and the results that they deliver (`ops::deliver`) are already in host memory. The fence of `work`
+  /// passes after all these ops. It fails if a fence in `after` fails meanwhile.
   ///
   /// If a fence of `after` failed, this work fails without being run. Its error has the same code and a
   /// message that contains the message of that fence and the label of this work. A failure of earlier work on

@@ -22,8 +22,8 @@ struct waiting_program {
 };
 
 /// Decides which program runs next on a device that computes one at a time: fair queueing between tenants by
-/// computing time, and within a tenant by priority, then by order of submission. Only one program of its
-/// tenant may overtake a ready program; after that the program has the highest priority.
+/// computing time, and within a tenant by priority, then by order of submission. A ready program may be
+/// overtaken only once by a program of its tenant; after that it has the highest priority.
 ///
 /// A tenant is busy while it has a program that is ready, runs or is paused. Its service is its computing
 /// time, plus the amount by which it was moved ahead when it became busy. Invariants, with E the longest
@@ -38,8 +38,8 @@ struct waiting_program {
 /// Data and decisions only: no threads, no clock. Not thread-safe.
 class turn_order {
  public:
-  /// Longest pause without work that counts as short: the time of a client's round trip. Between two programs
-  /// of one request, its tenant may have no other work.
+  /// Longest time without work that is treated as a short pause: the time of a client's round trip, because
+  /// between two programs of a request its tenant may have no other work.
   static constexpr std::chrono::milliseconds short_pause{50};
   /// After a pause of at most `short_pause`, a tenant may be this far below the least service of the others.
   static constexpr std::chrono::milliseconds max_owed{100};

@@ -32,7 +32,7 @@ struct compile_limits {
   std::size_t max_cached_bytes = 64U << 20U;  ///< of all compiled grammars that are kept for later requests
   /// Work of the grammar library, in the units of library_work.hpp. `compile_work` is for one compilation. A
   /// cursor gets `cursor_work` at the start and `cursor_work_per_token` with each token; it saves up at most
-  /// `cursor_work` and the work of 32 tokens. With a vocabulary of 152k, the costliest schema that is
+  /// `cursor_work` + 32 * `cursor_work_per_token`. With a vocabulary of 152k, the costliest schema that is
   /// converted takes half of `compile_work`; a mask of a JSON text takes about 4,000 units.
   std::uint64_t compile_work = 300'000'000;
   std::uint64_t cursor_work = 20'000'000;

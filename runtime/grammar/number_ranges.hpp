@@ -23,8 +23,8 @@ struct decimal_bound {
 /// The largest magnitude of an integer that `to_bound` returns.
 inline constexpr std::uint64_t max_whole_bound = 0xFFFF'FFFF'FFFF'FFFF;
 
-/// A JSON number: an integer up to `max_whole_bound`, or a number with at most 6 decimals and at most 15
-/// digits; nullopt otherwise.
+/// The bound that a JSON number states. nullopt unless the number is an integer of at most `max_whole_bound`
+/// in magnitude, or has at most 6 decimals and at most 15 digits.
 std::optional<decimal_bound> to_bound(const boost::json::value& number, bool is_exclusive);
 
 /// True if `number` is a multiple of `unit`; nullopt if one of them has too many digits to tell.
@@ -59,7 +59,7 @@ std::string integer_range(const std::optional<decimal_bound>& min, const std::op
 /// at least as many decimals as the bounds have. If a bound has more than 15 digits, only integers may have
 /// more than 15 digits: any other such number, rounded to a double, could be beyond the bound.
 std::string number_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
-/// Like `number_range`, for the numbers that are no integers.
+/// Like `number_range`, but only for numbers that are not integers.
 std::string fraction_range(const std::optional<decimal_bound>& min, const std::optional<decimal_bound>& max);
 
 bool is_less(const decimal_bound& a, const decimal_bound& b);

@@ -12,8 +12,9 @@
 
 namespace paceline::grammar {
 
-/// A regular expression in ECMAScript's syntax, without back-references. Only the sequence that is the whole
-/// expression may have look-aheads; its first part is then a `begin_anchor`, and they are the next parts.
+/// A regular expression in ECMAScript's syntax, without back-references. Look-aheads occur only in the
+/// sequence that is the whole expression. Its first part is then a `begin_anchor`, and the look-aheads
+/// follow.
 struct regex_node {
   enum class kind : std::uint8_t {
     characters,
@@ -37,8 +38,8 @@ inline constexpr std::uint32_t unbounded = 0xFFFFFFFF;
 /// Errors name the position, in bytes from 0. errc::invalid_argument: wrong syntax. errc::unsupported:
 /// look-around elsewhere, back-references, word boundaries, Unicode properties, flags, more than 32 nested
 /// groups, more than 64 of "*", "+" and "?" together, counts above 10,000, and expressions that have more
-/// than 2,000 characters when repetitions are written out (a character set counts once more for each 16 of
-/// its ranges).
+/// than 2,000 characters when repetitions are written out (a character set counts as one more character for
+/// each 16 of its ranges).
 expected<regex_node> parse_regex(std::string_view text);
 
 /// How characters are written in the text that is matched.

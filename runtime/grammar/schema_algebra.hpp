@@ -98,8 +98,8 @@ class schema_algebra {
   void put_condition(schema_ptr schema, std::vector<choice>& out);
   void put_dependencies(schema_ptr schema, std::vector<choice>& out);
   choice resolved(const partial& in, choice open);
-  /// The alternatives of `keyword` ("anyOf" or "oneOf", a string literal). Those that only list values are
-  /// merged into one, but those with the type "integer" into another one. Computed once.
+  /// The alternatives of `keyword` ("anyOf" or "oneOf", a string literal). Alternatives that only list
+  /// values are merged: those with the type "integer" into one, the others into another one. Computed once.
   const std::vector<alternative>& united(schema_ptr schema, std::string_view keyword);
   std::vector<alternative> united_lists(schema_ptr schema, std::string_view keyword,
                                         const numbered_lists& lists);
@@ -108,7 +108,7 @@ class schema_algebra {
   std::optional<value_list> only_values(schema_ptr schema);
   /// The named members whose values the schema lists.
   const std::vector<std::string_view>& tags_of(schema_ptr schema);
-  /// A schema that requires a member, such that no value obeys `a`, `b` and this schema; nullptr if there is
+  /// A schema that requires a member. No value obeys all three: `a`, `b` and this schema. nullptr if there is
   /// none. `a` and `b` are alternatives of the "oneOf" of `one_of`, and both list values of the member.
   schema_ptr separating_member(const partial& in, schema_ptr one_of, schema_ptr a, schema_ptr b);
   /// Stores a rewritten part of `schema`. Costs one step for each value in it.

@@ -84,7 +84,7 @@ class schema_document {
   void index(schema_ptr value, node where, role what, bool declares);
   void begin_resource(schema_ptr value, node& where, bool declares);
   expected<schema_ptr> find(schema_ptr from, std::string_view keyword);
-  /// The dynamic scope after `resource` is entered from scope `outer`. Of equal anchors the outermost counts.
+  /// The dynamic scope after `resource` is entered from scope `outer`. Of equal anchors it has the outermost.
   std::uint32_t entered(std::uint32_t outer, std::uint32_t resource);
   expected<schema_ptr> target_of(const node& from, std::string_view reference, std::string_view& fragment,
                                  std::string_view& rule) const;

@@ -44,7 +44,7 @@ class schema_facts {
   /// canonical_text of a value of the document.
   const std::string& text(const boost::json::value& value);
   /// Number of values that the schema's own keywords list, such as the names of "required". A long text
-  /// counts as more than one.
+  /// counts as more than one value.
   std::size_t width(schema_ptr schema);
   /// Number of values read so far to compute these properties.
   std::size_t num_read() const noexcept { return num_read_; }
@@ -68,8 +68,9 @@ class schema_facts {
   std::map<std::string, std::optional<text_automaton>, std::less<>> automata_;
 };
 
-/// The bound that `keyword` ("minimum", "exclusiveMaximum", ...) with this value states. A bound that leaves
-/// all integers of 64 bits becomes 2^64-1 or -(2^64-1). nullopt if it has more digits than this code handles.
+/// The bound that `keyword` ("minimum", "exclusiveMaximum", ...) with this value states. A maximum of 2^64
+/// or more becomes 2^64-1, and a minimum of -2^64 or less becomes -(2^64-1). nullopt if the value has more
+/// digits than this code handles.
 std::optional<decimal_bound> bound_of(const boost::json::value& value, std::string_view keyword);
 /// The narrowest bounds of numbers. `is_exact` is false if a bound is missing here or narrower than its
 /// keyword says.

@@ -17,7 +17,8 @@ inline constexpr std::string_view types_keyword = "\x01types"; ///< a type_set
 inline constexpr std::string_view here_keyword = "\x01here"; ///< handle of a schema to obey, like "$ref"
 /// Handle of a value that is not allowed.
 inline constexpr std::string_view not_value_keyword = "\x01not_value";
-inline constexpr std::string_view not_in_keyword = "\x01not_in"; ///< handle of an array of such values
+/// Handle of an array of values that are not allowed.
+inline constexpr std::string_view not_in_keyword = "\x01not_in";
 /// Handle of a pattern that a text must not match.
 inline constexpr std::string_view not_pattern_keyword = "\x01not_pattern";
 
@@ -32,11 +33,11 @@ bool is_enforced(std::string_view keyword);
 /// schema's own "type" excludes texts.
 bool has_enforced_format(schema_ptr schema);
 
-/// A format of texts that is enforced.
+/// An enforced format of texts (JSON strings).
 struct text_format {
   std::string_view name;
-  /// An anchored regular expression. Texts of at most 60 characters that it matches have the format, but it
-  /// does not match all texts with the format.
+  /// An anchored regular expression. A text of at most 60 characters that matches it has the format. Some
+  /// texts that have the format do not match it.
   std::string_view pattern;
   std::string_view rule;    ///< EBNF for texts between quotes, with rules of format_rules()
   std::uint32_t min_length; ///< of the texts that `rule` matches

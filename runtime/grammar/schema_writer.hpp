@@ -19,15 +19,15 @@
 
 namespace paceline::grammar {
 
-/// Appends the alternative `one` to the body of a rule. An empty text stands for an expression that matches
-/// nothing, so it is not appended.
+/// Appends the alternative `one` to the body of a rule. "" stands for an expression that matches nothing, so
+/// it is not appended.
 inline void add_alternative(std::string& body, const std::string& one) {
   if (one.empty()) return;
   if (!body.empty()) body += " | ";
   body += one;
 }
 
-/// Writes rules for schemas. An empty text stands for a rule or an expression that matches nothing. The first
+/// Writes rules for schemas. The result "" stands for a rule or an expression that matches nothing. The first
 /// error is in the algebra's `failure`; rules written after it have no meaning.
 class schema_writer {
  public:
@@ -72,13 +72,13 @@ class schema_writer {
     std::set<std::string> excluded;
     std::optional<std::uint32_t> least, most;
 
-    /// Number of conditions without the largest length.
+    /// Number of conditions, not counting the largest length.
     std::size_t num_conditions() const {
       return regexes.size() + (format != nullptr ? 1 : 0) + (excluded.empty() ? 0 : 1) +
              (least.value_or(0) > 0 ? 1 : 0);
     }
   };
-  /// The same without the place: texts with the same conditions have the same rules.
+  /// The same without `format_from`: texts with the same conditions have the same rules.
   using text_key =
       std::tuple<std::vector<std::pair<const regex_node*, bool>>, const text_format*, std::set<std::string>,
                  std::optional<std::uint32_t>, std::optional<std::uint32_t>>;
@@ -95,8 +95,8 @@ class schema_writer {
   /// Adds a rule for the texts of `rule` with at most `max_characters` characters, and returns its name.
   /// `rule` must be able to end after exactly that many.
   std::string budgeted(const std::string& rule, std::uint32_t max_characters);
-  /// Counts rules for places within a text. Each takes 20 ms of compilation with a vocabulary of 152k tokens.
-  /// False if there are too many.
+  /// Counts rules for states within JSON strings (`schema_cost::places`). Each takes up to 20 ms of
+  /// compilation with a vocabulary of 152k tokens. False if there are too many.
   bool spend_places(std::size_t count);
   /// EBNF for a JSON string, with quotes and without escapes, that is none of `texts`. If there are many
   /// texts, strings that begin like one of them are excluded, too. "" if too many rules would be needed.
@@ -111,7 +111,8 @@ class schema_writer {
   /// The schemas of the item at `index`, including the "contains" of schemas[i] for each i of `matched`.
   std::vector<schema_ptr> item_schemas(const conjunction& schemas, std::size_t index,
                                        const std::vector<std::size_t>& matched);
-  /// All values that obey `roots`, from canonical text to EBNF; nullopt if the schemas do not list them.
+  /// All values that obey `roots`, as a map from canonical text to EBNF; nullopt if the schemas do not list
+  /// them.
   std::optional<std::map<std::string, std::string>> finite_values(const std::vector<schema_ptr>& roots);
 
   /// Arrays as a state machine. `machine_ways` has the items that may follow in a state: for each the name of

@@ -38,7 +38,7 @@ class text_automaton {
   };
 
   /// Makes the automaton of at most 64 conditions; nullopt if more than `max_states` states or more than
-  /// `work` units of work (of at most 100 nanoseconds) would be needed. `is_wanted` receives the conditions
+  /// `work` units of work (at most 100 ns each) would be needed. `is_wanted` receives the conditions
   /// that a text obeys (bit i: condition i) and returns true if such a text is wanted. The work that was done
   /// is subtracted from `work`.
   static std::optional<text_automaton> make(const std::vector<text_condition>& conditions,
@@ -51,7 +51,7 @@ class text_automaton {
   const std::vector<state>& states() const noexcept { return states_; }
   /// Number of characters of the longest wanted text; nullopt if there is no longest one.
   std::optional<std::uint32_t> longest_text() const;
-  /// The same for the longest prefix of a wanted text that is not itself wanted.
+  /// The same for the longest text that is not wanted but is a prefix of a wanted text.
   std::optional<std::uint32_t> longest_beginning() const;
 
  private:

@@ -12,8 +12,8 @@ namespace paceline::grammar {
 
 const code_set& every_character();
 
-/// A nondeterministic automaton: it is at several places at the same time. A text obeys it if one of the
-/// places behind the text is `end`.
+/// A nondeterministic automaton. Its states are called places; it is at several places at the same time. A
+/// text obeys it if `end` is one of its places after the text.
 struct text_machine {
   /// A machine with more places than this is not complete.
   static constexpr std::size_t max_places = 6'000;

@@ -40,8 +40,8 @@ class token_cursor final : public constraint_cursor {
 
  private:
   /// Runs `work`, which calls the library for a text of `num_tokens` tokens. Returns its result, or `failure`
-  /// if the library throws now or threw before. It throws if the cursor's work is used up, or if an invariant
-  /// of the library is broken; other requests are not affected.
+  /// if the library throws now or threw before. The library throws if the cursor's work is used up, or if an
+  /// invariant of the library is broken; other requests are not affected.
   template <class Work, class Result>
   Result run(std::size_t num_tokens, Result failure, Work work);
   /// Moves to the end of `output` and `path`. False if they are not allowed; the cursor is then after the
@@ -88,8 +88,8 @@ class token_cursor final : public constraint_cursor {
   std::uint64_t work_per_token_;
   /// Upper bound of `work_left_`: without it a long output could save up work for a mask that takes minutes.
   std::uint64_t most_work_;
-  /// Number of tokens that have added to `work_left_`. The tokens of a path count like output tokens, so the
-  /// masks along a path that is accepted have the same budget as in plain decoding.
+  /// Number of tokens that have added to `work_left_`. The tokens of a path add to it like output tokens,
+  /// so the masks along a path that is accepted have the same budget as in plain decoding.
   std::size_t num_paid_ = 0;
   bool is_exhausted_ = false;
   bool is_broken_ = false; ///< the library has thrown; the state of the matcher is unknown

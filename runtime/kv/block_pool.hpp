@@ -17,7 +17,7 @@ enum class block_owner : std::uint8_t {
   index,   ///< the prefix index; at most once
 };
 
-/// State of a block, derived from its owners: the first that applies.
+/// State of a block, derived from its owners: the first state of this list that applies.
 enum class block_state : std::uint8_t {
   active,   ///< in a table
   deferred, ///< owned by releases, possibly also by the index, but in no table

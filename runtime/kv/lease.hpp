@@ -44,7 +44,7 @@ struct lease {
 /// The state slots of a request. A value, valid as long as its lease.
 struct state_lease {
   std::vector<state_slot> slots;     ///< slots that the request may write
-  std::optional<state_slot> initial; ///< the state after the lease's first `length` slots; nullopt: length 0
+  std::optional<state_slot> initial; ///< the state after the lease's first `length` tokens; nullopt: length 0
   /// Number of leading tokens, in whole blocks, whose keys and values are cached while the state after them
   /// is not; 0: none. A snapshot at this length serves the next request with the same leading tokens.
   std::uint32_t cached_without_state = 0;

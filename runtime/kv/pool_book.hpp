@@ -20,10 +20,10 @@ struct block_table {
   std::uint32_t length = 0;     ///< leading slots that are final
   std::uint32_t num_prompt_tokens = 0;
   std::shared_ptr<const std::string> salt;
-  /// Cached block whose leading cells are to be copied into a block of the request. It keeps its owner until
-  /// a later pass is committed, which proves that the copy was made.
+  /// Cached block whose leading cells are to be copied into a block of the request. The table remains an
+  /// owner of it until a later pass is committed, because only then the copy is known to be complete.
   std::optional<block_id> copy_source;
-  std::uint32_t num_published = 0; ///< leading blocks whose content is in the index, in these or other blocks
+  std::uint32_t num_published = 0; ///< leading blocks whose content the index has, in this or another block
   std::vector<state_slot> states;  ///< slots that its request may write or has given to the index
   std::optional<state_slot> initial_state;
   prefix_index::node_ref published; ///< node of the last published block
@@ -52,9 +52,9 @@ struct pool_book {
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
-  /// Shortens `path` to the longest part, of at most `most` blocks, whose last block has a snapshot. Returns
-  /// that snapshot; nullopt, with an empty path, if there is none. If use of the snapshot would leave fewer
-  /// than `num_others` slots that the request can get, the result is the same as if there were none.
+  /// Shortens `path` to the longest prefix, of at most `most` blocks, whose last block has a snapshot, and
+  /// returns that snapshot. Returns nullopt and empties `path` if there is no snapshot, or if its use would
+  /// leave the request fewer than `num_others` other slots.
   std::optional<state_slot> end_at_snapshot(std::vector<prefix_index::node_ref>& path, std::size_t most,
                                             std::uint32_t num_others) const;
   /// Adds the table's full final blocks to the index.

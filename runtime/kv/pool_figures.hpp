@@ -7,7 +7,7 @@ namespace paceline::kv {
 /// Current number of blocks by state. `active + deferred + cached + free` blocks are lent to the pool.
 struct pool_usage {
   std::uint32_t num_active = 0;
-  std::uint32_t num_deferred = 0; ///< free or cached once their stream points have passed
+  std::uint32_t num_deferred = 0; ///< given back; become free or cached once their stream points have passed
   std::uint32_t num_cached = 0;   ///< evictable
   std::uint32_t num_free = 0;
   std::uint32_t num_absent = 0; ///< not lent to the pool at present

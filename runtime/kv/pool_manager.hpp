@@ -39,9 +39,8 @@ struct pool_config {
   /// this: on a strict device (`compute_device::is_strict`) the cells have the same bits either way, and in
   /// fast mode the bits of cells are not guaranteed.
   bool separate_origins = false;
-  /// Slots of recurrent states, of a model that has these. Their memory is allocated at once. It is part of
-  /// `engine.memory_budget`. The manager's byte budget is what remains for blocks, so the slots are not
-  /// charged to it.
+  /// Slots of recurrent states; 0: the model has no such states. All their memory is allocated before the
+  /// first pass, as part of `engine.memory_budget`. The manager's byte budgets are for blocks only.
   std::uint32_t num_state_slots = 0;
   std::uint32_t min_state_slots = 0; ///< for one request; used when a memory plan is made
   std::uint64_t state_bytes = 0;     ///< of one slot; used when a memory plan is made
@@ -60,9 +59,9 @@ struct acquire_options {
   /// `min_state_slots`.
   std::uint32_t min_state_slots = 0;
   std::uint32_t max_state_slots = 0;
-  /// Largest number of additional slots, for snapshots. These are free slots. If fewer than two are free,
-  /// idle snapshots are evicted until two slots are free, but no more: a request must not empty the cache for
-  /// slots that it may never use.
+  /// Largest number of additional slots, for snapshots. They are taken from the free slots. If fewer than two
+  /// slots are free, idle snapshots are evicted until two are free. No more are evicted, because a request
+  /// must not empty the cache for slots that it may never use.
   std::uint32_t num_snapshot_slots = 0;
 };
 
@@ -76,19 +75,19 @@ struct committed_text {
 /// byte budget each. Pools of the same space lend each other unused memory. Bookkeeping only: it accesses no
 /// device memory and uses no clock, thread or device. Deterministic. Not thread-safe.
 ///
-/// Errors: `errc::pool_full` if too few blocks are available now, `errc::state_slots_full` if too few state
-/// slots are (both are ordinary answers), `errc::resource_exhausted` if the pool could never have so many,
-/// `errc::stale` if the key's request or epoch has ended, and `errc::invalid_argument` if a command
-/// contradicts the table. A command that returns an error, or throws bad_alloc, may have evicted cached
-/// blocks and has changed nothing else.
+/// Errors: `errc::pool_full` if too few blocks are available now, and `errc::state_slots_full` if too few
+/// state slots are available now (both are ordinary answers); `errc::resource_exhausted` if the command needs
+/// more than the pool can ever have; `errc::stale` if the key's request or epoch has ended; and
+/// `errc::invalid_argument` if a command contradicts the table. A command that returns an error, or throws
+/// bad_alloc, may have evicted cached blocks and has changed nothing else.
 ///
 /// Invariants, checked by `check_invariants`:
 /// - The owners of a block are the tables, deferred releases and index node that name it. A block without an
 /// owner is free.
 /// - A block in more than one table is full of committed cells in each of them, so nobody writes to it.
 /// - Only full blocks of committed tokens are in an index.
-/// - A block leaves a table only into a deferred release. It is free only after the stream point of that
-/// release.
+/// - A block that leaves a table is then owned by a deferred release, until the release's stream point has
+/// passed.
 /// - The owners of a state slot are the tables and deferred releases that name it, and the index.
 /// - The pools hold exactly what the budget has lent them.
 class pool_manager {
@@ -106,17 +105,17 @@ class pool_manager {
   /// `errc::resource_exhausted` if the minimum does not fit into the budget of the pool's space.
   expected<pool_id> add_pool(pool_config config);
 
-  /// Opens a table for `request` that shares the prefix of its tokens found in the prefix cache: the first
-  /// `lease.length` slots of the answer need not be computed. The last token never counts as cached, because
-  /// its logits are needed.
+  /// Opens a table for `request`. It begins with the prefix of the tokens that was found in the prefix cache:
+  /// the first `lease.length` slots of the answer need not be computed. The last token never counts as
+  /// cached, because its logits are needed.
   expected<new_lease> acquire(pool_id pool, request_id request, const acquire_options& options);
   /// Extends the lease to slots below `length`, look-ahead included. Never shrinks it: for a smaller length
   /// it returns the lease unchanged.
   expected<lease> reserve(const lease_key& key, std::uint32_t length);
-  /// Appends `tokens` to the committed tokens, and declares the first `length` slots final. Their passes must
-  /// have completed, and `length` must not exceed the committed tokens. Adds blocks that became full to the
-  /// prefix index. Each of `snapshots`, which are states after full final blocks, is kept with its block in
-  /// the index, unless that block has a snapshot already.
+  /// Appends `tokens` to the committed tokens, and declares the first `length` slots final. The passes that
+  /// wrote these slots must have completed, and `length` must not exceed the number of committed tokens. Adds
+  /// blocks that became full to the prefix index. `snapshots` are states after full final blocks. Each is
+  /// kept with its block in the index, unless that block has a snapshot already.
   expected<void> commit(const lease_key& key, std::span<const token_id> tokens, std::uint32_t length,
                         std::span<const state_snapshot> snapshots = {});
   /// Returns the blocks that have no slot below `length`, which must not be less than the number of final
@@ -135,7 +134,7 @@ class pool_manager {
   pool_usage usage(pool_id pool) const;
   const pool_counters& counters(pool_id pool) const;
   const kv_budget& budget(std::uint32_t space = 0) const { return budgets_.at(space); }
-  /// Number of blocks that the pool could hold if all others of its space shrank to their minimum.
+  /// Number of blocks that the pool could hold if all other pools of its space shrank to their minimum.
   std::uint32_t reach_blocks(pool_id pool) const;
   /// Upper bound of the blocks that `reserve` and `acquire` could get now without a release.
   std::uint32_t available_blocks(pool_id pool) const;
@@ -172,9 +171,9 @@ class pool_manager {
   /// The pool with the least recently used cached block, among `pool` and the pools that may give it memory.
   /// Null if none has a cached block.
   pool_book* least_recently_used(const pool_book& pool) const;
-  /// Like `make_room`. If necessary it gives up `block_table::copy_source`: the request then computes these
-  /// cells again, which needs no additional block. So a request that would fit without a cached prefix also
-  /// fits with one.
+  /// Like `make_room`. If necessary it gives up `block_table::copy_source`. The request then computes the
+  /// cells that would have been copied, and needs no additional block for this. So a request that would fit
+  /// without a cached prefix also fits with one.
   bool make_room_for(pool_book& pool, block_table& table, std::uint32_t num);
   bool borrow_slabs(pool_book& pool, std::uint32_t num_free);
   void return_slabs(pool_book& pool);

@@ -20,13 +20,13 @@ namespace paceline::kv {
 ///
 /// Stores block ids only. The caller counts the index as one owner of each block in it, and reports which
 /// blocks have no other owner (`set_idle`). These idle blocks can be evicted, leaves first, least recently
-/// used first. Every idle block can eventually be evicted. If a block below it is in use, the request that
-/// uses that block has a block of its own with the idle block's content.
+/// used first. Every idle block can eventually be evicted, even if a descendant of its node is in use: the
+/// request that uses the descendant has a block of its own with the idle block's content.
 ///
 /// The constructor allocates all memory, so later calls cannot run out of it.
 class prefix_index {
  public:
-  /// A reference to a node. `contains` detects whether the node's block was evicted or reused. The default
+  /// A reference to a node. `contains` is false after the node's block was evicted or reused. The default
   /// value, the root reference, is the position before the first block.
   struct node_ref {
     block_id block;

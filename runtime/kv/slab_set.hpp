@@ -9,9 +9,9 @@
 namespace paceline::kv {
 
 /// A set of slab numbers below a fixed size. A slab is a run of blocks that is lent to a pool as a whole
-/// (block_pool.hpp). `first` and `last` take constant time, because `set` keeps track of the first and the
-/// last word of 64 numbers that is not empty. This matters if a pool borrows a million slabs one after
-/// another. Never allocates after construction.
+/// (block_pool.hpp). The set has a bit for each slab, in words of 64 bits. `set` keeps track of the first and
+/// the last word that is not 0, so `first` and `last` take constant time. This matters if a pool borrows a
+/// million slabs one after another. Never allocates after construction.
 class slab_set {
  public:
   /// Result of `first` and `last` for an empty set.

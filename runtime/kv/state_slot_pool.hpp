@@ -50,7 +50,7 @@ class state_slot_pool {
 
   /// The snapshot after an indexed block; nullopt if there is none.
   std::optional<state_slot> snapshot_after(block_id block) const;
-  /// Makes `slot`, which has an owner, the snapshot after an indexed block that has none.
+  /// Makes `slot` the snapshot after an indexed block that has no snapshot. The slot must have an owner.
   void add_snapshot(block_id block, state_slot slot);
   /// Removes the block's snapshot, if there is one, from the index, because the block has left the index.
   void forget(block_id block);

@@ -149,7 +149,7 @@ class decoder_layers {
   /// hidden += short_convolution(norm(hidden)). `states`: this layer's states.
   void convolve(const layer_weights& weights, const device::conv_states& states);
   /// hidden += gated_delta_rule(norm(hidden)). `states`: this layer's states. `unit_norm`: key_dim values,
-  /// each 1 / sqrt(key_dim). An RMS norm with these weights divides queries and keys by their length.
+  /// each 1 / sqrt(key_dim). An RMS norm with these weights divides queries and keys by their Euclidean norm.
   void apply_delta_rule(const layer_weights& weights, const delta_layer_states& states,
                         const float* unit_norm);
   /// hidden += feed_forward(norm(hidden)). The block may be a mixture of experts. A dense block may lack the

@@ -32,10 +32,9 @@ struct hash_model_config {
 /// The hidden state of a row has 5 values, the same after every layer: the hash of the row's context in four
 /// 16-bit pieces, then the position. So a drafter that reads features can predict every token.
 ///
-/// A row may have an input vector instead of a token (`row_batch::inputs`). If the vector's first value is
-/// the number of such rows directly before the row in its context, the row stands for the likeliest token at
-/// its position; otherwise it stands for another token. So a drafter with look-ahead rows can predict every
-/// token, too.
+/// A row may have an input vector instead of a token (`row_batch::inputs`). In an unbroken run of these rows,
+/// row n (from 0) is computed with the likeliest token at its position if the first value of its vector is n,
+/// and with another token if not. So a drafter with look-ahead rows can predict every token, too.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);

@@ -48,8 +48,9 @@ struct forward_outputs {
 /// rows are in the batch.
 class language_model : public kv_model {
  public:
-  /// The model that consists of the given layers of this model (ascending), then its final norm and head. It
-  /// shares the weights, so this model must outlive it. Null if the model does not support parts.
+  /// The model that consists of the given layers of this model (ascending), then its final norm and head. The
+  /// result uses this model's weights, so this model must outlive it. Null if the model does not support
+  /// parts.
   virtual std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> /*layers*/) const {
     return nullptr;
   }

@@ -18,9 +18,10 @@ class made_up_passes {
 
   std::uint32_t num_positions() const noexcept;
   /// Runs one pass over the positions [begin, end), like a pass of a round. Must be called inside a program,
-  /// after earlier positions have been computed. Up to device::max_draft_nodes rows count as the verification
-  /// of a chain: the device chooses a token for every row, or the host gets the logits of every row if the
-  /// device cannot choose. More rows count as a prompt: only the last row has a choice or logits.
+  /// after earlier positions have been computed. Up to device::max_draft_nodes rows are run like the
+  /// verification of a chain: the device chooses a token for every row, or the host gets the logits of every
+  /// row if the device cannot choose. More rows are run like a prompt: only the last row has a choice or
+  /// logits.
   void run(device::ops& ops, std::uint32_t begin, std::uint32_t end);
 
   device::batch_entry row_at(std::uint32_t position) const;

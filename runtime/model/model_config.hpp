@@ -80,8 +80,8 @@ struct rope_scaling {
   std::uint32_t original_context_length = 0; ///< positions of the original training; llama3 and yarn
   double low_freq_factor = 1;                ///< llama3
   double high_freq_factor = 4;               ///< llama3; above low_freq_factor
-  double beta_fast = 32; ///< yarn: rotations in the original context above which a pair is unchanged
-  double beta_slow = 1;  ///< yarn: rotations below which a pair is fully interpolated
+  double beta_fast = 32; ///< yarn: pairs with more rotations in the original context are unchanged
+  double beta_slow = 1;  ///< yarn: pairs with fewer rotations in it are fully interpolated
   bool truncate = true;  ///< yarn: the ramp begins and ends at whole dimensions
   double magnitude = 1;  ///< yarn, and LongRoPE, whose kind is none: multiplies cosines and sines
 };
@@ -136,7 +136,7 @@ struct model_config {
   rope_layout layout = rope_layout::half_split;
   rope_config rope;       ///< for layers that see all positions
   rope_config local_rope; ///< for layers with a sliding window
-  /// Positions that a row of a local layer sees, its own included; 0: there are no local layers.
+  /// Positions that a row sees in a layer with a window, its own included; 0: no layer has a window.
   std::uint32_t sliding_window = 0;
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K

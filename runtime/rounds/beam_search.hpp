@@ -55,7 +55,7 @@ class beam_search {
   /// Largest number of rows of one request in a round. After a preemption the tokens of all hypotheses are
   /// computed again, over several rounds.
   static constexpr std::uint32_t max_rows = 128;
-  /// Of all hypotheses together.
+  /// Largest number of draft nodes of all hypotheses together.
   static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes;
 
   /// `max_output`: largest number of tokens in a hypothesis, at least 1.
@@ -127,7 +127,7 @@ class beam_search {
     nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true;
   }
   /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if a step finds no token for any
-  /// hypothesis and none has ended so far. Then no logit was finite, which means that the model failed.
+  /// hypothesis before any hypothesis has ended. Then no logit was finite, which means that the model failed.
   progress advance(const beam_context& context, const node_row& rows);
 
   bool finished() const noexcept { return finished_; }

@@ -18,8 +18,8 @@ namespace paceline::rounds {
 /// twice as long.
 class draft_cursor {
  public:
-  /// Length of the first rest in output tokens. A cursor's limit grows with each token, and at most the
-  /// growth of this many tokens can be saved up.
+  /// Length of the first rest in output tokens. A cursor's limit grows with each token. The unused part of
+  /// the limit is capped at the initial limit plus the growth of this many tokens.
   static constexpr std::size_t first_rest = 32;
 
   /// The cursor for drafts that continue `num_output` committed output tokens; null if `constraint` is null.

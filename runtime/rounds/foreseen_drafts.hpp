@@ -38,7 +38,7 @@ class foreseen_drafts {
 
   /// Called after the verdict: returns the draft for `item` of `plan` if the verdict was foreseen, else
   /// nullopt. The session of that draft becomes the request's session, and its cells are copied to the blocks
-  /// of the text. Counts foreseen and ready items in `batch`.
+  /// of the text. Updates `num_foreseen` and `num_ready` of `batch`.
   std::optional<speculation::draft> take(device::ops& ops, const scheduling::round_plan& plan,
                                          const scheduling::plan_item& item, scheduling::draft_batch& batch);
   /// Stores the drafts that round `plan` will verify, one for each item. The next `draft` continues from
@@ -72,7 +72,7 @@ class foreseen_drafts {
     sampling::token_counts counts;                 ///< of the committed tokens, if the pipeline reads them
     std::vector<std::vector<token_id>> alternates; ///< `speculation::draft::alternates` of the draft
     bool chain = false;
-    round_id next; ///< the round for which the outcomes were drafted, in the blocks of its plan
+    round_id next; ///< round for which the outcomes were drafted; their cells are in its plan's blocks
     std::vector<outcome> outcomes;
 
     std::uint32_t path_length() const noexcept { return static_cast<std::uint32_t>(text.size()) - length; }

@@ -13,10 +13,10 @@
 namespace paceline::rounds {
 
 /// The cells of a drafter for the hypotheses of one beam search, all in the request's lease in the drafter's
-/// pool. Each hypothesis has a session and a block table. Tables share the full blocks of the text that
-/// hypotheses have in common. If a hypothesis begins with another one's text, it gets copies of the common
-/// cells after these blocks. So a common text is read once, however many hypotheses have it. If reading a
-/// text takes several rounds, each round continues where the previous one stopped.
+/// pool. Each hypothesis has a session and a block table. If two hypotheses begin with the same text, their
+/// tables share the full blocks of this text, and its cells after these blocks are copied if necessary. So a
+/// common text is read once, however many hypotheses have it. If reading a text takes several rounds, each
+/// round continues where the previous one stopped.
 ///
 /// For drafters whose cells depend on no tokens after them (`drafter_traits::text_begin`).
 ///

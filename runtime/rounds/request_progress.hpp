@@ -45,8 +45,8 @@ class request_progress {
   std::uint32_t kv_length() const noexcept { return kv_length_; }
   void set_kv_length(std::uint32_t length);
   /// The request was admitted, or came back after a preemption. Its KV is valid up to `length`, in the blocks
-  /// of this admission. `admission` is its number (scheduling::plan_item). `num_cached_tokens` of these
-  /// positions came from the prefix cache.
+  /// of this admission, whose number is `admission` (scheduling::plan_item). The KV of `num_cached_tokens` of
+  /// these positions came from the prefix cache.
   void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
   /// The recurrent states; unused if the model has none.
@@ -69,8 +69,9 @@ class request_progress {
   drafter_index drafter() const noexcept { return drafter_; }
   /// Stores what the round verified and kept, for the drafter of the next round.
   void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
-  /// Ends the round and returns its event. If the round only computed prompt rows, the event has no tokens,
-  /// and it has no finish reason unless the request asked for its prompt only.
+  /// Ends the round and returns its event. If the round only computed prompt rows, the event has no tokens
+  /// and no finish reason. Exception: with max_tokens 0, the event of the prompt's last row has a finish
+  /// reason.
   token_event end_round(std::optional<round_trace> trace, time_point now);
   /// The request's beam search; null if it has none.
   beam_search* beams() noexcept { return beams_.get(); }

@@ -121,8 +121,8 @@ class round_runner {
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const batch_part& part, std::uint32_t first_logits);
-  /// The part of the feedback for the part's drafter that follows from the raw logits; empty if the drafter
-  /// needs none.
+  /// Feedback for the drafter of `part`, with only the fields that follow from the raw logits; empty if the
+  /// drafter needs none of these fields.
   speculation::round_feedback begin_feedback(const batch_part& part, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,

@@ -16,8 +16,8 @@ class text_output {
     std::string text; ///< whole characters that can no longer become part of a stop string
     std::optional<std::string> stop_string; ///< a stop string that is now complete: the text ends before it
   };
-  /// Adds a token and returns the text that it completes. `may_stop` false: stop strings count as text for
-  /// now (min_tokens is not reached).
+  /// Adds a token and returns the text that it completes. `may_stop` false: stop strings do not end the text
+  /// yet (min_tokens is not reached).
   virtual piece feed(token_id token, bool may_stop) = 0;
   /// Ends the text: returns what was held back.
   virtual std::string finish() = 0;

@@ -16,7 +16,7 @@
 
 namespace paceline::sampling {
 
-/// The place in a request of the row whose logits are processed.
+/// The row whose logits are processed, and its context in the request.
 struct row_context {
   const token_counts* committed = nullptr; ///< counts of the committed tokens; may be null without penalties
   /// Draft tokens between the last committed token and this row, in order.
@@ -76,8 +76,8 @@ class pipeline {
 
   /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
   /// rows below it. All fields are set except the draft and `first_row`. The settings refer to `counts`.
-  /// nullopt if devices cannot make this choice: with a constraint, or if the temperature is above 0 and
-  /// either top-k is above device::max_top_k, or top-p is set without a top-k up to that limit.
+  /// nullopt if devices cannot make this choice. They cannot with a constraint. Above temperature 0 they also
+  /// cannot with a top-k above device::max_top_k, and with a top-p unless a top-k up to that limit is set.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 
@@ -92,7 +92,8 @@ class pipeline {
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;
 
-  /// Random numbers of this request for one purpose at one position. `place`: number of the draw there.
+  /// Random numbers of this request for one purpose at one position. `place`: number of the draw at this
+  /// position.
   noise_stream noise(noise_purpose purpose, token_position position, std::uint32_t place = 0) const noexcept {
     return {.seed = params_.seed,
             .position = position,

@@ -37,8 +37,8 @@ class gumbel_race {
 
   /// Adds one token. A log-weight of -infinity never wins.
   void enter(double log_weight, token_id token) noexcept;
-  /// Adds the tokens of chunk `chunk` of a row, whose largest score is `maximum`. `first_word` is the
-  /// cohort's first word of noise.
+  /// Adds the tokens of chunk `chunk` of a row. `maximum` is the largest score of the chunk, `first_word` the
+  /// first word of the chunk's noise.
   void enter_chunk(std::span<const float> row, const row_scale& scale, std::size_t chunk, float maximum,
                    std::uint32_t first_word) noexcept;
   token_id winner() const noexcept { return winner_; }

@@ -13,8 +13,8 @@ inline bool likelier(const candidate& a, const candidate& b) noexcept {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-/// Replaces `out` by the `count` likeliest tokens of a row (scale not applied), likeliest first. Fewer if
-/// fewer tokens have a value other than -infinity and NaN.
+/// Replaces `out` by the `count` likeliest tokens of a row (scale not applied), likeliest first. Tokens whose
+/// value is -infinity or NaN are left out, so `out` may get fewer tokens.
 void select_top(std::span<const float> row, std::size_t count, std::vector<candidate>& out);
 
 /// Parameters of truncation. Neutral values: top_k = 0, top_p = 1, min_p = 0.
@@ -33,9 +33,10 @@ struct truncation {
 /// Replaces `out` by the tokens that survive top-k, then top-p (among the top-k tokens), then min-p, with
 /// their scores, in unspecified order. Top-p keeps the shortest run of the likeliest tokens whose weight
 /// (portable_exp of the score) reaches top_p times the total weight. After a top-k of at most
-/// device::max_top_k, the weights of both sums are added in double precision in order of likelihood, which a
-/// device can repeat; otherwise they are added in an order that is fast. `maxima` are the row's chunk_maxima,
-/// and scale.shift is the largest of them. At least one token survives.
+/// device::max_top_k, the run's weight and the total weight are added up in double precision in order of
+/// likelihood, so that a device can compute the same sums. Otherwise the order of addition is chosen for
+/// speed. `maxima` are the row's chunk_maxima, and scale.shift is the largest of them. At least one token
+/// survives.
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out);
 

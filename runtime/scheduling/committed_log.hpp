@@ -53,7 +53,7 @@ class committed_log {
   /// while the prompt is computed, or computed again after a preemption.
   bool is_computed() const noexcept { return computed_; }
   /// Number of the admission (`plan_item::admission`) whose blocks hold the target's cells; 0 before the
-  /// first one.
+  /// first admission.
   std::uint32_t admission() const noexcept { return admission_; }
   /// The outcome of the last round that decided tokens, for the next round's drafter. Null if no round has
   /// decided tokens yet.

@@ -32,8 +32,8 @@ struct look_ahead_positions {
 /// What rounds in flight use of a request's leases, and what its next rounds need.
 struct memory_use {
   std::uint32_t num_in_flight = 0; ///< rounds
-  bool closing = false;            ///< it takes part in no more rounds and will return its blocks soon
-  std::uint32_t needed = 0;        ///< positions without which it cannot run
+  bool closing = false;            ///< the request joins no more rounds and will return its blocks soon
+  std::uint32_t needed = 0;        ///< positions without which the request cannot run
   std::uint32_t written = 0;       ///< positions that rounds in flight may write
   bool scattered = false;          ///< its cells may lie anywhere in the lease, so the lease cannot shrink
   look_ahead_positions target, drafter; ///< lease lengths wanted in the target's pool and in the drafter's
@@ -50,8 +50,8 @@ struct memory_use {
 ///     |                                          |
 ///     +------------------> close <---------------+ ended
 ///
-/// Under memory pressure: (1) After a refusal, the ledger asks for fewer positions of that lease than were
-/// refused, or for none, until blocks are returned. (2) After the target's pool has refused blocks (not
+/// Under memory pressure: (1) Until blocks are returned after a refusal, the ledger asks for fewer positions
+/// of that lease than were refused, or asks nothing. (2) After the target's pool has refused blocks (not
 /// state slots), leases for draft trees shrink to what chains need, until a holder ends (`tight`). (3) A
 /// request whose drafter has no blocks is decoded without that drafter's drafts. (4) If a request cannot run,
 /// the youngest holder is preempted for it. The preemption is cancelled if the request in need gets its
@@ -80,9 +80,9 @@ class memory_ledger {
 
   /// Asks for the first lease; sets the ticket.
   void acquire(acquire_command question, commands& out);
-  /// Asks the target's pool to lengthen the request's lease to the largest look-ahead, at least `least`,
-  /// whose positions were not refused. Asks nothing if the lease is long enough for that look-ahead, or if an
-  /// answer is pending.
+  /// Asks the target's pool to lengthen the request's lease for the largest look-ahead that was not refused,
+  /// but not for less than `least`. Asks nothing if the lease is long enough for this look-ahead, if all of
+  /// them were refused, or if an answer is pending.
   void want(request_id request, look_ahead least, commands& out);
   /// The same in the pool of its drafter. `text_begin`: as in `acquire_for_drafter_command`.
   void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
@@ -121,8 +121,8 @@ class memory_ledger {
 
   /// True if the request has no round in flight and no pending question, so its memory can be returned.
   bool idle(request_id request) const;
-  /// A holder was preempted or gave up its place: returns its blocks; it has no lease then. If it was
-  /// preempted for another request, that request causes no further preemption until the target's pool has
+  /// A holder was preempted or gave up its place: returns its blocks, so that it has no lease any more. If
+  /// another request needed the blocks, that request causes no further preemption until the target's pool has
   /// answered its question, blocks were returned, or a round was reported.
   void preempted(request_id request, commands& out);
   /// A holder has ended: returns its blocks and cancels preemptions for it.

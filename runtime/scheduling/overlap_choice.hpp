@@ -27,7 +27,7 @@ class overlap_choice {
   static constexpr std::uint32_t chosen_rounds = 1000;
   /// After this many rounds in a row with another number of requests, all trials start over.
   static constexpr std::uint32_t patience = 32;
-  static constexpr double least_gain = 1.02; ///< speed-up over the best earlier mode that a mode must show
+  static constexpr double least_gain = 1.02; ///< speed-up that a mode must show over the best earlier mode
   static constexpr double far_slower = 1.2;
 
   /// `modes`: at least one. Among equally fast modes the first wins. With one mode there are no trials.

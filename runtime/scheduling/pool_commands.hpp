@@ -62,8 +62,8 @@ struct commit_command {
   std::vector<kv::state_snapshot> snapshots = {}; ///< states that the prefix cache keeps
 };
 
-/// Forgets the positions from `num_positions` on, and returns the blocks that lie entirely beyond. The number
-/// includes the look-ahead slots that are still wanted. The returned blocks are reused once the stream of
+/// Keeps the first `num_positions` positions, which include the look-ahead slots that are still wanted, and
+/// returns the blocks that lie entirely beyond them. The returned blocks are reused once the stream of
 /// `pool` has completed `after` programs. The sender has already shortened its own lease.
 struct rollback_command {
   request_id request;

@@ -22,12 +22,13 @@ struct plan_item {
   std::vector<block_id> blocks; ///< lease in the target's pool: block table of the request
   /// Number of the admission that owns `blocks`: 1, and 1 more after each preemption.
   std::uint32_t admission = 0;
-  std::uint32_t max_rows = 1; ///< largest number of rows for committed tokens; the newest token's row decides
+  /// Largest number of rows for committed tokens. Only the row of the newest token decides a token.
+  std::uint32_t max_rows = 1;
   std::optional<std::uint32_t> restart_at; ///< KV is valid only up to here (after admission or preemption)
   /// with restart_at: how many of these positions came from the prefix cache
   std::uint32_t num_cached_tokens = 0;
   std::vector<device::kv_copy> copies; ///< cells to copy before the pass
-  /// Slots for recurrent states, of a model that has these, else null; the same for the whole admission.
+  /// Slots for recurrent states; null if the model has none. The same for the whole admission.
   std::shared_ptr<const kv::state_lease> states;
   /// Number of these slots that are for the rows of passes; the others are for snapshots.
   std::uint32_t num_row_states = 0;
@@ -147,8 +148,8 @@ struct round_result {
   std::vector<draft_time> drafting;            ///< of the workers that drafted for it
   std::vector<failed_drafter> failed_drafters; ///< the round ran without them
   /// Submission number of the round's last program on the stream of each pool (index = `pool_number`; 0 =
-  /// none). A release of its requests waits for these. The streams have completed them when this result may
-  /// be read.
+  /// none). The blocks of the round's requests are reused only after these programs, which are complete when
+  /// this result may be read.
   std::vector<std::uint64_t> submissions;
 };
 
@@ -160,8 +161,9 @@ struct draft_bounds {
   std::uint32_t probe_depth = 0; ///< levels of probes, which are never committed
 };
 
-/// Number of blocks of a drafter's pool, in addition to those of the text, for drafts of outcomes other than
-/// "everything is accepted": `num_guesses` outcomes for each draft position and for the bonus position.
+/// Number of blocks of a drafter's pool, in addition to those of the text, for drafts made in advance for
+/// outcomes other than "everything is accepted": `num_guesses` outcomes for each draft position and for the
+/// bonus position.
 std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
                            std::uint32_t block_size) noexcept;
 
@@ -171,7 +173,7 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::u
 /// The same for a request with `length` tokens that may commit `remaining` more.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,
                          std::uint32_t block_size, std::uint32_t context_length);
-/// `limit` for a draft of the item's worker: its length is at most `worker_length`.
+/// `limit` for a draft of the item's worker: the length is lowered to `worker_length` if it is larger.
 draft_bounds worker_limit(const plan_item& item, draft_bounds limit);
 
 } // namespace paceline::scheduling

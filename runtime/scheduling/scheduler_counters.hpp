@@ -31,7 +31,7 @@ struct scheduler_counters {
   round_times decoding;                  ///< sums over these rounds
   struct passes {
     std::uint64_t num = 0;
-    std::chrono::nanoseconds duration{}; ///< sum over these rounds of the time for the pass and the decisions
+    std::chrono::nanoseconds duration{}; ///< of the pass and the decisions, summed over these rounds
   };
   /// [rows - 1]: decoding rounds by number of rows, from which V(T) is computed
   std::vector<passes> decoding_by_rows;

@@ -32,12 +32,12 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::optional<pool_number> pool; ///< pool for the cells of its own model, if it has one
   bool worker = false;             ///< drafts on its own stream
-  /// Largest number of rows (nodes and probes) of a draft with the given number of levels, and how many of
-  /// these are nodes. Both are empty if it drafts chains.
+  /// Largest numbers of rows (nodes and probes) and of nodes of a draft with the given number of levels. Both
+  /// functions are empty if the drafter drafts chains.
   by_length max_rows = {}, max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
-  /// Largest number of cells of its own pool that such a draft needs after the cells of the text; empty: one
-  /// cell for each level.
+  /// Largest number of cells of its own pool that a draft with the given number of levels needs after the
+  /// cells of the text; empty: one cell for each level.
   by_length own_positions = {};
   /// Index of the request's token with which the drafter's text begins, if requests can share cells of its
   /// pool (`speculation::drafter_traits::text_begin`).
@@ -100,8 +100,9 @@ struct decisions {
 /// request has items in rounds of its own group only; a request's num_in_flight equals its items in rounds in
 /// flight.
 ///
-/// While a round is overdue the device counts as lost. Its program may still run, so its requests end but
-/// keep their blocks until it is reported. Until then no round is planned and no request is accepted.
+/// While a round is overdue the device counts as lost. All requests end, but those of the round keep their
+/// blocks until it is reported, because its program may still run. Until then no round is planned and no
+/// request is accepted.
 class scheduler_state {
  public:
   /// How long a request without credit keeps a slot for which another request waits.
@@ -125,7 +126,7 @@ class scheduler_state {
   /// Checks deadlines of requests and rounds. Cancels requests without a session: their cancellation was lost
   /// when a scheduler actor crashed. To be called about every 50 ms while `active()`.
   decisions on_tick(time_point now, const session_lookup& has_session);
-  /// A restarted verifier knows only the rounds `known` of those in flight; the others never ran and are
+  /// Of the rounds in flight, a restarted verifier knows only those in `known`. The others never ran and are
   /// planned again.
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
   /// A restarted pool manager may have lost commands: asks again, lists the requests that hold memory, and
@@ -334,7 +335,8 @@ class scheduler_state {
   bool draining_ = false;
   std::optional<error> out_of_service_; ///< the reason, once a part of the model failed for good
   drafter_rests rests_;
-  /// A request gave up its blocks, and it is not known yet whether they suffice.
+  /// A request without credit gave up its blocks, and it is not known yet whether these are enough for the
+  /// requests that wait.
   bool blocks_given_up_ = false;
   std::set<drafter_index> lost_workers_; ///< drafters whose workers failed for good
 };

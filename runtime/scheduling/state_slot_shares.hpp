@@ -78,12 +78,14 @@ struct slot_share {
   bool operator==(const slot_share&) const = default;
 };
 
-/// The number of slots that a request asks for. It keeps them until it ends or is preempted. So it leaves
-/// slots for the requests that may start meanwhile. Its slots for drafts leave each of them the minimum
-/// without drafts, and one slot for a snapshot if the pool has enough for all. Its slots for snapshots after
-/// the first also leave each of them slots for a draft of the same size. The request's own first snapshot has
-/// precedence over its drafts: without it, the next turn of the conversation would compute the whole text
-/// again.
+/// The number of slots that a request asks for. It keeps them until it ends or is preempted, so it leaves
+/// slots for each request that may start meanwhile:
+/// - It takes slots for drafts only as long as `least_row_states(0)` slots remain for each such request, and
+///   one more for a snapshot if the pool has enough for all.
+/// - It takes slots for further snapshots, after its first, only as long as each such request can also have
+///   slots for a draft of the same size.
+/// The request's own first snapshot has precedence over its drafts: without it, the next turn of the
+/// conversation would compute the whole text again.
 slot_share share_of(const slot_demand& demand) noexcept;
 
 } // namespace paceline::scheduling

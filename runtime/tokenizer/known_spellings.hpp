@@ -4,8 +4,8 @@
 
 namespace paceline::tokenizer {
 
-// Many model files do not mark their control tokens, or do not list the tokens that end a turn. The spellings
-// below have the same meaning in all files. All functions compare the whole spelling.
+// Many model files do not mark their control tokens, or do not list the tokens that end a turn. The functions
+// below know spellings that have the same meaning in all files. They compare the whole spelling.
 
 /// True for tokens that end a turn or a text ("<|im_end|>"), and for tokens that end a fill-in-the-middle
 /// completion ("<|file_sep|>", "<|fim_pad|>"): text after these belongs to another file. False for "</s>": in

@@ -24,7 +24,7 @@ class stop_matcher {
   /// Processes the next byte. Returns the length of the string that ends with it, or nullopt.
   std::optional<std::size_t> feed(char byte) noexcept;
 
-  /// Length of the longest end of the text, in bytes, that is one of the strings or the beginning of one.
+  /// Bytes in the text's longest suffix that is one of the strings or a prefix of one.
   std::size_t num_undecided_bytes() const noexcept;
 
  private:

@@ -19,8 +19,8 @@ struct encode_options {
   bool add_special = true; ///< add the tokens that the vocabulary puts around a text: BOS, sometimes EOS
   /// Spellings of control tokens become these tokens; otherwise they are plain text.
   bool parse_special = true;
-  /// If a text has more tokens, tokenization stops once this is known. The result is then a prefix of the
-  /// text's tokens, and is longer than `max_tokens`. This limits the work for long texts.
+  /// Limits the work for long texts: tokenization may stop once a text is known to have more tokens than
+  /// this. The result is then a prefix of the text's tokens, and has more than `max_tokens` tokens.
   std::size_t max_tokens = static_cast<std::size_t>(-1);
 };
 
@@ -59,7 +59,7 @@ class tokenizer {
   /// The token with that spelling in the file.
   std::optional<token_id> find(std::string_view spelling) const noexcept;
 
-  std::size_t size() const noexcept; ///< ids are below it
+  std::size_t size() const noexcept; ///< every id is smaller
   bool contains(token_id token) const noexcept {
     return token.value >= 0 && static_cast<std::size_t>(token.value) < size();
   }

@@ -39,7 +39,7 @@ struct vocabulary_data {
   std::vector<std::pair<std::string, std::string>> merges; ///< bpe, in rank order
   std::optional<token_id> bos, eos, eot, eom, unk, pad;
   std::vector<token_id> eos_like; ///< all ids that end a generation (eos, eot, eom, known end-of-turn names)
-  std::optional<bool> add_bos, add_eos, add_space_prefix; ///< as in the file; nullopt = the family's default
+  std::optional<bool> add_bos, add_eos, add_space_prefix; ///< nullopt: not in the file; a default applies
   std::string chat_template;                              ///< Jinja source, empty if the file has none
 };
 

@@ -112,8 +112,8 @@ bool host_allowed(std::string_view host, const host_rules& rules);
 /// with "x-stainless-" are permitted, too. In lower case, without repetition.
 std::vector<std::string> permitted_headers(std::string_view requested);
 
-/// Guards against pages of other sites. Allowed are an absent Origin (the client is not a browser), the
-/// server's own origin (`host`), loopback origins, and those in `allowed`, where "*" stands for every origin.
+/// Guards against pages of other sites. Allows an absent Origin (the client is not a browser), the server's
+/// own origin (`host`), loopback origins, and the origins in `allowed`, where "*" stands for every origin.
 /// With `is_secure` (TLS) the server's own origin must be https, because an attacker in the network can forge
 /// pages over http. Without TLS, both http and https are allowed, because a proxy in front of the server may
 /// speak https.

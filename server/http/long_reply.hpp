@@ -7,8 +7,8 @@
 
 namespace paceline::server {
 
-/// Sends a JSON reply of any length: with a Content-Length up to about 256 KiB, otherwise in pieces that are
-/// generated as the client reads.
+/// Sends a JSON reply of any length. A reply of up to about 256 KiB is sent whole, with a Content-Length; a
+/// longer reply is sent in pieces, which are generated as the client reads.
 void reply_made(reply_channel& channel, std::unique_ptr<wire::text_source> body, header_list headers);
 
 } // namespace paceline::server

@@ -61,7 +61,7 @@ class exchange {
   virtual void on_writable() = 0;
   /// Nothing was sent for some time: the exchange should send a keep-alive.
   virtual void on_idle() = 0;
-  /// The server stops now: the exchange must end with an error that gives this reason.
+  /// The server stops now: the exchange must end with an error that says so.
   virtual void on_shutdown() = 0;
   /// The client has gone; the channel must not be used any more.
   virtual void on_disconnect() = 0;

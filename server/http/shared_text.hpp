@@ -10,7 +10,7 @@
 
 namespace paceline::server {
 
-/// A source of a text that exists once and that several connections may send at the same time.
+/// A source for a text that is in memory once. Several connections may send the text at the same time.
 class shared_text final : public wire::text_source {
  public:
   explicit shared_text(std::shared_ptr<const std::string> text) : text_(std::move(text)) {}

@@ -66,7 +66,7 @@ class edge_metrics {
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<bool> last_reload_refused{false};
   // Values that are set before each scrape:
-  /// Share of the models' bytes that has been read; 1 once they are in service.
+  /// Share of the models' bytes that has been read; 1 once the models are in service.
   std::atomic<double> load_share{1};
   std::atomic<std::uint64_t> event_watchers{0}; ///< clients of /paceline/events
   std::atomic<std::uint64_t> log_lines_dropped{0};

@@ -21,8 +21,9 @@ class scrape_desk : public std::enable_shared_from_this<scrape_desk> {
   scrape_desk(job_pool& jobs, std::function<std::string()> make_text)
       : jobs_(jobs), make_text_(std::move(make_text)) {}
 
-  /// `answer` is called on the job's thread. Returns false, and drops `answer`, if no job can be started. A
-  /// call that relied on such a job meanwhile gets null, on the thread of the call that failed.
+  /// `answer` is called on the job's thread. Returns false, and drops `answer`, if no job can be started.
+  /// Other calls may have returned true meanwhile, because they relied on this job. Their `answer` is called
+  /// with null, on the thread of the call that returns false.
   [[nodiscard]] bool ask(std::function<void(const text&)> answer);
 
  private:

@@ -71,7 +71,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   /// to give way to another one. It should free the body's memory soon.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> give_way);
 
-  /// Bytes that count for the budget, of all bodies together.
+  /// Bytes that the budget counts at the moment, of all bodies together.
   std::uint64_t num_bytes() const;
   /// Number of bodies that had to give way.
   std::uint64_t num_revoked() const noexcept { return num_revoked_.load(std::memory_order_relaxed); }

@@ -25,8 +25,8 @@ struct connection_context {
   std::shared_ptr<output_budget> outputs;
 };
 
-/// Registers a connection with the output budget. If the budget must take its memory back, the connection is
-/// aborted on its strand, unless it is already gone.
+/// Registers a connection with the output budget. If the budget takes back the memory of the connection's
+/// output, the connection is aborted on its strand, unless it is already gone.
 template <class Connection>
 std::unique_ptr<output_budget::claim> claim_output(const connection_context& context, const io_strand& strand,
                                                    std::weak_ptr<Connection> who) {

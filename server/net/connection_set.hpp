@@ -45,7 +45,8 @@ class connection_set {
   };
 
   /// A connection's place in the set. The connection owns it and calls its functions on its own strand.
-  /// Destroying the ticket ends the work and removes the connection from the set. The set must outlive it.
+  /// Destroying the ticket ends the work and removes the connection from the set. The set must outlive
+  /// the ticket.
   class ticket {
    public:
     ticket(connection_set& set, std::shared_ptr<entry> place);
@@ -90,7 +91,7 @@ class connection_set {
   bool evict_silent();
   /// From now on the ticket stands for `successor`, another object that has taken over the same socket.
   void replace(ticket& ticket, const std::shared_ptr<connection>& successor);
-  /// Number of connections that count for the limit: neither refused nor being closed to make room.
+  /// Number of connections that count for `max_connections`: neither refused nor being closed to make room.
   std::size_t size() const;
 
   /// Call `drain` (`drain_all`) or `cut_short` (`cut_all_short`) of every connection, refused ones included.

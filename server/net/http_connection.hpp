@@ -138,7 +138,7 @@ class http_connection final : public connection,
   void end_writing();
   /// Ends the output of the socket, and waits up to one second for the client to do the same.
   void hang_up();
-  /// Closes a connection without waiting output: with TLS by `linger`, otherwise by `shut`.
+  /// Closes a connection that has no more output to send: with TLS by `linger`, otherwise by `shut`.
   void part();
   /// Closes the socket at once, and tells the exchange that the client has gone.
   void shut();

@@ -92,8 +92,8 @@ class outbound_queue {
     return slice();
   }
   /// Ends the write, of which `count_taken` bytes were written; the rest is part of the next write. Returns
-  /// true if this ends a congestion: no source has bytes left, and at most half of `bound` is unsent. If the
-  /// limit were the whole bound, the state could change with every write.
+  /// true if this ends a congestion: no source has bytes left, and at most `bound` / 2 bytes are unsent. If
+  /// the limit were `bound`, the state could change with every write.
   bool written(std::size_t count_taken) {
     writing_ = false;
     num_bytes_ -= count_taken;

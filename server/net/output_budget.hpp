@@ -16,10 +16,10 @@ namespace paceline::server {
 
 /// Limits the memory of output that waits for the clients of all connections: unsent bytes, and data from
 /// which further output is generated. When the budget is used up, connections are closed one by one until
-/// the rest fits: each time the connection of the client that has recently read least, among the clients of
-/// the tenant that holds most. A client with at most 16 KiB of waiting output is not counted, so a stream
-/// whose client reads fast enough never needs the budget. Thread-safe. Uses no sockets; the clock is
-/// injected.
+/// the remaining output fits. Each step chooses the tenant that holds the most bytes, and closes the
+/// connection of the tenant's client that has recently read least. A client with at most 16 KiB of waiting
+/// output is not counted, so a stream whose client reads fast enough never needs the budget. Thread-safe.
+/// Uses no sockets; the clock is injected.
 class output_budget : public std::enable_shared_from_this<output_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -60,7 +60,7 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
   /// connection must be closed. It should free the waiting output soon.
   std::unique_ptr<claim> open(std::function<void()> give_way);
 
-  /// Bytes that count for the budget, of all clients together.
+  /// Bytes that the budget counts at the moment, of all clients together.
   std::uint64_t num_bytes() const;
 
  private:

@@ -12,8 +12,8 @@ class recent_bytes {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   /// Initial value, and upper bound. The initial value protects a transfer that has just begun and could not
-  /// move a byte yet. Because of the upper bound, a transfer that was fast and then stalls soon has a lower
-  /// value than a steady one.
+  /// move a byte yet. Because of the upper bound, the value of a fast transfer that has stalled falls below
+  /// the value of a steady transfer after a short time.
   static constexpr double most = 256 << 10;
 
   explicit recent_bytes(time_point now = {}) : updated_(now) {}

@@ -21,8 +21,8 @@ struct certificate_facts {
 };
 
 /// Certificate, key and rules of TLS connections: TLS 1.2 and 1.3, authenticated ciphers with forward
-/// secrecy, no renegotiation, no compression. Immutable. A reload makes a new context; connections accepted
-/// before keep the parts of the old one that they need.
+/// secrecy, no renegotiation, no compression. Immutable. A reload makes a new context; connections that were
+/// accepted before the reload keep the parts of the old context that they need.
 class tls_context {
  public:
   /// Reads the files of `options`, which must name a certificate. Errors name the file and the reason: the
@@ -32,7 +32,7 @@ class tls_context {
 
   boost::asio::ssl::context& native() noexcept { return *native_; }
   const certificate_facts& certificate() const noexcept { return certificate_; }
-  /// SHA-256 of the certificate as 32 bytes, to detect whether the file has another certificate than before.
+  /// SHA-256 of the certificate as 32 bytes. After a reload it shows whether the certificate has changed.
   const std::string& fingerprint() const noexcept { return fingerprint_; }
 
  private:

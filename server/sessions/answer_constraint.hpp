@@ -19,11 +19,12 @@ struct asked_call {
 };
 
 /// The constraint of a request's output, compiled for the model; null if the request has none. If tools are
-/// offered beside a constraint, the output is one call or matches the constraint. If the model writes
-/// thoughts, only the output after them is constrained, provided that both markers of thoughts are single
-/// tokens, or the prompt has opened the thoughts, or the output is in harmony. `plan` says whether the prompt
-/// has opened thoughts, and whether tools are offered. `call` is null for a completion, whose whole output is
-/// constrained. Takes milliseconds to seconds, so it runs on threads of edge_pool.
+/// offered beside a constraint, the output is one call or matches the constraint. The thoughts of a model are
+/// not constrained in three cases: both markers of thoughts are single tokens; the prompt has opened the
+/// thoughts; the output has the harmony format (gpt-oss). Otherwise the whole output is constrained. `plan`
+/// says whether the prompt has opened thoughts, and whether tools are offered. `call` is null for a
+/// completion, whose whole output is constrained. Takes milliseconds to seconds, so it runs on threads of
+/// edge_pool.
 wire::parsed<std::shared_ptr<const token_constraint>> constrain_answer(const model_view& model,
                                                                        const wire::generation_fields& fields,
                                                                        const wire::output_plan& plan,

@@ -31,7 +31,7 @@ class choice_reader {
   /// should then stop the generation.
   bool wants_no_more() const noexcept { return pipeline_.is_full() && !ends_itself_; }
   /// The finish reason to report if the last event has the reason `finish`. If the last permitted call is
-  /// complete, the output is complete, so the token limit or a cancellation after it becomes `stop`.
+  /// complete, the output is complete, so `length` and `cancelled` become `stop`.
   finish_reason finish_of(finish_reason finish) const noexcept {
     const bool is_cut = finish == finish_reason::length || finish == finish_reason::cancelled;
     return is_cut && pipeline_.is_full() ? finish_reason::stop : finish;

@@ -13,8 +13,8 @@
 
 namespace paceline::server {
 
-/// Largest number of tokens that /tokenize and the endpoints that count the tokens of a prompt process; for a
-/// model with a longer context, its context length.
+/// Largest number of tokens for /tokenize and for the endpoints that count a prompt's tokens. For a model
+/// with a longer context, the limit is the context length instead.
 inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 
 // These functions take milliseconds and run on threads of edge_pool. The sources that they return generate
@@ -31,7 +31,7 @@ wire::parsed<std::unique_ptr<wire::text_source>> detokenize_reply(const edge_con
 wire::parsed<std::unique_ptr<wire::text_source>> count_reply(const edge_context& edge, request_body body,
                                                              std::string_view path_model = {});
 
-/// Body of the reply of /v1/responses/input_tokens. `history`: the turns of the response that this one
+/// Body of the reply of /v1/responses/input_tokens. `history`: the turns of the response that `request`
 /// continues.
 wire::parsed<std::unique_ptr<wire::text_source>> input_count_reply(const edge_context& edge,
                                                                    wire::response_request request,

@@ -9,8 +9,8 @@
 namespace paceline::server {
 
 /// The tokens that end a request and are not part of its text. In chats and responses, OpenAI's
-/// log-probabilities do not include these tokens. In legacy completions they do, and evaluation tools rely on
-/// that.
+/// log-probabilities do not include these tokens. In legacy completions, the log-probabilities include them,
+/// and evaluation tools rely on this.
 class end_tokens {
  public:
   end_tokens() = default;
@@ -18,7 +18,7 @@ class end_tokens {
     if (!stop.ignore_eos) ids_.insert(ids_.end(), stop.eos_ids.begin(), stop.eos_ids.end());
   }
 
-  /// The log-probabilities of the event's tokens, without that of a token that ended the request.
+  /// The log-probabilities of the event's tokens, except the token that ended the request.
   std::vector<token_logprob> scores_of_text(const token_event& event) const {
     auto scores = event.logprobs;
     const bool ends = event.finish == finish_reason::stop && !scores.empty() &&

@@ -12,8 +12,8 @@
 namespace paceline::server {
 
 /// A completion or chat request, ready for the engine. Choices are ordered by prompt: choice c of prompt p
-/// has index p * num_choices + c. Sequence s has the `choices_a_sequence` choices from index
-/// s * choices_a_sequence on.
+/// has index p * num_choices + c. Sequence s generates the choices with indices from s * choices_a_sequence
+/// to (s + 1) * choices_a_sequence - 1.
 struct prepared_completion {
   const model_view* model = nullptr;
   bool chat = false;
@@ -63,16 +63,18 @@ wire::chat_prompt prompt_of(const wire::response_request& request, std::vector<w
 inline bool may_compile(const wire::response_request& request) {
   return request.fields.constraint || !request.tools.empty();
 }
-/// `history`: the turns of the response that this one continues.
+/// `history`: the turns of the response that `request` continues.
 wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
 /// Sets the template variables for the wanted reasoning effort. No effect if the model does not reason or the
-/// request names no level. If the template has `reasoning_effort`, the levels low, medium and high set it.
-/// Otherwise the level switches reasoning, if the template can do that: "none" switches it off and every
-/// other level on, unless the request has set `enable_thinking` itself. A level that can do neither is an
-/// error, except medium for a template without `reasoning_effort`.
+/// request names no level. Otherwise the first rule that applies decides:
+/// - If the template has `reasoning_effort`, the levels low, medium and high set it.
+/// - If the template can switch reasoning, "none" switches it off, and every other level switches it on. The
+///   request's own `enable_thinking` has precedence.
+/// - If the template does not have `reasoning_effort`, medium has no effect.
+/// - The level is an error.
 std::optional<wire::api_error> apply_effort(const model_view& model, const wire::effort_wish& wish,
                                             wire::chat_prompt& prompt);
 

@@ -25,8 +25,8 @@ struct replay_start {
 /// and read on a connection's executor. There is one reader at a time; a new reader replaces it. Above
 /// `max_bytes`, the oldest events that the reader has taken are dropped. The generation pauses while the
 /// events that are not taken have more than `max_bytes` / 2 bytes. `kept_memory` does not evict a log that is
-/// being read. If that memory is used up and nothing can be evicted, the log drops all taken events, and the
-/// generation pauses while the other events have more than 64 KiB.
+/// being read. If `kept_memory` is used up and nothing can be evicted, the log drops all taken events, and
+/// the generation pauses while the other events have more than 64 KiB.
 ///
 /// The client of a response that is not streamed wants its result and may never ask for events. So while
 /// nobody reads events of such a response, they count as taken: the generation does not pause, and the log
@@ -76,7 +76,7 @@ class replay_log final : public response_listener {
  private:
   void append(const wire::response_event& event);
   void drop_taken();
-  /// Counts all events as taken, unless a reader takes them or will.
+  /// Counts all events as taken, unless `awaits_events_`.
   void skip_unawaited();
   bool is_congested() const;
   void count();
@@ -98,7 +98,7 @@ class replay_log final : public response_listener {
   std::shared_ptr<kept_memory> memory_;
   std::shared_ptr<kept_memory::claim> claim_; ///< null: not accounted for
   bool memory_is_short_ = false;
-  bool awaits_events_; ///< a reader takes events, or one of a streamed response will
+  bool awaits_events_; ///< a reader takes events, or the response is streamed and has no reader now
   std::uint64_t reader_ = 0;
   std::optional<time_point> unread_since_; ///< nullopt: it has a reader, or has never had one
   bool is_closed_ = false;

@@ -42,8 +42,8 @@ class told_response {
   void on_writable();
   /// The client is gone: a direct response ends, a resumable one continues.
   void leave(response_registry& registry);
-  /// Ends a direct response with error events. False if no response is being sent, or if it is resumable, has
-  /// not started or has ended.
+  /// Ends a direct response with error events. False if no response is being sent, or if the response is
+  /// resumable, has not started or has ended.
   [[nodiscard]] bool fail(const wire::api_error& why);
   bool active() const noexcept { return session_ || reader_; }
 

@@ -30,8 +30,8 @@ class response_registry {
     std::shared_ptr<const wire::output_json> cancelled = nullptr;
   };
 
-  /// False if there is no place left for a resumable response of the entry's tenant, one of `num_tenants`
-  /// (fair_share).
+  /// False if no place is left for a resumable response of the entry's tenant, which is one of `num_tenants`
+  /// tenants (fair_share).
   [[nodiscard]] bool add(const std::string& id, entry added, std::size_t num_tenants);
   /// Removes a response that is not resumable.
   void remove(const std::string& id);

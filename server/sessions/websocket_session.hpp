@@ -51,7 +51,7 @@ class websocket_session final : public frame_session, public std::enable_shared_
   void cancel(const wire::client_frame& frame);
   /// Remembers that a response has ended on this connection.
   void note_end(const std::string& response_id);
-  /// True for a response that is kept, or one of the last that ended on this connection.
+  /// True if the response is kept, or is one of the last responses that ended on this connection.
   bool has_ended(const std::string& response_id) const;
   void launch_lane(const std::string& stream_id, wire::parsed<prepared_response> prepared,
                    time_point arrival);

@@ -47,15 +47,15 @@ enum class field_type : std::uint8_t {
   boolean,
   integer,     ///< `least` to `most`
   number,      ///< `range`
-  text,        ///< `least` to `most` bytes; one of `choices`, if there are any
+  text,        ///< a string of `least` to `most` bytes; one of `choices`, if any
   object,      ///< its fields are the rows whose `field_spec::object` is this row's path
   object_list, ///< `least` to `most` objects; their fields are the rows whose `object` is the path and "[]"
   text_or_objects, ///< a string, or as object_list; `most` 0: of any length
   text_or_list,    ///< a string, or a list of `least` to `most` strings, each of at most `most_bytes` bytes
-  text_list,       ///< `least` to `most` texts, each of at most `most_bytes` bytes
+  text_list,       ///< `least` to `most` strings, each of at most `most_bytes` bytes
   choice_list,     ///< `least` to `most` of `choices`
   id_list,         ///< `least` to `most` token ids
-  number_map,      ///< from token ids, as text, to numbers in `range`
+  number_map,      ///< an object: the keys are token ids, the values numbers in `range`
   other,           ///< described by `field_spec::schema`
 };
 
@@ -93,9 +93,9 @@ struct field_spec {
   std::string_view unless = {}; ///< another field of the object: one of the two is required
   bool is_closed = false;       ///< for objects: members without a row are refused instead of ignored
   bool is_told = false;   ///< without effect, but listed as ignored, because other servers give it an effect
-  std::int64_t least = 0; ///< smallest integer, number of bytes of a text, or number of elements of a list
+  std::int64_t least = 0; ///< smallest integer, number of bytes of a string, or number of elements of a list
   std::int64_t most = 0;
-  std::int64_t most_bytes = 0; ///< for each text of a list
+  std::int64_t most_bytes = 0; ///< for each string of a list
   float_range range = {};
   std::span<const std::string_view> choices = {};
   std::string_view schema = {};  ///< for field_type::other: JSON Schema of the value
@@ -113,7 +113,7 @@ struct field_group {
   std::span<const field_spec> rows;
 };
 
-/// Upper bound for texts that are limited only by the size of the body.
+/// Upper bound for strings that are limited only by the size of the body.
 inline constexpr std::int64_t max_text_bytes = 1LL << 30;
 /// Upper bound of integers without a smaller one, and of token ids.
 inline constexpr std::int64_t max_int32 = 2147483647;
@@ -156,7 +156,7 @@ consteval field_spec integer(std::string_view path, request_kinds where, std::in
   return bounded(field_type::integer, path, where, least, most, initial, doc);
 }
 
-/// A text of `least` to `most` bytes.
+/// A string of `least` to `most` bytes.
 consteval field_spec text(std::string_view path, request_kinds where, std::int64_t least, std::int64_t most,
                           std::string_view initial, std::string_view doc) {
   return bounded(field_type::text, path, where, least, most, initial, doc);

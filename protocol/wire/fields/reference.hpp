@@ -4,7 +4,8 @@
 
 namespace paceline::wire {
 
-/// The tables of fields in docs/protocol.md, between its marks. A test compares them with the file.
+/// The tables of fields in docs/protocol.md: the text between its two comments about them. A test compares
+/// the tables with the file.
 std::string field_reference();
 
 } // namespace paceline::wire

@@ -10,7 +10,7 @@ namespace paceline::wire {
 /// What a byte of the output belongs to.
 enum class byte_owner : std::uint8_t {
   answer,
-  other,     ///< thoughts, a call, their marks, or output that is dropped
+  other,     ///< thoughts, a call, their markers, or output that is dropped
   undecided, ///< the text that follows decides
 };
 

@@ -58,8 +58,8 @@ std::unique_ptr<call_reader>
 make_tagged_call_reader(call_syntax syntax, std::shared_ptr<const tool_signatures> tools, bool begun = false);
 std::unique_ptr<call_reader> make_literal_call_reader(call_syntax syntax);
 
-/// Length of the longest suffix of `text` that is a proper prefix of `marker`. With the text that follows it
-/// may become the marker.
+/// Length of the longest suffix of `text` that is a proper prefix of `marker`. Later text may complete this
+/// suffix to the marker.
 std::size_t undecided_bytes(std::string_view text, std::string_view marker) noexcept;
 
 /// The first of some markers in a text.

@@ -23,9 +23,9 @@ namespace paceline::wire {
 /// The prompt ends with <|start|>assistant and the output begins after it, unless the prompt has opened
 /// thoughts (`plan.begins_inside_reasoning`): the output then begins with their text. The recipient ("to=")
 /// may also come before <|channel|>. If several messages contain thoughts, an empty line is inserted between
-/// their texts. If several messages contain parts of the answer, this is done for them, too. These messages
-/// become answer text, markers included: a message whose role is not assistant; a call if `plan.calls` is
-/// none; thoughts if `plan.reasoning` is empty; a call whose arguments are neither empty nor begin with '{'.
+/// their texts; likewise if several messages contain parts of the answer. The following messages become
+/// answer text, markers included: a message whose role is not assistant; a call if `plan.calls` is none;
+/// thoughts if `plan.reasoning` is empty; a call whose arguments are neither empty nor begin with '{'.
 class harmony_split {
  public:
   /// If `plan.reasoning` is set, thoughts become reasoning items; with `plan.drops_reasoning` they are

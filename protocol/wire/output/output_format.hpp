@@ -49,7 +49,7 @@ inline const reasoning_markers harmony_markers{"<|channel|>analysis<|message|>",
 bool marks_calls_by_special_tokens(call_syntax syntax) noexcept;
 
 /// The types of the parameters of the client's tools. They are needed for syntaxes that do not distinguish a
-/// number from a text.
+/// number from a string.
 class tool_signatures {
  public:
   /// `tools`: the JSON text of OpenAI's list, as `read_tools` keeps it.

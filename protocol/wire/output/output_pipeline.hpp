@@ -61,7 +61,7 @@ class output_pipeline {
   bool drops_reasoning_ = false;
   bool keeps_reasoning_ = false; ///< as text
   std::optional<call_split> calls_;
-  std::optional<harmony_split> harmony_; ///< in place of the others
+  std::optional<harmony_split> harmony_; ///< in place of `reasoning_` and `calls_`
   std::size_t num_fed_ = 0;
 };
 

@@ -6,9 +6,9 @@
 // (device::attention_split) with its own maximum, sum and weighted values. Splits are merged by rescaling.
 //
 // A unit is up to attention_unit_queries queries of one sequence and key-value head, processed together so
-// that a key or value is loaded and widened once for several queries. Sharing changes no result. Each score
-// is its own sequence of fused multiply-adds over the head dimension. Each value sum of a split is its own
-// sequence over the positions.
+// that a key or value is loaded and converted to float32 once for several queries. The division into units
+// changes no result: each score is its own sequence of fused multiply-adds over the head dimension, and each
+// value sum of a split is its own sequence over the positions.
 #include "runtime/cpu/kernels/attention_tiles.hpp"
 #include "runtime/cpu/kernels/kv_element.hpp"
 #include "runtime/cpu/kernels/math.hpp"

@@ -30,15 +30,15 @@ template <std::uint32_t N, class Body>
 }
 
 /// Number of groups (of 16 positions, or of 16 dimensions) that a tile of Q queries processes at the same
-/// time: at least V::chains independent chains keep the arithmetic units busy. A power of two, because the
-/// number of groups often is one.
+/// time: at least V::chains independent chains keep the arithmetic units busy. Rounded up to a power of two,
+/// because the number of groups is often a power of two.
 template <class V, std::uint32_t Q>
 constexpr std::uint32_t groups_at_once = std::bit_ceil((V::chains + Q - 1) / Q);
 
 constexpr std::size_t cache_line_bytes = 64;
 
 /// Location of a group of 16 positions. The blocks of a sequence are scattered, so the processor cannot
-/// predict the next block. Kernels prefetch it.
+/// predict the next block, and kernels prefetch it.
 template <class T>
 struct located_group {
   const T* keys;   ///< adjacent positions; dimensions are `stride` values apart
@@ -46,8 +46,9 @@ struct located_group {
 };
 
 /// Scores of Q queries at G groups of 16 positions. Prefetches the keys of `next`, and the values of
-/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride]; the first
-/// Q of each line are used. out: queries are split_positions values apart; groups are 16 values apart.
+/// `groups`, which are read after all scores of the split are computed. queries: [head_dim][query_stride];
+/// the first Q of each line are used. out: queries are split_positions values apart; groups are 16 values
+/// apart.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void score_tile(const float* queries, std::uint32_t query_stride, const located_group<T>* groups,
                 const located_group<T>* next, std::size_t stride, std::uint32_t head_dim, float* out) {

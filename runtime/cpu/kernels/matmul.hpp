@@ -33,9 +33,9 @@ struct tile_part {
 };
 
 /// Adds the products of a part of a tile of weights with n rows of x, where n is fixed for the kernel, to
-/// out[row of x][row of the tile], block by block. Parts in order give the same bits as the whole tile. A
-/// part at the tile's beginning ignores the previous content of out. The rows are interleaved by block: block
-/// b of row r is at panel[(b - begin) * n + r].
+/// out[row of x][row of the tile], block by block. Calls for consecutive parts, in order, give the same bits
+/// as one call for the whole tile. A part at the tile's beginning ignores the previous content of out. The
+/// rows of x are interleaved by block: block b of row r is at panel[(b - begin) * n + r].
 using quantised_kernel = void (*)(const tile_part& part, const activation_block* panel, float* out);
 /// The same for float weights, over a whole tile: column k of row r is at panel[k * n + r].
 using float_kernel = void (*)(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out);

@@ -2,7 +2,7 @@
 
 // Products of quantised weights in registers of 256 bits. A register holds one value for each of eight rows
 // of a tile: the tile's lower or upper half. The source file of each kernel level that has such registers
-// includes this file. Its template argument Step says how codes and activations are multiplied:
+// includes this file. The template argument Step says how codes and activations are multiplied:
 //
 //     Step::integers     a register type: __m256i, or __m256 with whole numbers
 //     Step::scales<F>    the scales and minima of one block of a tile

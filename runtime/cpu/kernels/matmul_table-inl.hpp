@@ -1,7 +1,7 @@
 #pragma once
 
-// Included by the source file of each level, in which `Level` is a type of that file. Internal linkage: code
-// compiled for one level must never replace another level's at link time.
+// Included by the source file of each kernel level, which passes a type of its own as `Level`. Internal
+// linkage: code compiled for one level must never replace another level's at link time.
 
 #include "runtime/cpu/kernels/matmul.hpp"
 #include "runtime/cpu/packed_layout.hpp"
@@ -39,7 +39,8 @@ class tile_prefetch {
       : at_(part.tile + part.begin * block_bytes + F.codes_begin(part.num_blocks) + prefetch_bytes) {}
 
   /// Called once for each block: prefetches as many bytes as a block has, scales included. Tiles are
-  /// contiguous, so this continues into the next tile; past the end of a matrix it is harmless.
+  /// contiguous, so prefetching continues into the next tile. Prefetches past the end of a matrix are
+  /// harmless.
   [[gnu::always_inline]] void next_block() {
     for (std::uint32_t line = 0; line < block_bytes; line += line_bytes) __builtin_prefetch(at_ + line, 0, 3);
     at_ += block_bytes;

@@ -117,7 +117,7 @@ struct simd_avx2 {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
-  /// Lanes a0 b0 a1 b1 ... of (x, y) -> (a, b), and back.
+  /// `deinterleave` divides the lanes a0 b0 a1 b1 ... of (x, y) into a and b; `interleave` does the reverse.
   static void deinterleave(vec x, vec y, vec& a, vec& b) {
     a = {evens(x.low, x.high), evens(y.low, y.high)};
     b = {odds(x.low, x.high), odds(y.low, y.high)};

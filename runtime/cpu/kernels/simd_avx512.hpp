@@ -44,7 +44,7 @@ struct simd_avx512 {
     return to_float(from_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
   static void store(float* p, vec x) { _mm512_storeu_ps(p, x); }
-  static void stream(float* p, vec x) { simd_avx2::stream(p, halves(x)); } // SIMDe has no wider one
+  static void stream(float* p, vec x) { simd_avx2::stream(p, halves(x)); } // SIMDe has no 512-bit form
   static void fence() { simd_avx2::fence(); }
   static void store(std::uint16_t* p, vec x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(x));

@@ -16,8 +16,7 @@ struct head_features {
   /// hidden states that its own earlier rows stored beside its own cells.
   const feature_cells* of_target = nullptr;
   std::span<const std::uint32_t> cells; ///< for each row, index of the cell whose features it reads
-  /// For each row, its distance from the newest row of the text: 0 for rows of the text; the depth, from 1,
-  /// for draft tokens; 1, 2, ... for block rows.
+  /// For each row: 0 for a row of the text; the depth, from 1, of a draft token; 1, 2, ... for block rows.
   std::span<const std::uint32_t> levels = {};
 };
 
@@ -76,8 +75,9 @@ struct head_traits {
 
 /// A small network that drafts for one target: from a token and a hidden state it predicts the next token. It
 /// keeps keys and values of its rows in a pool of its own, and beside them the hidden state of each row
-/// (`kv_storage::features`, one vector). A row of the draft reads the hidden state of its parent's row,
-/// because the target has not computed one there. Embedding and LM head are the head's own or the target's.
+/// (`kv_storage::features`, one vector). A row of the draft reads the hidden state of its parent's row in
+/// place of the target's hidden state, which is not computed yet. Embedding and LM head are the head's own or
+/// the target's.
 ///
 /// Row i of a request pairs the target's features of position i with token i + 1, has position i, and
 /// predicts token i + 2 (docs/drafters.md). Constant after loading. Rows are invariant as in

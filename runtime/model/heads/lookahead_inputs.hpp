@@ -11,7 +11,7 @@ namespace paceline::model {
 
 /// A node of a draft tree of parallel prompt decoding.
 struct lookahead_node {
-  /// Ranks from the root; rank r (from 0) of a level is the level's r-th likeliest token.
+  /// Ranks of the tokens from the root to this node. Rank 0 is the likeliest token of its level.
   std::vector<std::uint32_t> path;
   std::uint32_t num_rows = 0; ///< number of look-ahead rows after it
 

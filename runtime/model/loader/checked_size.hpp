@@ -7,7 +7,7 @@
 namespace paceline::model {
 
 // Arithmetic on sizes read from a file. Results are nullopt if the exact result exceeds 64 bits. Loaders
-// compute the bytes of tensors with these functions before they compare them with the file.
+// compute the sizes of tensors with these functions and then compare them with the size of the file.
 
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
   if (b > std::numeric_limits<std::uint64_t>::max() - a) return std::nullopt;

@@ -32,7 +32,8 @@ std::string to_text(const skipped_tensors& skipped);
 
 /// True for the name of a tensor of a vision or audio part: "vision_tower.x" and "model.visual.x", in GGUF
 /// files "v.x", "a.x" and "mm.x". In GGUF files it is also true for "mtp.x", the name that Ollama's converter
-/// gives to tensors of a module for multi-token prediction. Drafters read only llama.cpp's form of modules.
+/// gives to tensors of a module for multi-token prediction: drafters read such modules from GGUF files only
+/// if they have llama.cpp's names.
 bool is_beside_text(std::string_view name, tensor_naming naming) noexcept;
 
 /// The name that a Hugging Face tensor of the language model has if that model is saved alone:

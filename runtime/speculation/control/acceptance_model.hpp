@@ -31,7 +31,7 @@ class acceptance_table {
   explicit acceptance_table(const prior& first = {}) noexcept;
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
-  /// Estimates the same probability without the prior: `guess` counts as two observations.
+  /// Estimates the same probability with `guess` in place of the prior; it weighs as much as 2 observations.
   double probability(node_place at, double guess) const noexcept;
 
  private:

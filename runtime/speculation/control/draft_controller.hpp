@@ -23,7 +23,7 @@ class draft_history {
   /// `weighs_probs`: the request's rule compares probabilities, so its drafters may sample their tokens.
   explicit draft_history(bool weighs_probs) noexcept : weighs_probs_(weighs_probs) {}
 
-  /// What was weighed for the request so far; the names of the candidates are left empty.
+  /// Statistics of the choices for the request so far; the names of the candidates are left empty.
   const draft_account& account() const noexcept { return account_; }
   /// The draft that was chosen is not verified after all.
   void forget_verified() noexcept {
@@ -234,8 +234,8 @@ class draft_controller {
       nanoseconds = seen && !is_bound ? memory * nanoseconds + (1 - memory) * now : now;
       seen = true, is_bound = false;
     }
-    /// After a look that saw only times with other work in them, the least of them is used until there is a
-    /// better one.
+    /// Ends a look (a few rounds in which a worker is asked only to measure it). If every time in it included
+    /// other work, the least of these times is used until there is a better one.
     void end_look() noexcept {
       const bool is_better = !seen || (is_bound && least_catching_up < nanoseconds);
       if (least_catching_up == 0 || !is_better) return;
@@ -259,7 +259,7 @@ class draft_controller {
   /// [candidate], for workers: number of coming rounds in which its drawn drafts are verified one level
   /// deeper than pays.
   std::vector<std::uint32_t> num_to_verify_;
-  /// [candidate]: nanoseconds of passes since such a level was verified.
+  /// [candidate]: nanoseconds of passes since a draft was verified one level deeper than pays.
   std::vector<double> since_level_;
   std::vector<drafting_time> proposing_; ///< [candidate], for in-line ones: time of a call for one request
   pass_cost cost_;

@@ -23,7 +23,7 @@ class draft_length {
   length_rule rule() const noexcept { return rule_; }
 
   /// A round verified a draft of `num_levels` >= 1 levels and kept a path of `num_accepted` tokens. `size`:
-  /// its rows relative to the largest draft of as many levels.
+  /// number of the draft's rows, divided by that of the largest draft with as many levels.
   void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted, double size = 1.0) noexcept;
 
   /// The number of levels of the next draft. `draft_cost`: time of one level of drafts, for all requests that
@@ -31,7 +31,7 @@ class draft_length {
   /// pass, which are assumed to draft equally many tokens. `rows`: rows of a draft of the request's drafter;
   /// empty if it drafts chains. Drafters that look tokens up rarely fill their largest tree, so the number of
   /// rows is scaled by the size that the request's drafts had. Rule `optimal` returns 0 if drafting does not
-  /// pay. Even then it drafts a token in one round in `rounds_a_look`, so that an improvement is noticed.
+  /// pay. Even then, in one of every `rounds_a_look` rounds it drafts a token to notice an improvement.
   std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests,
                      const rows_of_levels& rows = {}) noexcept;
 
@@ -45,9 +45,9 @@ class draft_length {
   std::uint32_t most_;
   std::uint32_t now_;
   std::uint32_t num_plain_ = 0;
-  double kept_ = 3.0; ///< decayed counts; the initial guess is worth a few tokens
-  double tried_ = 4.0;
-  double size_ = 1.0; ///< moving average of the sizes of drafts
+  double kept_ = 3.0;  ///< decayed count of kept tokens; starts as if 3 of 4 tokens had been kept
+  double tried_ = 4.0; ///< decayed count of tokens that were decided on
+  double size_ = 1.0;  ///< moving average of the sizes of drafts
 };
 
 /// Rule `entropy` (EGAG): the more uncertain a drafter is of the next token, the fewer tokens it drafts. The

@@ -4,7 +4,7 @@
 #include <span>
 
 /// The expected gain of speculation (Leviathan et al. 2023, section 3), from
-///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every place;
+///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every position;
 ///   draft_cost  = time of one drafter step over time of one target step on one row (the paper's c), >= 0;
 ///   length      = draft tokens in a round.
 namespace paceline::speculation {
@@ -69,9 +69,9 @@ struct round_cost {
 ///   all         = a round of all requests, draft and pass one after the other;
 ///   first, last = rounds of the two groups, each running beside the other group's;
 ///   gap         = the time in a round in which neither stream computes for its requests.
-/// Each group has one round in the longest of these times: both passes, both drafts, or one group's own draft
-/// and pass. The factor is below 1 if a pass over half the requests takes much more than half as long,
-/// because the weights are then read twice.
+/// With two groups, each group completes a round in the longest of these times: the two passes together, the
+/// two drafts together, or one group's draft, pass and gap. The factor is below 1 if a pass over half the
+/// requests takes much more than half as long, because the weights are then read twice.
 double groups_gain(round_cost all, round_cost first, round_cost last, double gap = 0) noexcept;
 
 } // namespace paceline::speculation

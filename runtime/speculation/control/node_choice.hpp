@@ -31,7 +31,7 @@ struct pass_load {
 struct node_choice {
   std::vector<std::vector<bool>> keep; ///< [request][node]
   std::uint32_t num_nodes = 0;
-  double tokens = 0; ///< expected tokens of the pass, one for each request included
+  double tokens = 0; ///< expected tokens of the pass, with the one that each request gets in any case
   double cost = 0;   ///< V(num_rows + num_nodes) - (V(num_rows) - V(num_requests)) + `pass_load::drafting`
 };
 

@@ -33,8 +33,8 @@ class pass_cost {
 
   /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// True if `rows` is within the sizes measured at load, was run in the last 4096 passes, or exceeds
-  /// `max_rows`.
+  /// True if `rows` is within the sizes measured at load, if one of the last 4096 passes had `rows` rows, or
+  /// if `rows` exceeds `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
   /// Nanoseconds expected of a pass over `rows` rows; 0 before any time is known.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }

@@ -99,8 +99,9 @@ struct draft {
 };
 
 /// The part of `whole` that consists of the nodes i with keep[i], in their order; the set must be closed
-/// under ancestors. A probe is kept if its parent is kept or is the root, and at least one node is kept or
-/// `with_probes_alone` is true. The result has no plan, no alternates and no catching_up flag.
+/// under ancestors. A probe is kept if its parent is kept or is the root. Exception: if no node is kept, no
+/// probe is kept either, unless `with_probes_alone` is true. The result has no plan, no alternates and no
+/// catching_up flag.
 draft part_of(draft whole, const std::vector<bool>& keep, bool with_probes_alone = false);
 
 /// The outcome of a request's last round. A drafter learns from it in the request's next task.

@@ -119,8 +119,7 @@ struct draft_task {
   std::uint32_t num_settled = 0;
   /// For a hypothesis of a beam search: the search's width; else 0.
   std::uint32_t beam_width = 0;
-  /// Number of tokens at the end of `tokens` that a verdict has yet to commit, in a draft that is made before
-  /// this verdict; else 0.
+  /// For a draft made in advance: number of tokens at the end of `tokens` that are not committed yet; else 0.
   std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth, already limited by the tokens that the request may still commit and by

@@ -16,11 +16,11 @@ struct scored_tree {
   double score = 0;                  ///< sum of the nodes' path probabilities
 };
 
-/// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2). The probability of
-/// a node's path is `trust` times the product, from the root, of the shares of continuations that took it.
-/// Nodes are added in descending path probability, so a parent precedes its children. `trust` is the
-/// probability that the true continuation is among these. Paths less likely than `min_probability` are
-/// omitted.
+/// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2). `trust` is the
+/// probability that the true continuation is among `continuations`. A child's path probability is its
+/// parent's (`trust` for the root) times the child's share of the continuations that go on after the parent.
+/// Nodes are added in descending path probability, so a parent precedes its children. Paths less likely than
+/// `min_probability` are omitted.
 scored_tree likely_tree(std::vector<std::vector<token_id>> continuations, double trust,
                         const tree_bounds& bounds, double min_probability = 0);
 

@@ -18,7 +18,7 @@ namespace paceline::speculation {
 struct model_drafter_settings {
   tree_shape shape = {};
   bool widens_for_beams = false;                        ///< as in `drafter_traits`; for chains only
-  std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
+  std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< most nodes of a tree that is not a chain
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
   std::uint32_t entropy_min_length = 1;                 ///< for rule `entropy`
   float confidence_threshold = 0; ///< for heads with confidences; 0: confidences are not used
@@ -110,9 +110,10 @@ class model_drafter final : public drafter {
   model_drafter_settings settings_;
   // Scratch of one pass; `propose` is called from one stream at a time.
   std::vector<float> logits_;
-  std::vector<float> confidences_; ///< for each deciding row; empty: the head has none, or they are not used
-  std::vector<float> translated_;  ///< a row of the target's vocabulary
-  std::uint32_t num_levels_ = 1;   ///< rows of logits that the pass gives for each deciding row
+  /// For each row whose logits are read; empty: the head has no confidences, or they are not used.
+  std::vector<float> confidences_;
+  std::vector<float> translated_; ///< a row of the target's vocabulary
+  std::uint32_t num_levels_ = 1;  ///< rows of logits that the pass gives for each row whose logits are read
 };
 
 /// Needs `own_model`; error without it.

@@ -36,7 +36,8 @@ class guess_length {
  private:
   static constexpr std::uint32_t patience = 4, rounds_a_look = 8;
   std::uint32_t length_ = 4;
-  std::uint32_t num_misses_ = 0; ///< misses in a row; once they are `patience`, also the calls of `next`
+  /// Calls in a row without a right guess. From `patience` on, `next` adds 1 for each of its calls.
+  std::uint32_t num_misses_ = 0;
 };
 
 /// The cells of one request in the drafter's own pool.
@@ -73,8 +74,8 @@ class model_session final : public drafter_session {
   /// Returns these moves; the caller executes them in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
-  /// Makes the next `settle` compare the cached tokens from index `num_settled` on again, because they may
-  /// have changed since the last one (beam search).
+  /// Makes the next `settle` compare the cached tokens from index `num_settled` on again, because in a beam
+  /// search the text may have changed there since the last `settle`.
   void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
   /// Forgets all cells, because it is unknown which were written.

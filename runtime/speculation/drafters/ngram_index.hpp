@@ -39,9 +39,10 @@ class ngram_index {
   std::optional<std::size_t> continuation(std::span<const token_id> text) const;
 
   /// Fills `out` with at most `max_count` places of `text` that follow a suffix of `query` (which may be
-  /// `text` itself). Places after longer suffixes come first (lengths count up to `max_length`); of equal
-  /// lengths, later places come first. At most `max_looks` occurrences are compared: those of the longest
-  /// indexed suffix, latest first, then those of shorter ones. Only for an index that keeps all occurrences.
+  /// `text` itself). Places after longer suffixes come first; of equal lengths, later places come first. A
+  /// suffix longer than `max_length` is treated as one of `max_length` tokens. At most `max_looks`
+  /// occurrences are compared: those of the longest indexed suffix, latest first, then those of shorter ones.
+  /// Only for an index that keeps all occurrences.
   void find(std::span<const token_id> text, std::span<const token_id> query, std::size_t max_count,
             std::uint32_t max_length, std::vector<occurrence>& out) const;
 

@@ -11,7 +11,7 @@ namespace paceline::speculation {
 
 /// Kind "prediction": drafts from the request's `prediction` field (OpenAI's Predicted Outputs). Copies the
 /// prediction as long as the output agrees with it. After a divergence it searches the prediction for the
-/// longest run of last output tokens. Of several equally long runs it takes the first one after the
+/// longest suffix of the output. Of several matches of this length it takes the first one after the
 /// divergence, or else the last one before it. Needs no weights and no device; runs in line.
 expected<std::unique_ptr<drafter>> make_prediction_drafter(const drafter_parts& parts);
 

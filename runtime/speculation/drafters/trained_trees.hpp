@@ -10,7 +10,8 @@
 
 namespace paceline::speculation {
 
-/// The trees of a drafter with trained look-ahead rows: trees[s - 1] is used if the last round gave s levels.
+/// The trees of a drafter with trained look-ahead rows: trees[s - 1] is used if the rows of the last round
+/// gave tokens for s levels.
 using trained_trees = std::vector<std::vector<model::lookahead_node>>;
 
 /// Number of look-ahead rows after the node at `path` if no file gives it: `num_rows` minus the sum of the

@@ -77,7 +77,8 @@ class vocabulary_bridge {
   std::shared_ptr<const tokenizer::tokenizer> target_;
   std::uint32_t own_vocab_size_ = 0;
   std::uint32_t target_vocab_size_ = 0;
-  /// Sorted by the drafter's token. If several target tokens equal one, only the lowest of them is listed.
+  /// Sorted by the drafter's token. If several target tokens equal the same token of the drafter, only the
+  /// lowest of them is listed.
   std::vector<pair> shared_;
   std::vector<std::int32_t> own_of_target_; ///< -1: none
 };

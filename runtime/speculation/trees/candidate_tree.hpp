@@ -17,7 +17,7 @@ struct tree_candidate {
   std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  /// Sum over the nodes of the path from the root of share * ln(weight); for `share` see `add_children`.
+  /// Sum of share * ln(weight) over the nodes of the path from the root; for `share` see `add_children`.
   /// At most the confidence of the parent.
   double confidence = 0;
 };

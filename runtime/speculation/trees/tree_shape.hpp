@@ -30,8 +30,8 @@
 ///   section 4.3: several draws of one position, tried in turn).
 namespace paceline::speculation {
 
-/// The nodes of a static tree. Each is given by the ranks on its path from the root. Parents and siblings of
-/// lower rank precede a node, so every prefix is a tree, too.
+/// The nodes of a static tree. Each is given by the ranks on its path from the root. A node comes after its
+/// parent and after its siblings of lower rank, so every prefix of the list is a tree, too.
 using tree_template = std::vector<std::vector<std::uint32_t>>;
 
 struct tree_shape {

@@ -12,8 +12,8 @@
 /// A.1). A token drawn from draft_probs is kept with probability accept_probability(target_prob, draft_prob);
 /// otherwise it is replaced by a draw in proportion to residual_weight(target_prob, draft_prob). The total
 /// probability of every token is then its target_prob. Instead of a replacement, another draft token can be
-/// tried in the same way, with the residual as its target. This is how the siblings in a tree are tried in
-/// turn (SpecInfer, Miao et al. 2024, "multi-step speculative sampling").
+/// tried in the same way, with the residual in place of target_probs. This is how the siblings in a tree are
+/// tried in turn (SpecInfer, Miao et al. 2024, "multi-step speculative sampling").
 namespace paceline::speculation {
 
 template <class Real>

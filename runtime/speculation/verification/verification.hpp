@@ -92,9 +92,9 @@ verdict verify_block(const draft& proposal, const verification_context& context,
 verdict verify_typical(const draft& proposal, const verification_context& context, const target_row& rows,
                        double epsilon, double delta);
 
-/// Rule `lenient` at temperature 0 (Leviathan et al. 2023, appendix A.5): keeps the deepest path of tokens
-/// with at least `lenience` times the probability of the likeliest token. Probabilities include penalties and
-/// bias and are taken at temperature 1 without truncation.
+/// Rule `lenient` at temperature 0 (Leviathan et al. 2023, appendix A.5): keeps the deepest path on which
+/// each token has at least `lenience` times the probability of the likeliest token at its position.
+/// Probabilities include penalties and bias and are taken at temperature 1 without truncation.
 verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
                          double lenience);
 

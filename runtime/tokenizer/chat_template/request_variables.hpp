@@ -26,8 +26,8 @@ struct special_spellings {
 
 /// The variables of transformers' `apply_chat_template`: messages, tools, documents (None if there are none),
 /// add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own arguments. Error
-/// if one of the request's arguments has a reserved name: the name of another variable or of a function of
-/// templates (`range`), `self`, `chat_template` or `tokenize`.
+/// if one of the request's arguments has a reserved name: that of one of the other variables or of a global
+/// function (such as `range`), or `self`, `chat_template` or `tokenize`.
 expected<boost::json::object> request_variables(chat_request request, const special_spellings& spellings);
 
 } // namespace paceline::tokenizer

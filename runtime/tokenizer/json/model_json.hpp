@@ -22,7 +22,7 @@ struct model_vocabulary {
   std::optional<token_id> unknown;
 };
 
-/// Reads the tokens of a BPE or Unigram model; another model is an error that names it.
+/// Reads the tokens of a BPE or Unigram model. Any other kind of model is an error that names the kind.
 model_vocabulary read_model_vocabulary(const json_node& model);
 
 /// Makes the model from its own tokens, which need not include the added tokens. nullopt after an error.

@@ -18,9 +18,10 @@ namespace paceline::tokenizer {
 /// the boundary of a pair, the merges on both sides are the same as for the text of the pair alone.
 ///
 /// Algorithm: the first window of the text is merged, and the last part of its result is dropped, because
-/// later text may change it. The next window begins with the last remaining node. If its result begins with
-/// the same node, all pairs of neighbours are right. Otherwise the windows were too short: `restart()` is
-/// called, and the word is merged again with windows of twice the length, if necessary as a whole.
+/// later text may change it. The next window begins with the last remaining node. If the result of the next
+/// window begins with the same node, all pairs of neighbours are right. Otherwise the windows were too short:
+/// `restart()` is called, and the word is merged again with windows of twice the length, if necessary as a
+/// whole.
 ///
 /// `append(begin, end)` appends the characters of these bytes of the word to `work`. `find`: see
 /// `merge_list::merge_all`. `visit(node)` is called for the nodes in order. If it returns false, merging

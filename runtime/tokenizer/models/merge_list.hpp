@@ -15,7 +15,7 @@ class merge_list {
   static constexpr std::uint32_t no_node = 0xffffffff;
   static constexpr std::size_t default_window_bytes = 64U << 10U;
 
-  /// Longer words are merged in windows of `window_bytes` bytes (`merge_in_windows`).
+  /// Words of more than `window_bytes` bytes are merged in windows of this size (`merge_in_windows`).
   explicit merge_list(std::size_t window_bytes = default_window_bytes) : window_bytes_(window_bytes) {}
 
   struct node {
@@ -52,8 +52,8 @@ class merge_list {
       const candidate best = heap_.back();
       heap_.pop_back();
       node& left = nodes_[best.left];
-      // Nodes only grow or disappear: the pair is unchanged iff both exist and their total length is the
-      // same.
+      // Nodes only grow or disappear: the pair is unchanged iff both nodes exist and have the same total
+      // length as when the candidate was found.
       if (left.bytes == 0 || left.next == no_node) continue;
       node& right = nodes_[left.next];
       if (left.bytes + right.bytes != best.bytes) continue;
@@ -84,8 +84,8 @@ class merge_list {
  private:
   struct candidate {
     merge what;
-    std::uint32_t left;  ///< node
-    std::uint32_t bytes; ///< of both sides when it was found
+    std::uint32_t left;  ///< index of the left node
+    std::uint32_t bytes; ///< of both nodes together when the candidate was found
   };
 
   static bool later(const candidate& a, const candidate& b) noexcept {

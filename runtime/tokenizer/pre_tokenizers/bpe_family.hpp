@@ -11,8 +11,8 @@ namespace paceline::tokenizer {
 /// pre-tokenizer to which they belong (tokenizer.ggml.pre).
 struct bpe_family {
   std::span<const std::string_view>
-      patterns;               ///< splits, applied one after the other to the pieces of the previous one
-  bool ignore_merges = false; ///< a word that is a token is that token
+      patterns;               ///< applied in order; each one splits the pieces that the one before made
+  bool ignore_merges = false; ///< a word that is a token becomes this token, without merges
   bool add_bos = false;       ///< default if the file does not say
   /// Plain text with U+2581 for spaces and byte fallback instead of byte-level spelling.
   bool spm_spelling = false;

@@ -19,8 +19,8 @@ struct text_range {
 };
 
 /// A compiled pattern over well-formed UTF-8, in the dialect of tokenizer files (Oniguruma's Ruby syntax:
-/// Unicode classes, `^` and `$` match at lines). PCRE2 runs it, with its just-in-time compiler if that
-/// supports the machine. Thread-safe when const.
+/// Unicode classes; `^` and `$` match at the beginning and end of every line). PCRE2 runs it, with its
+/// just-in-time compiler where the machine is supported. Thread-safe when const.
 class regex {
  public:
   /// Scratch memory of one thread for matching; may be used with any number of patterns in turn.

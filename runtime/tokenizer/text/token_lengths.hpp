@@ -16,13 +16,13 @@ class token_lengths {
   token_lengths() = default;
   explicit token_lengths(const token_table& tokens);
 
-  /// A lower bound of the number of tokens in any segmentation of `text`. 0 if nothing is known.
+  /// A lower bound of the number of tokens in any segmentation of `text`. 0 if no token table was given.
   ///
   /// It is the greater of two bounds. First: each byte counts 1 / (length of the longest token that contains
-  /// it). In a token of n bytes this is at most 1 / n, so a token counts at most 1. Second: each pair of
-  /// neighbouring bytes counts 1 / (length of the longest token that contains the pair). The n - 1 pairs
-  /// inside a token count less than 1 together, and the pair between two tokens at most 1 / 2, so the sum is
-  /// divided by 1.5.
+  /// the byte). So each byte of a token of n bytes counts at most 1 / n, and the whole token at most 1.
+  /// Second: each pair of neighbouring bytes counts 1 / (length of the longest token that contains the pair).
+  /// The n - 1 pairs inside a token count less than 1 together, and the pair between two tokens at most
+  /// 1 / 2, so the sum is divided by 1.5.
   std::size_t fewest_tokens(std::string_view text) const;
 
  private:
@@ -37,7 +37,7 @@ class token_neighbours {
   token_neighbours() = default;
   explicit token_neighbours(const token_table& tokens);
 
-  /// False if no token has `left` directly before `right`; both are the bytes of one character.
+  /// False if no token has the character `left` directly before the character `right` (both in UTF-8).
   bool may_touch(std::string_view left, std::string_view right) const noexcept;
 
  private:

@@ -67,8 +67,8 @@ std::string rule_of_window(const dflash_config& config);
 
 /// Reads config.json of a head of kind `name`, called `file` in errors. Understands the layouts of z-lab and
 /// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). Errors name
-/// file, field and, where the target disagrees, both values; fields of other networks under the same name
-/// (DFlash2, Domino) are refused. Without a target nothing is compared, and taps that follow from the
+/// file, field and, where the target disagrees, both values. Similar networks that have the same config
+/// layout (DFlash2, Domino) are refused. Without a target nothing is compared, and taps that follow from the
 /// target's number of layers are left out.
 expected<dflash_config> read_dflash_config(const boost::json::object& config, const std::string& file,
                                            const std::string& name, const dflash_tensors& tensors,

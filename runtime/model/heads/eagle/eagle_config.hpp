@@ -20,7 +20,7 @@ namespace paceline::model {
 /// `eagle3`: EAGLE-3 (Li et al. 2025).
 enum class eagle_version : std::uint8_t { eagle, eagle3 };
 
-/// In heads that draft all levels in one pass: what mask rows, whose tokens are not known yet, use as input.
+/// The input of mask rows, in heads that draft all levels in one pass. The token of a mask row is not known.
 enum class mask_rows : std::uint8_t {
   none,
   feature,         ///< P-EAGLE: a special token, and a trained vector instead of the target's hidden states

@@ -32,7 +32,7 @@ struct head_tensor {
   std::span<const std::byte> data; ///< must be read before use
   std::shared_ptr<const partial_file>
       from; ///< file that reads `data` and keeps it valid; null if the bytes are in memory
-  /// If not null, `data` are codes of F8_E4M3 only, and these are their scales.
+  /// The scales of `data` if `data` has only the codes of F8_E4M3 values; otherwise null.
   std::shared_ptr<const scale_grid> scales = {};
   /// Owns the bytes of `data` if the loader computed them; null if they are the file's bytes.
   std::shared_ptr<const std::vector<std::byte>> made = {};

@@ -21,8 +21,8 @@ enum class id_convention : std::uint8_t {
   output_of, ///< the id names the layer that has written the tapped vector
 };
 
-/// Appends to `taps` the layers whose output `ids` selects. An id that selects the input of the first layer
-/// is an error, because this input cannot be tapped. `ids` keeps the first error.
+/// Appends to `taps`, for each of `ids`, the layer whose output the id selects. An id that selects the input
+/// of the first layer is an error, because this input cannot be tapped. `ids` keeps the first error.
 void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
                   std::vector<layer_index>& taps);
 
@@ -30,8 +30,8 @@ void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t 
 expected<std::vector<layer_index>> read_gguf_taps(const gguf_metadata& metadata, const std::string& key,
                                                   std::uint32_t num_target_layers);
 
-/// Size of the draft vocabulary of a head in a GGUF file: the length of tensor "d2t", or `vocab_size`
-/// without it.
+/// Size of the draft vocabulary of a head in a GGUF file: the length of tensor "d2t", or `vocab_size` if the
+/// file has no such tensor.
 std::uint32_t num_gguf_drafted(const gguf_file& file, std::uint32_t vocab_size);
 /// Error if `num_drafted` exceeds the file's `vocab_size`, or if `vocab_size` exceeds the target's.
 expected<void> check_gguf_tokens(const gguf_file& file, std::uint32_t num_drafted, std::uint32_t vocab_size,

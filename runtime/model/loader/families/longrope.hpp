@@ -17,9 +17,9 @@ class gguf_keys;
 // context and one for longer texts. Here the model's context length selects one list for all texts. If the
 // list changed while a text grows, keys already in the KV cache would have been rotated with the other list.
 
-/// True if `settings` are rotary settings of this kind.
+/// True if `settings` are rotary settings with LongRoPE.
 bool is_longrope(const json_node& settings, architecture arch);
-/// Sets the divisors and the magnitude of `config` if its rotary settings are of this kind. The rest of the
+/// Sets the divisors and the magnitude of `config` if `fields` has settings of LongRoPE. The rest of the
 /// rotation must already have been read. `fields` keeps the first error.
 void read_hf_longrope(const json_node& fields, model_config& config);
 

@@ -31,10 +31,10 @@ struct gguf_tensor {
 /// A GGUF file of version 2 or 3 whose header was read and checked completely: a value of this class has only
 /// valid sizes, offsets and types. Copies share the file. All views it returns live as long as any copy.
 ///
-/// Checked in addition to the format itself: The remaining bytes suffice for every count and length, before
-/// anything is allocated for it (no allocation exceeds four times those bytes). Keys and tensor names are
-/// unique. The alignment is a power of two. Rows consist of whole blocks. Tensors are aligned, inside the
-/// file and disjoint.
+/// Checked in addition to the format itself: The rest of the file is long enough for every count and length
+/// that the file states; this is checked before memory is allocated, so no allocation exceeds four times the
+/// rest of the file. Keys and tensor names are unique. The alignment is a power of two. Rows consist of whole
+/// blocks. Tensors are aligned, inside the file and disjoint.
 class gguf_file {
  public:
   /// Opens `path`; for a split model all parts, found by their names ("x-00001-of-00003.gguf"). The metadata

@@ -49,8 +49,8 @@ class gguf_keys {
   }
 
   /// A required number for each layer. The key has one number for all layers, or a list with one for each. 0
-  /// means that the layer has none of the counted things. The result has `num_layers` elements, which the
-  /// caller must have bounded, or no element if the read fails.
+  /// means that the layer has none of the counted things. The result has `num_layers` elements, or no element
+  /// if the read fails. The caller must have checked that `num_layers` is not too large.
   std::vector<std::uint64_t> per_layer(std::string_view suffix, std::uint32_t num_layers) {
     auto found = keep(metadata_.find_per_layer(key(suffix), num_layers, max_uint32));
     if (!found) refuse(suffix, "is missing");

@@ -94,7 +94,7 @@ class gguf_metadata {
   expected<std::optional<gguf_numbers>> find_numbers(std::string_view key) const;
 
   /// A whole number of 0 to `max` for each layer. The key has one number for all layers, or a list with one
-  /// for each. The vector has `num_layers` elements, which the caller must have bounded.
+  /// for each. The vector has `num_layers` elements. The caller must have checked that this is not too many.
   expected<std::optional<std::vector<std::uint64_t>>>
   find_per_layer(std::string_view key, std::uint32_t num_layers, std::uint64_t max) const;
   /// A flag for each layer, from a list of booleans, zeros and ones.

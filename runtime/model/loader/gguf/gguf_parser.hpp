@@ -46,7 +46,7 @@ class gguf_parser {
   expected<void> place_tensors();
   expected<std::uint64_t> alignment() const;
 
-  /// True if `num_bytes` more bytes exist; reads them from the file if there is one.
+  /// True if `num_bytes` more bytes exist. If the bytes are in a file and not in memory, reads them.
   bool fetch(std::uint64_t num_bytes) noexcept;
   std::uint64_t remaining() const noexcept { return bytes_.size() - position_; }
   template <class T>

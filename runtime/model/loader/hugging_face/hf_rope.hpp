@@ -17,9 +17,9 @@ namespace paceline::model {
 void read_hf_rotation(const json_node& fields, double default_theta, model_config& config);
 
 /// Sets `rotary_dim` of a config that has `head_dim` and rotation, if only the first values of each head are
-/// rotated. `usual_share`: the class's share of rotated values. nullopt: the class rotates whole heads,
-/// whatever share the config states; a share other than 1 is then refused only together with RoPE scaling,
-/// because transformers could not compute that.
+/// rotated. `usual_share`: the class's share of rotated values. nullopt: the class rotates whole heads and
+/// ignores the share that the config states. Exception: a share other than 1 together with RoPE scaling is
+/// refused, because transformers cannot run that combination.
 void read_hf_rotary_dim(const json_node& fields, std::optional<double> usual_share, model_config& config);
 
 /// The contexts of a config, in tokens.
@@ -45,8 +45,8 @@ double find_hf_rope_theta(const json_node& fields, double usual);
 /// class's share holds.
 json_node find_hf_rotated_share(const json_node& fields, const json_node& settings);
 
-/// Parses an object with rotary settings: rope_scaling, rope_parameters, or one kind of layer's part of the
-/// latter.
+/// Parses an object with rotary settings: rope_scaling, rope_parameters, or the part of rope_parameters for
+/// one kind of layer.
 rope_config parse_hf_rope(const json_node& settings, double default_theta, const hf_contexts& contexts);
 
 /// The context length, in tokens, of a model whose config states `context_length`. With YaRN it is the

@@ -13,7 +13,7 @@
 
 namespace paceline::model {
 
-/// The matrices of a layer's experts that one tensor of a file holds.
+/// Says which matrices of a layer's experts are in one tensor of a file.
 struct expert_part {
   tensor_role role = tensor_role::ffn_gate_experts;
   std::optional<std::uint32_t> expert; ///< nullopt: all experts, one after another
@@ -36,8 +36,9 @@ class expert_tensors {
   expected<void> add(const expert_part& part, const weight_view& tensor, const model_config& config,
                      std::uint32_t layer, std::string_view file);
 
-  /// Moves out the matrices of a role: one for each expert, all of one type. `name` is used in errors about a
-  /// missing tensor if the file has no tensors of single experts: the name of a tensor with all matrices.
+  /// Moves out the matrices of a role: one for each expert, all of one type. `name`: the name of a tensor
+  /// with the matrices of all experts. An error calls a missing tensor by this name, unless the file has
+  /// tensors for single experts.
   expected<expert_matrices> take(tensor_role role, const model_config& config, std::string_view name,
                                  std::string_view file);
 

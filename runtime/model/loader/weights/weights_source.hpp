@@ -48,7 +48,8 @@ class weights_source {
   /// Reads bytes of a matrix from the file, unless they are in memory. Error: `invalid_file`, naming the
   /// file. Thread-safe for disjoint bytes.
   expected<void> read(std::span<const std::byte> bytes) const;
-  /// Called when bytes of a tensor were copied and will not be read again soon. Thread-safe.
+  /// Frees the memory of a tensor's bytes. The caller has copied them and will not read them again soon.
+  /// Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
   /// Bytes of all tensors as stored, FP8 tensors with their scales. A tied head counts once. Routers of 16

@@ -7,7 +7,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The Python value that json.loads gives for `json`. Text is not copied: `json` must outlive the rendering.
+/// The Python value that json.loads gives for `json`. Strings are not copied: `json` must outlive the
+/// rendering.
 /// The variables' memory is not charged to the template's budget.
 value value_of(runtime& rt, const boost::json::value& json);
 value value_of(runtime& rt, const boost::json::object& json);

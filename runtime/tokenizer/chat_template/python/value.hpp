@@ -77,8 +77,8 @@ class value {
     v.object_ = held;
     return v;
   }
-  /// `text` is the name that was looked up, or the whole message for `described`; `owner` is the type in
-  /// which it was looked up.
+  /// `text` is the name that was looked up, or the whole message for `described`; `owner` is the type of the
+  /// value in which the name was looked up.
   static value undefined(undefined_reason reason, std::string_view text,
                          value_type owner = value_type::missing) noexcept {
     value v(value_type::undefined);

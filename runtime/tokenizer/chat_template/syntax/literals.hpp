@@ -10,7 +10,7 @@
 /// Numbers and strings in a template, spelled as in Python, with "_" between digits.
 namespace paceline::tokenizer::jinja {
 
-/// End of the float, or of the integer, that starts at `at`; `at` if there is none.
+/// End of the float (`end_of_real`) or integer (`end_of_integer`) that starts at `at`; `at` if there is none.
 std::size_t end_of_real(std::string_view text, std::size_t at);
 std::size_t end_of_integer(std::string_view text, std::size_t at);
 double parse_real(std::string_view spelling);
