@@ -25,7 +25,7 @@ struct blas_slabs {
   static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
     return pieces(num_cols, tile_cols) * tile_cols;
   }
-  /// Number of outputs in a slab of a matrix with `num_cols` columns, a multiple of a strip's rows.
+  /// Number of outputs in one slab, for a matrix with `num_cols` columns. It is a multiple of a strip's rows.
   static constexpr std::uint32_t outputs_for(std::uint32_t num_cols) {
     const std::size_t fitting = weight_bytes / (std::size_t{stride_of(num_cols)} * 2);
     const std::size_t outputs = fitting < most_outputs ? fitting : most_outputs;
@@ -39,7 +39,7 @@ struct blas_slabs {
 /// refuses a call.
 class blas_products {
  public:
-  /// Least number of rows of a pass for which fast mode uses these products.
+  /// Fast mode uses these products for passes of at least this many rows.
   static constexpr std::uint32_t least_rows = streamed_rows + 1;
 
   explicit blas_products(step_queue& steps) : steps_(steps), blas_(steps.on()) {}

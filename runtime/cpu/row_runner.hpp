@@ -14,8 +14,8 @@ namespace paceline::cpu {
 /// The row kernels of `level`, which this CPU must support.
 const row_kernels& row_kernels_of(kernel_level level);
 
-/// A row op, or a step of a mixture of experts, on fewer values than this runs on the calling thread alone,
-/// because so few values take only about a microsecond.
+/// If a row op, or a step of a mixture of experts, has fewer values than this, the calling thread computes it
+/// alone, because so few values take only about a microsecond.
 inline constexpr std::size_t values_worth_sharing = 8192;
 
 /// Executes the row ops on a thread team. The assignment to threads changes no result. Small work stays on
@@ -45,7 +45,7 @@ class row_runner {
 
   thread_team& team_;
   const row_kernels& kernels_;
-  /// The splits of a unit that one member of the team computes.
+  /// One member's share of a unit (`attention_unit`): the member computes these splits of it.
   struct piece {
     std::uint32_t unit = 0;
     row_range splits;

@@ -30,8 +30,8 @@ struct kv_layer {
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
   float* key_scales = nullptr;  ///< q8 only, as are value_scales
   float* value_scales = nullptr;
-  /// If all layers share the memory to which `keys` and `values` point: the number of heads that a block has
-  /// there, keys and values of all layers together. 0: each array holds only this layer's keys or values.
+  /// If all layers share the memory to which `keys` and `values` point: the number of heads of a block there,
+  /// which is the sum of 2 * num_heads over the layers. 0: each array holds only this layer's keys or values.
   std::uint32_t heads_per_block = 0;
 
   constexpr std::size_t block_stride_heads() const noexcept {

@@ -14,8 +14,9 @@ namespace paceline::tokenizer {
 /// word at once.
 ///
 /// A node is a symbol that is left after merging. A sequence of nodes is the result for a text if and only if
-/// each pair of neighbours is the result for the text of this pair. The reason: until the first merge across
-/// the boundary of a pair, the merges on both sides are the same as for the text of the pair alone.
+/// each pair of neighbours is the result for the text of this pair. The reason: as long as no merge crosses
+/// the border between the two nodes of a pair, the merges within each node are those of the pair's text
+/// alone.
 ///
 /// Algorithm: the first window of the text is merged, and the last part of its result is dropped, because
 /// later text may change it. The next window begins with the last remaining node. If the result of the next
