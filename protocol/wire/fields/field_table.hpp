@@ -53,13 +53,15 @@ constexpr bool is_at(const field_spec& row, std::string_view path) {
 /// The row of the field `path` for requests of `where`. Does not compile unless there is exactly one.
 consteval const field_spec& spec(std::string_view path, request_kinds where = in::any) {
   const field_spec* found = nullptr;
+  bool is_found = false; // GCC 12 with UBSan takes no comparison of `found` with null for a constant
   for (const auto& group : field_groups)
     for (const auto& row : group.rows) {
       if ((row.where & where) == 0 || !is_at(row, path)) continue;
-      if (found != nullptr) throw "several rows: say of which requests";
+      if (is_found) throw "several rows: say of which requests";
       found = &row;
+      is_found = true;
     }
-  if (found == nullptr) throw "no such row";
+  if (!is_found) throw "no such row";
   return *found;
 }
 
