@@ -19,10 +19,6 @@ std::array<unsigned char, N> random_bytes() {
   return bytes;
 }
 
-} // namespace
-
-namespace {
-
 /// True if an object of `body` may have a member that leads to a grammar. An escaped letter could be part of
 /// such a name.
 bool may_name_a_grammar(std::string_view body) {

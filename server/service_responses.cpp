@@ -138,12 +138,10 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
   // In this order, a response that ends meanwhile is found.
   const auto running = registry_.in_progress(id, request.who.tenant);
   const auto log = registry_.log(id, request.who.tenant);
-  const auto stored = log ? nullptr : services_.stored->find(id, request.who.tenant, edge_.now());
-  const auto result = log ? log->result() : nullptr;
-  if (!stored && !result && !running) return refuse(unknown_response("no response of this id is kept"));
+  const auto ended = find_ended(services_, request.who, id);
+  if (!ended && !running) return refuse(unknown_response("no response of this id is kept"));
   if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
-    const auto& object = stored ? stored->object : result ? result->object : *running;
-    reply_made(*channel, object.open(), {{"x-request-id", request.who.request_id}});
+    reply_made(*channel, (ended ? ended : running)->open(), {{"x-request-id", request.who.request_id}});
     return nullptr;
   }
   if (!log)

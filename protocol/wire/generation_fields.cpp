@@ -48,8 +48,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   parameter(spec("speculation.lenience"), out.speculation.lenience, verification_rule::lenient);
   parameter(spec("speculation.epsilon"), out.speculation.epsilon, verification_rule::typical);
   parameter(spec("speculation.delta"), out.speculation.delta, verification_rule::typical);
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out);
+  outer.adopt(reader);
 }
 
 /// Reads parts of text, or token ids.
@@ -74,8 +73,8 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
     if (!part.choice(spec("prediction.content[].type"))) part.fail("type", "is required");
     if (!part.text(spec("prediction.content[].text"), text)) part.fail("text", "is required");
     out.prediction_text += text;
-    if (part.failure()) return reader.fail(*part.failure());
-    add_ignored(part.ignored(), out);
+    reader.adopt(part);
+    if (reader.failure()) return;
   }
   if (has_ids && !out.prediction_text.empty())
     reader.fail("content", "must be parts of text or token ids, not both");
@@ -100,8 +99,7 @@ void read_prediction(field_reader& outer, generation_fields& out) {
     reader.fail("content",
                 "must be a string, parts of text, or token ids, not " + std::string(kind_of(*content)));
   }
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out);
+  outer.adopt(reader);
 }
 
 void read_streaming(field_reader& outer, generation_fields& out) {
@@ -113,8 +111,7 @@ void read_streaming(field_reader& outer, generation_fields& out) {
   reader.boolean(spec("stream_options.include_usage"), out.include_usage);
   reader.boolean(spec("stream_options.continuous_usage_stats"), out.continuous_usage);
   reader.accept(spec("stream_options.include_obfuscation"));
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out);
+  outer.adopt(reader);
 }
 
 api_error context_exceeded(std::string param, std::string message) {
@@ -255,8 +252,7 @@ void read_paceline_object(field_reader& outer, generation_fields& out) {
   if (!fields) return;
   field_reader reader(*fields, outer.path_of("paceline"));
   read_reply_options(reader, out);
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out);
+  outer.adopt(reader);
 }
 
 namespace {

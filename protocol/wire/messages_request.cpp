@@ -231,8 +231,7 @@ void read_thinking(field_reader& outer, chat_request& out) {
   std::uint32_t budget = 0; // a budget cannot be enforced: thoughts end when the model ends them
   reader.integer(spec("thinking.budget_tokens"), budget);
   if (const auto display = reader.choice(spec("thinking.display"))) out.fields.thoughts.shown = *display == 0;
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out.fields);
+  outer.adopt(reader);
 }
 
 void read_output_config(field_reader& outer, generation_fields& out) {
@@ -241,8 +240,7 @@ void read_output_config(field_reader& outer, generation_fields& out) {
   field_reader reader(*fields, outer.path_of("output_config"));
   read_effort(reader, spec("output_config.effort"), out.effort);
   read_output_format(reader, out.constraint);
-  if (reader.failure()) outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out);
+  outer.adopt(reader);
 }
 
 void read_metadata(field_reader& outer, std::string& user) {

@@ -172,8 +172,7 @@ void read_options(field_reader& outer, response_request& out) {
     if (inner.failure()) reader.fail(*inner.failure());
     out.options.resume = std::move(resume);
   }
-  if (reader.failure()) return outer.fail(*reader.failure());
-  add_ignored(reader.ignored(), out.fields);
+  outer.adopt(reader);
 }
 
 /// Reads the reasoning options. Which of them are refused depends on the model.

@@ -18,14 +18,19 @@ namespace {
 
 namespace json = boost::json;
 
-TEST(service, cancels_and_reads_responses_by_id) {
-  served s;
+/// Begins a resumable response, which has the token "a", and returns its id.
+std::string begin_resumable(served& s) {
   EXPECT_EQ(
       s.ask("POST /v1/responses", json_body, R"({"input":"x","stream":true,"paceline":{"resumable":true}})"),
       0);
   s.edge.engine.tokens(1, "a");
   s.edge.executor->run();
-  const std::string id(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+  return std::string(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+}
+
+TEST(service, cancels_and_reads_responses_by_id) {
+  served s;
+  const auto id = begin_resumable(s);
   EXPECT_EQ(s.ask("GET /v1/responses/" + id), 200);
   EXPECT_EQ(s.body().at("status"), "in_progress");
   EXPECT_TRUE(s.body().at("output").as_array().empty());
@@ -154,12 +159,7 @@ TEST(service, stored_responses_expire_and_belong_to_their_key) {
 
 TEST(service, a_resumable_response_is_deleted_once_it_has_ended) {
   served s;
-  EXPECT_EQ(
-      s.ask("POST /v1/responses", json_body, R"({"input":"x","stream":true,"paceline":{"resumable":true}})"),
-      0);
-  s.edge.engine.tokens(1, "a");
-  s.edge.executor->run();
-  const std::string id(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+  const auto id = begin_resumable(s);
   EXPECT_EQ(s.ask("DELETE /v1/responses/" + id), 409);
   s.edge.engine.end(1, finish_reason::stop);
   s.edge.executor->run();
