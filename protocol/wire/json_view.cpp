@@ -1,5 +1,6 @@
 #include "protocol/wire/json_view.hpp"
 
+#include "runtime/base/utf16.hpp"
 #include "runtime/base/utf8.hpp"
 
 #include <algorithm>
@@ -71,10 +72,10 @@ std::size_t append_unescaped(std::string& out, std::string_view raw, std::size_t
     out += place == std::string_view::npos ? c : meanings[place];
     return at;
   }
-  unsigned code = hex_digits(raw.substr(at, 4));
+  char32_t code = hex_digits(raw.substr(at, 4));
   at += 4;
-  if (code >= 0xd800 && code < 0xdc00) { // the parser has checked that the second half follows
-    code = 0x10000 + ((code - 0xd800) << 10U) + (hex_digits(raw.substr(at + 2, 4)) - 0xdc00);
+  if (is_surrogate(code)) { // the parser has checked that both halves are there
+    code = *joined_surrogates(code, hex_digits(raw.substr(at + 2, 4)));
     at += 6;
   }
   append_utf8(out, code);

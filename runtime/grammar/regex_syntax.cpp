@@ -1,5 +1,7 @@
 #include "runtime/grammar/regex_syntax.hpp"
 
+#include "runtime/base/utf16.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -247,11 +249,9 @@ class parser {
   /// The four digits of "\u" and, behind the first half of a surrogate pair, the second half.
   std::uint32_t utf16_character() {
     const auto first = hex(4);
-    if (first < 0xD800 || first > 0xDBFF || !text_.substr(at_).starts_with("\\u")) return first;
+    if (!is_surrogate(first) || !text_.substr(at_).starts_with("\\u")) return first;
     at_ += 2;
-    const auto second = hex(4);
-    if (second < 0xDC00 || second > 0xDFFF) return first;
-    return 0x10000 + ((first - 0xD800) << 10U) + (second - 0xDC00);
+    return joined_surrogates(first, hex(4)).value_or(first); // a single half is refused as a character
   }
 
   code_set escape(bool is_in_bracket) {

@@ -2,6 +2,7 @@
 // complete.
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/output/call_reader.hpp"
+#include "runtime/base/utf16.hpp"
 #include "runtime/base/utf8.hpp"
 
 #include <algorithm>
@@ -178,14 +179,13 @@ class literals {
       return;
     }
     at_ += num_digits;
-    const bool is_half = *code >= 0xD800 && *code < 0xE000;
-    if (is_half && *code < 0xDC00 && text_.substr(at_ + 1, 2) == "\\u")
-      if (const auto low = hexadecimal(at_ + 3, 4); low && *low >= 0xDC00 && *low < 0xE000) {
-        at_ += 6;
-        append_utf8(text, 0x10000 + ((*code - 0xD800) << 10U) + (*low - 0xDC00));
-        return;
-      }
-    is_half ? void(text += replacement_character) : append_utf8(text, *code);
+    if (!is_surrogate(*code)) return append_utf8(text, *code);
+    const bool goes_on = text_.substr(at_ + 1, 2) == "\\u";
+    const auto low = goes_on ? hexadecimal(at_ + 3, 4) : std::nullopt;
+    const auto joined = low ? joined_surrogates(*code, *low) : std::nullopt;
+    if (!joined) return void(text += replacement_character);
+    at_ += 6;
+    append_utf8(text, *joined);
   }
 
   std::optional<char32_t> hexadecimal(std::size_t from, std::size_t num_digits) const {
